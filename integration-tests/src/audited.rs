@@ -5,9 +5,9 @@ use std::sync::Arc;
 use assay_device::open::{AuditedPass, SamplePlan};
 use assay_device::run::ShareTask;
 use assay_device::{Device, Handle};
+use assay_judge::verify::check::{Collector, TrustedValues};
 use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::Reason;
-use assay_validator::verify::check::{Collector, TrustedValues};
 use assay_work::commitment::Evidence;
 use assay_work::keys::parents;
 use assay_work::opening::Sample;
@@ -18,9 +18,7 @@ use assay_work::{
 
 use crate::dishonest::{LyingDevice, SLOT_BYTES, SharedLies, WorkLie};
 
-/// The matrix size.
 const N: u32 = 256;
-/// The device's id.
 const DEVICE: DeviceId = DeviceId([3; 16]);
 
 /// A device with its pass, and all that binds it.
@@ -32,10 +30,7 @@ pub struct Audited {
 }
 
 impl Audited {
-    /// A pass of so many slots of n = 256, the same for the same count.
-    ///
-    /// # Panics
-    /// When the device fails.
+    /// A pass of `count` slots of n = 256, the same for the same count.
     #[must_use]
     pub fn new(count: u32, lie: Option<WorkLie>) -> Self {
         let lies = SharedLies::default();
@@ -72,12 +67,6 @@ impl Audited {
     }
 
     /// Opens samples as the miner does and checks them as the validator does.
-    ///
-    /// # Errors
-    /// The validator's reason.
-    ///
-    /// # Panics
-    /// When the device opens nothing.
     pub fn check(&mut self, samples: Vec<Sample>) -> Result<(), Reason> {
         let challenge = self.binding.challenge.clone();
         let pass = AuditedPass {
@@ -116,17 +105,14 @@ impl Audited {
         (2..self.count()).map(seen).sum::<f64>() / f64::from(self.count() - 2)
     }
 
-    /// Row and column of one element that is not what its formula gives.
-    ///
-    /// # Panics
-    /// When all are right.
+    /// Row and column of one element that differs from its formula.
     #[must_use]
     pub fn wrong_element(&mut self, u: u32) -> (u32, u32) {
         let at = self.wrong_elements(u)[0];
         (at / N, at % N)
     }
 
-    /// The elements of a slot that do not follow from what the device holds; leaves count as right.
+    /// The elements of a slot that do not follow from the device's slots; leaves count as right.
     fn wrong_elements(&mut self, u: u32) -> Vec<u32> {
         if u < 2 {
             return Vec::new();

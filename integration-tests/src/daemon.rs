@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a test waits for what has to come: far more than it takes on a busy machine.
+/// How long a test waits for an expected event: far more than it takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
-/// What daemons log in tests: which processes drive their devices, too.
+/// The log filter of daemons in tests: it includes the processes that drive their devices.
 pub const LOG: &str = "info,assay_worker=debug";
 /// How long a line of the rest of a log is waited for.
 const REST_OF_LOG: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const NAP: Duration = Duration::from_millis(10);
 /// A program beside the test's own executable: `cargo build --workspace --bins` with the test's profile puts it there.
 ///
 /// # Panics
-/// When it is not there: without it the test could only be skipped, and nobody would notice.
+/// Panics without the program: a test that was skipped would go unnoticed.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("a test knows its executable");
@@ -50,18 +50,18 @@ fn parent(process: i32) -> Option<u32> {
     status.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// Whether a command ended with a pass: also with one that showed no memory, as small matrices do on a busy machine.
+#[must_use]
+pub fn passed(status: ExitStatus) -> bool {
+    matches!(status.code(), Some(0 | 3))
+}
+
 /// Runs a program to its end, without the environment's own settings.
-///
-/// # Panics
-/// When it cannot be started.
 pub fn run(name: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     run_in(name, arguments, &[])
 }
 
 /// The same, with variables of the environment.
-///
-/// # Panics
-/// When it cannot be started.
 pub fn run_in(
     name: &str,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -73,9 +73,6 @@ pub fn run_in(
 }
 
 /// A program of the workspace, without the environment's own settings.
-///
-/// # Panics
-/// When it is not there.
 #[must_use]
 pub fn command(name: &str) -> Command {
     let mut command = Command::new(program(name));
@@ -90,16 +87,12 @@ pub fn command(name: &str) -> Command {
     command
 }
 
-/// A process that stands still until this is dropped: what it was asked for is not done before, on no machine.
+/// A process that stands still until this is dropped, so that its work cannot end before.
 #[derive(Debug)]
 #[must_use]
 pub struct Held(i32);
 
 impl Held {
-    /// Stops a process.
-    ///
-    /// # Panics
-    /// When it is gone.
     pub fn process(process: i32) -> Self {
         // SAFETY: kill only sends a signal; the process is one of a program that this test started.
         assert_eq!(unsafe { libc::kill(process, libc::SIGSTOP) }, 0, "process {process} is there");
@@ -117,7 +110,6 @@ impl Drop for Held {
 /// Physical memory of a process, as Linux counts it.
 #[derive(Debug, Clone, Copy)]
 pub struct ResidentMemory {
-    /// At this moment.
     pub now_bytes: u64,
     /// The most since the process started.
     pub peak_bytes: u64,
@@ -132,19 +124,13 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a program, which is told to log JSON where its arguments name no format.
-    ///
-    /// # Panics
-    /// When it cannot be started.
+    /// Starts a program, with a log in JSON where its arguments name no format.
     #[must_use]
     pub fn start(name: &str, arguments: &[String]) -> Self {
         Self::start_in(name, arguments, &[])
     }
 
     /// The same, with variables of the environment.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     #[must_use]
     pub fn start_in(name: &str, arguments: &[String], environment: &[(String, OsString)]) -> Self {
         let says_format = arguments.iter().any(|argument| argument.starts_with("--log-format="));
@@ -155,10 +141,7 @@ impl Daemon {
         Self::spawn(&mut command)
     }
 
-    /// Starts a program that logs lines to standard error, in whatever form.
-    ///
-    /// # Panics
-    /// When it cannot be started.
+    /// Starts a program that logs lines to standard error, in any form.
     #[must_use]
     pub fn spawn(command: &mut Command) -> Self {
         let mut child = command
@@ -181,7 +164,7 @@ impl Daemon {
     /// Waits for a line of the log whose text contains `part`, and gives it.
     ///
     /// # Panics
-    /// When the program ends, or says no such thing for as long as a test waits.
+    /// Panics when the program ends, or has not logged such a line within a test's patience.
     pub fn wait_for(&mut self, part: &str) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -198,7 +181,7 @@ impl Daemon {
         }
     }
 
-    /// The processes that drive the program's devices, by device; waits until there were so many.
+    /// The processes that drive the program's devices, by device; waits until there are `devices` of them.
     ///
     /// # Panics
     /// When the program ends before, or does not start them.
@@ -218,9 +201,6 @@ impl Daemon {
     }
 
     /// Has the processes that drive the program's devices stand still: its children.
-    ///
-    /// # Panics
-    /// When it has none.
     pub fn hold_devices(&self) -> Vec<Held> {
         let processes = std::fs::read_dir("/proc").expect("Linux lists processes").filter_map(Result::ok);
         let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -230,9 +210,6 @@ impl Daemon {
     }
 
     /// The memory that the process has now, and the most that it ever had.
-    ///
-    /// # Panics
-    /// When the process is gone.
     #[must_use]
     pub fn memory(&self) -> ResidentMemory {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
@@ -244,10 +221,7 @@ impl Daemon {
         ResidentMemory { now_bytes: bytes("VmRSS:"), peak_bytes: bytes("VmHWM:") }
     }
 
-    /// What the process's threads have spent of the cores.
-    ///
-    /// # Panics
-    /// When the process is gone.
+    /// The time of the process's threads on cores.
     #[must_use]
     pub fn cpu_time(&self) -> Duration {
         // Since Linux counts for user space, a hundred ticks are a second.
@@ -259,23 +233,15 @@ impl Daemon {
     }
 
     /// Has the peak of the process's memory counted from now on.
-    ///
-    /// # Panics
-    /// When the system does not.
     pub fn forget_peak(&self) {
         std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("a process of our own");
     }
 
-    /// The process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends SIGTERM.
-    ///
-    /// # Panics
-    /// When the process is gone already.
     pub fn terminate(&mut self) {
         assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
         let id = i32::try_from(self.child.id()).expect("process ids fit");
@@ -283,10 +249,6 @@ impl Daemon {
         assert_eq!(unsafe { libc::kill(id, libc::SIGTERM) }, 0);
     }
 
-    /// Sends SIGHUP.
-    ///
-    /// # Panics
-    /// When the process is gone already.
     pub fn hang_up(&mut self) {
         assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
         let id = i32::try_from(self.child.id()).expect("process ids fit");
@@ -295,9 +257,6 @@ impl Daemon {
     }
 
     /// Stops the process and has it go on after a while, as a machine does that is suspended.
-    ///
-    /// # Panics
-    /// When the process is gone already.
     pub fn hold_up(&mut self, time: Duration) {
         assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
         let id = i32::try_from(self.child.id()).expect("process ids fit");
@@ -309,9 +268,6 @@ impl Daemon {
     }
 
     /// Lets no file of the process grow beyond this, as on a full disk; `None` for no limit.
-    ///
-    /// # Panics
-    /// When the system does not.
     pub fn limit_file_bytes(&mut self, bytes: Option<u64>) {
         assert!(self.child.try_wait().expect("a child can be asked").is_none(), "it runs");
         let id = i32::try_from(self.child.id()).expect("process ids fit");
@@ -322,7 +278,7 @@ impl Daemon {
         assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process has ended.
     ///
     /// # Panics
     /// When it does not for as long as a test waits.
@@ -348,21 +304,20 @@ impl Daemon {
         peak.and_then(|kib| kib.trim().parse::<u64>().ok()).expect("a peak in KiB") << 10
     }
 
-    /// Kills the process.
     pub fn kill(&mut self) {
-        // Either fails only when it has ended, which is what is wanted.
+        // Either fails only when it has ended, which is as good.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Reads what a process that has ended had written; something that it started may hold the pipe open.
+    /// Reads the rest of an ended process's output; a process that it started may hold the pipe open.
     fn read_rest(&mut self) {
         while let Ok(line) = self.lines.recv_timeout(REST_OF_LOG) {
             self.seen.push(line);
         }
     }
 
-    /// What it has logged so far; all of it, if it has ended.
+    /// Its log so far; all of it, if it has ended.
     ///
     /// # Panics
     /// When the system does not say whether it has.

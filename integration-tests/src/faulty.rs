@@ -1,4 +1,4 @@
-//! What the worker that lies (`assay-faulty-worker`) is told.
+//! The fault of the worker that lies (`assay-faulty-worker`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,22 +17,18 @@ pub struct Fault {
     pub at: u64,
     /// Whether it shows at every later time too.
     pub again: bool,
-    /// What it is.
     pub lie: Lie,
     /// Made when it shows: with it there, a worker that is started again is honest.
     pub once: Option<PathBuf>,
 }
 
-/// What a device does wrong.
+/// The faults of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lie {
-    /// Bytes of a slot turn in memory during a pass; what follows is computed from them.
+    /// Bytes of a slot turn in memory during a pass; later slots are computed from them.
     Flip {
-        /// The slot.
         slot: u32,
-        /// The first byte.
         byte: u64,
-        /// How many.
         bytes: u64,
         /// The bits that turn.
         mask: u8,
@@ -49,7 +45,7 @@ pub enum Lie {
     Stop,
     /// A pass never ends, though the process lives; it is not cancelled either.
     Hang,
-    /// Passes take so many times as long.
+    /// Passes take this many times as long.
     Slow(u32),
 }
 
@@ -61,9 +57,6 @@ impl Fault {
     }
 
     /// The environment of a program whose workers have it.
-    ///
-    /// # Panics
-    /// Never: it is plain fields.
     #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         vec![(VARIABLE.to_owned(), serde_json::to_string(self).expect("plain fields").into())]

@@ -1,5 +1,5 @@
-//! A miner's session over HTTP/2 by hand: it decides how much room the validator has to send, sees when each byte comes,
-//! and does the work with the real engine.
+//! A miner's session over HTTP/2 by hand: it decides how much room the validator has to send, sees when each byte
+//! comes, and does the work with the real engine.
 
 use std::io;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ const FIRST_WINDOW: u32 = 65_535;
 /// Bytes of the prefix of a message of gRPC.
 const PREFIX_BYTES: usize = 5;
 
-/// What a miner by hand has done with the room for the validator's bytes.
+/// The state of the room for the validator's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// What was read is given back at once.
+    /// Room is given back as soon as bytes are read.
     Given,
     /// Nothing is given back but by [`HandmadeMiner::give`].
     Kept,
@@ -41,7 +41,6 @@ pub enum Room {
 
 /// A miner whose HTTP/2 is written by hand.
 pub struct HandmadeMiner {
-    /// Its key.
     pub key: PublicKey,
     identity: Identity,
     engine: Arc<Engine>,
@@ -63,16 +62,15 @@ pub struct HandmadeMiner {
 /// A message, and when its first and its last byte came.
 #[derive(Debug)]
 pub struct Heard {
-    /// The message.
     pub message: ValidatorMessage,
     /// Its first byte, that of its prefix.
     pub first: Instant,
-    /// Its last byte.
+    /// The time of its last byte.
     pub last: Instant,
 }
 
 impl HandmadeMiner {
-    /// A session up to its acceptance, of a miner with one device of so many slots of n = 256; without slots, of one
+    /// A session up to its acceptance, of a miner with one device of `slots` slots of n = 256; without slots, of one
     /// without devices.
     ///
     /// # Errors
@@ -119,47 +117,33 @@ impl HandmadeMiner {
             channel: wire.channel,
         };
         let proof = miner.identity.sign(&transcript.proof_message());
-        miner.say(MinerMessage::Proof(proof)).await?;
+        miner.say(MinerMessage::Proof(proof, None)).await?;
         match miner.hear().await?.message {
             ValidatorMessage::Accepted(_) => Ok(miner),
             other => Err(io::Error::other(format!("not accepted: {other:?}"))),
         }
     }
 
-    /// Says a message.
-    ///
-    /// # Errors
-    /// The connection's.
     pub async fn say(&mut self, message: MinerMessage) -> io::Result<()> {
         self.say_bytes(&encoded(message)).await
     }
 
     /// Says some bytes as one message.
-    ///
-    /// # Errors
-    /// The connection's.
     pub async fn say_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.writer.write_all(&data(STREAM, bytes)).await?;
         self.writer.flush().await
     }
 
     /// Writes frames as they are.
-    ///
-    /// # Errors
-    /// The connection's.
     pub async fn write(&mut self, frames: &[u8]) -> io::Result<()> {
         self.writer.write_all(frames).await?;
         self.writer.flush().await
     }
 
-    /// From now on the validator has room for so many bytes of messages, and for more only as [`HandmadeMiner::give`]
-    /// says.
-    ///
-    /// # Errors
-    /// The connection's.
+    /// From now on the validator has room for `bytes` of messages, and for more only as [`HandmadeMiner::give`] says.
     pub async fn keep_room(&mut self, bytes: u32) -> io::Result<()> {
         self.room = Room::Kept;
-        // The standard changes what is left of a window by the difference to the last setting.
+        // The standard changes the rest of a window by the difference to the last setting.
         let taken = u32::try_from(self.bytes.len() - self.given_bytes).unwrap_or(FIRST_WINDOW);
         self.write(&settings(&[(INITIAL_WINDOW_SIZE, bytes + taken)])).await?;
         let before = self.bytes.len();
@@ -170,17 +154,14 @@ impl HandmadeMiner {
             }
             self.take(frame).await?;
         }
-        // What came meanwhile took of the new room.
+        // Bytes that came meanwhile took of the new room.
         match u32::try_from(self.bytes.len() - before) {
             Ok(0) | Err(_) => Ok(()),
             Ok(came) => self.give(came).await,
         }
     }
 
-    /// Gives the validator room for so many bytes more.
-    ///
-    /// # Errors
-    /// The connection's.
+    /// Gives the validator room for `bytes` more.
     pub async fn give(&mut self, bytes: u32) -> io::Result<()> {
         self.write(&[window_update(STREAM, bytes), window_update(0, bytes)].concat()).await
     }
@@ -200,9 +181,6 @@ impl HandmadeMiner {
     }
 
     /// Reads for so long, and gives when the first byte came that no message was made of before.
-    ///
-    /// # Errors
-    /// As [`HandmadeMiner::hear`].
     pub async fn watch(&mut self, time: Duration) -> io::Result<Option<Instant>> {
         let until = tokio::time::Instant::now() + time;
         while let Ok(frame) = tokio::time::timeout_at(until, self.frames.next(&mut self.reader)).await {
@@ -240,7 +218,7 @@ impl HandmadeMiner {
         Ok(Some(Heard { message, first: self.arrival(start), last: self.arrival(end - 1) }))
     }
 
-    /// When a byte came.
+    /// The arrival of a byte.
     fn arrival(&self, byte: usize) -> Instant {
         let at = self.arrivals.partition_point(|(end, _)| *end <= byte);
         self.arrivals[at].1
@@ -249,7 +227,7 @@ impl HandmadeMiner {
     /// The challenge that an offer is for this miner.
     ///
     /// # Panics
-    /// When it is none.
+    /// Panics when the offer is not a challenge of this miner.
     #[must_use]
     pub fn plan(&self, offer: &Offer) -> Arc<Challenge> {
         Arc::new(offer.plan(&self.hello.inventory, self.validator_key, self.key).expect("a challenge of this miner"))
@@ -261,14 +239,8 @@ impl HandmadeMiner {
         self.engine.clone()
     }
 
-    /// Does what the validator asks, with pongs at once, until the verdict; gives it with when the first bytes of the
-    /// challenge and of the probe came and when their answers went out.
-    ///
-    /// # Errors
-    /// As [`HandmadeMiner::hear`].
-    ///
-    /// # Panics
-    /// When the work cannot be done.
+    /// Does the validator's work, with pongs at once, until the verdict; gives it with the times when the first bytes
+    /// of the challenge and of the probe came and when their answers went out.
     pub async fn work(&mut self, asked: Heard) -> io::Result<[Duration; 2]> {
         let (mut asked, mut times, handle) = (Some(asked), [Duration::ZERO; 2], Handle::default());
         let mut challenge = None;

@@ -5,19 +5,17 @@ use std::io;
 use prost::bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What a client says first.
+/// The client's first bytes.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Types of frames.
 pub const DATA: u8 = 0;
-/// The headers of a request.
 pub const HEADERS: u8 = 1;
-/// The end of a stream that nobody waits for.
+/// The end of a stream that the sender gives up.
 pub const RST_STREAM: u8 = 3;
-/// What a side asks of the other.
+/// Settings for the other side.
 pub const SETTINGS: u8 = 4;
-/// Something to be answered.
+/// A frame that is answered.
 pub const PING: u8 = 6;
-/// Room for more.
+/// Room for more bytes.
 pub const WINDOW_UPDATE: u8 = 8;
 /// More of the headers.
 pub const CONTINUATION: u8 = 9;
@@ -35,7 +33,6 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A frame with settings.
 #[must_use]
 pub fn settings(values: &[(u16, u32)]) -> Vec<u8> {
     let payload: Vec<_> =
@@ -43,7 +40,7 @@ pub fn settings(values: &[(u16, u32)]) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &payload)
 }
 
-/// Room for so many more bytes of a stream, or with stream 0 of the connection.
+/// Room for `bytes` more of a stream, or with stream 0 of the connection.
 #[must_use]
 pub fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
@@ -55,7 +52,7 @@ pub fn opening(values: &[(u16, u32)]) -> Vec<u8> {
     [PREFACE, &settings(values)].concat()
 }
 
-/// The compressed headers of a call: literals, and what every client and server knows by number.
+/// The compressed headers of a call: literals, and names that every client and server knows by number.
 #[must_use]
 pub fn call_headers(path: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).expect("a short text")], text.as_bytes()].concat();
@@ -93,28 +90,18 @@ pub fn data(stream: u32, bytes: &[u8]) -> Vec<u8> {
     message(bytes).chunks(16_384).flat_map(|part| frame(DATA, 0, stream, part)).collect()
 }
 
-/// A frame that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its type.
     pub kind: u8,
-    /// Its flags.
     pub flags: u8,
-    /// Its stream.
     pub stream: u32,
-    /// What it has in it.
     pub payload: Vec<u8>,
 }
 
-/// Reads frames.
 #[derive(Debug, Default)]
 pub struct Frames(BytesMut);
 
 impl Frames {
-    /// The next frame.
-    ///
-    /// # Errors
-    /// The connection's, and its end.
     pub async fn next(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
         loop {
             if let Some(frame) = self.complete() {

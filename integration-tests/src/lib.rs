@@ -1,5 +1,5 @@
-//! What the end-to-end tests are made of: real daemons in folders of their own, over real sockets, and a dishonest
-//! miner whose lies are switches.
+//! The parts of the end-to-end tests: real daemons in folders of their own, over real sockets, and a dishonest miner
+//! whose lies are switches.
 
 pub mod attack;
 pub mod audited;

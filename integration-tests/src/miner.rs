@@ -13,9 +13,7 @@ use crate::daemon::{Daemon, LOG, run};
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
 pub struct TestMiner {
-    /// Its public key.
     pub key: PublicKey,
-    /// The running program.
     pub daemon: Daemon,
     arguments: Vec<String>,
     environment: Vec<(String, OsString)>,
@@ -30,33 +28,24 @@ struct Special<'a> {
     without: &'a [&'a str],
     /// Another miner's key, which it has too.
     key_file: Option<&'a Path>,
-    /// What it dials in place of the address.
+    /// The target that it dials in place of the address.
     target: Option<&'a str>,
 }
 
 impl TestMiner {
-    /// Starts one with so many processor devices; what `flags` say counts more than what tests have in common.
-    ///
-    /// # Panics
-    /// When it cannot be started.
+    /// Starts one with `devices` processor devices; `flags` override the common ones of tests.
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
         Self::start_in(validator, devices, flags, Vec::new())
     }
 
     /// The same, with variables of the environment.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     #[must_use]
     pub fn start_in(validator: SocketAddr, devices: u32, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
         Self::launch(validator, devices, flags, &Special::default(), |_| environment)
     }
 
     /// The same, without some of the flags that tests have in common.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     #[must_use]
     pub fn start_without(validator: SocketAddr, devices: u32, flags: &[&str], without: &[&str]) -> Self {
         let special = Special { without, ..Special::default() };
@@ -64,9 +53,6 @@ impl TestMiner {
     }
 
     /// Starts one with a copy of another one's key file.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     #[must_use]
     pub fn start_as(validator: SocketAddr, key_file: &Path, flags: &[&str]) -> Self {
         let special = Special { key_file: Some(key_file), ..Special::default() };
@@ -74,9 +60,6 @@ impl TestMiner {
     }
 
     /// Starts one with one device that dials a target as an operator writes it.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     #[must_use]
     pub fn start_at(target: &str, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
         let special = Special { target: Some(target), ..Special::default() };
@@ -84,9 +67,6 @@ impl TestMiner {
     }
 
     /// The same, with variables of the environment that are made for the ids of its devices.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     #[must_use]
     pub fn start_for(
         validator: SocketAddr,
@@ -130,18 +110,12 @@ impl TestMiner {
     }
 
     /// Kills the program and starts it again as the same miner.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     pub fn restart(&mut self) {
         self.daemon.kill();
         self.daemon = Daemon::start_in("assay-miner", &self.arguments, &self.environment);
     }
 
     /// The same, with another number of devices.
-    ///
-    /// # Panics
-    /// When it cannot be started.
     pub fn restart_with(&mut self, devices: u32) {
         let is_count = |argument: &&mut String| argument.starts_with("--cpu-devices=");
         let count = self.arguments.iter_mut().find(is_count).expect("every miner has this flag");
@@ -149,7 +123,6 @@ impl TestMiner {
         self.restart();
     }
 
-    /// A file in the miner's folder.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

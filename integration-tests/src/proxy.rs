@@ -9,16 +9,16 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// How long what a miner says on a slow connection is on its way.
+/// The delay of a miner's bytes on a slow connection.
 const SLOWNESS: Duration = Duration::from_secs(1);
 
 /// Bytes that a slow link takes at once, and that wait in front of it.
 const LINK_BYTES: u32 = 8 << 10;
 
-/// A link: what passes from the miner to the validator, and how long each byte is on its way in either direction.
+/// A link: the rate from the miner to the validator, and the delay of each byte in either direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
-    /// The rate of what the miner sends.
+    /// The rate of the miner's bytes.
     pub bytes_per_s: u64,
     /// The time on the way.
     pub delay: Duration,
@@ -27,16 +27,12 @@ pub struct Link {
 /// Forwards connections to a validator. Dropped, it takes no more.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Where it listens.
     pub address: SocketAddr,
     cut: watch::Sender<u32>,
 }
 
 impl Proxy {
     /// Listens on a port that the system chooses.
-    ///
-    /// # Panics
-    /// When it cannot.
     pub async fn start(validator: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it has an address");
@@ -50,9 +46,6 @@ impl Proxy {
     }
 
     /// As [`Proxy::start`], over a slow link.
-    ///
-    /// # Panics
-    /// When it cannot listen.
     pub async fn start_on_a_link(validator: SocketAddr, link: Link) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         // Little waits in the system's own buffers.
@@ -69,11 +62,8 @@ impl Proxy {
         Self { address, cut }
     }
 
-    /// As [`Proxy::start`], but for the first connection: what the miner says is long on its way, and the connection ends
-    /// for the miner before its proof has come to the validator, where it still comes.
-    ///
-    /// # Panics
-    /// When it cannot listen.
+    /// As [`Proxy::start`], but for the first connection: the miner's bytes are long on their way, and the connection
+    /// ends for the miner before its proof has come to the validator, where it still comes.
     pub async fn start_slow(validator: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it has an address");
@@ -99,12 +89,14 @@ async fn forward(mut miner: TcpStream, validator: SocketAddr, mut cuts: watch::R
     let Ok(mut there) = TcpStream::connect(validator).await else { return };
     cuts.borrow_and_update();
     tokio::select! {
-        _ = copy_bidirectional(&mut miner, &mut there) => {}
+        // A cut counts before a connection that ends after it: the validator is not to see that end.
+        biased;
         _ = cuts.changed() => {
             drop(miner);
             // Until the test is over.
             std::future::pending::<()>().await;
         }
+        _ = copy_bidirectional(&mut miner, &mut there) => {}
     }
 }
 
@@ -120,11 +112,12 @@ async fn forward_on_a_link(miner: TcpStream, validator: SocketAddr, link: Link, 
         }
     };
     tokio::select! {
-        () = both => {}
+        biased;
         _ = cuts.changed() => {
             drop(to_miner);
             std::future::pending::<()>().await;
         }
+        () = both => {}
     }
 }
 

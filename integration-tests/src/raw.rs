@@ -1,4 +1,4 @@
-//! A conversation of bytes: what no program of the workspace would say.
+//! A conversation of bytes: messages that no program of the workspace would send.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -19,6 +19,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
+use crate::daemon::PATIENCE;
 use crate::validator::TestValidator;
 
 /// The path of the call that a miner makes.
@@ -26,19 +27,16 @@ const SESSION: &str = "/assay.v1.SessionService/Session";
 /// Messages that may wait to be sent.
 const WAITING: usize = 64;
 
-/// One connection to a validator, which stands until it is dropped, whatever is said on it.
+/// One connection to a validator, which stands until it is dropped, independent of its streams.
 #[derive(Debug)]
 pub struct Line {
     channel: Channel,
-    /// The same socket again, to see what the other side does with it.
+    /// The same socket again, to see the other side's use of it.
     socket: std::net::TcpStream,
 }
 
 impl Line {
     /// Dials from an address of this machine.
-    ///
-    /// # Panics
-    /// When there is no connection.
     pub async fn open(address: SocketAddr, from: [u8; 4]) -> Self {
         let stream = dial(address, from).await;
         let stream = stream.into_std().expect("a socket is a socket");
@@ -54,9 +52,6 @@ impl Line {
     }
 
     /// Opens a stream on it and says this first.
-    ///
-    /// # Errors
-    /// As [`RawMiner::open`].
     pub async fn miner(&self, first: Vec<u8>) -> Result<RawMiner, Status> {
         RawMiner::on(self.channel.clone(), first).await
     }
@@ -64,7 +59,7 @@ impl Line {
     /// Whether the validator has closed it.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        // What came and was not read yet is read by the channel's task.
+        // Bytes that came and were not read yet are read by the channel's task.
         match self.socket.peek(&mut [0]) {
             Ok(bytes) => bytes == 0,
             Err(error) => error.kind() != ErrorKind::WouldBlock,
@@ -73,9 +68,6 @@ impl Line {
 }
 
 /// A connection from an address of this machine, on which nothing is said.
-///
-/// # Panics
-/// When there is none.
 pub async fn dial(address: SocketAddr, from: [u8; 4]) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from((from, 0))).expect("an address of this machine");
@@ -92,21 +84,12 @@ impl RawMiner {
     /// Opens the stream and says this first: a validator answers the call only then.
     ///
     /// # Errors
-    /// What the validator answers the call with, when that is no stream.
-    ///
-    /// # Panics
-    /// When there is no connection.
+    /// The validator's status for the call, when it opens no stream.
     pub async fn open(address: SocketAddr, first: Vec<u8>) -> Result<Self, Status> {
         Self::open_with_window(address, first, None).await
     }
 
-    /// The same, with room for so many bytes that were not heard yet.
-    ///
-    /// # Errors
-    /// As [`RawMiner::open`].
-    ///
-    /// # Panics
-    /// As [`RawMiner::open`].
+    /// The same, with room for `window_bytes` that were not read yet.
     pub async fn open_with_window(
         address: SocketAddr,
         first: Vec<u8>,
@@ -129,14 +112,14 @@ impl RawMiner {
 
     /// Says some bytes as one message.
     pub async fn say(&self, bytes: Vec<u8>) {
-        // A validator that has closed the stream hears nothing more, which the test sees by what it answers.
+        // A validator that has closed the stream reads nothing more, which the test sees by its answer.
         let _ = self.said.send(bytes).await;
     }
 
     /// The validator's next message; `None` at the end of the stream, however that came.
     ///
     /// # Panics
-    /// When it is none that a miner would understand.
+    /// Panics for a message that a miner would not understand.
     pub async fn hear(&mut self) -> Option<ValidatorMessage> {
         let message = self.heard.message().await.ok().flatten()?;
         Some(ValidatorMessage::try_from(message).expect("a validator keeps to the protocol"))
@@ -160,11 +143,10 @@ pub fn hello(identity: &Identity) -> Hello {
         inventory: Inventory::default(),
         successors: identity.successors().to_vec(),
         resumes: None,
-        join_token: None,
     }
 }
 
-/// What both sides of a session sign.
+/// The transcript that both sides of a session sign.
 #[must_use]
 pub const fn transcript(
     hello: &Hello,
@@ -181,17 +163,14 @@ pub const fn transcript(
     }
 }
 
-/// A proof on a plaintext connection, by whoever signs it.
+/// A proof on a plaintext connection, by any signer.
 #[must_use]
 pub fn proof(hello: &Hello, welcome: &Welcome, signer: &Identity) -> Vec<u8> {
     let transcript = transcript(hello, welcome, assay_protocol::channel::Channel::Plaintext);
-    encoded(MinerMessage::Proof(signer.sign(&transcript.proof_message())))
+    encoded(MinerMessage::Proof(signer.sign(&transcript.proof_message()), None))
 }
 
 /// The handshake up to the welcome.
-///
-/// # Panics
-/// When none comes.
 pub async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, Welcome) {
     let first = encoded(MinerMessage::Hello(hello.clone()));
     let mut miner = RawMiner::open(validator.address, first).await.expect("the call begins");
@@ -199,6 +178,13 @@ pub async fn welcomed(validator: &TestValidator, hello: &Hello) -> (RawMiner, We
         Some(ValidatorMessage::Welcome(welcome)) => (miner, welcome),
         other => panic!("no welcome but {other:?}"),
     }
+}
+
+/// The validator's answer to a miner with this hello that proves it with this key.
+pub async fn proved(validator: &TestValidator, hello: &Hello, identity: &Identity) -> ValidatorMessage {
+    let (mut miner, welcome) = welcomed(validator, hello).await;
+    miner.say(proof(hello, &welcome, identity)).await;
+    tokio::time::timeout(PATIENCE, miner.hear()).await.expect("an answer").expect("an answer")
 }
 
 /// Bytes out, messages in.

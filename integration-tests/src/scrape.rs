@@ -13,10 +13,8 @@ use crate::daemon::PATIENCE;
 /// How often a page is read that is waited for.
 const NAP: Duration = Duration::from_millis(20);
 
-/// One scrape.
 #[derive(Debug, Clone)]
 pub struct Scrape {
-    /// The page.
     pub text: String,
     /// Each series as it is written, with its value.
     pub series: BTreeMap<String, f64>,
@@ -24,18 +22,12 @@ pub struct Scrape {
 
 impl Scrape {
     /// Of a validator, over its control socket.
-    ///
-    /// # Panics
-    /// When there is no page.
     #[must_use]
     pub fn of_validator(socket: &Path) -> Self {
         Self::read(UnixStream::connect(socket).expect("the validator serves its socket"))
     }
 
     /// Of a miner, over HTTP.
-    ///
-    /// # Panics
-    /// When there is no page.
     #[must_use]
     pub fn of_miner(address: SocketAddr) -> Self {
         Self::read(TcpStream::connect(address).expect("the miner serves its metrics"))
@@ -58,10 +50,6 @@ impl Scrape {
         Self { text, series }
     }
 
-    /// The value of a series.
-    ///
-    /// # Panics
-    /// When there is none.
     #[must_use]
     pub fn value(&self, series: &str) -> f64 {
         *self.series.get(series).unwrap_or_else(|| panic!("no {series} in\n{}", self.text))
@@ -70,7 +58,7 @@ impl Scrape {
     /// Scrapes until a page is as is waited for.
     ///
     /// # Panics
-    /// When none is.
+    /// Panics when that takes longer than a test's patience.
     #[must_use]
     pub fn until(scrape: impl Fn() -> Self, is_so: impl Fn(&Self) -> bool) -> Self {
         let until = Instant::now() + PATIENCE;
@@ -82,12 +70,6 @@ impl Scrape {
             assert!(Instant::now() < until, "the metrics are never as waited for:\n{}", page.text);
             std::thread::sleep(NAP);
         }
-    }
-
-    /// The names of all metrics, with their types.
-    #[must_use]
-    pub fn types(&self) -> BTreeMap<&str, &str> {
-        self.text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
     }
 
     /// Requires that Prometheus' own tool finds nothing.

@@ -5,11 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The environment in which it is the driver, with settings of it, named without their `ASSAY_STANDIN_`. Float units are off:
-/// their self-test at full length takes the emulation seconds for each start of a worker.
-///
-/// # Panics
-/// When it cannot be built.
+/// The environment in which it is the driver, with settings of it, named without their `ASSAY_STANDIN_`. Float units
+/// are off: their self-test at full length takes the emulation seconds for each start of a worker.
 #[must_use]
 pub fn environment(settings: &[(&str, &str)]) -> Vec<(String, OsString)> {
     let mut environment = vec![("LD_LIBRARY_PATH".to_owned(), folder().clone().into_os_string())];
@@ -20,9 +17,6 @@ pub fn environment(settings: &[(&str, &str)]) -> Vec<(String, OsString)> {
 }
 
 /// The folder of the stand-in, built where it is not.
-///
-/// # Panics
-/// When it cannot be built.
 pub fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

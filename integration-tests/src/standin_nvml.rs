@@ -1,5 +1,5 @@
-//! A stand-in for NVIDIA's management library: `standin-nvml/nvml.c`, built here as `libnvidia-ml.so.1`, which a program
-//! finds before the machine's own.
+//! A stand-in for NVIDIA's management library: `standin-nvml/nvml.c`, built here as `libnvidia-ml.so.1`, which a
+//! program finds before the machine's own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,23 +15,19 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// How much of the library there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
-    /// All that is called.
+    /// All functions that are called.
     Whole,
-    /// Little more than what finds devices, as of another age.
+    /// Little more than the functions that find devices, as in an old library.
     Sparse,
 }
 
-/// The library, with what it is told in its environment.
+/// The library, with its environment.
 #[derive(Debug, Clone)]
 pub struct StandinNvml {
     environment: Vec<(String, OsString)>,
 }
 
 impl StandinNvml {
-    /// The library with these GPUs.
-    ///
-    /// # Panics
-    /// When it cannot be built.
     #[must_use]
     pub fn new(build: Build, gpus: &[DeviceId]) -> Self {
         static WHOLE: OnceLock<PathBuf> = OnceLock::new();
@@ -48,7 +44,7 @@ impl StandinNvml {
         Self { environment }.with("UUIDS", &uuids("GPU", gpus))
     }
 
-    /// The library told one thing more.
+    /// The library with one more variable in its environment.
     #[must_use]
     pub fn with(mut self, what: &str, value: &str) -> Self {
         self.environment.push((format!("STANDIN_NVML_{what}"), value.into()));
@@ -61,7 +57,7 @@ impl StandinNvml {
         self.with("PARTITIONS", &uuids("MIG", partitions))
     }
 
-    /// What a program needs in its environment to find it.
+    /// The environment in which a program finds it.
     #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         self.environment.clone()
@@ -69,7 +65,7 @@ impl StandinNvml {
 }
 
 impl StandinNvml {
-    /// The same beside what another library needs, which may have a folder of its own.
+    /// The same together with another library's environment, which may have a folder of its own.
     #[must_use]
     pub fn environment_with(&self, other: &[(String, OsString)]) -> Vec<(String, OsString)> {
         let mut all = self.environment();

@@ -21,7 +21,7 @@ struct InterfaceRequest {
 /// moved into another namespace.
 ///
 /// # Errors
-/// What the system says: without `CAP_NET_ADMIN` it makes none. A name that is too long is invalid.
+/// The system's error: without `CAP_NET_ADMIN` it makes no device. A name that is too long is invalid.
 pub fn open(name: &str) -> io::Result<File> {
     let mut request = InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: IFF_TUN_NO_PI, rest: [0; 22] };
     if name.len() >= request.name.len() {

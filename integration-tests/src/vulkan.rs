@@ -12,8 +12,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 const MANIFESTS: [&str; 4] =
     ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/etc/vulkan/icd.d"];
 
-/// The environment in which the layer is between a program and lavapipe, with settings of the layer, named without their
-/// `ASSAY_VULKAN_` (`integration-tests/vulkan-layer/settings.h`). `DEVICES` is how many devices there are: one, unless told.
+/// The environment in which the layer is between a program and lavapipe, with settings of the layer, named without
+/// their `ASSAY_VULKAN_` (`integration-tests/vulkan-layer/settings.h`). `DEVICES` is the count of devices, 1 by
+/// default.
 ///
 /// # Panics
 /// When the layer cannot be built, or lavapipe is not installed.
@@ -30,10 +31,7 @@ pub fn environment(settings: &[(&str, &str)]) -> Vec<(String, OsString)> {
     environment
 }
 
-/// The environment in which there is lavapipe alone, so many times, whatever GPUs the machine has.
-///
-/// # Panics
-/// When lavapipe is not installed.
+/// The environment in which lavapipe alone is present, `devices` times, whatever GPUs this machine may have.
 #[must_use]
 pub fn lavapipe(devices: usize) -> Vec<(String, OsString)> {
     let manifest = manifest();
@@ -51,10 +49,7 @@ pub fn no_driver() -> Vec<(String, OsString)> {
     drivers("/nowhere/no-driver.json".as_ref())
 }
 
-/// The environment in which there is not even Vulkan's loader: what has its name cannot be loaded.
-///
-/// # Panics
-/// When that file cannot be made.
+/// The environment without even Vulkan's loader: the library of its name cannot be loaded.
 #[must_use]
 pub fn no_loader() -> Vec<(String, OsString)> {
     let place = folder().join("no-loader");
@@ -66,9 +61,10 @@ pub fn no_loader() -> Vec<(String, OsString)> {
 fn drivers(manifests: &OsStr) -> Vec<(String, OsString)> {
     let settings = [
         ("VK_DRIVER_FILES", manifests),
-        // What loaders before 1.3.207 know.
+        // The variable of loaders before 1.3.207.
         ("VK_ICD_FILENAMES", manifests),
-        // Layers of the machine's own that may sort or hide devices: Mesa's, and all of them where the loader can do that.
+        // Layers of the machine's own that may sort or hide devices: Mesa's, and all of them where the loader can do
+        // that.
         ("NODEVICE_SELECT", "1".as_ref()),
         ("VK_LOADER_LAYERS_DISABLE", "~implicit~".as_ref()),
     ];

@@ -1,4 +1,4 @@
-//! A client of a validator's HTTP API that sends whatever a test wants, and shows all that comes back.
+//! A client of a validator's HTTP API that sends any request of a test, and gives the whole answer.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,46 +19,38 @@ use tokio::time::timeout;
 use crate::daemon::PATIENCE;
 use crate::validator::TestValidator;
 
-/// Where requests go.
 #[derive(Debug, Clone)]
 enum Place {
     Socket(PathBuf),
     Network(SocketAddr),
 }
 
-/// A caller of the API.
 #[derive(Debug, Clone)]
 pub struct Caller {
     place: Place,
     headers: Vec<(String, String)>,
 }
 
-/// An answer, whole.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
     pub status: u16,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// Its body.
     pub body: Bytes,
 }
 
-/// A stream of events.
 #[derive(Debug)]
 pub struct Events {
+    /// The event after which the stream begins, where it says so.
+    pub begins_after: Option<i64>,
     body: Incoming,
     buffer: String,
 }
 
-/// One of them.
+/// An event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// What it is.
     pub event: String,
-    /// Its number.
     pub id: String,
-    /// What it says.
     pub data: String,
 }
 
@@ -69,25 +61,19 @@ impl Caller {
         Self { place: Place::Socket(validator.socket.clone()), headers: Vec::new() }
     }
 
-    /// Somebody without a token.
+    /// A caller without a token.
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         Self { place: Place::Network(address), headers: Vec::new() }
     }
 
     /// Somebody with a token of a role, made by the operator at the socket.
-    ///
-    /// # Panics
-    /// When none is made.
     pub async fn of_role(validator: &TestValidator, address: SocketAddr, role: Role) -> Self {
         let ApiToken { token, .. } = Self::make_token(validator, role).await;
         Self::at(address).with("authorization", &format!("Bearer {token}"))
     }
 
     /// Makes a token of a role.
-    ///
-    /// # Panics
-    /// When none is made.
     pub async fn make_token(validator: &TestValidator, role: Role) -> ApiToken {
         let asked = CreateApiToken { role, name: format!("test {role}"), expires_s: 3600 };
         Self::at_socket(validator).post("/api/v1/tokens", &asked).await.expect(201).json()
@@ -100,35 +86,19 @@ impl Caller {
         self
     }
 
-    /// Reads.
-    ///
-    /// # Panics
-    /// When no answer comes.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, Bytes::new()).await
     }
 
-    /// Reads a document.
-    ///
-    /// # Panics
-    /// When it is not that.
     pub async fn read<T: DeserializeOwned>(&self, path: &str) -> T {
         self.get(path).await.expect(200).json()
     }
 
-    /// Sends a document.
-    ///
-    /// # Panics
-    /// When no answer comes.
     pub async fn post(&self, path: &str, document: &impl Serialize) -> Answer {
         let body = serde_json::to_vec(document).expect("a document");
         self.clone().with(CONTENT_TYPE.as_str(), "application/json").send(Method::POST, path, body.into()).await
     }
 
-    /// Sends whatever it is.
-    ///
-    /// # Panics
-    /// When no answer comes.
     pub async fn send(&self, method: Method, path: &str, body: Bytes) -> Answer {
         let response = timeout(PATIENCE, self.begin(method, path, body)).await.expect("an answer comes");
         let (head, body) = response.into_parts();
@@ -136,26 +106,19 @@ impl Caller {
         Answer { status: head.status.as_u16(), headers: head.headers, body }
     }
 
-    /// Follows events.
-    ///
-    /// # Panics
-    /// When there are none.
     pub async fn follow(&self, path: &str) -> Events {
         let response = self.begin(Method::GET, path, Bytes::new()).await;
         assert_eq!(
             (response.status().as_u16(), response.headers()[CONTENT_TYPE].as_bytes()),
             (200, &b"text/event-stream"[..])
         );
-        Events { body: response.into_body(), buffer: String::new() }
+        Events::of(response)
     }
 
-    /// Follows events; `None` where there are none to follow.
-    ///
-    /// # Panics
-    /// When no answer comes.
+    /// Follows events; `None` where the answer is not a stream.
     pub async fn try_follow(&self, path: &str) -> Option<Events> {
         let response = self.begin(Method::GET, path, Bytes::new()).await;
-        response.status().is_success().then(|| Events { body: response.into_body(), buffer: String::new() })
+        response.status().is_success().then(|| Events::of(response))
     }
 
     async fn begin(&self, method: Method, path: &str, body: Bytes) -> Response<Incoming> {
@@ -184,26 +147,18 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
-    // It ends with the answer, or with whoever serves.
+    // It ends with the answer, or with the server.
     tokio::spawn(connection);
     sender.send_request(request).await.expect("an answer")
 }
 
 impl Answer {
-    /// Requires a status.
-    ///
-    /// # Panics
-    /// When it is another.
     #[must_use]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self
     }
 
-    /// The document.
-    ///
-    /// # Panics
-    /// When it is none of these.
     #[must_use]
     pub fn json<T: DeserializeOwned>(&self) -> T {
         let read = serde_json::from_slice(&self.body);
@@ -211,9 +166,6 @@ impl Answer {
     }
 
     /// The problem that it is, with the status that it says.
-    ///
-    /// # Panics
-    /// When it is none.
     #[must_use]
     pub fn problem(&self) -> Problem {
         assert_eq!(self.header(CONTENT_TYPE.as_str()), Some("application/problem+json"), "{self:?}");
@@ -222,7 +174,6 @@ impl Answer {
         problem
     }
 
-    /// A header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -230,6 +181,11 @@ impl Answer {
 }
 
 impl Events {
+    fn of(response: Response<Incoming>) -> Self {
+        let begins_after = response.headers().get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+        Self { begins_after, body: response.into_body(), buffer: String::new() }
+    }
+
     /// The next one; comments are left out. `None` at the end of the stream.
     ///
     /// # Panics
@@ -254,9 +210,6 @@ impl Events {
     }
 
     /// The next one of a kind, with those before it left out.
-    ///
-    /// # Panics
-    /// When the stream ends before.
     pub async fn next_of(&mut self, event: &str) -> Told {
         loop {
             let told = self.next().await.unwrap_or_else(|| panic!("the stream ends before {event}"));

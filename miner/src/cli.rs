@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
 use assay_diag::Seed;
-use assay_program::exit;
 use assay_program::settings::{self, Flags};
-use assay_program::size::Size;
 use assay_program::span::Span;
+use assay_program::{exit, help};
 use assay_work::Precision;
+use assay_work::size::Size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{KeyFlags, LocalFlags, RawConfig};
+use crate::config::{KeyFlags, LocalFlags, RawConfig, absent};
 
 const ABOUT: &str = "Proves this machine's compute and memory to a validator";
 
@@ -30,9 +30,33 @@ const EXAMPLES: &str = "Examples:
   assay-miner diag --minutes 30
   assay-miner config show --config /etc/assay/miner.toml";
 
+/// The commands, grouped by purpose.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Run", &["run"]),
+    ("Look", &["status", "devices", "check", "receipt"]),
+    ("Measure and compute", &["bench", "diag", "work"]),
+    ("Configuration", &["key", "config"]),
+];
+
+/// The settings that `run -h` shows; `--help` has all.
+const FIRST: [&str; 11] = [
+    "config",
+    "validator",
+    "trust_on_first_use",
+    "join_token_file",
+    "key_file",
+    "backend",
+    "include_device",
+    "cpu_memory",
+    "drain_timeout_s",
+    "metrics_listen",
+    "log",
+];
+
 /// The miner's command line.
 #[derive(Debug, Parser)]
 #[command(name = "assay-miner", version, long_version = LONG_VERSION.as_str(), about = ABOUT, max_term_width = 120)]
+#[command(help_template = help::template::<Command>(&GROUPS))]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
 pub struct Cli {
     /// What to do.
@@ -41,12 +65,12 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// This process's command line.
+    /// Parses this process's command line.
     ///
     /// # Errors
     /// Clap's, which also stand for help and version.
     pub fn from_process() -> Result<Self, clap::Error> {
-        settings::parse(std::env::args_os())
+        settings::parse(std::env::args_os(), absent)
     }
 }
 
@@ -54,6 +78,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve a validator until SIGTERM or SIGINT, then drain; a second signal stops at once
+    #[command(mut_args(|argument| help::first(argument, &FIRST)))]
     #[command(after_help = "Examples:
   assay-miner run
   assay-miner run --validator validator.internal:7400 --insecure-allow-remote-plaintext
@@ -144,6 +169,7 @@ pub enum Command {
     ///
     /// Each device is driven by a worker process of its own, so that a crashing driver affects no other device. The
     /// worker exits when its standard input closes.
+    #[command(hide = true)]
     Worker(WorkerArgs),
 }
 
@@ -206,6 +232,9 @@ pub struct CheckArgs {
     /// How much memory must be free on usable devices, at least and in all
     #[arg(long, value_name = "SIZE")]
     pub min_memory: Option<Size>,
+    /// Require a miner that runs, such as for the health of a container
+    #[arg(long)]
+    pub running: bool,
     /// Require a session with a validator
     #[arg(long)]
     pub validator_connected: bool,
@@ -287,6 +316,10 @@ pub struct WorkArgs {
     /// Write the bytes of --slot to this file
     #[arg(long, value_name = "FILE", requires = "slot")]
     pub slot_out: Option<PathBuf>,
+    /// Write the sums of the product that made --slot to this file, as the kernel forms them, then as its operands give them;
+    /// n = 256 on CUDA
+    #[arg(long, value_name = "FILE", requires = "slot")]
+    pub sums_out: Option<PathBuf>,
     /// Print JSON on one line, also when --out is given: `evidence`, and `answer` when there was a probe
     #[arg(long)]
     pub json: bool,
@@ -446,6 +479,20 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// Common options are on the full help page alone.
+    #[test]
+    fn short_help_shows_what_a_beginner_needs() {
+        let help = help::short::<Cli>(&["run"]);
+        for flag in FIRST.map(|id| format!("--{}", id.replace('_', "-"))) {
+            assert!(help.contains(&flag), "{flag} in\n{help}");
+        }
+        assert!(help.contains("see more with '--help'") && help.lines().count() < 70, "{help}");
+        let help = help::short::<Cli>(&["status"]);
+        assert!(help.contains("--json") && !help.contains("Secret key file"), "{help}");
+        let help = help::short::<Cli>(&[]);
+        assert!(help.contains("\nLook:\n  status ") && !help.contains("worker"), "{help}");
     }
 
     #[test]

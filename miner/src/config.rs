@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_devices::settings::{DeviceConfig, RawDevices};
+use assay_devices::settings::{DeviceConfig, RawDevices, absent_key};
 use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
@@ -11,11 +11,10 @@ use assay_program::settings::{Settings, SettingsError};
 use clap::{Args, ValueEnum};
 
 use crate::limits::Limits;
-use crate::limits::hours::{DeclineHours, Zone};
 use crate::metrics::endpoint::MetricsAddress;
 use crate::target::{self, RawConnection, ValidatorTarget};
 
-/// What the miner's environment variables start with.
+/// The prefix of the miner's environment variables.
 pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 
 /// The configuration file in `/etc/assay`, which is read where no other is named.
@@ -52,13 +51,6 @@ pub struct RawLimits {
     /// validator has asked for openings, as abandoned. 0 means no limit, or 1800 where several validators take turns
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub max_challenge_s: u64,
-    /// Hours in which challenges are declined, such as 22:00-06:00, or Mon-Fri 08:00-18:00, Sat; a challenge that runs
-    /// goes on
-    #[arg(long, value_name = "HOURS")]
-    pub decline_hours: Option<String>,
-    /// Time zone of decline_hours: UTC, local, or a name such as Europe/Berlin
-    #[arg(long, value_name = "ZONE", default_value = "UTC")]
-    pub decline_hours_zone: String,
 }
 
 /// Files of the miner, as written.
@@ -175,22 +167,18 @@ pub struct MinerConfig {
     pub drain_timeout: Duration,
     /// For how long memory is kept between challenges.
     pub idle_release: Duration,
-    /// What the operator allows.
     pub limits: Limits,
-    /// This machine's devices.
     pub devices: DeviceConfig,
-    /// Whether sensors are read.
     pub telemetry: TelemetryChoice,
     /// Where metrics are served; `None`: nowhere.
     pub metrics: Option<MetricsAddress>,
     /// Where spans of challenges go; `None`: nowhere.
     pub traces: Option<TraceEndpoint>,
-    /// The log.
     pub log: LogConfig,
 }
 
 impl MinerConfig {
-    /// Checks what was written.
+    /// Checks the raw settings.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
@@ -221,19 +209,26 @@ impl MinerConfig {
     }
 }
 
+/// Why a key is not a setting, or an argument none of its command: an earlier release had it, or another build has it.
+pub fn absent(key: &str) -> Option<String> {
+    let instead = match key {
+        "decline_hours" | "decline_hours_zone" => "a timer that stops and starts the miner does it: docs/operate.md",
+        "bench --device" => "`--include-device` does it",
+        _ => return absent_key(key),
+    };
+    Some(format!("it is gone, {instead}"))
+}
+
 fn limits(settings: &Settings<RawConfig>) -> Result<Limits, SettingsError> {
     let raw = &settings.raw.limits;
     let reason = "a share of the free memory; to offer none, stop the miner";
     let max_memory_percent = settings.in_range("max_memory_percent", raw.max_memory_percent, 1..=100, reason)?;
     let reason = "no challenge lasts a week";
     let max_s = settings.in_range("max_challenge_s", raw.max_challenge_s, 0..=MAX_CHALLENGE_S, reason)?;
-    let zone = Zone::new(&raw.decline_hours_zone).map_err(|why| settings.wrong("decline_hours_zone", why))?;
-    let hours = raw.decline_hours.as_deref().map(|text| DeclineHours::new(text, &zone));
-    let decline_hours = hours.transpose().map_err(|why| settings.wrong("decline_hours", why))?.unwrap_or_default();
     let several = settings.raw.connection.validator.len() > 1;
     let max_s = if max_s == 0 && several { MAX_TURN_S } else { max_s };
     let max_challenge = (max_s > 0).then(|| Duration::from_secs(max_s));
-    Ok(Limits { max_memory_percent, max_challenge, decline_hours })
+    Ok(Limits { max_memory_percent, max_challenge })
 }
 
 fn reconnect(settings: &Settings<RawConfig>) -> Result<(Duration, Duration), SettingsError> {

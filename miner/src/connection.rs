@@ -27,15 +27,16 @@ use crate::turns::Turns;
 /// For how long a session that took this one's place may have been this miner's own: a connection that it lost, with a
 /// handshake under way. The validator ends handshakes after 15 s.
 const OWN_CONNECTION_LIMIT: Duration = Duration::from_secs(60);
+/// How long a miner stays away that another one with its key took the place of: each of the two serves for as long, and
+/// the one that is left serves again.
+const TAKEN_OVER_PAUSE: Duration = Duration::from_secs(300);
 /// A session that stood this long was a good one: the next attempt starts without delay.
 const GOOD_SESSION: Duration = Duration::from_secs(60);
 
 /// The validator to dial, the identity to prove, and the delays.
 #[derive(Debug)]
 pub struct Dial {
-    /// The validator.
     pub reach: Reach,
-    /// The miner's key.
     pub identity: Identity,
     /// The join token, until the validator has accepted the miner.
     pub joining: Joining,
@@ -43,7 +44,6 @@ pub struct Dial {
     pub backoff: (Duration, Duration),
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
-    /// What the operator allows.
     pub limits: SharedLimits,
     /// The validator's turns at the devices.
     pub turns: Turns,
@@ -55,21 +55,17 @@ pub enum ConnectionError {
     /// Only an operator can resolve it.
     #[error("{0}")]
     Operator(Closed),
-    /// The validator at the address is not the right one, or cannot be told from others.
+    /// The server is not the configured validator, or cannot be authenticated.
     #[error(transparent)]
     Untrusted(ReachError),
     /// The device inventory cannot be read.
     #[error("cannot read the device inventory: {0}")]
     Devices(#[from] DeviceError),
-    /// No random bytes.
     #[error("the operating system gave no random bytes: {0}")]
     Random(String),
 }
 
 /// Serves the validator until the daemon is asked to stop.
-///
-/// # Errors
-/// [`ConnectionError`], where trying again is pointless.
 pub async fn serve(
     dial: Dial,
     engine: Arc<Engine>,
@@ -83,13 +79,11 @@ pub async fn serve(
     while !shutdown.is_draining() {
         let began = Instant::now();
         let ended = session(&dial, &engine, &resumption, shutdown.clone(), observer).await?;
-        let again_after = ended.as_ref().ok().and_then(Closed::retry_after);
         let is_own = left.is_some_and(|left| left.elapsed() < OWN_CONNECTION_LIMIT);
+        let again_after = ended.as_ref().ok().and_then(|closed| again_after(closed, is_own));
         let why = match ended {
             Ok(Closed::Drained) => break,
-            Ok(closed) if closed.needs_operator() || closed.is_takeover() && !is_own => {
-                return Err(ConnectionError::Operator(closed));
-            }
+            Ok(closed) if closed.needs_operator() => return Err(ConnectionError::Operator(closed)),
             Ok(closed) => {
                 left = closed.may_be_held().then(Instant::now).or(left);
                 closed.to_string()
@@ -144,8 +138,9 @@ async fn session(
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
     let (turns, resumption) = (dial.turns.clone(), resumption.clone());
-    let joining = dial.joining.clone();
-    let join_token = joining.token(channel, dial.reach.address().is_loopback());
+    let join_token = dial.joining.token(channel, dial.reach.address().is_loopback());
+    // One that is kept back is not used: it is not forgotten.
+    let joining = join_token.as_ref().map_or_else(Joining::default, |_| dial.joining.clone());
     let start = Start {
         identity,
         pinned,
@@ -177,7 +172,7 @@ fn inventory(engine: &Engine, turns: &Turns) -> Result<Inventory, DeviceError> {
     engine.last_inventory().map_or_else(|| engine.inventory(0), Ok)
 }
 
-/// Opens the stream on a channel: what is queued goes out, what comes in is checked at the edge.
+/// Opens the stream on a channel: sends the messages of the queue, checks those that come in at the edge.
 ///
 /// The call itself runs when the stream is first asked for a message; a broken stream gives its reason and ends.
 pub fn open(
@@ -207,13 +202,20 @@ pub fn open(
 }
 
 fn explain(status: &tonic::Status) -> String {
-    // The validator, or what stands in its place, writes it.
+    // The text is written by the validator or by a proxy in its place.
     let message = printable(status.message(), MAX_DETAIL_BYTES);
     format!("the stream broke ({:?}): {}", status.code(), quoted(&message))
 }
 
-/// The delay before the next attempt: what the validator asked for, where it did and that is longer, and up to a quarter
-/// more, so that all that it asked do not come at once.
+/// How long to wait after an end, where the validator or another miner with the key says so. `is_own`: it may be this
+/// miner's own connection that took over.
+fn again_after(closed: &Closed, is_own: bool) -> Option<Duration> {
+    let is_taken = closed.is_takeover() && !is_own;
+    closed.retry_after().or_else(|| is_taken.then_some(TAKEN_OVER_PAUSE))
+}
+
+/// The delay before the next attempt: the validator's where it named a longer one, and up to a quarter more, so that
+/// the miners of a validator do not connect all at once.
 fn delay(bounds: (Duration, Duration), failures: u32, asked: Option<Duration>, draw: [u8; 8]) -> Duration {
     let [first, second] = [[draw[0], draw[1], draw[2], draw[3]], [draw[4], draw[5], draw[6], draw[7]]];
     let jitter = f64::from(u32::from_le_bytes(second)) / f64::from(u32::MAX);
@@ -231,6 +233,7 @@ fn backoff((first, longest): (Duration, Duration), failures: u32, draw: [u8; 4])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use assay_protocol::message::StopCode;
 
     #[test]
     fn the_delay_doubles_up_to_the_longest_and_is_jittered() {
@@ -241,6 +244,16 @@ mod tests {
         assert_eq!(longest(7), Duration::from_secs(60));
         assert_eq!(longest(u32::MAX), Duration::from_secs(60));
         assert_eq!(backoff(bounds, 4, [0; 4]), Duration::from_secs(4));
+    }
+
+    /// A copy of the key neither stops a miner for good nor has the two take over from each other all the time.
+    #[test]
+    fn a_miner_that_was_taken_over_comes_back_after_a_pause() {
+        let taken = Closed::Goodbye { code: StopCode::Busy, detail: String::new() };
+        assert!(!taken.needs_operator());
+        assert_eq!([false, true].map(|is_own| again_after(&taken, is_own)), [Some(TAKEN_OVER_PAUSE), None]);
+        let drains = Closed::Goodbye { code: StopCode::Draining, detail: String::new() };
+        assert_eq!(again_after(&drains, false), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Drives a session: moves messages between its state machine, the connection and the devices.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use assay_device::{DeviceError, Handle};
 use assay_program::shutdown::Shutdown;
@@ -13,6 +13,7 @@ use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, Validator
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::{Link, Probe};
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
@@ -25,7 +26,7 @@ use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
 use crate::reach::ToKeep;
 use crate::session::{Action, Closed, Event, Session, SessionLimits, SessionStart};
-use crate::turns::{Busy, Turn, Turns};
+use crate::turns::{Turn, Turns};
 
 /// How often progress is read while the devices work.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -35,24 +36,22 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const INVENTORY_INTERVAL: Duration = Duration::from_secs(30);
 /// Between two attempts to read an inventory that has changed.
 const INVENTORY_PAUSE: Duration = Duration::from_millis(200);
-/// How long one message that is no opening may wait for the connection: longer means that the validator does not read.
+/// How long one message other than an opening may wait for the connection: longer means that the validator does not
+/// read.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the last messages may take to go out.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
-/// What a session starts from.
 #[derive(Debug)]
 pub struct Start {
-    /// The miner's key.
     pub identity: Identity,
     /// The only validator to accept, where one is configured.
     pub pinned: Option<PublicKey>,
-    /// What the session's bytes pass through.
+    /// The channel that carries the session's bytes.
     pub channel: Channel,
     /// The validator's key, to keep once it is proved.
     pub to_keep: Option<ToKeep>,
-    /// The devices.
     pub inventory: Inventory,
     /// Random, for the validator to sign.
     pub nonce: Nonce,
@@ -64,37 +63,33 @@ pub struct Start {
     pub join_token: Option<JoinToken>,
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
-    /// What the operator allows.
     pub limits: SharedLimits,
     /// The validator's turns at the devices.
     pub turns: Turns,
 }
 
-/// By what the next session with a validator names the last one that stood. Clones know the same.
+/// The nonce of the last established session, by which the next session with a validator resumes it. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Resumption(Arc<Mutex<Option<Nonce>>>);
 
 impl Resumption {
     fn get(&self) -> Option<Nonce> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn stands(&self, nonce: Option<Nonce>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nonce;
+        *self.0.lock() = nonce;
     }
 }
 
 /// Shows the operator what happens in a session.
 pub trait Observer: Send {
-    /// The session stands.
     fn established(&mut self, validator_key: PublicKey);
     /// The validator's key is not the configured one, but follows it until then, in seconds since 1970.
     fn followed(&mut self, _pinned: PublicKey, _until_unix_seconds: u64) {}
-    /// A challenge starts.
     fn challenged(&mut self, challenge: &Challenge);
-    /// So many slots are filled.
+    /// Reports the count of filled slots.
     fn progress(&mut self, done_slots: u64);
-    /// The validator's verdict.
     fn verdict(&mut self, verdict: &Verdict);
     /// The challenge goes on to another stage.
     fn stage(&mut self, _stage: Stage) {}
@@ -104,8 +99,6 @@ pub trait Observer: Send {
     fn released(&mut self) {}
     /// A part of a challenge ended on the devices.
     fn part_ended(&mut self, _ended: &PartEnded<'_>) {}
-    /// A challenge was declined for another validator's turn.
-    fn waits(&mut self, _busy: Busy) {}
     /// The session ended or did not come about, and the next attempt comes in a while.
     fn disconnected(&mut self, _why: &str, _again_in: Duration) {}
 }
@@ -127,8 +120,6 @@ impl Part {
     /// All of them, in the order of a challenge.
     pub const ALL: [Self; 4] = [Self::Fill, Self::Probe, Self::LinkedProbe, Self::Open];
 
-    /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fill => "fill",
@@ -142,20 +133,16 @@ impl Part {
 /// A part of a challenge that ended on the devices.
 #[derive(Debug)]
 pub struct PartEnded<'a> {
-    /// The challenge.
     pub challenge: ChallengeId,
-    /// Which part.
     pub part: Part,
-    /// When it began.
     pub began: Instant,
     /// How long each device took, in the order of the challenge; empty where that is not measured.
     pub devices: Vec<Duration>,
-    /// Why it failed.
     pub error: Option<&'a DeviceError>,
 }
 
 impl<'a> PartEnded<'a> {
-    /// What an event of the engine says of the part that ran; `None` for any other.
+    /// Reads the end of a part out of an event of the engine; `None` for any other event.
     fn of(event: &'a Event, (part, began): (Part, Instant)) -> Option<Self> {
         let (challenge, error, messages) = match event {
             Event::Worked(id, ended) | Event::Probed(id, ended) => (*id, ended.as_ref().err(), ended.as_deref().ok()),
@@ -184,8 +171,6 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Probe => "probe",
@@ -194,8 +179,7 @@ impl Stage {
         }
     }
 
-    /// What happens in it.
-    #[must_use]
+    /// The description of the stage for operators.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Probe => "committed: walking the probe",
@@ -258,7 +242,7 @@ pub async fn drive(
     driver.turns.leave();
     driver.release_all();
     let Driver { outbox, queue, .. } = driver;
-    // Without a sender the stream ends once what was queued is out; the validator then ends its half.
+    // Without a sender the stream ends once the queue has been sent; the validator then ends its half.
     drop(outbox);
     let _ = tokio::time::timeout(FLUSH_LIMIT, async { while inbound.next().await.is_some() {} }).await;
     if let Some(last) = queue {
@@ -359,19 +343,15 @@ impl Driver<'_> {
         }
     }
 
-    /// What a challenge is held against: the operator's limits, and whose turn it is.
+    /// Prepares the checks of a challenge: the operator's limits, and the turn at the devices.
     fn prepare_for_challenge(&mut self) -> Option<Turn> {
-        let limits = self.limits.get().for_session(SystemTime::now());
-        let turn = (limits.declines.is_none() && !self.session.is_running()).then(|| self.turns.take());
+        let turn = (!self.session.is_running()).then(|| self.turns.take());
         let (turn, busy) = match turn {
             Some(Ok(turn)) => (Some(turn), None),
-            Some(Err(busy)) => {
-                self.observer.waits(busy);
-                (None, Some(busy.to_string()))
-            }
+            Some(Err(busy)) => (None, Some(busy.to_string())),
             None => (None, None),
         };
-        self.session.set_limits(SessionLimits { busy, ..limits });
+        self.session.set_limits(SessionLimits { busy, max_challenge: self.limits.get().max_challenge });
         turn
     }
 
@@ -419,7 +399,7 @@ impl Driver<'_> {
                     self.resumption.stands(self.session.nonce());
                     self.joining.forget();
                     self.observer.established(key);
-                    // What changed since the hello was written.
+                    // The inventory may have changed since the hello was written.
                     self.read_inventory();
                 }
                 Action::Followed { pinned, until_unix_seconds } => self.observer.followed(pinned, until_unix_seconds),
@@ -571,7 +551,7 @@ impl Driver<'_> {
     }
 }
 
-/// What was last shown of the progress.
+/// The progress that was last shown.
 #[derive(Debug, Default)]
 struct Progress {
     of: Option<ChallengeId>,

@@ -18,53 +18,40 @@ const MEMORY_PART: u64 = 16;
 pub enum Disagreement {
     /// A device that only CUDA lists.
     OnlyCuda {
-        /// The device.
         device: DeviceId,
-        /// Its model.
         name: String,
     },
     /// A device that only NVML lists.
     OnlyNvml {
         /// Its UUID, or a text in place of one.
         uuid: String,
-        /// Its model.
         model: String,
     },
     /// A device that NVML lists more than once.
     Twice {
-        /// The device.
         device: DeviceId,
     },
-    /// Different models.
     Model {
-        /// The device.
         device: DeviceId,
-        /// According to CUDA.
         cuda: String,
-        /// According to NVML.
         nvml: String,
     },
     /// Memory sizes that differ by more than the driver reserves.
     Memory {
-        /// The device.
         device: DeviceId,
-        /// According to CUDA.
         cuda_bytes: u64,
-        /// According to NVML.
         nvml_bytes: u64,
     },
     /// Different versions of CUDA.
     CudaVersion {
-        /// What CUDA says, 1000 · major + 10 · minor.
+        /// CUDA's version according to CUDA, 1000 · major + 10 · minor.
         cuda: u32,
-        /// According to NVML.
         nvml: u32,
     },
 }
 
 impl Disagreement {
     /// The device that it is about, where CUDA has it.
-    #[must_use]
     pub const fn device(&self) -> Option<DeviceId> {
         match self {
             Self::OnlyCuda { device, .. }
@@ -111,10 +98,11 @@ fn version(number: u32) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
 }
 
-/// Compares what CUDA says (its devices, all others are passed over, and its version) with what the library says.
+/// Compares CUDA's facts (its version and its devices; devices of other backends are passed over) with those of the
+/// library.
 ///
-/// What either does not know is no disagreement. A GPU that is partitioned is not a device: its partitions are.
-#[must_use]
+/// A fact that one side does not know does not count as a disagreement. A GPU that is partitioned is not a device: its
+/// partitions are.
 pub fn disagreements(devices: &[DeviceInfo], cuda_version: Option<u32>, facts: &HostClaims) -> Vec<Disagreement> {
     let cuda: Vec<_> = devices.iter().filter(|device| device.backend == BackendKind::Cuda).collect();
     let mut found = Vec::new();
@@ -197,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_sound_machine_agrees() {
-        // In whatever order, and a processor is nobody's business.
+        // The order does not matter, and a processor is passed over.
         let processor = DeviceInfo { backend: BackendKind::Cpu, ..cuda(7) };
         let devices = [cuda(1), cuda(2), processor];
         assert_eq!(disagreements(&devices, Some(13_000), &facts(vec![nvml(2), nvml(1)])), []);

@@ -1,10 +1,10 @@
-//! What the miner does on its devices: a challenge to a commitment, a probe to an answer, an open to openings.
+//! The miner's work on its devices: a challenge to a commitment, a probe to an answer, an open to openings.
 //!
 //! Everything here blocks; the driver calls it from threads of its own.
 
 mod linked;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use assay_device::host::{DeviceReport, Host, Pending};
@@ -23,6 +23,7 @@ use assay_work::opening::Sample;
 use assay_work::probe::{Answer, Link, Probe, probe_key, probe_message};
 use assay_work::segment::Segment;
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
+use parking_lot::{Mutex, MutexGuard};
 
 use self::linked::LinkedOpening;
 use crate::limits::SharedLimits;
@@ -38,25 +39,23 @@ pub struct Engine {
     host: Host,
     identity: Identity,
     held: Mutex<Option<Arc<Held>>>,
-    /// What reads the devices' sensors while they work.
+    /// Reads the devices' sensors while they work.
     watch: Box<dyn SensorWatch>,
     /// The challenge that they are read for.
     watched: Mutex<Option<ChallengeId>>,
-    /// What the operator allows.
     limits: SharedLimits,
     /// The devices as they were asked last, those with a fault too, and as they were offered.
     asked: Mutex<Vec<AskedDevice>>,
-    /// The inventory that was read last.
     described: Mutex<Option<Inventory>>,
 }
 
-/// Devices that were asked what they are.
+/// The pending reports of the devices of a host.
 pub struct AskedHost(Vec<Pending<DeviceReport>>);
 
 /// A device as it was when it was asked last.
 #[derive(Debug, Clone)]
 pub struct AskedDevice {
-    /// What it is.
+    /// The device's description.
     pub info: DeviceInfo,
     /// How much of its free memory was offered.
     pub offered_bytes: u64,
@@ -64,17 +63,17 @@ pub struct AskedDevice {
     pub fault: Option<DeviceError>,
 }
 
-/// What is known of the challenge whose slots the devices hold.
+/// The challenge whose slots the devices hold, with its evidence and answers.
 struct Held {
     challenge: Arc<Challenge>,
     evidence: Evidence,
     /// In the order of the evidence's devices.
     devices: Vec<HeldDevice>,
-    /// The probes, and what was answered to them.
+    /// The probes with their answers.
     answered: Mutex<AnsweredProbes>,
 }
 
-/// The last probe of each link, and what was answered to it.
+/// The last probe of each link, with its answer.
 #[derive(Default)]
 struct AnsweredProbes {
     own: Option<(Probe, Arc<Answer>)>,
@@ -90,7 +89,6 @@ struct HeldDevice {
 
 impl Engine {
     /// An engine over these devices, without telemetry.
-    #[must_use]
     pub fn new(host: Host, identity: Identity) -> Self {
         Self {
             host,
@@ -105,18 +103,16 @@ impl Engine {
     }
 
     /// The engine that offers no more than the operator allows.
-    #[must_use]
     pub fn limited_by(self, limits: SharedLimits) -> Self {
         Self { limits, ..self }
     }
 
     /// The engine with its devices' sensors read.
-    #[must_use]
     pub fn watched_by(self, watch: impl SensorWatch + 'static) -> Self {
         Self { watch: Box::new(watch), ..self }
     }
 
-    /// Asks the devices what they are, and has their sensors read between challenges too.
+    /// Asks the devices for their reports, and has their sensors read between challenges too.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
@@ -127,20 +123,17 @@ impl Engine {
         Ok(())
     }
 
-    /// What a device's sensors said last, where they are read between challenges too. Waits for nothing.
-    #[must_use]
+    /// The last sensor reading of a device, where sensors are read between challenges too. Never waits.
     pub fn latest_reading(&self, device: DeviceId) -> Option<Reading> {
         self.watch.latest(device)
     }
 
     /// How often a device was lost or came back, or another share of memory was allowed.
-    #[must_use]
     pub fn changes(&self) -> u64 {
         self.host.changes() + self.limits.changes()
     }
 
     /// The devices as they were asked last. Waits for nothing.
-    #[must_use]
     pub fn asked(&self) -> Vec<AskedDevice> {
         lock(&self.asked).clone()
     }
@@ -153,8 +146,7 @@ impl Engine {
         self.described(self.ask(), sequence)
     }
 
-    /// Asks the devices what they are, and waits for nothing.
-    #[must_use]
+    /// Asks the devices for their reports, and does not wait for them.
     pub fn ask(&self) -> AskedHost {
         AskedHost(self.host.ask(&MATRIX_SIZES))
     }
@@ -171,7 +163,6 @@ impl Engine {
     }
 
     /// The inventory that was read last, for a session that begins while the devices work.
-    #[must_use]
     pub fn last_inventory(&self) -> Option<Inventory> {
         lock(&self.described).clone()
     }
@@ -368,7 +359,7 @@ impl Engine {
 
     /// Gives the memory of idle devices back, and waits for nothing.
     pub fn start_release(&self) {
-        // Whatever is queued after it waits for it.
+        // Jobs queued after the release wait for it.
         drop(self.host.start_release());
     }
 
@@ -438,7 +429,7 @@ impl Held {
         answered.ok_or_else(|| DeviceError::Unsupported("no linked probe was answered".into()))
     }
 
-    /// What a device committed to: the evidence has every device of the challenge.
+    /// The roots that a device committed to: the evidence has every device of the challenge.
     fn roots(&self, task: &ShareTask) -> &[Root] {
         self.evidence.device(task.share.device_id).map_or(&[], |device| &device.roots)
     }
@@ -547,7 +538,7 @@ const fn is_linked(item: &OpenItem) -> bool {
     matches!(item.what, OpenWhat::LinkedSegments(_))
 }
 
-/// Hands a chunk on; when nobody takes it, the devices stop.
+/// Hands a chunk on; when the receiver is gone, the devices stop.
 fn give_or_cancel(
     give: &mut impl FnMut(OpeningsChunk) -> bool,
     handle: &Handle,
@@ -564,7 +555,7 @@ pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>
     result
 }
 
-/// Waits for every job. A failure that made the others stop is the one to tell.
+/// Waits for every job. Gives the failure that made the others stop.
 pub(crate) fn first_error<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
     let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
     let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
@@ -579,7 +570,7 @@ fn last_root(roots: &[Root]) -> Root {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

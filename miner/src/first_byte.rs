@@ -1,4 +1,4 @@
-//! The first byte that a server answers plaintext with: it tells servers that speak something else.
+//! The first byte that a server answers plaintext with: it distinguishes servers that speak another protocol.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A byte that came; above it the bit that says so.
 const CAME: u16 = 0x100;
 
-/// What came first on a connection.
+/// The first byte that came on a connection.
 #[derive(Debug, Clone, Default)]
 pub struct FirstByte(Arc<AtomicU16>);
 
@@ -36,7 +36,6 @@ impl FirstByte {
     }
 
     /// Why plaintext to a server may have failed; `is_remote`: it is on another machine.
-    #[must_use]
     pub fn advice(&self, is_remote: bool) -> Option<&'static str> {
         match self.get() {
             // A TLS alert.

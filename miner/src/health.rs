@@ -1,7 +1,8 @@
-//! Whether a miner is as its operator expects it: pure judgement over what was found.
+//! Judges a miner's facts by its operator's expectations, without I/O.
 
-use assay_program::size::Size;
+use assay_program::render::units::counted;
 use assay_program::span::Span;
+use assay_work::size::Size;
 use assay_work::text::quoted;
 use serde::{Deserialize, Serialize};
 
@@ -10,57 +11,52 @@ use crate::status::{Status, VerdictStatus};
 /// A running miner writes its status every ten seconds: one that is so old is of a miner that hangs.
 const MAX_STATUS_AGE_S: u64 = 40;
 
-/// What an operator expects.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {
-    /// So many devices at least.
+    /// The least count of devices.
     pub devices: Option<usize>,
     /// So much free memory at least, over all devices.
     pub min_memory: Option<Size>,
+    /// Whether a miner must run.
+    pub running: bool,
     /// A session with a validator.
     pub connected: bool,
-    /// A last verdict that is no older, and a pass.
+    /// The last verdict must be a pass, and no older than this.
     pub verdict_within: Option<Span>,
 }
 
 /// A device that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundDevice {
-    /// Its model.
     pub name: String,
-    /// Its id.
     pub device_id: String,
-    /// What a challenge can take.
+    /// Memory that a challenge can take.
     pub free_bytes: u64,
     /// Why it can take no work.
     pub fault: Option<String>,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The process of the running miner.
     pub miner: Option<u32>,
-    /// What that miner wrote last, or the one before it.
+    /// The status that the running miner wrote last, or the one before it.
     pub status: Option<Status>,
-    /// The devices; `None` where nobody has opened them yet.
+    /// The devices; `None` before they are opened.
     pub devices: Option<Vec<FoundDevice>>,
 }
 
-/// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Health {
     /// Whether all is as expected.
     pub healthy: bool,
-    /// What is not.
+    /// The expectations that do not hold.
     pub problems: Vec<String>,
-    /// What was found.
     pub found: Vec<String>,
 }
 
 impl Found {
-    /// What a running miner says of its devices; none are said before they are open.
-    #[must_use]
+    /// The devices of a running miner; `None` before they are open.
     pub fn devices_of(status: &Status) -> Option<Vec<FoundDevice>> {
         let device = |device: &crate::status::DeviceStatus| FoundDevice {
             name: device.name.clone(),
@@ -71,11 +67,10 @@ impl Found {
         Some(status.devices.iter().map(device).collect::<Vec<_>>()).filter(|devices| !devices.is_empty())
     }
 
-    /// Holds what was found against what is expected, at this moment in seconds since 1970.
-    #[must_use]
+    /// Judges the facts by the expectations, at this moment in seconds since 1970.
     pub fn judge(&self, expected: &Expected, now: u64) -> Health {
         let mut judgement = Judgement::default();
-        self.judge_miner(&mut judgement, now);
+        self.judge_miner(expected, now, &mut judgement);
         self.judge_devices(expected, &mut judgement);
         self.judge_connection(expected, &mut judgement);
         self.judge_verdict(expected, now, &mut judgement);
@@ -83,9 +78,10 @@ impl Found {
         Health { healthy: problems.is_empty(), problems, found }
     }
 
-    fn judge_miner(&self, judgement: &mut Judgement, now: u64) {
+    fn judge_miner(&self, expected: &Expected, now: u64, judgement: &mut Judgement) {
         let Some(process) = self.miner else {
-            return judgement.found("no miner runs");
+            let none = "no miner runs";
+            return if expected.running { judgement.problem(none) } else { judgement.found(none) };
         };
         let age_s = self.status.as_ref().map_or(u64::MAX, |status| now.saturating_sub(status.written));
         if self.status.is_none() {
@@ -106,9 +102,9 @@ impl Found {
             }
         }
         let free = Size { bytes: usable.iter().map(|device| device.free_bytes).sum() };
-        judgement.found(format!("{} devices, {} MiB free", usable.len(), free.bytes >> 20));
+        judgement.found(format!("{}, {} MiB free", counted(usable.len() as u64, "device"), free.bytes >> 20));
         if let Some(count) = expected.devices.filter(|count| usable.len() < *count) {
-            judgement.problem(format!("{} of {count} devices", usable.len()));
+            judgement.problem(format!("{} of {}", usable.len(), counted(count as u64, "device")));
         }
         if let Some(least) = expected.min_memory.filter(|least| free < *least) {
             judgement.problem(format!("{} MiB of {least} of memory are free", free.bytes >> 20));
@@ -140,7 +136,8 @@ impl Found {
         let told = format!("last verdict {}, {} ago", shown(verdict), seconds(age_s));
         let limit = expected.verdict_within;
         let is_old = limit.is_some_and(|limit| age_s > limit.seconds);
-        // An inconclusive one says nothing of this host, unless a pass is asked for.
+        // An inconclusive verdict is not evidence against this host, but does not satisfy a limit on the last pass
+        // either.
         let is_bad = verdict.outcome == "fail" || limit.is_some() && verdict.outcome != "pass";
         match limit.filter(|_| is_old) {
             Some(limit) => judgement.problem(format!("{told}: older than {limit}")),
@@ -152,7 +149,6 @@ impl Found {
 
 impl Health {
     /// The outcome in one line.
-    #[must_use]
     pub fn line(&self) -> String {
         let (problems, found) = (self.problems.join("; "), self.found.join(", "));
         match (self.healthy, found.is_empty()) {

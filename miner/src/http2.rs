@@ -21,7 +21,7 @@ where
 {
     let mut endpoint = Endpoint::from_shared(format!("http://{authority}"))?;
     if is_secured {
-        // What requests say. To connect by such a URL is to ask tonic for TLS of its own.
+        // The URL of requests. A connection to such a URL would have tonic add TLS of its own.
         endpoint = endpoint.origin(Endpoint::from_shared(format!("https://{authority}"))?.uri().clone());
     }
     let endpoint =

@@ -2,34 +2,32 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use assay_protocol::channel::Channel;
 use assay_protocol::join_token::{JoinToken, JoinTokenError, MAX_JOIN_TOKEN_BYTES};
+use parking_lot::Mutex;
 
-/// The variable that a join token may be in. It is no setting: no flag has a secret, and `config show` prints none.
+/// The variable that may hold a join token. It is not a setting: no flag has a secret, and `config show` prints none.
 pub const ENV_TOKEN: &str = "ASSAY_MINER_JOIN_TOKEN";
 
 /// The most bytes that are read: a token, and white space around it.
 const MAX_READ_BYTES: u64 = 2 * MAX_JOIN_TOKEN_BYTES as u64;
 
-/// Why there is no join token, where one was expected.
+/// An expected join token cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JoiningError {
-    /// The file cannot be read.
     #[error("join_token_file = {path}: {source}")]
     File {
         /// The file; `-` is standard input.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
-    /// What is in it is not a token.
+    /// The content is not a token.
     #[error("{origin}: {source}")]
     Token {
-        /// Where it came from.
+        /// The file or variable that held it.
         origin: String,
-        /// What is wrong with it.
         source: JoinTokenError,
     },
 }
@@ -41,9 +39,6 @@ pub struct Joining(Arc<Mutex<Option<JoinToken>>>);
 impl Joining {
     /// Takes the token from the file that the settings name, where `-` is standard input, or from the environment. A
     /// miner that has its key from an earlier start goes on without a file that is gone: it was let in by it then.
-    ///
-    /// # Errors
-    /// [`JoiningError`].
     pub fn take(file: Option<&Path>, variable: Option<&str>, had_key: bool) -> Result<Self, JoiningError> {
         let (origin, text) = match (file, variable) {
             (Some(path), _) => match read(path) {
@@ -66,9 +61,8 @@ impl Joining {
     }
 
     /// The token for a session on this channel, to a validator that is on this machine or elsewhere.
-    #[must_use]
     pub fn token(&self, channel: Channel, is_loopback: bool) -> Option<JoinToken> {
-        let token = self.lock().clone()?;
+        let token = self.0.lock().clone()?;
         if channel == Channel::Plaintext && !is_loopback {
             tracing::warn!("the join token is kept back: it is not sent in plaintext to another machine; use TLS");
             return None;
@@ -78,17 +72,13 @@ impl Joining {
 
     /// The miner was accepted: the token is used.
     pub fn forget(&self) {
-        if self.lock().take().is_some() {
+        if self.0.lock().take().is_some() {
             tracing::info!("accepted: the join token is forgotten, and its file can go");
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<JoinToken>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// What is in a file, or comes from standard input until it ends.
+/// Reads a file, or standard input until it ends.
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     if path == Path::new("-") {

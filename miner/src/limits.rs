@@ -1,15 +1,11 @@
-//! What the operator of a miner allows: the share of memory that is offered, how long a challenge may take, and hours
-//! in which none is taken. They may change while the miner runs.
+//! The limits of a miner's operator: the share of memory that is offered, and how long a challenge may take. Both may
+//! change while the miner runs.
 
-pub mod hours;
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 
 use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
-
-use crate::session::SessionLimits;
-use hours::DeclineHours;
+use parking_lot::Mutex;
 
 /// The limits, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,20 +14,16 @@ pub struct Limits {
     pub max_memory_percent: u32,
     /// How long a challenge may take.
     pub max_challenge: Option<Duration>,
-    /// When no challenge is taken.
-    pub decline_hours: DeclineHours,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_memory_percent: 100, max_challenge: None, decline_hours: DeclineHours::default() }
+        Self { max_memory_percent: 100, max_challenge: None }
     }
 }
 
 impl Limits {
-    /// What is offered of a device: of its free memory the allowed share, and the slots that fit beside what is
-    /// withheld.
-    #[must_use]
+    /// The offer of a device: of its free memory the allowed share, and the slots that fit beside the withheld memory.
     pub fn offered(&self, claim: DeviceClaim) -> DeviceClaim {
         let free_bytes = claim.free_bytes / 100 * u64::from(self.max_memory_percent.min(100))
             + claim.free_bytes % 100 * u64::from(self.max_memory_percent.min(100)) / 100;
@@ -44,16 +36,6 @@ impl Limits {
             *slots = slots.saturating_sub(u32::try_from(withheld).unwrap_or(u32::MAX));
         }
         DeviceClaim { free_bytes, slots, ..claim }
-    }
-
-    /// What a session is to keep to now.
-    #[must_use]
-    pub fn for_session(&self, now: SystemTime) -> SessionLimits {
-        let declines = self.decline_hours.left_min(now).map(|minutes| {
-            let hours = &self.decline_hours;
-            format!("this miner takes no challenges at {hours}; ask again in {minutes} min (its setting decline_hours)")
-        });
-        SessionLimits { declines, busy: None, max_challenge: self.max_challenge }
     }
 }
 
@@ -68,34 +50,26 @@ struct InForce {
 }
 
 impl SharedLimits {
-    /// These are in force.
-    #[must_use]
+    /// Puts these limits in force.
     pub fn new(limits: Limits) -> Self {
         Self(Arc::new(Mutex::new(InForce { limits, changes: 0 })))
     }
 
-    /// The limits now.
-    #[must_use]
     pub fn get(&self) -> Limits {
-        self.lock().limits.clone()
+        self.0.lock().limits.clone()
     }
 
     /// Puts others into force: for the next challenge, and the next inventory.
     pub fn set(&self, limits: Limits) {
-        let mut in_force = self.lock();
+        let mut in_force = self.0.lock();
         if in_force.limits != limits {
             *in_force = InForce { limits, changes: in_force.changes + 1 };
         }
     }
 
     /// How often they have changed.
-    #[must_use]
     pub fn changes(&self) -> u64 {
-        self.lock().changes
-    }
-
-    fn lock(&self) -> MutexGuard<'_, InForce> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().changes
     }
 }
 
@@ -119,7 +93,7 @@ mod tests {
         }
     }
 
-    /// What a device takes beside its slots, here two of each size, stays within what is offered.
+    /// A device's memory beside its slots, here two slots of each size, stays within the offered share.
     #[test]
     fn slots_stay_within_the_share_that_is_offered() {
         for percent in [1, 33, 50, 99] {

@@ -1,4 +1,4 @@
-//! What the miner counts, for Prometheus: its devices, its challenges, and who it serves.
+//! The miner's metrics for Prometheus: its devices, its challenges, and its validators.
 //!
 //! The only labels that are not fixed are the index and the model of a device of this host: no peer adds a series.
 
@@ -6,89 +6,78 @@ mod challenges;
 mod devices;
 pub mod endpoint;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use assay_observe::metrics::{MetricsError, TraceCounts, add, registry, text, trace_counts};
-use assay_observe::prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
+use assay_observe::metrics::{MetricsError, SECONDS, advance};
+use assay_observe::page::text;
+use assay_observe::prometheus::Registry;
 use assay_program::logging;
+use parking_lot::Mutex;
 
-pub use self::challenges::{ChallengeMetrics, ENDS};
-use self::devices::DeviceGauges;
 use crate::status::{Status, StatusBoard, ValidatorStatus};
 
-/// What the names of all metrics but the process's own begin with.
-const PREFIX: &str = "assay_miner";
-
-/// What a miner counts.
-pub struct Metrics {
-    registry: Registry,
-    /// Challenges and verdicts.
-    pub challenges: ChallengeMetrics,
-    /// Spans.
-    pub traces: TraceCounts,
-    /// What is read at a scrape; held by the one that is under way.
-    gauges: Mutex<Gauges>,
+assay_observe::families! {
+    /// Metrics of a miner. Gauges and the counts that other parts keep are read at a scrape.
+    Families of "assay_miner" {
+        device_state: IntGaugeVec ["device", "model", "state"], "1 for up, or the kind of fault.";
+        device_worker_restarts_total: IntCounterVec ["device", "model"], "Workers started for lost ones.";
+        device_memory_bytes: IntGaugeVec ["device", "model", "kind"], "Total, free, offered, used.";
+        device_temperature_celsius: GaugeVec ["device", "model"], "Temperature, by NVML.";
+        device_power_watts: GaugeVec ["device", "model"], "Power draw, by NVML.";
+        device_clock_hertz: GaugeVec ["device", "model", "clock"], "By NVML: sm, memory.";
+        device_utilization_ratio: GaugeVec ["device", "model"], "Time with a kernel, by NVML.";
+        device_throttled: IntGaugeVec ["device", "model"], "1 where heat or power holds it back.";
+        validators: IntGaugeVec ["state"], "Validators: connected, waiting, ended.";
+        sessions_total: IntCounter [], "Sessions with validators.";
+        challenges_running: IntGauge [], "1 while a challenge has the devices.";
+        challenges_total: IntCounterVec ["event"], "Challenges started, or why declined or broken off.";
+        challenge_phase_seconds: HistogramVec ["phase", "end"], "Time of each phase.", SECONDS;
+        verdicts_total: IntCounterVec ["outcome"], "Verdicts of validators.";
+        verdict_reasons_total: IntCounterVec ["code", "class"], "Reasons; a verdict may have several.";
+        last_verdict_timestamp_seconds: IntGaugeVec ["outcome"], "0 where none came.";
+        build_info: IntGaugeVec ["version"], "Always 1.";
+        log_lines_dropped_total: IntCounter [], "Lines that could not be written.";
+        trace_spans_total: IntCounterVec ["outcome"], "Spans of traces: exported, lost.";
+    }
 }
 
-/// What is read at a scrape.
-struct Gauges {
-    devices: DeviceGauges,
-    validators: IntGaugeVec,
-    sessions: IntCounter,
-    running: IntGauge,
-    declining: IntGauge,
-    log_lines: IntCounter,
+/// The metrics of one miner.
+pub struct Metrics {
+    registry: Registry,
+    /// Counted and set where things happen.
+    pub families: Families,
+    /// Held by the scrape that is under way.
+    scrape: Mutex<()>,
 }
 
 impl Metrics {
-    /// Nothing was counted yet.
+    /// Registers the metrics, all at zero: a rate has a first value then.
     ///
     /// # Errors
     /// [`MetricsError`]: two metrics have one name.
     pub fn new() -> Result<Arc<Self>, MetricsError> {
-        let registry = registry("assay_miner_build_info", env!("CARGO_PKG_VERSION"))?;
-        Ok(Arc::new(Self {
-            challenges: ChallengeMetrics::new(&registry)?,
-            traces: trace_counts(&registry, PREFIX)?,
-            gauges: Mutex::new(Gauges::new(&registry)?),
-            registry,
-        }))
+        let registry = Registry::new();
+        let families = Families::register(&registry)?;
+        families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        families.show_challenges();
+        Ok(Arc::new(Self { registry, families, scrape: Mutex::new(()) }))
     }
 
     /// Everything, as Prometheus reads it. Waits for no device.
-    ///
-    /// # Errors
-    /// [`MetricsError`].
     pub fn page(&self, board: &StatusBoard) -> Result<String, MetricsError> {
-        let gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        gauges.read(board);
+        let _turn = self.scrape.lock();
+        self.families.read(board);
         text(&self.registry)
     }
 }
 
-impl Gauges {
-    fn new(registry: &Registry) -> Result<Self, MetricsError> {
-        let gauge = |name: &str, help: &str| add(registry, IntGauge::new(named(name), help));
-        let counter = |name: &str, help: &str| add(registry, IntCounter::new(named(name), help));
-        let validators =
-            Opts::new(named("validators"), "Validators of the settings, by how the miner stands with them.");
-        Ok(Self {
-            devices: DeviceGauges::new(registry)?,
-            validators: add(registry, IntGaugeVec::new(validators, &["state"]))?,
-            sessions: counter("sessions_total", "Sessions with validators.")?,
-            running: gauge("challenges_running", "Challenges that have the devices.")?,
-            declining: gauge("declining", "1 while challenges are declined for the hour (decline_hours).")?,
-            log_lines: counter("log_lines_dropped_total", "Log lines that could not be written.")?,
-        })
-    }
-
+impl Families {
     fn read(&self, board: &StatusBoard) {
         let status = board.get();
         self.read_validators(&status);
-        self.running.set(status.challenge.is_some().into());
-        self.declining.set(status.limits.declining_until.is_some().into());
-        advance(&self.log_lines, logging::lost_lines());
-        self.devices.read(&board.seen_devices());
+        self.challenges_running.set(status.challenge.is_some().into());
+        advance(&self.log_lines_dropped_total, logging::lost_lines());
+        self.read_devices(&board.seen_devices());
     }
 
     fn read_validators(&self, status: &Status) {
@@ -101,19 +90,6 @@ impl Gauges {
             let count = status.validators.iter().filter(|validator| state(validator) == name).count();
             self.validators.with_label_values(&[name]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
-        advance(&self.sessions, status.validators.iter().map(|validator| validator.connection.sessions).sum());
+        advance(&self.sessions_total, status.validators.iter().map(|validator| validator.connection.sessions).sum());
     }
 }
-
-/// Brings a counter to what something else counted.
-fn advance(counter: &IntCounter, count: u64) {
-    counter.inc_by(count.saturating_sub(counter.get()));
-}
-
-/// A name with the miner's prefix.
-fn named(name: &str) -> String {
-    format!("{PREFIX}_{name}")
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,8 @@
-//! What waits to go out: openings, megabytes of them, in a queue of their own, which every other message overtakes.
+//! The queue of messages to send: openings, megabytes of them, in a queue of their own, which every other message
+//! overtakes.
 //!
-//! On a slow link openings take minutes. Pongs, and what ends a challenge, do not wait behind those that are not in the
-//! transport yet.
+//! On a slow link openings take minutes. Pongs, and messages that end a challenge, do not wait behind openings that are
+//! not in the transport yet.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,7 +21,6 @@ const MAX_OPENINGS: usize = 4;
 pub struct Outbox {
     /// Everything but openings.
     pub messages: mpsc::Sender<MinerMessage>,
-    /// Openings.
     pub openings: mpsc::Sender<OpeningsChunk>,
 }
 
@@ -31,8 +31,7 @@ pub struct OutboxQueue {
     openings: mpsc::Receiver<OpeningsChunk>,
 }
 
-/// An outbox for one session, and what goes out of it.
-#[must_use]
+/// An outbox for one session, and the queue that it sends from.
 pub fn outbox() -> (Outbox, OutboxQueue) {
     let (messages, said) = mpsc::channel(MAX_MESSAGES);
     let (openings, opened) = mpsc::channel(MAX_OPENINGS);

@@ -27,7 +27,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// The file beside the key file, in which validators' keys are kept.
 const KNOWN_VALIDATORS: &str = "known_validators";
 
-/// Reaches one validator.
 #[derive(Debug)]
 pub struct Reach {
     address: Address,
@@ -36,7 +35,7 @@ pub struct Reach {
     proxies: Proxies,
 }
 
-/// How it is reached, and by what it is known.
+/// The transport, and how the validator is authenticated.
 #[derive(Debug)]
 enum Means {
     /// In plaintext; only this key may sign the session.
@@ -50,15 +49,14 @@ enum Means {
 /// A connection to a validator on which nothing was said yet.
 #[derive(Debug)]
 pub struct Reached {
-    /// HTTP/2.
     pub http: tonic::transport::Channel,
-    /// What the session's signatures cover.
+    /// The channel that the session's signatures cover.
     pub channel: Channel,
     /// The only key that may sign the session.
     pub pinned: Option<PublicKey>,
-    /// What to keep once the session stands.
+    /// The key to keep once the session stands.
     pub to_keep: Option<ToKeep>,
-    /// What plaintext was answered with.
+    /// The first byte of the answer to plaintext.
     pub first_byte: FirstByte,
 }
 
@@ -74,18 +72,14 @@ pub struct ToKeep {
 /// Why a validator was not reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
-    /// No connection.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// It took too long.
     #[error("no connection to {0} within {CONNECT_LIMIT:?}")]
     Slow(Address),
-    /// TLS failed.
     #[error("no TLS connection to {address}: {failure}")]
     Tls {
-        /// What was dialled.
+        /// The dialled address.
         address: Address,
-        /// Why.
         failure: TlsFailure,
     },
     /// It has another key than before.
@@ -94,7 +88,6 @@ pub enum ReachError {
     /// The file of known validators cannot be used.
     #[error(transparent)]
     Known(#[from] KnownError),
-    /// HTTP/2 did not begin.
     #[error("no connection: {0}")]
     Http(String),
 }
@@ -102,10 +95,8 @@ pub enum ReachError {
 /// Why nothing can be reached with this configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The authorities' file.
     #[error("validator_ca: {0}")]
     Authorities(#[from] CertificateError),
-    /// The environment's proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
     /// The file of known validators.
@@ -115,7 +106,6 @@ pub enum SetupError {
 
 impl ReachError {
     /// Whether dialling again is pointless until an operator changes something.
-    #[must_use]
     pub const fn needs_operator(&self) -> bool {
         match self {
             Self::Tls { failure, .. } => failure.needs_operator(),
@@ -164,16 +154,11 @@ impl Reach {
         Ok(Self { address: target.target.address, means, known, proxies: Proxies::from_environment()? })
     }
 
-    /// What is dialled, for the log.
-    #[must_use]
+    /// The dialled address, for the log.
     pub const fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Connects.
-    ///
-    /// # Errors
-    /// [`ReachError`].
     pub async fn connect(&self) -> Result<Reached, ReachError> {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, self.connect_slowly());
         connecting.await.unwrap_or_else(|_| Err(ReachError::Slow(self.address.clone())))
@@ -196,7 +181,7 @@ impl Reach {
 
     /// A validator that presents a certificate of its own key.
     async fn own_key(&self, given: Option<PublicKey>) -> Result<Reached, ReachError> {
-        // Read first: where that fails, nobody is dialled.
+        // Read first: where that fails, no connection is made.
         let known = self.known.find(&self.address, given)?;
         let expected = known.as_ref().map(|known| known.key).or(given);
         let stream = self.dial().await?;
@@ -239,7 +224,7 @@ impl Reach {
         secured.map_err(|failure| ReachError::Tls { address: self.address.clone(), failure })
     }
 
-    /// HTTP/2 on a stream.
+    /// Speaks HTTP/2 on a stream.
     async fn http<S>(&self, stream: S) -> Result<tonic::transport::Channel, ReachError>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -1,21 +1,21 @@
-//! The receipt of the last verdict, in a file beside the key: for `receipt`, and for whoever the host is shown to.
+//! The receipt of the last verdict, in a file beside the key: for `receipt`, and for people who are shown the host.
 //!
-//! It is kept as it came. Whoever is shown it checks it, with the keys of the validator that they trust.
+//! It is kept as it came. Its readers check it with the keys of the validator that they trust.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use assay_protocol::wire::limits::MAX_RECEIPT_BYTES;
+use parking_lot::Mutex;
 
 use crate::status::file::{with_suffix, write_whole};
 
-/// What the file's name adds to that of the key file.
+/// The suffix that this file's name adds to the key file's.
 const SUFFIX: &str = ".receipt";
 
 /// Where the miner with this key file keeps the receipt.
-#[must_use]
 pub fn path_of(key_file: &Path) -> PathBuf {
     with_suffix(key_file, SUFFIX)
 }
@@ -23,7 +23,7 @@ pub fn path_of(key_file: &Path) -> PathBuf {
 /// Reads the receipt; `None` where no verdict came with one.
 ///
 /// # Errors
-/// What the system said; a file that is larger than any receipt.
+/// The system's error; a file that is larger than any receipt.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::metadata(path) {
         Ok(found) if found.len() > MAX_RECEIPT_BYTES as u64 + 1 => Err(io::Error::other("larger than any receipt")),
@@ -39,14 +39,13 @@ pub struct ReceiptFile(Arc<Mutex<PathBuf>>);
 
 impl ReceiptFile {
     /// The one beside a key file.
-    #[must_use]
     pub fn beside(key_file: &Path) -> Self {
         Self(Arc::new(Mutex::new(path_of(key_file))))
     }
 
     /// Keeps a receipt in the place of the one before. That it cannot be written is in the log: nothing rests on it.
     pub fn keep(&self, token: &str) {
-        let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.0.lock();
         if let Err(error) = write_whole(&path, &format!("{token}\n")) {
             tracing::warn!(path = %path.display(), "the receipt of a verdict cannot be kept: {error}");
         }

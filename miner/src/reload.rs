@@ -1,4 +1,4 @@
-//! SIGHUP: the settings are read again. Log and limits change at once; what else changed is named.
+//! SIGHUP: the settings are read again. Log and limits change at once; other changes are named.
 
 use assay_program::exit::chain;
 use assay_program::logging::{self, list};
@@ -10,18 +10,16 @@ use crate::config::{MinerConfig, RawConfig};
 use crate::limits::SharedLimits;
 
 /// The settings that take effect without a restart.
-const RELOADED: [&str; 6] =
-    ["log", "log_file", "max_memory_percent", "max_challenge_s", "decline_hours", "decline_hours_zone"];
+const RELOADED: [&str; 4] = ["log", "log_file", "max_memory_percent", "max_challenge_s"];
 
 /// Reads all layers again: the file and the environment anew, the flags as they were typed.
 pub type Resolve = Box<dyn Fn() -> anyhow::Result<Settings<RawConfig>> + Send + Sync>;
 
-/// What takes changed settings into force.
+/// Applies changed settings.
 pub struct Reloader {
     resolve: Resolve,
-    /// As they were at the start: what needs a restart is held against these.
+    /// The settings at the start: changes that need a restart are found against these.
     started: Settings<RawConfig>,
-    /// As they were last.
     last: Settings<RawConfig>,
     limits: SharedLimits,
     manager: ServiceManager,

@@ -31,10 +31,8 @@ pub const HOLD_LIMIT: Duration = Duration::from_secs(1800);
 /// A validator that has not pinged for this many intervals is gone.
 pub const MISSED_PINGS: u32 = 4;
 
-/// What happens to a session.
 #[derive(Debug)]
 pub enum Event {
-    /// The validator said something.
     Message(ValidatorMessage),
     /// The work ended with these messages: the commitment, then the roots of each device.
     Worked(ChallengeId, Result<Vec<MinerMessage>, DeviceError>),
@@ -44,18 +42,15 @@ pub enum Event {
     Opened(ChallengeId, Result<(), DeviceError>),
     /// How many slots are filled so far.
     Progress(ChallengeId, u64),
-    /// The inventory, read again.
     Inventory(Inventory),
     /// The daemon wants to end.
     Drain,
-    /// Time passes.
     Tick,
 }
 
-/// What the session wants done.
+/// A request of the session to its driver.
 #[derive(Debug)]
 pub enum Action {
-    /// Send this.
     Send(MinerMessage),
     /// Compute every share of this challenge, then give [`Event::Worked`].
     StartWork(Arc<Challenge>),
@@ -69,46 +64,39 @@ pub enum Action {
     Established(PublicKey),
     /// Its key is not the configured one, but a successor of it.
     Followed {
-        /// The configured one.
         pinned: PublicKey,
         /// Until when it is followed, in seconds since 1970.
         until_unix_seconds: u64,
     },
     /// Show this to the operator.
     Verdict(Box<Verdict>),
-    /// End the stream.
     Close(Closed),
 }
 
-/// What the operator allows a session.
+/// The operator's limits of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionLimits {
-    /// Why challenges are declined now; `None` while they are taken.
-    pub declines: Option<String>,
     /// Why the devices are not free for this validator now.
     pub busy: Option<String>,
     /// How long a challenge may take.
     pub max_challenge: Option<Duration>,
 }
 
-/// What a session starts from.
 #[derive(Debug)]
 pub struct SessionStart {
-    /// The miner's key.
     pub identity: Identity,
     /// The only validator to accept, where one is configured.
     pub pinned: Option<PublicKey>,
-    /// What the session's bytes pass through.
+    /// The channel that carries the session's bytes.
     pub channel: Channel,
-    /// The devices.
     pub inventory: Inventory,
     /// Random, for the validator to sign.
     pub miner_nonce: Nonce,
     /// The nonce of the session that this one goes on from.
     pub resumes: Option<Nonce>,
-    /// By what a validator lets in a miner that it does not know.
+    /// The token by which a validator admits a miner that it does not know.
     pub join_token: Option<JoinToken>,
-    /// The date, for what is only valid until then.
+    /// The time, in seconds since 1970, against which expiry is checked.
     pub unix_seconds: u64,
 }
 
@@ -117,9 +105,11 @@ pub struct SessionStart {
 pub struct Session {
     identity: Identity,
     pinned: Option<PublicKey>,
-    /// The date, for what is only valid until then.
+    /// The time, in seconds since 1970, against which expiry is checked.
     unix_seconds: u64,
     channel: Channel,
+    /// The token by which the validator may admit this miner, until it is sent.
+    join_token: Option<JoinToken>,
     handshake: Handshake,
     /// The validator's nonce, once it is welcome.
     nonce: Option<Nonce>,
@@ -137,25 +127,21 @@ impl Session {
         self.limits = limits;
     }
 
-    /// By what a later session names this one, once it was welcome.
-    #[must_use]
+    /// The nonce by which a later session resumes this one, once it was welcome.
     pub const fn nonce(&self) -> Option<Nonce> {
         self.nonce
     }
 
-    /// Whether a challenge runs.
-    #[must_use]
     pub const fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
     /// The challenge whose work runs.
-    #[must_use]
     pub fn working_on(&self) -> Option<ChallengeId> {
         self.running.as_ref().filter(|r| r.stage == WorkStage::Working).map(|r| r.challenge.id())
     }
 
-    /// Takes an event and says what to do.
+    /// Takes an event and gives the actions that follow.
     pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
             _ if matches!(self.handshake, Handshake::Closed) => Vec::new(),
@@ -217,7 +203,6 @@ impl Session {
     }
 
     /// When to give [`Event::Tick`] next: never later than the moment at which it does something.
-    #[must_use]
     pub fn poll_timeout(&self) -> Instant {
         let silent_at = self.silent_at();
         let Some(running) = &self.running else { return silent_at };
@@ -225,7 +210,7 @@ impl Session {
         stop.min(silent_at)
     }
 
-    /// When a validator that says nothing more counts as gone.
+    /// When a silent validator counts as gone.
     fn silent_at(&self) -> Instant {
         match self.handshake {
             Handshake::Done { ping_interval, .. } => self.heard + ping_interval * MISSED_PINGS,

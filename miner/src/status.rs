@@ -1,10 +1,11 @@
-//! What a running miner does, for `status`: the daemon writes it into a file beside its key, where the command reads it.
+//! The state of a running miner, for `status`: the daemon writes it into a file beside its key, where the command reads
+//! it.
 
 pub mod file;
 mod line;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use assay_device::DeviceError;
@@ -13,6 +14,7 @@ use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_telemetry::Reading;
 use assay_work::{Challenge, DeviceId, PublicKey};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{AskedDevice, Engine};
@@ -26,32 +28,26 @@ const MAX_REASONS: usize = 16;
 pub struct Status {
     /// The program and its version.
     pub program: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// When it started.
+    /// Start, in seconds since 1970.
     pub started: u64,
     /// When this was written; at least every ten seconds.
     pub written: u64,
-    /// The miner's public key.
     pub miner_key: String,
     /// The validators' addresses, with commas between.
     pub validator: String,
-    /// How the connection to the first validator is that is connected; to the first of all where none is.
+    /// The connection of the first validator that is connected; of the first of all where no validator is.
     pub connection: Connection,
-    /// Each validator.
     #[serde(default)]
     pub validators: Vec<ValidatorStatus>,
-    /// The challenge that runs.
     pub challenge: Option<RunningStatus>,
-    /// The last verdict.
     pub last_verdict: Option<VerdictStatus>,
     /// The last challenge that this miner declined or broke off.
     pub last_stop: Option<StopStatus>,
     /// Verdicts since the start.
     pub verdicts: VerdictCounts,
-    /// The operator's limits.
     pub limits: LimitsStatus,
-    /// The devices.
     pub devices: Vec<DeviceStatus>,
     /// When and why the miner ended; `None` while it runs, and of one that was killed.
     pub ended: Option<Ended>,
@@ -60,11 +56,8 @@ pub struct Status {
 /// One of the validators that the miner serves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ValidatorStatus {
-    /// Its address.
     pub address: String,
-    /// How the connection is.
     pub connection: Connection,
-    /// Its last verdict.
     pub last_verdict: Option<VerdictStatus>,
     /// Its verdicts since the start.
     pub verdicts: VerdictCounts,
@@ -72,7 +65,6 @@ pub struct ValidatorStatus {
     pub ended: Option<Ended>,
 }
 
-/// A connection at a moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Connection {
     /// Since when the session stands.
@@ -87,32 +79,25 @@ pub struct Connection {
     pub next_attempt: Option<u64>,
 }
 
-/// A moment and what happened.
+/// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When.
     pub at: u64,
-    /// Why.
     pub why: String,
 }
 
-/// A challenge that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningStatus {
-    /// The challenge.
     pub challenge_id: String,
     /// The address of its validator.
     #[serde(default)]
     pub validator: String,
-    /// The matrix size.
     pub n: u32,
-    /// Passes.
     pub iterations: u32,
-    /// How many devices work.
     pub devices: usize,
     /// `work`, `probe`, `linked probe` or `openings`.
     pub stage: String,
-    /// Since when it runs.
+    /// Start, in seconds since 1970.
     pub since: u64,
     /// Slots filled, over all iterations.
     pub done_slots: u64,
@@ -120,51 +105,39 @@ pub struct RunningStatus {
     pub all_slots: u64,
 }
 
-/// A verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictStatus {
-    /// The challenge.
     pub challenge_id: String,
-    /// When it came.
+    /// Arrival, in seconds since 1970.
     pub at: u64,
     /// pass, fail or inconclusive.
     pub outcome: String,
     /// The rate shown, in 10¹² operations a second.
     pub tops: f64,
-    /// Why it is no pass.
     pub reasons: Vec<ReasonStatus>,
 }
 
-/// A reason of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonStatus {
-    /// Its stable name.
     pub code: String,
-    /// Whose doing it is.
+    /// The party to blame.
     pub class: String,
-    /// The validator's words.
     pub detail: String,
 }
 
 /// A challenge that this miner did not take up, or did not go on with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopStatus {
-    /// The challenge.
     pub challenge_id: String,
-    /// When.
     pub at: u64,
-    /// Why.
     pub why: String,
 }
 
 /// How many verdicts there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerdictCounts {
-    /// Those that passed.
     pub pass: u64,
-    /// Those that failed.
     pub fail: u64,
-    /// Those that were neither.
     pub inconclusive: u64,
 }
 
@@ -185,26 +158,17 @@ pub struct LimitsStatus {
     pub max_memory_percent: u32,
     /// How long a challenge may take, in seconds.
     pub max_challenge_s: Option<u64>,
-    /// When challenges are declined, with the time zone.
-    pub decline_hours: Option<String>,
-    /// Until when challenges are declined now.
-    pub declining_until: Option<u64>,
 }
 
-/// A device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceStatus {
-    /// Its id.
     pub device_id: String,
     /// The index by which settings name it.
     pub index: Option<usize>,
-    /// Its model.
     pub name: String,
-    /// Its backend.
     pub backend: String,
-    /// All its memory.
     pub total_bytes: u64,
-    /// What a challenge could take when it was asked last.
+    /// Memory that a challenge could take when the device was last asked.
     pub free_bytes: u64,
     /// How much of that was offered to the validator.
     pub offered_bytes: u64,
@@ -216,16 +180,14 @@ pub struct DeviceStatus {
     pub worker_restarts: u64,
 }
 
-/// A device as it is at a moment, with what the status leaves out.
+/// A device at a moment, with facts that the status leaves out.
 #[derive(Debug, Clone)]
 pub struct SeenDevice {
     /// The index by which settings name it.
     pub index: Option<usize>,
-    /// Its model.
     pub name: String,
-    /// All its memory.
     pub total_bytes: u64,
-    /// What a challenge could take when it was asked last.
+    /// Memory that a challenge could take when the device was last asked.
     pub free_bytes: u64,
     /// How much of that was offered.
     pub offered_bytes: u64,
@@ -238,7 +200,6 @@ pub struct SeenDevice {
 }
 
 /// A moment in seconds since 1970.
-#[must_use]
 pub fn unix_s(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -247,7 +208,7 @@ fn now() -> u64 {
     unix_s(SystemTime::now())
 }
 
-/// Where the miner notes what happens with one of its validators. Clones note it in the same place.
+/// Notes the events of one of the miner's validators. Clones share the state.
 #[derive(Clone)]
 pub struct StatusBoard {
     status: Arc<Mutex<Status>>,
@@ -259,9 +220,8 @@ pub struct StatusBoard {
 
 /// Where the state of the devices comes from.
 pub struct DeviceWatch {
-    /// What they were when they were asked last.
+    /// The engine, which has the devices' last reports.
     pub engine: Arc<Engine>,
-    /// Their workers.
     pub workers: BTreeMap<DeviceId, WorkerMonitor>,
     /// The indices by which settings name them.
     pub indices: BTreeMap<DeviceId, usize>,
@@ -297,30 +257,21 @@ impl DeviceWatch {
             total_bytes: info.total_bytes,
             free_bytes: info.free_bytes,
             offered_bytes,
-            // What became of the device since it was asked.
+            // The device may have failed since it was asked.
             fault: worker.as_ref().map_or(fault, |worker| worker.fault.clone()),
             worker,
         }
     }
 }
 
-impl LimitsStatus {
-    fn at(limits: &Limits, now: SystemTime) -> Self {
-        let hours = &limits.decline_hours;
-        let left = hours.left_min(now).map(|minutes| Duration::from_secs(u64::from(minutes) * 60));
-        Self {
-            max_memory_percent: limits.max_memory_percent,
-            max_challenge_s: limits.max_challenge.map(|limit| limit.as_secs()),
-            decline_hours: (!hours.is_empty()).then(|| hours.to_string()),
-            // To the minute.
-            declining_until: left.map(|left| unix_s(now + left) / 60 * 60),
-        }
+impl From<Limits> for LimitsStatus {
+    fn from(Limits { max_memory_percent, max_challenge }: Limits) -> Self {
+        Self { max_memory_percent, max_challenge_s: max_challenge.map(|limit| limit.as_secs()) }
     }
 }
 
 impl StatusBoard {
     /// The board of a miner that starts now.
-    #[must_use]
     pub fn new(miner_key: &PublicKey, validators: &[String], limits: SharedLimits) -> Self {
         let validator = |address: &String| ValidatorStatus { address: address.clone(), ..ValidatorStatus::default() };
         let status = Arc::new(Mutex::new(Status {
@@ -335,15 +286,14 @@ impl StatusBoard {
         Self { status, validator: 0, devices: Arc::default(), limits }
     }
 
-    /// The board for what happens with another validator.
-    #[must_use]
+    /// The board for another validator.
     pub fn of(&self, validator: usize) -> Self {
         Self { validator, ..self.clone() }
     }
 
-    /// Takes over what the miner with this key was told last before it was started again.
+    /// Takes over the last verdicts that the miner with this key received before it was started again.
     pub fn recall(&self, earlier: Status) {
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         if earlier.miner_key == status.miner_key {
             status.last_verdict = earlier.last_verdict;
         }
@@ -355,26 +305,24 @@ impl StatusBoard {
         let _ = self.devices.set(devices);
     }
 
-    /// The devices, with what the status leaves out; none before they are watched. Waits for none of them.
-    #[must_use]
+    /// The devices, with facts that the status leaves out; empty before they are watched. Never waits for a device.
     pub fn seen_devices(&self) -> Vec<SeenDevice> {
         let Some(watch) = self.devices.get() else { return Vec::new() };
         watch.engine.asked().into_iter().map(|asked| watch.see(asked)).collect()
     }
 
-    /// The state now, with the devices. Waits for none of them.
-    #[must_use]
+    /// The state now, with the devices. Never waits for a device.
     pub fn get(&self) -> Status {
         let devices = self.devices.get().map(DeviceWatch::devices).unwrap_or_default();
-        let limits = LimitsStatus::at(&self.limits.get(), SystemTime::now());
-        let status = self.lock().clone();
+        let limits = self.limits.get().into();
+        let status = self.status.lock().clone();
         let is_connected = |validator: &&ValidatorStatus| validator.connection.connected_since.is_some();
         let shown = status.validators.iter().find(is_connected).or(status.validators.first());
         let connection = shown.map(|validator| validator.connection.clone()).unwrap_or_default();
         Status { devices, limits, connection, ..status }
     }
 
-    /// A session stands.
+    /// Notes an established session.
     pub fn connected(&self, validator_key: &PublicKey) {
         self.change(|validator| {
             let sessions = validator.connection.sessions + 1;
@@ -405,10 +353,10 @@ impl StatusBoard {
         });
     }
 
-    /// A challenge starts.
+    /// Notes the start of a challenge.
     pub fn challenged(&self, challenge: &Challenge) {
         let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         let validator = status.validators.get(self.validator).map(|validator| validator.address.clone());
         status.challenge = Some(RunningStatus {
             challenge_id: challenge.id().to_string(),
@@ -425,15 +373,15 @@ impl StatusBoard {
 
     /// The challenge goes on to another stage.
     pub fn stage(&self, stage: &str) {
-        if let Some(challenge) = &mut self.lock().challenge {
+        if let Some(challenge) = &mut self.status.lock().challenge {
             challenge.stage = stage.to_owned();
             challenge.done_slots = challenge.all_slots;
         }
     }
 
-    /// So many slots are filled.
+    /// Notes the count of filled slots.
     pub fn progress(&self, done_slots: u64) {
-        if let Some(challenge) = &mut self.lock().challenge {
+        if let Some(challenge) = &mut self.status.lock().challenge {
             challenge.done_slots = done_slots.min(challenge.all_slots);
         }
     }
@@ -441,19 +389,18 @@ impl StatusBoard {
     /// The miner declined a challenge, or broke one off.
     pub fn stopped(&self, stop: &Stop) {
         let stopped = StopStatus { challenge_id: stop.challenge_id.to_string(), at: now(), why: stop.detail.clone() };
-        self.lock().last_stop = Some(stopped);
+        self.status.lock().last_stop = Some(stopped);
     }
 
     /// No challenge of this validator runs any more.
     pub fn released(&self) {
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         let Some(own) = status.validators.get(self.validator).map(|validator| validator.address.clone()) else {
             return;
         };
         status.challenge.take_if(|challenge| challenge.validator == own);
     }
 
-    /// A verdict came.
     pub fn verdict(&self, verdict: &Verdict) {
         let reason = |reason: &assay_protocol::verdict::Reason| ReasonStatus {
             code: reason.code.name().to_owned(),
@@ -471,14 +418,14 @@ impl StatusBoard {
             validator.last_verdict = Some(shown.clone());
             validator.verdicts.add(verdict.outcome);
         });
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         status.last_verdict = Some(shown);
         status.verdicts.add(verdict.outcome);
     }
 
-    /// The miner ends.
+    /// Notes the end of the miner.
     pub fn ended(&self, why: &str) {
-        let mut status = self.lock();
+        let mut status = self.status.lock();
         status.challenge = None;
         for ValidatorStatus { connection, .. } in &mut status.validators {
             connection.connected_since = None;
@@ -488,10 +435,6 @@ impl StatusBoard {
     }
 
     fn change(&self, change: impl FnOnce(&mut ValidatorStatus)) {
-        self.lock().validators.get_mut(self.validator).map(change);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock().validators.get_mut(self.validator).map(change);
     }
 }

@@ -1,4 +1,4 @@
-//! Which validator a miner dials, and by what it knows that the right one answers.
+//! The validators that a miner dials, and how each is authenticated.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,6 @@ pub struct RawConnection {
     pub drain_timeout_s: u64,
 }
 
-/// A validator to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidatorTarget {
     /// Where it is, as it is shown.
@@ -67,10 +66,11 @@ pub struct ValidatorTarget {
     pub security: Security,
 }
 
-/// How a connection is protected, and by what the right validator is known.
+/// The protection of a connection, and the means by which the right validator is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Security {
-    /// Plaintext: on this machine, unless the operator allowed otherwise. The session proves the key, where there is one.
+    /// Plaintext: on this machine, unless the operator allowed otherwise. The session proves the key, where there is
+    /// one.
     Plaintext(Option<PublicKey>),
     /// TLS with a validator that has this key, or one that follows it.
     Key(PublicKey),
@@ -78,19 +78,16 @@ pub enum Security {
     FirstUse,
     /// TLS with a host that has a certificate of an authority.
     Authorities {
-        /// The authorities' certificates.
+        /// The file of the authorities' certificates.
         file: PathBuf,
         /// The session proves this key too, where there is one.
         key: Option<PublicKey>,
-        /// A proxy ends TLS.
+        /// Whether a proxy ends TLS.
         is_proxied: bool,
     },
 }
 
-/// Checks what was written: the validators to serve, one at least, each once.
-///
-/// # Errors
-/// [`SettingsError::Value`].
+/// Checks the raw settings: the validators to serve, one at least, each once.
 pub fn check<R: Args>(settings: &Settings<R>, raw: &RawConnection) -> Result<Vec<ValidatorTarget>, SettingsError> {
     let configured = raw.validator_key.as_deref().map(|text| settings.parsed("validator_key", text)).transpose()?;
     if configured.is_some() && raw.validator.len() > 1 {

@@ -14,7 +14,6 @@ use crate::config::TelemetryChoice;
 pub const FACTS_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts to read sensors, unless telemetry is off.
-#[must_use]
 pub fn start(choice: TelemetryChoice) -> Option<Sampler> {
     match choice {
         TelemetryChoice::Auto => Some(Sampler::start(NvmlSource::open)),

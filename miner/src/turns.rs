@@ -1,12 +1,15 @@
-//! Turns of several validators at the devices: one challenge at a time, and nobody goes first twice while another waits.
+//! Turns of several validators at the devices: one challenge at a time, and no validator has two turns while another
+//! waits.
 //!
 //! A challenge that comes while another validator's runs is declined as busy, and its validator is noted. When the
-//! devices are free again, they are kept for the validator that waits for longest, for as long as it takes to ask again.
-//! One that does not ask in that time is not waited for again until it has had a turn.
+//! devices are free again, they are kept for the validator that waits for longest, for as long as it takes to ask
+//! again. One that does not ask in that time is not waited for again until it has had a turn.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// How long the devices are kept for a validator that waits: it asks again after a minute at most.
 pub const KEPT_FOR: Duration = Duration::from_secs(90);
@@ -22,10 +25,9 @@ pub struct Turns {
 #[derive(Debug)]
 pub struct Turn(Turns);
 
-/// Why a challenge has no turn. Validators are told so in these words, which name no other validator.
+/// The reason for which a challenge has no turn. Validators receive these words, which name no other validator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
-    /// Another validator's challenge runs.
     #[error(
         "this miner works on a challenge of another validator; this one's turn comes next or soon after: ask again"
     )]
@@ -45,7 +47,7 @@ struct Shared {
     kept_until: Option<Instant>,
     /// Who did not ask when the devices were kept for it, and had no turn since.
     lapsed: BTreeSet<usize>,
-    /// Challenges that began.
+    /// Count of challenges that began.
     begun: u64,
 }
 
@@ -58,7 +60,7 @@ impl Shared {
                 self.wait(validator);
                 return Err(Busy::Runs);
             }
-            // Whoever has the devices does not go on while others wait.
+            // The validator that has the devices does not go on while others wait.
             (Some(_), _, Some(first)) if first != validator => {
                 self.wait(validator);
                 return Err(Busy::Kept(KEPT_FOR));
@@ -89,7 +91,7 @@ impl Shared {
         self.kept_until = (!self.waiting.is_empty()).then(|| now + KEPT_FOR);
     }
 
-    /// Whoever had its time to ask makes room for the next.
+    /// Removes validators whose time to ask is over, to make room for the next.
     fn lapse(&mut self, now: Instant) {
         while self.kept_until.is_some_and(|until| now >= until) {
             self.lapsed.extend(self.waiting.pop_front());
@@ -114,7 +116,6 @@ impl Shared {
 
 impl Turns {
     /// The turns of the validator with this number, shared with those of others.
-    #[must_use]
     pub fn of(&self, validator: usize) -> Self {
         Self { shared: self.shared.clone(), validator }
     }
@@ -124,49 +125,42 @@ impl Turns {
     /// # Errors
     /// [`Busy`]; the validator is noted as one that waits.
     pub fn take(&self) -> Result<Turn, Busy> {
-        self.lock().take(self.validator, Instant::now())?;
+        self.shared.lock().take(self.validator, Instant::now())?;
         Ok(Turn(self.clone()))
     }
 
     /// The validator is not connected any more: the devices are not kept for it.
     pub fn leave(&self) {
-        self.lock().leave(self.validator, Instant::now());
+        self.shared.lock().leave(self.validator, Instant::now());
     }
 
-    /// How many challenges began.
-    #[must_use]
     pub fn begun(&self) -> u64 {
-        self.lock().begun
+        self.shared.lock().begun
     }
 
-    /// Gives the devices something to do between challenges, ahead of the next one; `None` while one has them. `ask` only
-    /// queues it, and waits for nothing.
+    /// Gives the devices something to do between challenges, ahead of the next one; `None` while one has them. `ask`
+    /// only queues it, and waits for nothing.
     pub fn between<T>(&self, ask: impl FnOnce() -> T) -> Option<T> {
-        let shared = self.lock();
+        let shared = self.shared.lock();
         shared.holder.is_none().then(ask)
     }
 
-    /// The same, unless a challenge has begun since there were so many.
+    /// The same, unless a challenge has begun since the count was `begun`.
     pub fn since<T>(&self, begun: u64, ask: impl FnOnce() -> T) -> Option<T> {
-        let shared = self.lock();
+        let shared = self.shared.lock();
         (shared.holder.is_none() && shared.begun == begun).then(ask)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Turn {
-    /// The challenge begins.
     pub fn begin(&self) {
-        self.0.lock().begun += 1;
+        self.0.shared.lock().begun += 1;
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.lock().give_back(Instant::now());
+        self.0.shared.lock().give_back(Instant::now());
     }
 }
 

@@ -1,8 +1,9 @@
-//! Which miners may connect: lists that can change while the validator runs.
+//! Admission of miners: lists that can change while the validator runs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use assay_judge::session::Access;
 use assay_program::utc;
 use assay_protocol::message::RefusedCode;
 use assay_protocol::successor::{Lineage, Successor};
@@ -11,7 +12,7 @@ use assay_work::PublicKey;
 use clap::ValueEnum;
 use tokio::sync::watch;
 
-/// How keys are let in that nobody has decided about.
+/// Admission of keys without a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Enrolment {
     /// All of them, or those in allowed_miners where that is set.
@@ -23,42 +24,40 @@ pub enum Enrolment {
     Token,
 }
 
-/// What operators decided about keys, as the records have it: no key that is pending.
+/// Operators' decisions about keys, as recorded: no key that is pending.
 pub type Decided = HashMap<PublicKey, Status>;
 
-/// Keys of miners, by what the operator says of them.
+/// Miners' keys, by the operator's settings and decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Those that may connect; empty: any, as far as `enrolment` lets them in.
+    /// Keys that may connect; empty: any, as far as `enrolment` admits them.
     pub allowed: BTreeSet<PublicKey>,
-    /// Those that may not, whatever else is said of them. They vouch for nobody.
+    /// Keys that may not connect, regardless of all other decisions. They vouch for no other key.
     pub revoked: BTreeSet<PublicKey>,
-    /// How others are let in.
+    /// Admission of other keys.
     pub enrolment: Enrolment,
-    /// What the records say.
+    /// Decisions in the records.
     pub decided: Arc<Decided>,
 }
 
-/// By what a key is let in, or why not.
+/// Reason to admit a key, or to refuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admitted {
-    /// Any key is.
+    /// Any key is admitted.
     Open,
     /// It is in allowed_miners.
     Listed,
-    /// The records say so: an operator, or a join token.
+    /// Approved in the records: by an operator, or with a join token.
     Approved,
-    /// It is not, and has the status [`Status::Pending`].
+    /// Not admitted, with the status [`Status::Pending`].
     Pending,
-    /// An operator suspended it.
     Suspended,
-    /// An operator revoked it, in the settings or in the records.
+    /// Revoked by an operator, in the settings or in the records.
     Revoked,
 }
 
 impl Admitted {
-    /// Its name, for people and programs.
-    #[must_use]
+    /// Name for people and programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -71,13 +70,12 @@ impl Admitted {
     }
 }
 
-/// Why a miner may not connect, or stay. Miners are told so in these words.
+/// Reason why a miner may not connect, or stay. Miners receive these words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// The key is not on the list, and follows none that is.
+    /// The key is not on the list, and follows none of its keys.
     #[error("this key is not on the validator's list of miners")]
     Unlisted,
-    /// The key was revoked.
     #[error(
         "this key was revoked by the validator's operator: move this miner's key_file away, so that it makes a new key, \
          and have the operator allow that one"
@@ -92,7 +90,7 @@ pub enum NotAllowed {
     Ended {
         /// The key on the list.
         old_key: PublicKey,
-        /// The end of the overlap.
+        /// End of the overlap, in seconds since 1970.
         until_unix_seconds: u64,
     },
     /// The key that it follows was revoked.
@@ -104,20 +102,20 @@ pub enum NotAllowed {
     /// The key was suspended, or one that it follows.
     #[error("this key was suspended by the validator's operator, who can resume it")]
     Suspended,
-    /// Nobody has decided about the key.
+    /// No operator has decided about the key.
     #[error("this key waits for the validator's operator, who approves it with `assay-validator approve`")]
     Pending,
-    /// A token is asked for.
+    /// A join token is required.
     #[error(
         "this validator takes new miners by join token: get one from its operator (`assay-validator enroll`), and give \
          it as join_token_file or {}",
         "ASSAY_MINER_JOIN_TOKEN"
     )]
     TokenNeeded,
-    /// The token is not good.
+    /// The token is invalid.
     #[error(transparent)]
     Token(TokenRefusal),
-    /// Others may have read the token.
+    /// The token may have been read by others.
     #[error(
         "the join token came in plaintext from another machine, where others can read it: use TLS, and a new token"
     )]
@@ -125,14 +123,20 @@ pub enum NotAllowed {
 }
 
 impl NotAllowed {
-    /// Whether an operator wants the miner gone at once.
-    #[must_use]
+    /// Whether the miner's session must end at once.
     pub const fn is_revocation(self) -> bool {
         matches!(self, Self::Revoked | Self::VoucherRevoked(_) | Self::Suspended)
     }
 
-    /// With which code a miner is refused for it.
-    #[must_use]
+    /// The sentence for a miner whose session ends for this reason.
+    pub fn dismissal(self) -> String {
+        match self {
+            Self::Unlisted => "this key is no longer on the validator's list of miners".to_owned(),
+            why => why.to_string(),
+        }
+    }
+
+    /// The code of the refusal.
     pub const fn code(self) -> RefusedCode {
         match self {
             Self::Unlisted | Self::Revoked | Self::Ended { .. } | Self::VoucherRevoked(_) => RefusedCode::NotAllowed,
@@ -143,20 +147,28 @@ impl NotAllowed {
     }
 }
 
-/// A key on the list by which another one is admitted.
+impl Access for AllowList {
+    /// A key that waits for an operator is recorded later, and a token is consumed later.
+    fn check(&self, miner: &Lineage, has_token: bool, now_unix_seconds: u64) -> Result<(), (RefusedCode, String)> {
+        match Self::check(self, miner, now_unix_seconds) {
+            Ok(_) | Err(NotAllowed::Pending) => Ok(()),
+            Err(NotAllowed::TokenNeeded) if has_token => Ok(()),
+            Err(why) => Err((why.code(), why.to_string())),
+        }
+    }
+}
+
+/// A listed key that vouches for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Followed {
-    /// The key on the list.
     pub old_key: PublicKey,
-    /// Until when it vouches, in seconds since 1970.
+    /// End of the overlap, in seconds since 1970.
     pub until_unix_seconds: u64,
 }
 
 impl Lists {
-    /// Whether a miner may connect, or stay, at this time; and by which key, where it is not its own.
-    ///
-    /// # Errors
-    /// [`NotAllowed`].
+    /// Checks whether a miner may connect, or stay, at this time; returns the key that vouches for it, if it is not its
+    /// own.
     pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<Followed>, NotAllowed> {
         match self.admitted(&miner.key()) {
             Admitted::Open | Admitted::Listed | Admitted::Approved => return Ok(None),
@@ -188,8 +200,7 @@ impl Lists {
         }))
     }
 
-    /// By what a key is let in by itself, or why it is not.
-    #[must_use]
+    /// Admission of a key on its own, or the reason to refuse it.
     pub fn admitted(&self, key: &PublicKey) -> Admitted {
         match self.decided.get(key) {
             _ if self.revoked.contains(key) => Admitted::Revoked,
@@ -197,111 +208,85 @@ impl Lists {
             Some(Status::Suspended) => Admitted::Suspended,
             _ if self.allowed.contains(key) => Admitted::Listed,
             _ if self.is_open() => Admitted::Open,
-            // With a list and nothing else, the list decides.
+            // With a list and open enrolment, the list alone decides.
             Some(Status::Approved) if self.enrolment != Enrolment::Open => Admitted::Approved,
             _ => Admitted::Pending,
         }
     }
 
     /// Whether any miner may connect that was not revoked or suspended.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.enrolment == Enrolment::Open && self.allowed.is_empty()
     }
 
-    /// Whether an operator named the key.
     fn is_listed(&self, key: &PublicKey) -> bool {
         matches!(self.admitted(key), Admitted::Listed | Admitted::Approved)
     }
 
-    /// Whether an operator keeps the key out. It vouches for nobody.
+    /// Whether an operator keeps the key out. Such a key vouches for no other.
     fn is_barred(&self, key: &PublicKey) -> bool {
         matches!(self.admitted(key), Admitted::Revoked | Admitted::Suspended)
     }
-
-    /// The key with the statements by which it may be admitted. Signatures are verified only where that can matter: its
-    /// sender has not proved anything yet.
-    fn lineage(&self, key: PublicKey, statements: &[Successor]) -> Lineage {
-        let is_known = |statement: &Successor| self.is_listed(&statement.old_key) || self.is_barred(&statement.old_key);
-        let stands_alone = self.admitted(&key) != Admitted::Pending;
-        if stands_alone || !statements.iter().any(is_known) {
-            Lineage::alone(key)
-        } else {
-            Lineage::verify(key, statements)
-        }
-    }
 }
 
-/// The lists that are in force. Clones are the same.
+/// The lists in force. Clones share them.
 #[derive(Debug, Clone)]
 pub struct AllowList(watch::Sender<Lists>);
 
 impl AllowList {
-    /// These lists.
-    #[must_use]
     pub fn new(lists: Lists) -> Self {
         Self(watch::Sender::new(lists))
     }
 
     /// Lists that admit any miner.
-    #[must_use]
     pub fn any() -> Self {
         Self::new(Lists::default())
     }
 
+    /// Whether the settings revoke a key, regardless of the records.
+    pub fn is_revoked_by_settings(&self, key: &PublicKey) -> bool {
+        self.0.borrow().revoked.contains(key)
+    }
+
     /// As [`Lists::is_open`].
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.borrow().is_open()
     }
 
-    /// How miners are let in that nobody has decided about.
-    #[must_use]
+    /// Admission of keys without a decision.
     pub fn enrolment(&self) -> Enrolment {
         self.0.borrow().enrolment
     }
 
     /// As [`Lists::admitted`].
-    #[must_use]
     pub fn admitted(&self, key: &PublicKey) -> Admitted {
         self.0.borrow().admitted(key)
     }
 
-    /// Whether a miner that says that these statements lead to its key may connect.
-    ///
-    /// # Errors
-    /// [`NotAllowed`].
-    pub fn admit(&self, key: PublicKey, statements: &[Successor], now_unix_seconds: u64) -> Result<(), NotAllowed> {
-        let lists = self.0.borrow();
-        lists.check(&lists.lineage(key, statements), now_unix_seconds).map(|_| ())
-    }
-
     /// As [`Lists::check`].
-    ///
-    /// # Errors
-    /// [`NotAllowed`].
     pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<Followed>, NotAllowed> {
         self.0.borrow().check(miner, now_unix_seconds)
     }
 
-    /// Whether the records have a key as approved, whether that is asked for or not.
-    #[must_use]
-    pub fn is_approved(&self, key: &PublicKey) -> bool {
-        self.0.borrow().decided.get(key) == Some(&Status::Approved)
+    /// Whether the records have a miner as approved, by its own key or by one that it follows now, whether approval is
+    /// required or not.
+    pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {
+        let lists = self.0.borrow();
+        let is_approved = |key: &PublicKey| lists.decided.get(key) == Some(&Status::Approved);
+        let stands = |s: &Successor| s.is_current(now_unix_seconds) && !lists.is_barred(&s.old_key);
+        is_approved(&miner.key()) || miner.standing(stands).iter().any(|s| is_approved(&s.old_key))
     }
 
-    /// Whether a key was revoked or suspended.
-    #[must_use]
     pub fn is_barred(&self, key: &PublicKey) -> bool {
         self.0.borrow().is_barred(key)
     }
 
-    /// Puts other settings in place, and tells every session. What the records say stays.
+    /// Replaces the settings, and notifies every session. Decisions in the records stay.
     pub fn replace(&self, lists: Lists) {
         self.0.send_modify(|current| *current = Lists { decided: current.decided.clone(), ..lists });
     }
 
-    /// Puts what the records say in place, and tells every session where it differs.
+    /// Replaces the decisions, and notifies every session of a difference.
     pub fn decide(&self, decided: Decided) {
         self.0.send_if_modified(|current| {
             let differs = *current.decided != decided;
@@ -310,8 +295,7 @@ impl AllowList {
         });
     }
 
-    /// Hears of changes from now on.
-    #[must_use]
+    /// Subscribes to changes.
     pub fn changes(&self) -> watch::Receiver<Lists> {
         self.0.subscribe()
     }
@@ -338,22 +322,26 @@ mod tests {
         Lists { allowed: keys(allowed), revoked: keys(revoked), ..Lists::default() }
     }
 
-    /// What a list says of a key that comes with statements of these keys, each for the next, the last for it.
+    /// Checks a key with a chain of statements: each key's for the next, the last key's for this one.
     fn says(lists: &Lists, chain: &[u8], now: u64) -> Result<Option<PublicKey>, NotAllowed> {
         let statements: Vec<_> = chain.windows(2).map(|pair| identity(pair[0]).succeed(key(pair[1]), END)).collect();
         let new_key = key(*chain.last().unwrap());
-        let said = lists.check(&lists.lineage(new_key, &statements), now);
-        assert_eq!(AllowList::new(lists.clone()).admit(new_key, &statements, now), said.map(|_| ()));
+        let said = lists.check(&Lineage::verify(new_key, &statements), now);
         said.map(|followed| followed.map(|followed| followed.old_key))
+    }
+
+    /// Checks a key with these statements.
+    fn admits(list: &AllowList, key: PublicKey, statements: &[Successor]) -> Result<(), NotAllowed> {
+        list.check(&Lineage::verify(key, statements), NOW).map(|_| ())
     }
 
     #[test]
     fn an_empty_list_admits_any_miner() {
         let list = AllowList::any();
         let mut changes = list.changes();
-        assert_eq!([key(1), key(2)].map(|key| list.admit(key, &[], NOW)), [Ok(()), Ok(())]);
+        assert_eq!([key(1), key(2)].map(|key| admits(&list, key, &[])), [Ok(()), Ok(())]);
         list.clone().replace(lists(&[1], &[]));
-        assert_eq!([key(1), key(2)].map(|key| list.admit(key, &[], NOW)), [Ok(()), Err(NotAllowed::Unlisted)]);
+        assert_eq!([key(1), key(2)].map(|key| admits(&list, key, &[])), [Ok(()), Err(NotAllowed::Unlisted)]);
         assert!(changes.has_changed().unwrap() && changes.borrow_and_update().allowed.len() == 1);
     }
 
@@ -373,10 +361,10 @@ mod tests {
     fn a_statement_of_somebody_else_admits_nobody() {
         let mut forged = identity(9).succeed(key(2), END);
         forged.old_key = key(1);
-        assert_eq!(AllowList::new(lists(&[1], &[])).admit(key(2), &[forged], NOW), Err(NotAllowed::Unlisted));
-        // Another key's statement is no good to whoever has seen it.
+        assert_eq!(admits(&AllowList::new(lists(&[1], &[])), key(2), &[forged]), Err(NotAllowed::Unlisted));
+        // A copied statement of another key admits no other.
         let others = identity(1).succeed(key(2), END);
-        assert_eq!(AllowList::new(lists(&[1], &[])).admit(key(3), &[others], NOW), Err(NotAllowed::Unlisted));
+        assert_eq!(admits(&AllowList::new(lists(&[1], &[])), key(3), &[others]), Err(NotAllowed::Unlisted));
     }
 
     #[test]
@@ -387,7 +375,7 @@ mod tests {
             assert_eq!(says(&list, &[1, 2], NOW), Err(NotAllowed::VoucherRevoked(key(1))));
         }
         assert_eq!(says(&lists(&[1], &[2]), &[1, 2, 3], NOW), Err(NotAllowed::VoucherRevoked(key(2))), "in between");
-        // What the operator put on the list counts by itself, and so does an open door.
+        // A key that the operator listed counts on its own, and so does open admission.
         assert_eq!(says(&lists(&[2], &[1]), &[1, 2], NOW), Ok(None));
         assert_eq!(says(&lists(&[], &[1]), &[1, 2], NOW), Ok(None));
     }
@@ -424,6 +412,17 @@ mod tests {
     }
 
     #[test]
+    fn a_miner_is_approved_by_its_key_or_one_that_it_follows() {
+        for enrolment in [Enrolment::Open, Enrolment::Approve, Enrolment::Token] {
+            let list = AllowList::new(enrolled(enrolment, &[(1, Status::Approved), (2, Status::Suspended)]));
+            let follows = |old: u8| Lineage::verify(key(5), &[identity(old).succeed(key(5), END)]);
+            let cases = [Lineage::alone(key(1)), Lineage::alone(key(5)), follows(1), follows(2), follows(3)];
+            assert_eq!(cases.map(|miner| list.is_approved(&miner, NOW)), [true, false, true, false, false]);
+            assert!(!list.is_approved(&follows(1), END), "the statement is over");
+        }
+    }
+
+    #[test]
     fn a_list_of_keys_goes_with_every_enrolment() {
         let approved = [(2, Status::Approved), (3, Status::Suspended)];
         let listed = |enrolment| Lists { allowed: [key(1), key(3)].into(), ..enrolled(enrolment, &approved) };
@@ -447,7 +446,7 @@ mod tests {
         assert!(!changes.has_changed().unwrap(), "nothing differs");
         list.replace(lists(&[2], &[]));
         list.replace(Lists { enrolment: Enrolment::Approve, ..Lists::default() });
-        assert_eq!(list.admit(key(1), &[], NOW), Ok(()), "what the records say stays");
-        assert_eq!(list.admit(key(2), &[], NOW), Err(NotAllowed::Pending));
+        assert_eq!(admits(&list, key(1), &[]), Ok(()), "what the records say stays");
+        assert_eq!(admits(&list, key(2), &[]), Err(NotAllowed::Pending));
     }
 }

@@ -2,8 +2,8 @@
 
 use assay_devices::settings::LONG_VERSION;
 use assay_devices::worker_command::WorkerArgs;
-use assay_program::exit;
 use assay_program::settings::parse;
+use assay_program::{exit, help};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
@@ -18,6 +18,7 @@ use self::records::{
 };
 use self::running::{ForgetArgs, MinersArgs, StatusArgs, WatchArgs};
 use self::settings::{ConfigCommand, PolicyCommand};
+use crate::config::absent;
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -35,9 +36,40 @@ const EXAMPLES: &str = "Examples:
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
   assay-validator config show --config /etc/assay/validator.toml";
 
+/// Groups of commands by purpose.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Run", &["serve", "replay-worker"]),
+    ("Look", &["status", "watch", "page", "miners", "devices", "verdicts", "show", "history"]),
+    ("Challenge", &["challenge", "round", "cancel"]),
+    (
+        "Decide about miners",
+        &["enroll", "approve", "suspend", "resume", "quarantine", "release", "revoke", "label", "forget"],
+    ),
+    ("Keys, tokens and receipts", &["address", "key", "receipt", "token", "webhook"]),
+    ("Records, evidence and files", &["export", "backup", "rejudge", "verify", "check-openings"]),
+    ("Configuration", &["config", "policy", "reload"]),
+];
+
+/// Settings shown by `serve -h`; `--help` shows all.
+const FIRST: [&str; 12] = [
+    "config",
+    "listen",
+    "advertise",
+    "enrolment",
+    "mode",
+    "challenge_interval_s",
+    "fleet_policy",
+    "http_listen",
+    "key_file",
+    "records",
+    "backend",
+    "log",
+];
+
 /// The validator's command line.
 #[derive(Debug, Parser)]
 #[command(name = "assay-validator", version, long_version = LONG_VERSION.as_str(), about = ABOUT, max_term_width = 120)]
+#[command(help_template = help::template::<Command>(&GROUPS))]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{LAYERS}\n\n{}", exit::HELP))]
 pub struct Cli {
     /// What to do.
@@ -46,16 +78,16 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// This process's command line.
+    /// Parses this process's command line.
     ///
     /// # Errors
     /// Clap's, which also stand for help and version.
     pub fn from_process() -> Result<Self, clap::Error> {
-        parse(std::env::args_os())
+        parse(std::env::args_os(), absent)
     }
 }
 
-/// Reads one of these values by its name.
+/// Parses one of these values by its name.
 fn one_of<T, const COUNT: usize>(values: [(&'static str, T); COUNT]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,
@@ -68,6 +100,7 @@ where
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve miners until SIGTERM or SIGINT, then drain; a second signal stops at once
+    #[command(mut_args(|argument| help::first(argument, &FIRST)))]
     #[command(after_help = "Examples:
   assay-validator serve
   assay-validator serve --config /etc/assay/validator.toml --log-format json
@@ -83,7 +116,6 @@ pub enum Command {
   assay-validator challenge
   assay-validator challenge --miner 7b41c09e --mode audit --n 4096 --samples 512 --json
   assay-validator challenge --all --wait 60
-  assay-validator challenge --miner 7b41c09e --repeat 20
   assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
   assay-validator challenge --devices ID:64,ID:32 --n 1024 --iterations 2 --miner-key KEY")]
     Challenge(ChallengeArgs),
@@ -93,6 +125,8 @@ pub enum Command {
   assay-validator cancel --all")]
     Cancel(CancelArgs),
     /// Show what a running validator does: miners, challenges, verdicts, whether it records and drains
+    ///
+    /// Exit codes: 0 when it serves; 2 when it does not: verdicts cannot be written, or it drains; 74 when none answers.
     #[command(after_help = "Examples:
   assay-validator status
   assay-validator status --json | jq '.challenges[].challenge_id'")]
@@ -105,7 +139,7 @@ pub enum Command {
     /// Print what a miner needs to reach this validator, as one string: assay://HOST:PORT#KEY
     ///
     /// The key is that of the validator, which is made on first use; the address is `advertise`, else `listen`. A miner
-    /// takes the string as its --validator.
+    /// takes the string as its --validator. Beside a running validator, a --key-file with another key is refused.
     #[command(after_help = "Examples:
   assay-validator address
   assay-miner run --validator \"$(assay-validator address)\"")]
@@ -170,6 +204,10 @@ pub enum Command {
     Resume(DecideArgs),
     /// Keep a miner out for good; its session ends at once, with what runs, and its keys vouch for nobody
     Revoke(DecideArgs),
+    /// Set a miner apart until it is released: it is challenged, and its passes do not count
+    Quarantine(DecideArgs),
+    /// End a miner's quarantine; the passes that it owes stay owed
+    Release(DecideArgs),
     /// Set labels of a miner, and take others away
     #[command(after_help = "Examples:
   assay-validator label 7b41c09e rack=7 operator=north -spare")]
@@ -179,8 +217,7 @@ pub enum Command {
     /// Waits until the last one is judged, and says who did not start in time. Exit codes: 0 when all passed, 1 when one
     /// failed, 2 otherwise.
     #[command(after_help = "Examples:
-  assay-validator round --group north
-  assay-validator round --by operator --json")]
+  assay-validator round --group north --json")]
     Round(RoundArgs),
     /// List the devices that miners have listed
     #[command(after_help = "Examples:
@@ -190,7 +227,8 @@ pub enum Command {
     /// List verdicts, newest first
     #[command(after_help = "Examples:
   assay-validator verdicts --outcome fail --since 7d
-  assay-validator verdicts --miner 7b41c09e --json | jq '.[].verdict.whole.tops'")]
+  assay-validator verdicts --miner 7b41c09e --json | jq '.[].verdict.whole.tops'
+  assay-validator verdicts --json --follow >> verdicts.jsonl")]
     Verdicts(VerdictsArgs),
     /// Show a challenge, miner, device, receipt or round with all that is behind it
     #[command(after_help = "Examples:
@@ -199,10 +237,9 @@ pub enum Command {
     Show(records::ShowArgs),
     /// Show what happened to a miner, newest first
     History(HistoryArgs),
-    /// Write all records into files: JSON Lines, or Parquet
+    /// Write all records into files of JSON Lines
     #[command(after_help = "Examples:
-  assay-validator export /var/lib/assay/export
-  assay-validator export /var/lib/assay/export --format parquet")]
+  assay-validator export /var/lib/assay/export")]
     Export(ExportArgs),
     /// Copy the records, as they are at one moment, into a file; the validator goes on meanwhile
     Backup(BackupArgs),
@@ -232,7 +269,7 @@ pub enum Command {
     /// Inspect the policy of a fleet
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Compute replays on this machine's devices for the validators that share the records, until SIGTERM or SIGINT
+    /// Compute replays on this machine's devices for validators that share the records, until SIGTERM or SIGINT
     ///
     /// Validators that keep their records in one PostgreSQL database submit replays there; each worker takes one at a
     /// time. A worker finishes what it computes before it ends; one that is killed loses its replay to another worker.
@@ -245,6 +282,7 @@ pub enum Command {
     ///
     /// Each device is driven by a worker process of its own, so that a crashing driver affects no other device. The
     /// worker exits when its standard input closes.
+    #[command(hide = true)]
     Worker(WorkerArgs),
 }
 

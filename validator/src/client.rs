@@ -1,4 +1,4 @@
-//! A client of a validator's HTTP API: what every command asks a running validator with, over its control socket or over
+//! A client of a validator's HTTP API, used by every command to a running validator, over its control socket or over
 //! the network.
 
 mod events;
@@ -24,23 +24,24 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::events::LAST_EVENT_ID;
 pub use self::events::{Events, ServerEvent};
 pub use self::failure::ClientError;
 pub use self::follow::Updates;
 use self::place::Place;
 use self::reach::Connector;
 
-/// How long a validator may take to answer, which is a matter of milliseconds: what is silent for longer is none.
+/// Time limit of an answer. A validator answers within milliseconds: a silent server is not a validator.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// The largest answer that is taken; lists come in pages.
+/// The largest accepted answer in bytes; lists come in pages.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
-/// Things on a page of a list.
+/// Items on a page of a list.
 const PAGE: u32 = 500;
-/// What every path begins with.
+/// Prefix of every path.
 const API: &str = "/api/v1";
-/// How often HTTP/2 asks whether the other end is there, and how long its answer may take.
+/// Interval of HTTP/2 pings, and the time limit of their answer.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// The program, as the validator's log has it.
+/// Name of the program for the validator's log.
 const AGENT: &str = concat!("assay-validator/", env!("CARGO_PKG_VERSION"));
 
 /// A client of one validator. Clones share its connections.
@@ -48,7 +49,6 @@ const AGENT: &str = concat!("assay-validator/", env!("CARGO_PKG_VERSION"));
 pub struct Client {
     http: HttpClient<Connector, Full<Bytes>>,
     place: Arc<Place>,
-    /// Scheme and host of every request.
     origin: Arc<str>,
 }
 
@@ -59,8 +59,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the validator in this place; nothing is connected yet.
-    #[must_use]
+    /// Creates a client; it connects on first use.
     pub fn of(place: &Place) -> Self {
         let place = Arc::new(place.clone());
         let http = HttpClient::builder(TokioExecutor::new())
@@ -76,24 +75,16 @@ impl Client {
         Self { http, place, origin }
     }
 
-    /// Where the validator is.
-    #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// What is at a path.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Gets the document at a path.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::GET, path, None, Some(ANSWER_LIMIT)).await
     }
 
-    /// The first things of a list, at most so many, over as many pages as that takes.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Gets the first items of a list, at most `most`, over all pages needed.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -107,7 +98,7 @@ impl Client {
             let Listed { items, next } = self.get(&format!("{path}{}", query_of(&page))).await?;
             let is_empty = items.is_empty();
             found.extend(items);
-            // A page without anything on it promises no end.
+            // An empty page could be followed by others without end.
             if next.is_none() || is_empty || found.len() >= most as usize {
                 return Ok(found);
             }
@@ -115,34 +106,22 @@ impl Client {
         }
     }
 
-    /// What came of an action.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Runs an action; returns its result.
     pub async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::POST, path, None, Some(ANSWER_LIMIT)).await
     }
 
-    /// As [`Client::act`], for what may take its time.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Runs an action as [`Client::act`], without a time limit.
     pub async fn act_slow<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::POST, path, None, None).await
     }
 
-    /// What came of a document that was sent to a path.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Posts a document to a path; returns the result.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, ClientError> {
         self.ask(Method::POST, path, Some(json(document)), Some(ANSWER_LIMIT)).await
     }
 
-    /// As [`Client::post`], for what may take its time.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Posts as [`Client::post`], without a time limit.
     pub async fn post_slow<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -151,39 +130,30 @@ impl Client {
         self.ask(Method::POST, path, Some(json(document)), None).await
     }
 
-    /// What came of a change of what is at a path.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Changes the item at a path; returns the result.
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, ClientError> {
         self.ask(Method::PATCH, path, Some(json(document)), Some(ANSWER_LIMIT)).await
     }
 
-    /// What came of taking away what is at a path.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Deletes the item at a path; returns the result.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::DELETE, path, None, Some(ANSWER_LIMIT)).await
     }
 
-    /// The events at a path; `after`: from the one after this id on.
-    ///
-    /// # Errors
-    /// [`ClientError`].
+    /// Streams the events at a path; `after`: from the event behind this id on.
     pub async fn events(&self, path: &str, after: Option<&str>) -> Result<Events, ClientError> {
         let mut request = self.request(Method::GET, path, None)?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(after) = after {
             let after = HeaderValue::from_str(after).map_err(|error| failure::no_answer(&self.place, error))?;
-            request.headers_mut().insert("last-event-id", after);
+            request.headers_mut().insert(LAST_EVENT_ID, after);
         }
         let sent = tokio::time::timeout(ANSWER_LIMIT, self.send(request)).await;
         let answer = sent.map_err(|_| failure::slow(&self.place))??;
         if answer.status() != StatusCode::OK {
             return Err(self.refused(answer).await);
         }
-        Ok(Events::new(answer.into_body()))
+        Ok(Events::new(answer))
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -206,7 +176,7 @@ impl Client {
             None => answer.await,
         };
         let bytes = answer?;
-        // What has no content stands for nothing.
+        // An answer without content counts as `null`.
         let bytes = if bytes.is_empty() { Bytes::from_static(b"null") } else { bytes };
         serde_json::from_slice(&bytes).map_err(|error| failure::no_answer(&self.place, error))
     }
@@ -237,7 +207,7 @@ impl Client {
         body.map(http_body_util::Collected::to_bytes).map_err(|error| ClientError::Broken(error.to_string()))
     }
 
-    /// What an answer says that is no success.
+    /// The problem in an error answer.
     async fn refused(&self, answer: Response<Incoming>) -> ClientError {
         let status = answer.status();
         let body = match self.body(answer).await {
@@ -251,7 +221,7 @@ impl Client {
     }
 }
 
-/// A page of a list that is asked for.
+/// The query of one page of a list.
 #[derive(Serialize)]
 struct Page<'a, Q> {
     #[serde(flatten)]
@@ -260,7 +230,7 @@ struct Page<'a, Q> {
     cursor: Option<Cursor>,
 }
 
-/// Runs requests to a validator to their end.
+/// Runs requests to a validator to completion.
 ///
 /// # Errors
 /// Those of the runtime or of the requests.
@@ -268,13 +238,12 @@ pub fn block_on<T>(conversation: impl Future<Output = anyhow::Result<T>>) -> any
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(conversation)
 }
 
-/// A document of ours always becomes JSON.
+/// Documents of ours always become JSON.
 fn json(document: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(document).unwrap_or_default()
 }
 
-/// A query behind `?`, of the fields that are set.
-#[must_use]
+/// The query string with the fields that are set, with its `?`.
 pub fn query_of(query: &impl Serialize) -> String {
     let fields = match serde_json::to_value(query) {
         Ok(Value::Object(fields)) => fields,
@@ -290,8 +259,7 @@ pub fn query_of(query: &impl Serialize) -> String {
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-/// A text as a part of a path or a query (RFC 3986, 2.1).
-#[must_use]
+/// Percent-encodes a text for a path or a query (RFC 3986, 2.1).
 pub fn escaped(text: &str) -> String {
     let sign = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
@@ -300,7 +268,7 @@ pub fn escaped(text: &str) -> String {
     text.bytes().map(sign).collect()
 }
 
-/// A text of another machine's program, for a person.
+/// Makes text of another machine's program safe to show.
 fn said(text: &str) -> String {
     printable(text, 256)
 }

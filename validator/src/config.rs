@@ -1,9 +1,10 @@
-//! The validator's configuration: as written ([`RawConfig`]), and as it is once checked ([`ValidatorConfig`]).
+//! The validator's configuration: as written ([`RawConfig`]), and checked ([`ValidatorConfig`]).
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_devices::settings::{DeviceConfig, RawDevices, absent_key};
+use assay_fleet::Policy;
 use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
@@ -21,23 +22,22 @@ use crate::case::settings::{EvidenceConfig, RawEvidence};
 use crate::client::place::{ENV_SERVER, ENV_TOKEN};
 use crate::fleet::rules::{FleetFiles, RawFleet};
 use crate::http::settings::{HttpSettings, RawHttp};
-use crate::policy::{Policy, RawPolicy};
+use crate::policy::RawPolicy;
 use crate::records_setting;
 use crate::tls::{RawTls, TlsConfig};
-use crate::webhook::Target;
 
-/// The name of the file with the key that receipts are signed with.
+/// Name of the file with the key that signs receipts.
 const RECEIPT_KEY_FILE: &str = "receipt.key";
-/// What the validator's environment variables start with.
+/// Prefix of the validator's environment variables.
 pub const ENV_PREFIX: &str = "ASSAY_VALIDATOR_";
 
-/// The configuration file in `/etc/assay`, which is read where no other is named.
+/// The configuration file in `/etc/assay`, which is read by default.
 pub const SYSTEM_FILE: &str = "validator.toml";
 
-/// The file of the records beside the key file, where no other place is given.
+/// The default file of the records, beside the key file.
 const RECORDS_FILE: &str = "validator.db";
 
-/// The longest time to drain: a supervisor kills long before.
+/// The longest time to drain, in seconds: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
 
 /// Where the validator listens and whom it serves, as written.
@@ -89,12 +89,6 @@ pub struct RawService {
     /// Interval between pings of a miner, in milliseconds; after three missed pings it is disconnected
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     pub ping_interval_ms: u64,
-    /// File to append every verdict to, one JSON object per line
-    #[arg(long, value_name = "FILE")]
-    pub verdict_log: Option<PathBuf>,
-    /// Command or URL that is given each verdict, change of state, finding, connect, leave and change of health, as JSON
-    #[arg(long, value_name = "COMMAND|URL")]
-    pub on_event: Option<String>,
     /// Seconds that running challenges may continue after SIGTERM or SIGINT
     #[arg(long, value_name = "S", default_value_t = 60)]
     pub drain_timeout_s: u64,
@@ -225,71 +219,73 @@ pub struct StoredFlags {
     pub logging: RawLogging,
 }
 
-/// All settings, checked: nothing downstream checks again.
+/// Checked settings: no later code checks them again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidatorConfig {
-    /// Where miners connect to.
+    /// Address for miners.
     pub listen: Address,
-    /// What miners are shown.
     pub tls: TlsConfig,
-    /// Where the HTTP API is served, and for whom.
     pub http: HttpSettings,
-    /// The socket for commands.
+    /// Socket for commands.
     pub control_socket: PathBuf,
-    /// The file with the validator's secret key.
+    /// File with the validator's secret key.
     pub key_file: PathBuf,
-    /// Where all records are kept.
     pub records: Location,
-    /// Who may connect, and who may not.
+    /// Admission of miners.
     pub miners: Lists,
-    /// How many may be connected, connect and be challenged at once.
+    /// Bounds on connections and concurrent challenges.
     pub bounds: Bounds,
     /// Whether gRPC reflection is served.
     pub reflection: bool,
-    /// How often miners are pinged.
+    /// Interval of pings.
     pub ping_interval: Duration,
-    /// A file that every verdict is added to.
-    pub verdict_log: Option<PathBuf>,
-    /// Who is told of events.
-    pub on_event: Option<Target>,
-    /// A file with what is expected of miners.
+    /// File with the expectations of miners.
     pub expectations: Option<PathBuf>,
-    /// How long challenges may go on while draining.
+    /// The longest time for challenges to continue while draining.
     pub drain_timeout: Duration,
-    /// What is asked of miners, and how it is checked.
     pub policy: Policy,
-    /// Where the rules of the fleet are.
+    /// Files with the rules of the fleet.
     pub fleet: FleetFiles,
-    /// What is kept of challenges, where, and for how long.
+    /// Settings of the evidence store.
     pub evidence: EvidenceConfig,
     /// Whether this machine's devices replay.
     pub replays_locally: bool,
-    /// The devices that replay work.
     pub devices: DeviceConfig,
-    /// Where spans of challenges go; `None`: nowhere.
+    /// Export of spans; `None`: off.
     pub traces: Option<TraceEndpoint>,
-    /// The log.
     pub log: LogConfig,
 }
 
-/// The settings that these flags, the file and the environment give now.
+/// Resolves the settings from the flags, the file and the environment.
 ///
 /// # Errors
 /// [`SettingsError`] for a file that cannot be read or parsed, an unknown key, or a value that does not parse.
 pub fn resolve<F: Args>(flags: &Flags<F>) -> Result<Settings<RawConfig>, SettingsError> {
     let environment = Environment::of_process(ENV_PREFIX)?.without(ENV_SERVER).without(ENV_TOKEN);
-    let environment = environment.with_absence(absent_key);
+    let environment = environment.with_absence(absent);
     Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))
 }
 
+/// Why a key is no setting, or an argument of a command none: an earlier release had it, or another build.
+pub fn absent(key: &str) -> Option<String> {
+    let instead = match key {
+        "verdict_log" => "`assay-validator verdicts --json --follow` does it",
+        "on_event" => "`assay-validator webhook add` does it",
+        "challenge --repeat" => "a loop of the shell does it, and `assay-validator verdicts --json` has the figures",
+        "export --format" => "JSON Lines are the one form, which pandas, DuckDB and jq read",
+        "round --by" => "groups of the policy do it, which select labels or models: docs/fleet.md",
+        _ => return absent_key(key),
+    };
+    Some(format!("it is gone, {instead}"))
+}
+
 impl ValidatorConfig {
-    /// The file with the key that receipts are signed with, beside that of sessions.
-    #[must_use]
+    /// File with the key that signs receipts, beside the session key.
     pub fn receipt_key_file(&self) -> PathBuf {
         self.key_file.with_file_name(RECEIPT_KEY_FILE)
     }
 
-    /// Checks what was written.
+    /// Checks the raw settings.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.
@@ -334,11 +330,9 @@ impl ValidatorConfig {
             bounds: bounds(settings)?,
             reflection: service.reflection.0,
             ping_interval: Duration::from_millis(ping_ms),
-            verdict_log: service.verdict_log.clone(),
-            on_event: service.on_event.as_ref().map(|text| settings.parsed("on_event", text)).transpose()?,
             expectations: policy.expectations.clone(),
             drain_timeout: Duration::from_secs(drain_s),
-            policy: Policy::check(settings, policy)?,
+            policy: policy.check(settings)?,
             fleet: FleetFiles::of(fleet),
             evidence: EvidenceConfig::check(settings, evidence, &files.key_file)?,
             replays_locally: replays.replay_locally.0,

@@ -1,17 +1,17 @@
-//! A miner's connection: TLS or plaintext, as its first byte says, within the bounds of its peer.
+//! A miner's connection: TLS or plaintext, by its first byte, within the bounds of its peer.
 //!
-//! Nothing waits for a TLS handshake: it goes on in the connection's own task, each time that HTTP/2 would read or
+//! A TLS handshake blocks no other work: it proceeds in the connection's own task, each time that HTTP/2 would read or
 //! write. So a handshake that never ends has the bounds of every connection without a session.
 
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use assay_protocol::channel::Channel;
 use assay_transport::server::{Accept, ServerTls, TlsStream, channel_of};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -24,29 +24,27 @@ use crate::peer::Peer;
 
 /// The first byte of a TLS connection: a handshake record. HTTP/2 begins with a letter.
 pub const TLS_HANDSHAKE: u8 = 22;
-/// How often the operator is told of plaintext connections that are refused.
+/// Interval of logging refused plaintext connections.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How connections are taken.
+/// Rules for accepting connections.
 pub struct Admittance {
-    /// The certificates.
     pub tls: ServerTls,
-    /// Who may speak plaintext.
     pub plaintext: PlaintextRule,
     metrics: NetworkMetrics,
     refused: Mutex<Refused>,
 }
 
-/// Who may speak plaintext beside this machine's own miners.
+/// Plaintext peers accepted beside this machine's own miners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlaintextRule {
-    /// The operator allows it to every machine.
+    /// Whether the operator allows plaintext from every machine.
     pub from_anywhere: bool,
-    /// A proxy of the operator ends TLS, and passes plaintext on.
+    /// Whether a proxy of the operator terminates TLS, and forwards plaintext.
     pub from_proxy: bool,
 }
 
-/// Plaintext connections that were refused, and when the operator was told last.
+/// Count of refused plaintext connections, with the time of the last log line.
 #[derive(Debug, Default)]
 struct Refused {
     connections: u64,
@@ -54,8 +52,7 @@ struct Refused {
 }
 
 impl PlaintextRule {
-    /// What a plaintext connection from an address is; `None`: refused.
-    #[must_use]
+    /// Channel of a plaintext connection from an address; `None`: refused.
     pub fn channel(self, from: IpAddr) -> Option<Channel> {
         if self.from_proxy {
             return Some(Channel::Proxied);
@@ -65,16 +62,14 @@ impl PlaintextRule {
 }
 
 impl Admittance {
-    /// Takes connections by these rules.
-    #[must_use]
     pub fn new(tls: ServerTls, plaintext: PlaintextRule, metrics: NetworkMetrics) -> Self {
         Self { tls, plaintext, metrics, refused: Mutex::default() }
     }
 
-    /// Counts a plaintext connection that is refused, and tells the operator now and then.
+    /// Counts a refused plaintext connection, and logs the count at intervals.
     fn refuse(&self, peer: &Peer) -> io::Error {
         self.metrics.handshake(Handshake::PlaintextRefused);
-        let due = self.refused.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+        let due = self.refused.lock().due(Instant::now());
         if let Some(connections) = due {
             tracing::warn!(
                 address = %peer.address,
@@ -88,7 +83,7 @@ impl Admittance {
 }
 
 impl Refused {
-    /// Counts one; how many there were since the operator was told last, where telling is due again.
+    /// Counts a connection; returns the count since the last log line when another is due.
     fn due(&mut self, now: Instant) -> Option<u64> {
         self.connections += 1;
         if self.said.is_some_and(|said| now.saturating_duration_since(said) < REFUSED_INTERVAL) {
@@ -99,22 +94,20 @@ impl Refused {
     }
 }
 
-/// How far a connection is.
+/// State of a connection's transport.
 enum Transport {
-    /// Nothing came yet.
+    /// No byte was received yet.
     Silent(TcpStream),
     /// A TLS handshake is under way.
     Handshake(Box<Accept<TcpStream>>),
-    /// TLS.
     Tls(Box<TlsStream<TcpStream>>),
-    /// No TLS.
     Plaintext(TcpStream),
     /// It failed before its first message.
     Failed,
 }
 
-/// A connection: fails once its peer's bounds say so, in reading and in writing, since a peer that does not read keeps
-/// the server from reading too.
+/// A connection. Reading and writing fail when its peer exceeds its bounds, since a peer that does not read keeps the
+/// server from reading too.
 pub struct Connection {
     transport: Transport,
     admittance: std::sync::Arc<Admittance>,
@@ -124,13 +117,12 @@ pub struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A stream that HTTP/2 goes through.
+/// A stream that carries HTTP/2.
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 impl Connection {
-    /// A connection that was just accepted.
-    #[must_use]
+    /// Wraps a connection that was just accepted.
     pub fn new(
         stream: TcpStream,
         admittance: std::sync::Arc<Admittance>,
@@ -150,7 +142,7 @@ impl Connection {
         Poll::Ready(written)
     }
 
-    /// Waits while the peer is ahead of its rate.
+    /// Waits while the peer exceeds its rate.
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.peer.pause(&mut self.intake) {
             Pause::None => Poll::Ready(()),
@@ -158,12 +150,12 @@ impl Connection {
                 self.timer.as_mut().reset(Instant::now() + pause);
                 self.timer.as_mut().poll(cx)
             }
-            // Its end wakes the task, and so does a session.
+            // The end of the connection wakes the task, and so does a session.
             Pause::UntilSession => Poll::Pending,
         }
     }
 
-    /// The stream once the connection is within its bounds and its handshake is done.
+    /// Returns the stream once the connection is within its bounds and its handshake is done.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut (dyn Stream + Send)>>> {
         if let Poll::Ready(error) = self.peer.poll_closed(self.timer.as_mut(), cx) {
             return Poll::Ready(Err(error));
@@ -180,7 +172,7 @@ impl Connection {
         })
     }
 
-    /// Finds out what the peer speaks; with TLS, brings the handshake to its end.
+    /// Detects the protocol; with TLS, completes the handshake.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Transport::Silent(stream) = &self.transport {
             let first = ready!(poll_first_byte(stream, cx))?;
@@ -211,7 +203,7 @@ impl Connection {
     }
 }
 
-/// The first byte that came, which stays to be read.
+/// Peeks at the first byte, which stays to be read.
 fn poll_first_byte(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<u8>> {
     let mut byte = [0];
     let count = ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte)))?;
@@ -275,7 +267,7 @@ impl AsyncWrite for Connection {
         self.note_written(written)
     }
 
-    /// TCP and TLS both take many pieces at once.
+    /// TCP and TLS both support vectored writes.
     fn is_write_vectored(&self) -> bool {
         true
     }
@@ -296,7 +288,7 @@ mod tests {
             assert_eq!(channel(strict, from), None, "{from}");
             assert_eq!(channel(open, from), Some(Channel::Plaintext), "{from}");
         }
-        // Where a proxy ends TLS, plaintext is what it passes on, wherever it runs.
+        // Where a proxy terminates TLS, plaintext is its forwarded traffic, from any address.
         for from_anywhere in [false, true] {
             let rule = PlaintextRule { from_anywhere, from_proxy: true };
             assert_eq!(["127.0.0.1", "10.0.0.1"].map(|from| channel(rule, from)), [Some(Channel::Proxied); 2]);

@@ -7,35 +7,35 @@ use assay_device::backend::MAX_HOST_DEVICES;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT};
 use assay_work::{DeviceId, Share};
 
-/// The most devices of a challenge file: as many as a host has.
+/// The most devices of a challenge file: those of a host.
 const MAX_DEVICES: u32 = MAX_HOST_DEVICES as u32;
 
-/// Devices, and how many matrices each fills.
+/// Devices, with the number of matrices that each fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// `DEVICESxCOUNT`, or `COUNT` for one device. The ids are 1, 2, … over all such devices of the challenge.
     Numbered {
-        /// How many devices.
+        /// Number of devices.
         devices: u32,
-        /// How many matrices each.
+        /// Matrices of each device.
         count: u32,
     },
     /// `ID:COUNT`.
     Named {
-        /// The device.
+        /// Id of the device.
         device_id: DeviceId,
-        /// How many matrices.
+        /// Number of matrices.
         count: u32,
     },
 }
 
-/// Why a text is not a device specification, or why its devices make no challenge.
+/// Reasons why a text is not a device specification, or its devices make no challenge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// Not one of the three forms.
     #[error("expected COUNT, DEVICESxCOUNT or ID:COUNT, such as 64, 3x64 or {example}:64")]
     Form {
-        /// An id, to show its form.
+        /// An example id, to show its form.
         example: DeviceId,
     },
     /// Malformed id.
@@ -95,7 +95,7 @@ fn numbered_id(number: u32) -> DeviceId {
 /// The shares of a challenge over these devices: in order of id, one after the other.
 ///
 /// # Errors
-/// [`SpecError`] for none or too many devices or matrices, or an id that comes twice.
+/// [`SpecError`] for no or too many devices or matrices, or a repeated id.
 pub fn shares(specs: &[DeviceSpec]) -> Result<Vec<Share>, SpecError> {
     let devices: u64 =
         specs.iter().map(|s| if let DeviceSpec::Numbered { devices, .. } = s { u64::from(*devices) } else { 1 }).sum();

@@ -1,12 +1,13 @@
-//! The way out: how many sessions are still under way, and which challenges the end cut short.
+//! Draining: the count of sessions under way, and the challenges cut short at the end.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use assay_program::shutdown::Shutdown;
 use assay_work::ChallengeId;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Counts the sessions, so that whatever serves them ends after the last one.
+/// Counts the sessions, so that the server ends after the last one.
 #[derive(Debug)]
 pub struct Drain {
     shutdown: Shutdown,
@@ -14,36 +15,32 @@ pub struct Drain {
     cut_short: Mutex<Vec<ChallengeId>>,
 }
 
-/// A session that is under way, until this is dropped.
+/// A session under way, until it is dropped.
 #[derive(Debug)]
 pub struct SessionGuard(Arc<Drain>);
 
 impl Drain {
-    /// No session yet.
-    #[must_use]
     pub fn new(shutdown: Shutdown) -> Arc<Self> {
         Arc::new(Self { shutdown, sessions: watch::Sender::new(0), cut_short: Mutex::default() })
     }
 
-    /// A session begins. Counted before it is asked whether to drain, so that none is overlooked.
-    #[must_use]
+    /// Counts a session that begins. It is counted before it checks for a drain, so that each is seen.
     pub fn enter(self: &Arc<Self>) -> SessionGuard {
         self.sessions.send_modify(|sessions| *sessions += 1);
         SessionGuard(self.clone())
     }
 
-    /// Notes a challenge that is ended because there is no time left for it.
+    /// Records a challenge that ends because the time to drain is over.
     pub fn cut(&self, challenge: ChallengeId) {
-        self.cut_short.lock().unwrap_or_else(PoisonError::into_inner).push(challenge);
+        self.cut_short.lock().push(challenge);
     }
 
-    /// The challenges that were ended because there was no time left for them.
-    #[must_use]
+    /// The challenges that ended because the time to drain was over.
     pub fn cut_short(&self) -> Vec<ChallengeId> {
-        self.cut_short.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.cut_short.lock().clone()
     }
 
-    /// Waits until it is time to drain and no session is left.
+    /// Waits for the drain and the end of the last session.
     pub async fn over(&self) {
         self.shutdown.clone().draining().await;
         // The sender lives as long as this.
@@ -61,7 +58,7 @@ impl Drop for SessionGuard {
 mod tests {
     use super::*;
 
-    /// Whether the drain is over by now.
+    /// Whether the drain is over now.
     async fn is_over(drain: &Drain) -> bool {
         tokio::select! {
             biased;

@@ -13,41 +13,47 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_device::Handle;
+use assay_fleet::DeviceShown;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Reason;
 use assay_records::{CommitmentRecord, DeviceSeen, MinerRecord};
 use assay_work::ChallengeId;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::JoinHandle;
 
 use self::schedule::{Turn, turn};
 use self::stages::Stages;
 use self::standing::{REVOKED_LIMIT, Standing};
-use self::verdict::{Recording, concluded};
-use crate::action::{Action, ChallengeFacts, SentAt};
+use self::verdict::concluded;
 use crate::allow::NotAllowed;
+use crate::bounds::DEVICE_CHANGES;
 use crate::case::capture::Capture;
 use crate::clock::unix_seconds;
-use crate::entropy::OsEntropy;
+use crate::course::Course;
 use crate::events::Who;
+use crate::fleet::conclude::Concluded;
 use crate::fleet::schedule::Places;
 use crate::memory::return_freed_soon;
-use crate::order::Order;
+use crate::order::{Asked, Order};
 use crate::peer::Peer;
-use crate::registry::{RunningChallenge, SessionCommand, Update};
-use crate::session::{Session, SessionContext};
+use crate::rates::Bucket;
+use crate::registry::SessionCommand;
 use crate::sharing::leases::MinerLease;
 use crate::validator::Validator;
+use assay_judge::action::{Action, ChallengeFacts, SentAt};
+use assay_judge::entropy::OsEntropy;
+use assay_judge::session::{Session, SessionContext};
 
-/// What came in, and when it was read.
+/// A received message, and the time of its reading.
 pub struct Incoming {
-    /// The message, or why it is malformed, or why the stream broke.
+    /// The message, or the reason why reading failed.
     pub message: Result<MinerMessage, Broken>,
-    /// The moment it was read.
+    /// Time of the reading.
     pub at: Instant,
 }
 
-/// Why no further message can be read.
+/// Reason why no further message can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Broken {
     /// The miner sent a malformed message.
@@ -56,8 +62,8 @@ pub enum Broken {
     Disconnected(String),
 }
 
-/// What goes out, with where to note the moment. Boxed, as all that goes through a session's queues: each of them has room
-/// for 32 from the start, however few may wait.
+/// A message to send, with the slot for its sending time. Boxed, like all items of a session's queues: each queue
+/// allocates room for 32 at the start.
 pub type Outgoing = Box<(ValidatorMessage, SentAt)>;
 
 /// Runs a session to its end.
@@ -71,7 +77,7 @@ pub async fn drive(
     let address = peer.as_ref().map(|peer| peer.address);
     let (commands, mut asked) = mpsc::channel(4);
     let (replayed, mut replays) = mpsc::channel(4);
-    // Without a listener there is no TLS: a miner that is on TLS then signs another channel, and is refused.
+    // Without a listener there is no TLS: a miner on TLS then signs another channel, and is refused.
     let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
     let number = validator.session_number();
     let mut driver = Driver {
@@ -82,59 +88,42 @@ pub async fn drive(
         outgoing,
         commands,
         replayed,
-        replay: Handle::default(),
-        who: None,
-        standing: None,
-        record: None,
-        noted_devices: Vec::new(),
-        interrupted: None,
-        revoked_at: None,
-        watchers: Vec::new(),
-        challenge: None,
-        places: None,
-        turn: None,
-        capture: None,
-        recording: None,
-        next_challenge: None,
-        lease: None,
-        is_first: false,
-        is_moved: false,
-        busy: 0,
-        running: None,
-        has_ended: false,
-        was_stopped: false,
         entropy: OsEntropy,
+        host: HostState::new(),
+        due: Due::default(),
+        running: Running::default(),
+        end: EndState::default(),
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     let mut rules = validator.fleet.rules_changes();
-    let (mut policies, mut admitted) = (validator.policy_changes(), validator.admission.allowed.changes());
+    let (mut policies, mut admitted) = (validator.policy_changes(), validator.allowed.changes());
     let why = loop {
-        // A challenge that runs is brought to its end, and its verdict to the disk, before the session drains.
-        let idle = !driver.session.is_running() && driver.recording.is_none();
-        let (reads, was_stopped, timeout) = (driver.reads(), driver.was_stopped, driver.poll_timeout());
-        let refused = driver.interrupted.or_else(|| driver.not_allowed());
+        // A running challenge is finished, and its verdict recorded, before the session drains.
+        let idle = !driver.session.is_running() && driver.running.recording.is_none();
+        let (reads, was_stopped, timeout) = (driver.reads(), driver.end.was_stopped, driver.poll_timeout());
+        let refused = driver.end.interrupted.or_else(|| driver.not_allowed());
         let (is_revoked, is_expelled) = (refused.is_some_and(NotAllowed::is_revocation), refused.is_some());
         let actions = tokio::select! {
             biased;
-            () = std::future::ready(()), if is_revoked && driver.revoked_at.is_none() => driver.revoke(),
-            () = wake(driver.revoked_at.map(|at| at + REVOKED_LIMIT)) => {
+            () = std::future::ready(()), if is_revoked && driver.end.revoked_at.is_none() => driver.revoke(),
+            () = wake(driver.end.revoked_at.map(|at| at + REVOKED_LIMIT)) => {
                 break "an operator keeps its key out".to_owned();
             }
             () = stopping.stopped(), if !was_stopped => driver.cut_short(),
             () = shutdown.draining(), if idle => driver.session.drain(),
-            concluded = concluded(&mut driver.recording) => Box::pin(driver.recorded(concluded)).await,
+            concluded = concluded(&mut driver.running.recording) => Box::pin(driver.recorded(concluded)).await,
             () = std::future::ready(()), if idle && is_expelled => driver.expel(),
-            // Who is expelled is asked above.
+            // The branch above handles expelled miners.
             Ok(()) = admitted.changed() => Vec::new(),
             Ok(()) = policies.changed() => driver.policy_changed(),
             Ok(()) = rules.changed() => driver.policy_changed(),
             incoming = incoming.recv(), if reads => driver.incoming(incoming),
-            Some(command) = asked.recv() => driver.command(command),
+            Some(command) = asked.recv() => Box::pin(driver.command(command)).await,
             Some(replayed) = replays.recv() => driver.session.replayed(replayed.0, replayed.1),
-            prepared = turn(&mut driver.turn), if idle => driver.start_due(prepared),
+            prepared = turn(&mut driver.due.turn), if idle => Box::pin(driver.start_due(prepared)).await,
             () = wake(timeout) => driver.tick(),
         };
-        // What is done now and then has no room in the future of a session that waits.
+        // Boxed: rare work must not enlarge the future of a waiting session.
         if !actions.is_empty()
             && let Some(why) = Box::pin(driver.act(actions)).await
         {
@@ -151,72 +140,123 @@ struct Driver {
     session: Session,
     validator: Arc<Validator>,
     number: u64,
-    /// Absent when the stream did not come through our listener.
+    /// `None` when the stream did not come through our listener.
     peer: Option<Peer>,
     outgoing: mpsc::Sender<Outgoing>,
     commands: mpsc::Sender<SessionCommand>,
     replayed: mpsc::Sender<Box<(ChallengeId, Result<(), Reason>)>>,
-    /// Of the replay that runs.
-    replay: Handle,
-    /// Once it proved its key.
-    who: Option<Who>,
-    /// By which keys it is known, once it proved its own.
-    standing: Option<Standing>,
-    /// What the records have of it, as it was when it connected.
-    record: Option<MinerRecord>,
-    /// Its devices, as the records have them.
-    noted_devices: Vec<DeviceSeen>,
-    /// A revocation came while something else was waited for, which was given up.
-    interrupted: Option<NotAllowed>,
-    /// When it was told that its key is revoked.
-    revoked_at: Option<Instant>,
-    watchers: Vec<mpsc::Sender<Update>>,
-    /// What runs, or has a verdict on its way to the disk.
-    challenge: Option<Ongoing>,
-    /// Its place among those that run at once.
-    places: Option<Places>,
-    /// A challenge is due: it waits for such a place, if the policy still wants it.
-    turn: Option<Turn>,
-    /// Its part in the leases of several validators, once it is entered.
-    lease: Option<Arc<MinerLease>>,
-    /// Nothing was due yet since the miner connected.
-    is_first: bool,
-    /// What is due was moved by another policy.
-    is_moved: bool,
-    /// What is kept of the challenge that runs.
-    capture: Option<Capture>,
-    /// A verdict that is on its way to the disk.
-    recording: Option<Recording>,
-    next_challenge: Option<Instant>,
-    /// How often in a row the miner was busy when a challenge was due.
-    busy: u32,
-    /// The challenge that runs, as operators see it.
-    running: Option<RunningChallenge>,
-    /// Nothing more comes in.
-    has_ended: bool,
-    /// What ran was cut short, and the session ends.
-    was_stopped: bool,
     entropy: OsEntropy,
+    host: HostState,
+    due: Due,
+    running: Running,
+    end: EndState,
 }
 
-/// A challenge from its start until its verdict is on disk.
+/// Data about the miner beside its session.
+struct HostState {
+    /// `Some` after it proved its key.
+    who: Option<Who>,
+    /// Its keys, after it proved its own.
+    standing: Option<Standing>,
+    /// Its record as of its connection.
+    record: Option<MinerRecord>,
+    /// Its devices as recorded.
+    noted_devices: Vec<DeviceSeen>,
+    /// Rate limit on recorded changes of devices.
+    device_changes: Bucket,
+    /// Whether the rate limit left changes unrecorded, for a later message.
+    has_unnoted_devices: bool,
+    /// Its share of the leases among several validators, once it is entered.
+    lease: Option<Arc<MinerLease>>,
+}
+
+impl HostState {
+    fn new() -> Self {
+        Self {
+            who: None,
+            standing: None,
+            record: None,
+            noted_devices: Vec::new(),
+            device_changes: Bucket::full(DEVICE_CHANGES, Instant::now()),
+            has_unnoted_devices: false,
+            lease: None,
+        }
+    }
+}
+
+/// Schedule of the miner's next challenge.
+#[derive(Default)]
+struct Due {
+    next_challenge: Option<Instant>,
+    /// The decision on a due challenge that waits for a place.
+    turn: Option<Turn>,
+    /// No challenge was due yet since the miner connected.
+    is_first: bool,
+    /// Whether a new policy moved the due time.
+    is_moved: bool,
+    /// Consecutive due challenges for which the miner was busy.
+    busy: u32,
+}
+
+/// State of the current challenge.
+#[derive(Default)]
+struct Running {
+    /// The challenge, until its verdict is on disk.
+    challenge: Option<Ongoing>,
+    /// Its place among the concurrent challenges.
+    places: Option<Places>,
+    /// Its course, for operators.
+    course: Option<watch::Sender<Course>>,
+    /// Its evidence.
+    capture: Option<Capture>,
+    /// Its verdict, on the way to the disk.
+    recording: Option<JoinHandle<Concluded>>,
+    replay: Handle,
+}
+
+/// Conditions that end the session.
+#[derive(Default)]
+struct EndState {
+    /// A revocation that interrupted another wait.
+    interrupted: Option<NotAllowed>,
+    /// Time at which the miner was notified of the revocation.
+    revoked_at: Option<Instant>,
+    /// The stream has no further messages.
+    has_ended: bool,
+    /// The challenge was cut short.
+    was_stopped: bool,
+    /// Another session of its key took its place.
+    is_replaced: bool,
+}
+
+/// A challenge, from its start until its verdict is on disk.
 struct Ongoing {
-    /// Absent where the host had nothing to challenge.
+    /// `None` where the host had no device to challenge.
     facts: Option<ChallengeFacts>,
     began: Instant,
-    /// How its time is spent.
+    /// Time spent in its phases.
     stages: Stages,
-    /// Milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     began_ms: i64,
     order: Order,
-    /// What the miner signed, as it came.
+    /// The commitment signed by the miner, as received.
     signed: Option<CommitmentRecord>,
+    /// Results of its devices.
+    shown: Vec<DeviceShown>,
+}
+
+impl Ongoing {
+    /// Whether an operator asked for the challenge, who may follow it.
+    fn is_watched(&self) -> bool {
+        self.order.asked == Asked::Operator
+    }
 }
 
 impl Driver {
-    /// Whether the miner has anything more to say: not once its stream ended, or its session waits for its verdict only.
+    /// Whether further messages are read: not after the end of the stream, nor when the session only waits for its
+    /// verdict.
     const fn reads(&self) -> bool {
-        !self.has_ended && !self.session.is_over()
+        !self.end.has_ended && !self.session.is_over()
     }
 
     fn incoming(&mut self, incoming: Option<Box<Incoming>>) -> Vec<Action> {
@@ -232,9 +272,9 @@ impl Driver {
         }
     }
 
-    /// Nothing more comes from the miner; its own half of the stream may still stand.
+    /// Handles the end of the miner's messages; its half of the stream may still be open.
     fn disconnected(&mut self, detail: &str) -> Vec<Action> {
-        self.has_ended = true;
+        self.end.has_ended = true;
         let actions = self.session.disconnected(detail);
         // A verdict may still come; the miner's place is free.
         if let Some(seat) = self.seat() {
@@ -243,9 +283,9 @@ impl Driver {
         actions
     }
 
-    /// When [`Driver::tick`] is due next.
+    /// Time of the next [`Driver::tick`].
     fn poll_timeout(&self) -> Option<Instant> {
-        [self.session.poll_timeout(Instant::now()), self.next_challenge].into_iter().flatten().min()
+        [self.session.poll_timeout(Instant::now()), self.due.next_challenge].into_iter().flatten().min()
     }
 
     fn tick(&mut self) -> Vec<Action> {
@@ -255,7 +295,8 @@ impl Driver {
     }
 
     fn leave(&self) {
-        self.replay.cancel();
+        self.running.replay.cancel();
+        self.validator.fleet.presences.left(&self.session_id(), self.end.is_replaced);
         if let Some(seat) = self.seat() {
             self.validator.registry.leave(self.number, seat);
         }
@@ -266,7 +307,7 @@ impl Driver {
     }
 }
 
-/// Waits until then; for ever without a moment.
+/// Waits until `at`; for ever without a time.
 async fn wake(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -274,7 +315,7 @@ async fn wake(at: Option<Instant>) {
     }
 }
 
-/// What a session needs of its validator, for one event.
+/// The validator's services for a session, for one event.
 fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> SessionContext<'a> {
     SessionContext { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.replays }
 }

@@ -1,10 +1,11 @@
-//! Who is let in by the records: keys that operators decided about, keys with a join token, and keys that wait.
+//! Admission by the records: keys with a decision, keys with a join token, and keys that wait.
 //!
-//! What operators decided is kept in memory too ([`Lists::decided`](crate::allow::Lists)), so that a session hears of a
-//! change at once. The records are asked before a key is turned away for what memory does not know.
+//! Operators' decisions are in memory too ([`Lists::decided`](crate::allow::Lists)), so that a session is notified of a
+//! change at once. The records are read before a key without a known decision is refused.
 
 use std::time::Duration;
 
+use assay_fleet::Event;
 use assay_protocol::join_token::JoinToken;
 use assay_protocol::successor::Lineage;
 use assay_records::{Connected, MinerRecord, RecordsError, Status};
@@ -12,18 +13,20 @@ use assay_work::PublicKey;
 
 use crate::allow::{Decided, NotAllowed};
 use crate::clock::{unix_millis, unix_seconds};
-use crate::refusal::OPERATOR_PAUSE;
+use crate::fleet::standing_of;
+use crate::fleet::sweep::unheeded;
 use crate::takeover::EnterError;
 use crate::validator::Validator;
+use assay_judge::refusal::OPERATOR_PAUSE;
 
-/// How long a miner that connects waits for the records.
+/// The longest wait of a connecting miner for the records.
 pub const RECORDS_LIMIT: Duration = Duration::from_secs(5);
-/// How soon a key that waits for an operator may ask again at first; the pause grows with the time that it has waited.
+/// The first pause of a key that waits for an operator; it grows with the waiting time.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// How often the records are asked whether an operator did something at another validator.
+/// Interval of reading operators' actions at other validators.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Asks the records, for a miner that waits: they have [`RECORDS_LIMIT`].
+/// Reads the records for a miner that waits, within [`RECORDS_LIMIT`].
 ///
 /// # Errors
 /// [`EnterError::NoRecords`].
@@ -38,11 +41,9 @@ pub async fn asked<T>(answer: impl Future<Output = Result<T, RecordsError>>) -> 
 }
 
 impl Validator {
-    /// Whether a miner that proved its key is let in; where it has a join token, by that too. `is_private`: nobody in
-    /// between could read the token. A key that has to wait is noted with what it said.
-    ///
-    /// # Errors
-    /// [`EnterError`].
+    /// Admits a miner that proved its key. If it has a join token and is not approved yet, the token is used too: an
+    /// invalid token is refused under every enrolment. `is_private`: the token was unreadable on its way. A key that
+    /// has to wait is recorded with its claims.
     pub async fn admit(
         &self,
         miner: &Lineage,
@@ -50,21 +51,19 @@ impl Validator {
         is_private: bool,
         connected: &Connected,
     ) -> Result<(), EnterError> {
-        let known = match self.check(miner) {
-            Ok(()) => Ok(()),
-            // Another validator of the same records may have let it in since.
-            Err(NotAllowed::Pending | NotAllowed::TokenNeeded) => {
-                let record = asked(self.records.miner(&miner.key().to_string())).await?;
-                if record.is_some_and(|record| record.status != Status::Pending) {
-                    asked(self.follow_decisions()).await?;
-                }
-                self.check(miner)
+        let mut known = self.check(miner);
+        // Another validator of the same records may have admitted it since.
+        if matches!(known, Err(NotAllowed::Pending | NotAllowed::TokenNeeded)) {
+            let record = asked(self.records.miner(&miner.key().to_string())).await?;
+            if record.is_some_and(|record| record.status != Status::Pending) {
+                asked(self.follow_decisions()).await?;
             }
-            Err(why) => Err(why),
-        };
+            known = self.check(miner);
+        }
+        let token = token.filter(|_| !self.allowed.is_approved(miner, unix_seconds()));
         match (known, token) {
-            (Err(NotAllowed::Pending | NotAllowed::TokenNeeded) | Ok(()), Some(token)) => {
-                self.redeem(miner, token, is_private, (known, connected)).await
+            (Ok(()) | Err(NotAllowed::Pending | NotAllowed::TokenNeeded), Some(token)) => {
+                self.redeem(miner, token, is_private).await
             }
             (Err(NotAllowed::Pending), None) => Err(self.wait(miner.key(), connected).await),
             (known, _) => known.map_err(EnterError::NotAllowed),
@@ -72,44 +71,23 @@ impl Validator {
     }
 
     fn check(&self, miner: &Lineage) -> Result<(), NotAllowed> {
-        self.admission.allowed.check(miner, unix_seconds()).map(|_| ())
+        self.allowed.check(miner, unix_seconds()).map(|_| ())
     }
 
-    /// Uses a join token, where the key is not let in by the records already.
-    async fn redeem(
-        &self,
-        miner: &Lineage,
-        token: &JoinToken,
-        is_private: bool,
-        (known, connected): (Result<(), NotAllowed>, &Connected),
-    ) -> Result<(), EnterError> {
+    /// Consumes a join token.
+    async fn redeem(&self, miner: &Lineage, token: &JoinToken, is_private: bool) -> Result<(), EnterError> {
+        if !is_private {
+            return Err(EnterError::NotAllowed(NotAllowed::TokenInClear));
+        }
         let key = miner.key();
-        if self.admission.allowed.is_approved(&key) {
-            return known.map_err(EnterError::NotAllowed);
-        }
-        let refused = if is_private {
-            match asked(self.records.redeem(token.secret(), &key.to_string(), unix_millis())).await? {
-                Ok(labels) => {
-                    asked(self.follow_decisions()).await?;
-                    tracing::info!(miner = %key, ?labels, "a join token was used");
-                    return self.check(miner).map_err(EnterError::NotAllowed);
-                }
-                Err(refusal) => NotAllowed::Token(refusal),
-            }
-        } else {
-            NotAllowed::TokenInClear
-        };
-        match known {
-            Ok(()) => {
-                tracing::info!(miner = %key, "let in without its join token: {refused}");
-                Ok(())
-            }
-            Err(NotAllowed::Pending) => Err(self.wait(key, connected).await),
-            Err(_) => Err(EnterError::NotAllowed(refused)),
-        }
+        let redeemed = asked(self.records.redeem(token.secret(), &key.to_string(), unix_millis())).await?;
+        let labels = redeemed.map_err(|refusal| EnterError::NotAllowed(NotAllowed::Token(refusal)))?;
+        asked(self.follow_decisions()).await?;
+        tracing::info!(miner = %key, ?labels, "a join token was used");
+        self.check(miner).map_err(EnterError::NotAllowed)
     }
 
-    /// Notes a key that waits for an operator; says when it may ask again.
+    /// Records a key that waits for an operator; returns the time of its next attempt.
     async fn wait(&self, key: PublicKey, connected: &Connected) -> EnterError {
         let address = connected.address.parse().ok();
         match asked(self.records.miner(&key.to_string())).await {
@@ -122,35 +100,35 @@ impl Validator {
         }
     }
 
-    /// Notes what a key that waits says of itself, for whoever decides about it.
+    /// Records the claims of a waiting key, for the operator's decision.
     async fn note_waiting(&self, key: PublicKey, connected: &Connected) -> Result<(), RecordsError> {
-        // By itself: a key that it follows has decided nothing.
+        // Only its own key: a predecessor has made no claims here.
         let alone = Connected { keys: vec![key.to_string()], ..connected.clone() };
         self.records.connected(&alone).await?;
         self.records.disconnected(&alone.session, unix_millis(), "it waits for an operator").await
     }
 
-    /// Takes over from the records what operators decided. Sessions hear of it at once.
+    /// Loads operators' decisions from the records, and notifies the sessions at once.
     ///
     /// # Errors
     /// The records cannot be read.
     pub async fn follow_decisions(&self) -> Result<(), RecordsError> {
-        // One after the other: what was read first must not be put in place last.
+        // One at a time: older data must not overwrite newer.
         let _one = self.following.lock().await;
         let decided = self.records.decided().await?;
         let keys = decided.into_iter().filter_map(|(key, status)| Some((key.parse().ok()?, status)));
         let decided: Decided = keys.collect();
         self.waiting.settle(&decided);
-        self.admission.allowed.decide(decided);
+        self.allowed.decide(decided);
         Ok(())
     }
 
-    /// Follows what operators do at other validators of the same records, for ever.
+    /// Follows operators' actions at other validators of the same records, for ever.
     pub async fn follow_operators(&self) {
         let mut last = None;
         loop {
             tokio::time::sleep(FOLLOW_INTERVAL).await;
-            // What cannot be read now is read later; that it cannot is said where verdicts are written.
+            // A failed read is repeated later; the outage is logged where verdicts are written.
             let Ok(newest) = self.records.actions(None, 0, 1).await else { continue };
             let newest = newest.into_iter().next().map(|action| action.id);
             if newest != last && self.follow_decisions().await.is_ok() {
@@ -159,10 +137,25 @@ impl Validator {
         }
     }
 
-    /// Notes a miner that is let in, and its session: gives what the records have of it.
+    /// The seat of a miner with this chain of keys, oldest first: the first key that the records know.
     ///
     /// # Errors
-    /// [`EnterError::NoRecords`], or the records say that an operator keeps it out, which memory did not know yet.
+    /// [`EnterError::NoRecords`].
+    pub async fn seat(&self, chain: &[String]) -> Result<PublicKey, EnterError> {
+        let mut seat = chain.first().cloned();
+        for key in chain {
+            if let Some(known) = asked(self.records.miner_id(key)).await? {
+                seat = Some(known);
+                break;
+            }
+        }
+        seat.and_then(|seat| seat.parse().ok()).ok_or(EnterError::NoRecords)
+    }
+
+    /// Records an admitted miner and its session; returns the miner's record.
+    ///
+    /// # Errors
+    /// [`EnterError::NoRecords`], or a decision against it in the records that memory did not have yet.
     pub async fn note_connected(&self, connected: &Connected) -> Result<MinerRecord, EnterError> {
         let record = asked(self.records.connected(connected)).await?;
         let refused = match record.status {
@@ -170,13 +163,17 @@ impl Validator {
             Status::Revoked => NotAllowed::Revoked,
             Status::Approved | Status::Pending => return Ok(record),
         };
+        // Its two records may have been merged just now, with the state of the other one.
+        if let Some(word) = unheeded(record.status, false, standing_of(&record).state) {
+            asked(self.fleet.happened(&record.id, &Event::Operator(word))).await?;
+        }
         asked(self.records.disconnected(&connected.session, unix_millis(), "an operator keeps it out")).await?;
         asked(self.follow_decisions()).await?;
         Err(EnterError::NotAllowed(refused))
     }
 }
 
-/// When a key that has waited for so long may ask again: half as long, within bounds.
+/// The pause of a key by its waiting time: half of it, within bounds.
 fn pause(waited_ms: i64) -> Duration {
     let waited = Duration::from_millis(u64::try_from(waited_ms).unwrap_or_default());
     (waited / 2).clamp(FIRST_PAUSE, OPERATOR_PAUSE)

@@ -1,6 +1,7 @@
-//! What happens, for operators: the lines of the log.
+//! Log lines for operators.
 //!
-//! Each line has the same few fields under the same names, so that all of a miner or of a challenge is found by one.
+//! Each line has the same few fields under the same names, so that a search finds all lines of a miner or of a
+//! challenge.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,29 +15,28 @@ use assay_work::text::quoted;
 use assay_work::{ChallengeId, PublicKey};
 use tracing::field::{DisplayValue, display};
 
-use crate::action::ChallengeFacts;
-use crate::fleet::facts::Found;
 use crate::gate::{Gate, Line};
 use crate::order::Order;
 use crate::registry::Miner;
 use crate::takeover::{EnterError, place};
+use assay_judge::action::ChallengeFacts;
+use assay_judge::facts::Found;
 
-/// The session that something happens in.
+/// The session of an event.
 #[derive(Debug, Clone)]
 pub struct Who {
-    /// Its number.
     pub session: u64,
-    /// The miner's key, proved.
+    /// Proved key of the miner.
     pub miner: PublicKey,
-    /// Where it dialled from.
+    /// Address of the peer.
     pub address: Option<SocketAddr>,
     /// The miner's program and version: a claim.
     pub agent: String,
-    /// When it was accepted.
+    /// Time of its acceptance.
     pub since: Instant,
 }
 
-/// A miner proved its key and was entered, perhaps in the place of an earlier session.
+/// Logs a miner that proved its key and was entered, perhaps in the place of an earlier session.
 pub fn connected(gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>) {
     let Who { session, miner, address, agent, .. } = who;
     if let Some(Line { left_out }) = gate.line(*address) {
@@ -59,7 +59,7 @@ pub fn connected(gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>)
     }
 }
 
-/// A miner that proved its key was not entered.
+/// Logs a miner that proved its key and was not entered.
 pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
     let Who { session, miner, address, .. } = who;
     let Some(Line { left_out }) = gate.line(*address) else { return };
@@ -80,7 +80,7 @@ pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
     }
 }
 
-/// A session of a miner ended.
+/// Logs the end of a miner's session.
 pub fn left(gate: &Gate, who: &Who, why: &str) {
     let Who { session, miner, address, agent, since } = who;
     let connected_s = since.elapsed().as_secs();
@@ -89,14 +89,14 @@ pub fn left(gate: &Gate, who: &Who, why: &str) {
     tracing::info!(%miner, address, agent, connected_s, session, left_out, "miner left: {why}");
 }
 
-/// A connection ended before it was a miner's.
+/// Logs a connection that ended before it belonged to a miner.
 pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: &str) {
     if let Some(Line { left_out }) = gate.line(address) {
         tracing::info!(address = field(address), session, left_out, "no session: {why}");
     }
 }
 
-/// A challenge began.
+/// Logs the start of a challenge.
 pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
     let ChallengeFacts { id, mode, precision, n, iterations, devices, slots, .. } = *facts;
     let (by, kind, round) =
@@ -120,14 +120,14 @@ pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
     );
 }
 
-/// A phase of a challenge began.
+/// Logs the start of a challenge's phase.
 pub fn phase(who: &Who, challenge: ChallengeId, phase: &str, began: Instant) {
     let seconds = seconds(began);
     let (miner, address, trace_id) = (&who.miner, field(who.address), trace_id(challenge));
     tracing::info!(%challenge, trace_id, %miner, address, phase, seconds, "challenge goes on");
 }
 
-/// A verdict is on disk. `began` is absent where the host had nothing to challenge.
+/// Logs a recorded verdict. `began` is `None` where the host had no device to challenge.
 pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
     let Verdict {
         challenge_id, miner_key, outcome, reasons, mode, precision, n, iterations, devices, whole, link, ..
@@ -135,7 +135,7 @@ pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
     let reason_codes = (!reasons.is_empty()).then(|| list(reasons.iter().map(|reason| reason.code.name())));
     let details = (!reasons.is_empty()).then(|| list(reasons.iter().map(detail)));
     let named = |devices: &[NamedDevice]| (!devices.is_empty()).then(|| list(devices.iter().map(name)));
-    // What was not shown is no field.
+    // Unproved figures get no field.
     let shown = |number: f64| Some((number * 1e3).round() / 1e3).filter(|rounded| *rounded > 0.0);
     macro_rules! line {
         ($level:ident) => {
@@ -169,10 +169,10 @@ pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
     if is_plain { line!(info) } else { line!(warn) }
 }
 
-/// What was found beside the work, and how the attestation state changed.
+/// Logs findings beside the work, and the change of the attestation state.
 pub fn judged(who: &Who, found: &[Found], change: Option<&Change>) {
     let Who { miner, .. } = who;
-    for Found { code, device_id, other, detail, enforced } in found {
+    for Found { code, device_id, other, detail, enforced, disputed: _ } in found {
         let (device, other) = (field(*device_id), other.as_deref());
         tracing::warn!(%miner, device, other, enforced, finding = %code, "found: {detail}");
     }
@@ -195,12 +195,12 @@ fn name(device: &NamedDevice) -> String {
     format!("{} {}", device.device_id, quoted(&device.name))
 }
 
-/// A field where there is a value, and none where there is not.
+/// A field with the value; empty for `None`.
 fn field<T: fmt::Display>(value: Option<T>) -> Option<DisplayValue<T>> {
     value.map(display)
 }
 
-/// Seconds since then, to the millisecond.
+/// Seconds since a time, to the millisecond.
 fn seconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1e3).round() / 1e3
 }

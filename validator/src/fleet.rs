@@ -1,8 +1,7 @@
-//! The fleet as this validator keeps it: the rules in force, what the records say of miners, and what follows from a
-//! verdict. It knows neither sessions nor sockets.
+//! The fleet of this validator: rules in force, miners' records, and the consequences of verdicts. It knows neither
+//! sessions nor sockets.
 
 pub mod conclude;
-pub mod facts;
 pub mod notice;
 pub mod presence;
 pub mod rules;
@@ -11,25 +10,26 @@ pub mod speeds;
 pub mod sweep;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use assay_fleet::{Distribution, Group, Standing};
+use assay_fleet::{Change, Distribution, Group, Standing};
 use assay_receipts::Signer;
-use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError};
+use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError, StandingChange, Transition};
 use assay_work::ChallengeId;
 use assay_work::Precision;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::presence::Presences;
 use self::rules::FleetRules;
 use self::schedule::GroupPlaces;
 use self::speeds::Speeds;
+use crate::clock::unix_ms;
 
-/// The fleet.
 pub struct Fleet {
-    /// What is remembered for good.
+    /// Permanent records.
     pub records: Records,
-    /// Who is there, from where.
+    /// Current sessions, with their addresses.
     pub presences: Presences,
     rules: watch::Sender<Arc<FleetRules>>,
     signer: Signer,
@@ -40,8 +40,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// With these records, rules and the key that signs receipts.
-    #[must_use]
+    /// Creates the fleet over these records and rules, with the key that signs receipts.
     pub fn new(records: Records, rules: FleetRules, signer: Signer) -> Self {
         Self {
             records,
@@ -54,19 +53,16 @@ impl Fleet {
         }
     }
 
-    /// The rules in force.
-    #[must_use]
     pub fn rules(&self) -> Arc<FleetRules> {
         self.rules.borrow().clone()
     }
 
-    /// Hears of other rules from now on.
-    #[must_use]
+    /// Subscribes to changes of the rules.
     pub fn rules_changes(&self) -> watch::Receiver<Arc<FleetRules>> {
         self.rules.subscribe()
     }
 
-    /// Puts other rules into force; says whether they differ.
+    /// Puts rules into force; returns whether they differ from the previous ones.
     pub fn set_rules(&self, rules: FleetRules) -> bool {
         self.rules.send_if_modified(|current| {
             let differs = **current != rules;
@@ -77,8 +73,7 @@ impl Fleet {
         })
     }
 
-    /// The group of a miner that may not be there: by the models of its devices in the records, where a group asks for
-    /// them.
+    /// The group of a miner, connected or not: where groups select by model, by the models of its recorded devices.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -94,8 +89,8 @@ impl Fleet {
         Ok(rules.policy.group_of(&record.labels, &names).clone())
     }
 
-    /// How fast these models are in the fleet in a kind of work at a matrix size, and the others that are known, as a miner of this operator
-    /// is judged by them.
+    /// The distributions of these models and of the other known ones, in a kind of work at a matrix size, as they apply
+    /// to a miner of this operator.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -108,25 +103,42 @@ impl Fleet {
         self.speeds.distributions(&self.records, models, size, operator).await
     }
 
-    /// Logs the verdicts that the records do not have, whole, when the validator ends; says how many they are.
+    /// Logs the unrecorded verdicts as JSON when the validator ends; returns their number.
     pub fn finish(&self) -> usize {
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.pending.lock();
         for verdict in pending.values() {
             tracing::error!(verdict, "a verdict is not in the records, and was given to nobody");
         }
         pending.len()
     }
 
-    /// The key that signs receipts.
-    #[must_use]
     pub const fn signer(&self) -> &Signer {
         &self.signer
     }
 }
 
-/// What the attestation of a miner rests on, as the records have it.
-#[must_use]
+/// The recorded standing of a miner.
 pub fn standing_of(record: &MinerRecord) -> Standing {
     let read = record.standing.as_ref().and_then(|standing| serde_json::from_str(standing.get()).ok());
     read.unwrap_or_else(|| Standing::enrolled(u64::try_from(record.first_seen_ms / 1000).unwrap_or(0)))
+}
+
+/// The recorded standing as stored; empty without one.
+fn stored(record: &MinerRecord) -> String {
+    record.standing.as_ref().map_or_else(String::new, |standing| standing.get().to_owned())
+}
+
+/// The record of a changed standing; `before` is the stored text.
+fn standing_change(miner: &str, before: String, after: &Standing, change: Option<&Change>) -> Option<StandingChange> {
+    let transition = change.map(|change| Transition {
+        miner: miner.to_owned(),
+        at_ms: unix_ms(),
+        from: change.from.name().to_owned(),
+        to: change.to.name().to_owned(),
+        why: change.why.name().to_owned(),
+        detail: change.detail.clone(),
+    });
+    // Texts and numbers always become JSON.
+    let after = serde_json::to_string(after).ok()?;
+    Some(StandingChange { before: Some(before), after, transition })
 }

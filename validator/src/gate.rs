@@ -1,17 +1,17 @@
-//! Which connections are let in, and how often a key may begin a session: rates of each address and of all, looked at
-//! before any work is done for a connection.
+//! Admission of connections, and rates of sessions by key: rates of each address and of all, checked before any work is
+//! done for a connection.
 //!
-//! An address over its rate costs an accepted socket and nothing more: no TLS, no HTTP/2, no task. A few are let in all
-//! the same, to be told when to come back. Addresses that a miner had a session from do not share in the rate over all,
-//! so that a crowd of strangers does not keep a miner out that lost its connection.
+//! An address over its rate costs only an accepted socket: no TLS, no HTTP/2, no task. A few are let in anyway, to get
+//! the time of a retry. Addresses of former sessions are exempt from the rate over all, so that a crowd of strangers
+//! does not exclude a miner that lost its connection.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_work::PublicKey;
+use parking_lot::Mutex;
 
 use crate::bounds::{
     Bounds, CONNECT_BURST_S, LINES, LINES_PER_ADDRESS, MAX_ADDRESSES, MAX_COUNTED_KEYS, MAX_KNOWN_ADDRESSES,
@@ -20,26 +20,26 @@ use crate::bounds::{
 use crate::intake::TooMuch;
 use crate::rates::{Bucket, Buckets, Rate};
 
-/// What becomes of a new connection.
+/// Decision on a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entrance {
     /// It may begin a session.
     Open,
-    /// It is one too many, and is told to come back later.
+    /// Refused with an answer to come back later.
     Overloaded,
-    /// It is one too many, and is closed.
+    /// Refused and closed.
     Closed,
 }
 
-/// The rates, and what was turned away.
+/// The rates, and counts of refused connections.
 #[derive(Debug)]
 pub struct Gate(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// New connections of each address; `None`: as many as come.
+    /// New connections of each address; `None`: unlimited.
     connects: Option<Buckets<IpAddr>>,
-    /// New connections over all addresses that are not known.
+    /// New connections over all unknown addresses; `None`: unlimited.
     all_connects: Option<Bucket>,
     told: Buckets<IpAddr>,
     all_told: Bucket,
@@ -48,30 +48,29 @@ struct State {
     lines: Buckets<IpAddr>,
     all_lines: Bucket,
     report: Report,
-    /// All reports before.
+    /// Sum of all earlier reports.
     reported: Report,
 }
 
-/// What was turned away and left out since the report before.
+/// Counts of refused connections and omitted lines since the last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
     /// Connections over the rate of their address.
     pub over_address_rate: u64,
     /// Connections over the rate of all addresses.
     pub over_rate: u64,
-    /// The address with most of the first kind in a row, and how many.
+    /// The address with the most consecutive refusals of the first kind, and their count.
     pub busiest: Option<(IpAddr, u64)>,
     /// Connections without a session that were closed for newer ones.
     pub made_room: u64,
-    /// Connections that were closed for what they sent.
+    /// Connections that were closed for excess data.
     pub sent_too_much: u64,
-    /// Lines that the log does not have.
+    /// Omitted log lines.
     pub lines_left_out: u64,
 }
 
 impl Gate {
-    /// For these bounds.
-    #[must_use]
+    /// Creates the gate with these bounds.
     pub fn new(bounds: &Bounds, now: Instant) -> Self {
         let rate = |per_s: u32| Rate::new(per_s, per_s.saturating_mul(CONNECT_BURST_S));
         Self(Mutex::new(State {
@@ -88,9 +87,9 @@ impl Gate {
         }))
     }
 
-    /// What becomes of a connection of an address that comes now.
+    /// Decides on a new connection of an address.
     pub fn admit(&self, origin: IpAddr, now: Instant) -> Entrance {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if let Some(Err(refused)) = state.connects.as_mut().map(|connects| connects.take(origin, now)) {
             state.report.over_address_rate += 1;
             if state.report.busiest.is_none_or(|(_, count)| refused.count > count) {
@@ -106,14 +105,14 @@ impl Gate {
         Entrance::Open
     }
 
-    /// Whether a miner had a session from an address.
+    /// Whether an address had a session.
     pub fn is_known(&self, origin: IpAddr) -> bool {
-        self.lock().known.contains_key(&origin)
+        self.0.lock().known.contains_key(&origin)
     }
 
-    /// A miner has a session from an address.
+    /// Records an address of a session.
     pub fn knows(&self, origin: IpAddr, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.known.len() >= MAX_KNOWN_ADDRESSES && !state.known.contains_key(&origin) {
             let oldest = state.known.iter().min_by_key(|(_, at)| **at).map(|(origin, _)| *origin);
             oldest.map(|oldest| state.known.remove(&oldest));
@@ -121,72 +120,67 @@ impl Gate {
         state.known.insert(origin, now);
     }
 
-    /// Counts a session of a key that was proved.
+    /// Counts a session of a proved key.
     ///
     /// # Errors
-    /// How long until the key may begin the next one.
+    /// The wait until the key may begin the next one.
     pub fn begin_session(&self, key: PublicKey, now: Instant) -> Result<(), Duration> {
-        self.lock().sessions.take(key, now).map(|_| ()).map_err(|refused| refused.until)
+        self.0.lock().sessions.take(key, now).map(|_| ()).map_err(|refused| refused.until)
     }
 
-    /// A connection without a session was closed for a newer one.
+    /// Counts a connection without a session that was closed for a newer one.
     pub fn made_room(&self) {
-        self.lock().report.made_room += 1;
+        self.0.lock().report.made_room += 1;
     }
 
-    /// A connection is closed for what it sends: a line says so, where its address has one left.
+    /// Counts a connection closed for excess data, and logs it if its address has a line left.
     pub fn sent_too_much(&self, address: SocketAddr, why: TooMuch) {
-        self.lock().report.sent_too_much += 1;
+        self.0.lock().report.sent_too_much += 1;
         if let Some(Line { left_out }) = self.line(Some(address)) {
             tracing::info!(%address, left_out, "connection closed: {why}");
         }
     }
 
-    /// Whether the log may have one more line about the connections and sessions of an address.
-    #[must_use]
+    /// Returns a log line about the connections and sessions of an address, if one is left.
     pub fn line(&self, address: Option<SocketAddr>) -> Option<Line> {
-        let (mut state, now) = (self.lock(), Instant::now());
+        let (mut state, now) = (self.0.lock(), Instant::now());
         let own = address.map_or(Ok(0), |address| state.lines.take(origin(address.ip()), now)).ok();
         let left_out = own.filter(|_| state.all_lines.take(now).is_ok());
         state.report.lines_left_out += u64::from(left_out.is_none());
         left_out.map(|count| Line { left_out: Some(count).filter(|count| *count > 0) })
     }
 
-    /// What was turned away since the last report.
+    /// The counts since the last report.
     pub fn report(&self) -> Report {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.reported = state.reported.and(&state.report);
         std::mem::take(&mut state.report)
     }
 
-    /// What was turned away since the start.
+    /// The counts since the start.
     pub fn totals(&self) -> Report {
-        let state = self.lock();
+        let state = self.0.lock();
         state.reported.and(&state.report)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Closes a connection, or has it told to come back.
+    /// Refuses a connection, with an answer or without.
     fn turn_away(&mut self, origin: IpAddr, now: Instant) -> Entrance {
         let is_told = self.told.take(origin, now).is_ok() && self.all_told.take(now).is_ok();
         if is_told { Entrance::Overloaded } else { Entrance::Closed }
     }
 }
 
-/// A line of the log that is not too many.
+/// Permission for a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// How many about the same address were left out before it, where any were.
+    /// Number of lines about the same address omitted before it, if any.
     pub left_out: Option<u64>,
 }
 
 impl Report {
-    /// Both together; the busiest address is of no interest any more.
+    /// The sum of both, without the busiest address.
     const fn and(&self, other: &Self) -> Self {
         Self {
             over_address_rate: self.over_address_rate + other.over_address_rate,
@@ -198,7 +192,7 @@ impl Report {
         }
     }
 
-    /// Tells the operator, where there is anything to tell.
+    /// Logs the report, unless it is empty.
     pub fn tell(&self) {
         if *self != Self::default() {
             tracing::warn!("in the last minute: {self}");
@@ -223,8 +217,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What counts as one address: of IPv6 the network of 64 bits that a host is given.
-#[must_use]
+/// The unit of addresses for rates: for IPv6 the network of 64 bits that a host is given.
 pub fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into(),
@@ -281,7 +274,7 @@ mod tests {
         for number in 0..2 * MAX_KNOWN_ADDRESSES as u32 {
             gate.knows(host(number), start + Duration::from_secs(number.into()));
         }
-        assert_eq!(gate.lock().known.len(), MAX_KNOWN_ADDRESSES);
+        assert_eq!(gate.0.lock().known.len(), MAX_KNOWN_ADDRESSES);
         assert!(!gate.is_known(host(0)) && gate.is_known(host(2 * MAX_KNOWN_ADDRESSES as u32 - 1)));
     }
 

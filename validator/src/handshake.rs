@@ -1,5 +1,5 @@
-//! Bounds the messages of a handshake as they arrive: whoever has not proved a key cannot have the server buffer a large
-//! one first.
+//! Bounds the messages of a handshake as they arrive: a peer without a proved key cannot make the server buffer a large
+//! message.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::codegen::{Bytes, Service, http};
 use tonic::server::NamedService;
 
-/// Bytes before each message of gRPC: whether it is compressed, and its length.
+/// Bytes before each gRPC message: its compression flag and its length.
 const PREFIX_BYTES: usize = 5;
 
 /// A service whose requests start with a handshake.
@@ -36,7 +36,7 @@ impl<S: NamedService> NamedService for HandshakeBound<S> {
     const NAME: &'static str = S::NAME;
 }
 
-/// A request's body that fails where a message of the handshake says that it is too long.
+/// A request's body that fails when a message of the handshake announces too great a length.
 struct HandshakeBody {
     body: tonic::body::Body,
     lengths: Lengths,
@@ -64,14 +64,14 @@ impl Body for HandshakeBody {
     }
 }
 
-/// Reads the lengths of a stream's first messages, wherever their bytes are cut.
+/// Reads the lengths of a stream's first messages, from chunks of any size.
 #[derive(Debug, Default)]
 struct Lengths {
-    /// Messages that came in full.
+    /// Number of complete messages.
     messages: u32,
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
-    /// Bytes of the message that are still to come.
+    /// Missing bytes of the current message.
     missing_bytes: usize,
 }
 
@@ -113,7 +113,7 @@ mod tests {
         [&[0][..], &length, &vec![7; bytes]].concat()
     }
 
-    /// Checks a stream in pieces of so many bytes.
+    /// Checks a stream in pieces of this size.
     fn check(stream: &[u8], piece: usize) -> Result<(), Status> {
         let mut lengths = Lengths::default();
         stream.chunks(piece).try_for_each(|piece| lengths.check(piece))
@@ -127,7 +127,7 @@ mod tests {
             assert!(check(prefix, piece).is_err(), "the prefix alone, by {piece}");
             assert!(check(&[&most, prefix].concat(), piece).is_err(), "the second message, by {piece}");
             assert!(check(&[&message(0), prefix].concat(), piece).is_err(), "after an empty one, by {piece}");
-            // What comes after the handshake has the bound of every message.
+            // Later messages have the general bound.
             let session = [&most[..], &most, &more, &message(4 << 20)].concat();
             assert!(check(&session, piece).is_ok(), "by {piece}");
         }

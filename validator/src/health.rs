@@ -1,4 +1,4 @@
-//! The health that the validator reports: not serving while verdicts cannot be written, and while it drains.
+//! The reported health: not serving while verdicts cannot be written, and during the drain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,19 +13,17 @@ use crate::clock::unix_ms;
 use crate::service::Sessions;
 use crate::validator::Validator;
 
-/// Changes of health that wait until the records can be written; older ones are left out.
+/// The most changes of health that wait for the records; older ones are dropped.
 const MAX_WAITING: usize = 64;
-/// How long the records may take to note a change: the report of the next one waits for them.
+/// Time limit for recording a change: the next report waits for it.
 const NOTE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Reports health, for the service of miners and for the server as a whole, until the validator drains.
 pub async fn follow(validator: Arc<Validator>, reporter: HealthReporter) {
-    let (mut recording, mut shutdown) = (validator.verdicts.recording(), validator.shutdown.clone());
-    let mut troubles = validator.records.troubles();
+    let (mut troubles, mut shutdown) = (validator.records.troubles(), validator.shutdown.clone());
     let mut notes = Notes { validator: validator.clone(), waiting: VecDeque::new(), told: None };
     loop {
-        // Seen before it is asked: a change after that is another one.
-        recording.mark_unchanged();
+        // Marked before the check, so that a later change is seen.
         troubles.mark_unchanged();
         let why = validator.check_recording().err().map(|not_recording| not_recording.to_string());
         report(&reporter, why.is_none()).await;
@@ -38,7 +36,6 @@ pub async fn follow(validator: Arc<Validator>, reporter: HealthReporter) {
         tokio::select! {
             () = shutdown.draining() => break,
             // The sender lives as long as the validator.
-            _ = recording.changed() => {}
             _ = troubles.changed() => {}
         }
     }
@@ -57,11 +54,11 @@ async fn report(reporter: &HealthReporter, serving: bool) {
     }
 }
 
-/// Changes of health on their way into the records: what keeps these from being written is told once they can be.
+/// Changes of health on their way to the records: an outage of the records is recorded after it.
 struct Notes {
     validator: Arc<Validator>,
     waiting: VecDeque<(i64, HealthTold)>,
-    /// What was told last.
+    /// The last change added.
     told: Option<(bool, String)>,
 }
 
@@ -78,7 +75,7 @@ impl Notes {
         self.waiting.push_back((unix_ms(), HealthTold { validator, serving, why: why.to_owned() }));
     }
 
-    /// Writes those that wait, as far as the records take them.
+    /// Writes the waiting changes, as far as the records accept them.
     async fn write(&mut self) {
         while let Some((at_ms, health)) = self.waiting.front() {
             let noted = self.validator.records.note_health(health.clone(), *at_ms);

@@ -1,7 +1,7 @@
 //! The HTTP API and the pages: one router, served on the control socket and on `http_listen`.
 //!
-//! Nothing here holds up a session: each connection is a task, everything that one may take is bounded
-//! ([`crate::bounds`]), and what is written goes through the operations that commands use.
+//! No request delays a session: each connection is a task, its resources are bounded ([`crate::bounds`]), and writes go
+//! through the operations that commands use.
 
 pub mod api;
 pub mod caller;
@@ -20,7 +20,7 @@ pub mod settings;
 pub mod watched;
 pub mod well_known;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path as FilePath;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -35,62 +35,51 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa::openapi::OpenApi;
 
-use self::guard::RequestRates;
+use self::guard::{Places, RequestRates};
 use self::login::Logins;
 use self::settings::HttpSettings;
-use crate::bounds::{MAX_BODY_BYTES, MAX_DOWNLOADS, MAX_REQUESTS_AT_ONCE};
+use crate::bounds::{MAX_BODY_BYTES, MAX_DOWNLOADS};
 use crate::running::Running;
 use crate::server::ServeError;
 
-/// What the handlers share.
+/// State shared by the handlers.
 pub struct Web {
-    /// The validator that is served.
     pub running: Arc<Running>,
-    /// The settings.
     pub settings: HttpSettings,
-    /// Who is logged in on the page.
+    /// Current logins of the pages.
     pub logins: Logins,
-    /// How often anybody may ask.
+    /// Request rates by address and token.
     pub rates: RequestRates,
-    /// One permit for each request from the network that may be worked on at once.
-    pub work: Semaphore,
-    /// One permit for each download of evidence.
+    /// Places for concurrent requests from the network.
+    pub places: Places,
+    /// One permit for each concurrent download of evidence.
     pub downloads: Arc<Semaphore>,
-    /// Challenges that were begun over the API.
-    pub watched: watched::Watches,
-    /// Streams of events.
+    /// Open streams of events.
     pub streams: events::Streams,
-    /// Set once what stands is to end.
+    /// Set when open connections and streams must end.
     pub ending: watch::Sender<bool>,
-    /// Where the API is served beside the control socket, once it is.
-    pub address: OnceLock<SocketAddr>,
     /// The OpenAPI document.
     pub document: OnceLock<OpenApi>,
 }
 
 impl Web {
-    /// For a validator that serves.
-    #[must_use]
     pub fn new(running: Arc<Running>, settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             running,
             settings,
             logins: Logins::default(),
             rates: RequestRates::new(Instant::now()),
-            work: Semaphore::new(MAX_REQUESTS_AT_ONCE),
+            places: Places::default(),
             downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
-            watched: watched::Watches::default(),
             streams: events::Streams::default(),
             ending: watch::Sender::new(false),
-            address: OnceLock::new(),
             document: OnceLock::new(),
         })
     }
 
-    /// Where the pages are, as a browser on this machine reaches them; `None` where none are served.
-    #[must_use]
+    /// URL of the pages for a browser on this machine; `None` where none are served.
     pub fn page_url(&self) -> Option<String> {
-        let address = self.address.get()?;
+        let address = self.running.http?;
         if address.ip().is_loopback() {
             return Some(format!("http://{address}"));
         }
@@ -101,8 +90,8 @@ impl Web {
         Some(name.map_or_else(|| format!("https://{address}"), |name| format!("https://{name}:{}", address.port())))
     }
 
-    /// Whether a host name is the validator's: any address is, since only names resolve by others' doing.
-    #[must_use]
+    /// Whether a host name belongs to the validator. Addresses always do: only names can be made to resolve here by
+    /// others.
     pub fn serves_host(&self, host: &str) -> bool {
         let is_named = |name: &String| name.eq_ignore_ascii_case(host);
         host == "localhost"
@@ -112,11 +101,8 @@ impl Web {
     }
 }
 
-/// Serves operators on the control socket, and whoever `http_listen` lets in, until the last session has ended after the
-/// validator was asked to stop.
-///
-/// # Errors
-/// [`ServeError`].
+/// Serves operators on the control socket, and callers of `http_listen`, until the last session has ended after a
+/// request to stop.
 pub async fn serve(
     web: &Arc<Web>,
     socket: UnixListener,
@@ -124,10 +110,7 @@ pub async fn serve(
     network: Option<TcpListener>,
 ) -> Result<(), ServeError> {
     let router = router(web.clone());
-    if let Some(listener) = &network
-        && let Ok(address) = listener.local_addr()
-    {
-        let _ = web.address.set(address);
+    if let Some(address) = web.running.http {
         tracing::info!(%address, "the HTTP API and the pages are served");
     }
     let drain = web.running.validator.drain.clone();
@@ -146,10 +129,9 @@ pub async fn serve(
     served
 }
 
-/// The routes of everything that is served.
 pub fn router(web: Arc<Web>) -> Router {
     let (api, document) = api::routes().split_for_parts();
-    // Neither events, which are not to wait for more of them, nor what is compressed already.
+    // Excludes streams of events, which must not be delayed, and compressed evidence.
     let is_compressible =
         SizeAbove::new(1024).and(NotForContentType::SSE).and(NotForContentType::const_new("application/zstd"));
     // Set once: there is one router for each `Web`.

@@ -1,66 +1,71 @@
-//! What a connection sends, counted as it comes and before HTTP/2 takes it: frames, and before there is a session, bytes
-//! and requests. HTTP/2 answers every frame of some kinds and keeps what it has no reader for; a peer that sends nothing
-//! else would have a core for itself.
+//! Counts a connection's data before HTTP/2 processes it: frames, and without a session also bytes and requests. HTTP/2
+//! answers every frame of some kinds and buffers unread data; a peer that sends only such frames would occupy a core.
 
 use std::time::{Duration, Instant};
 
-use crate::bounds::{BYTES, CONTROL_FRAME_COST, FRAMES, LARGE_FRAME_BYTES, MAX_STRANGER_BYTES, MAX_STRANGER_REQUESTS};
-use crate::rates::Bucket;
+use crate::bounds::{
+    BYTES, CONTROL_FRAME_COST, FRAMES, HTTP_FRAMES, LARGE_FRAME_BYTES, MAX_STRANGER_BYTES, MAX_STRANGER_REQUESTS,
+};
+use crate::rates::{Bucket, Rate};
 
-/// Bytes of the text that a client of HTTP/2 starts with.
+/// Preface of an HTTP/2 client.
+const PREFACE: &[u8; PREFACE_BYTES] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_BYTES: usize = 24;
 /// Bytes of a frame's header: length, type, flags, stream.
 const FRAME_HEADER_BYTES: usize = 9;
-/// Types of frames.
+/// Frame types.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 
-/// Why a connection is closed for what it sends.
+/// Reason to close a connection for excess data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooMuch {
     /// More frames than its rate.
     #[error("it sends too many small HTTP/2 frames")]
     Frames,
-    /// More requests than a handshake and health checks take.
+    /// More requests than a handshake and health checks need.
     #[error("it made more than {MAX_STRANGER_REQUESTS} requests without a session")]
     Requests,
 }
 
-/// How long a connection is not read.
+/// Pause in reading a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
     /// It is read now.
     None,
-    /// It sends faster than its rate.
+    /// Ahead of its rate.
     For(Duration),
-    /// It sent more bytes than a handshake takes: what it was answered it can still read.
+    /// It sent more bytes than a handshake needs: it can still read its answers.
     UntilSession,
 }
 
-/// What a connection has sent.
+/// Counts of a connection's data.
 #[derive(Debug)]
 pub struct Intake {
     frames: Frames,
-    /// What is left of the frames.
+    /// Rate of frames.
     room: Bucket,
-    /// What is left of the bytes.
+    /// Rate of bytes.
     bytes: Bucket,
-    /// While nobody has a session: since when, and what came since.
+    /// While no session exists: the start of that time, with the bytes and requests since.
     stranger: Option<(tokio::time::Instant, usize, u32)>,
 }
 
 impl Intake {
-    /// Of a connection that nothing came on.
-    #[must_use]
+    /// Counts for a new connection.
     pub fn new(now: Instant) -> Self {
-        let (room, bytes) = (Bucket::full(FRAMES, now), Bucket::full(BYTES, now));
+        Self::with_rate(FRAMES, now)
+    }
+
+    fn with_rate(frames: Rate, now: Instant) -> Self {
+        let (room, bytes) = (Bucket::full(frames, now), Bucket::full(BYTES, now));
         Self { frames: Frames { skip: PREFACE_BYTES, ..Frames::default() }, room, bytes, stranger: None }
     }
 
-    /// Counts bytes that came, without TLS. `stranger` is since when nobody has a session, where nobody does.
+    /// Counts received bytes, without TLS. `stranger` is the start of the time without a session; `None` during one.
     ///
     /// # Errors
-    /// [`TooMuch`]: the connection is to be closed.
+    /// [`TooMuch`]: the connection must be closed.
     pub fn count(&mut self, data: &[u8], stranger: Option<tokio::time::Instant>, now: Instant) -> Result<(), TooMuch> {
         let Counted { frames, requests } = self.frames.count(data);
         if frames > 0 && self.room.draw(f64::from(frames), now) > Duration::ZERO {
@@ -77,7 +82,7 @@ impl Intake {
         if made > MAX_STRANGER_REQUESTS { Err(TooMuch::Requests) } else { Ok(()) }
     }
 
-    /// How long to wait before more is read; `stranger` as in [`Intake::count`].
+    /// The wait before more is read; `stranger` as in [`Intake::count`].
     pub fn pause(&mut self, stranger: Option<tokio::time::Instant>, now: Instant) -> Pause {
         let is_over = |(before, bytes, _)| Some(before) == stranger && bytes > MAX_STRANGER_BYTES;
         if self.stranger.is_some_and(is_over) {
@@ -90,19 +95,51 @@ impl Intake {
     }
 }
 
-/// What bytes had in them.
+/// Counts of a connection to the HTTP API, whose first bytes show the protocol.
+#[derive(Debug)]
+pub struct HttpIntake {
+    intake: Intake,
+    /// Matched bytes of the HTTP/2 preface; `None`: it speaks HTTP/1.1.
+    preface: Option<usize>,
+}
+
+impl HttpIntake {
+    /// Counts for a new connection.
+    pub fn new(now: Instant) -> Self {
+        Self { intake: Intake::with_rate(HTTP_FRAMES, now), preface: Some(0) }
+    }
+
+    /// Counts received bytes, without TLS.
+    ///
+    /// # Errors
+    /// [`TooMuch`]: the connection must be closed.
+    pub fn count(&mut self, data: &[u8], now: Instant) -> Result<(), TooMuch> {
+        let Some(before) = self.preface else { return Ok(()) };
+        let expected = &PREFACE[before..];
+        let length = expected.len().min(data.len());
+        if data[..length] != expected[..length] {
+            // HTTP/1.1: each of its requests is counted elsewhere.
+            self.preface = None;
+            return Ok(());
+        }
+        self.preface = Some(before + length);
+        self.intake.count(data, None, now)
+    }
+}
+
+/// Contents of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Counted {
-    /// What their frames count.
+    /// Cost of their frames.
     frames: u32,
-    /// How many began a request.
+    /// Number of requests begun.
     requests: u32,
 }
 
-/// Reads the headers of frames, wherever their bytes are cut.
+/// Reads the headers of frames, from chunks of any size.
 #[derive(Debug, Default)]
 struct Frames {
-    /// Bytes to pass over: of the preface, or of a frame.
+    /// Bytes to skip: of the preface, or of a frame.
     skip: usize,
     header: [u8; FRAME_HEADER_BYTES],
     header_bytes: usize,
@@ -179,6 +216,23 @@ mod tests {
             let at = |second: u32| start + Duration::from_secs(second.into());
             assert!((0..1000).all(|second| slow.count(&ping.repeat(256), None, at(second)).is_ok()));
         }
+    }
+
+    #[test]
+    fn the_api_counts_frames_of_http_2_and_none_of_http_1() {
+        let now = Instant::now();
+        let flood = frame(6, 8).repeat(10_000);
+        for piece in [1, 5, 30] {
+            let (mut second, mut first) = (HttpIntake::new(now), HttpIntake::new(now));
+            assert!(PREFACE.chunks(piece).all(|bytes| second.count(bytes, now).is_ok()));
+            assert_eq!(second.count(&flood, now), Err(TooMuch::Frames), "by {piece}");
+            assert!(b"PROPFIND / HTTP/1.1\r\n".chunks(piece).all(|bytes| first.count(bytes, now).is_ok()));
+            assert_eq!(first.count(&flood, now), Ok(()));
+        }
+        let mut download = HttpIntake::new(now);
+        download.count(PREFACE, now).unwrap();
+        let (update, second) = (frame(8, 4), Duration::from_secs(1));
+        assert!((0..1000_u32).all(|passed| download.count(&update.repeat(1024), now + second * passed).is_ok()));
     }
 
     #[test]

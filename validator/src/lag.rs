@@ -1,54 +1,54 @@
-//! How long this process was held up: by a busy machine, a stopped process, a suspended host. What is measured of a miner
-//! meanwhile is partly our own time.
+//! Delays of this process: by a busy machine, a stopped process, a suspended host. Times measured of a miner meanwhile
+//! are partly our own.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::bounds::HELD_UP_LIMIT;
 
-/// How often the runtime is asked to be on time.
+/// Interval of checking the runtime's punctuality.
 const BEAT: Duration = Duration::from_millis(50);
-/// Times that are remembered; the oldest is forgotten.
+/// The most delays remembered; the oldest is dropped.
 const MAX_TIMES: usize = 256;
-/// For how long at least the latest beat counts in a [`LagReport`].
+/// The least time that the latest beat counts in a [`LagReport`].
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The times at which this process was held up for longer than [`HELD_UP_LIMIT`].
+/// Delays of this process longer than [`HELD_UP_LIMIT`].
 #[derive(Debug)]
 pub struct Lag(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// When the runtime was on time last.
+    /// The last punctual beat.
     beat: Instant,
-    /// Until when it was held up, and for how long.
+    /// End and length of each delay.
     times: VecDeque<(Instant, Duration)>,
-    /// All of them.
+    /// Sum of all delays.
     held_up: Duration,
-    /// How late the latest beat of this window was, and of the one before.
+    /// The largest delay of a beat in this window, and in the previous one.
     worst: [Duration; 2],
     window_began: Instant,
 }
 
-/// How late this process was, for operators.
+/// Delays of this process, for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LagReport {
-    /// For how long it was held up since the start.
+    /// Sum of the delays since the start.
     pub held_up: Duration,
-    /// How late it was at most in the last minute or two, held up or not.
+    /// The largest delay of a beat in the last minute or two, of any length.
     pub worst: Duration,
 }
 
 impl Lag {
-    /// Nothing was held up yet.
-    #[must_use]
     pub fn new(now: Instant) -> Self {
         let (held_up, worst) = (Duration::ZERO, [Duration::ZERO; 2]);
         Self(Mutex::new(State { beat: now, times: VecDeque::new(), held_up, worst, window_began: now }))
     }
 
-    /// Looks for ever whether the runtime is on time.
+    /// Measures the delays of the runtime, for ever.
     pub async fn watch(self: Arc<Self>) {
         loop {
             self.beat(Instant::now());
@@ -56,23 +56,21 @@ impl Lag {
         }
     }
 
-    /// For how long at most it was held up since then.
-    #[must_use]
+    /// The longest delay since a time.
     pub fn since(&self, began: Instant, now: Instant) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.0.lock();
         let times = state.times.iter().filter(|(until, _)| *until >= began).map(|(_, time)| *time);
         times.chain(late(state.beat, now)).max()
     }
 
-    /// How late it was.
-    #[must_use]
+    /// The report of the delays.
     pub fn report(&self) -> LagReport {
-        let state = self.lock();
+        let state = self.0.lock();
         LagReport { held_up: state.held_up, worst: state.worst.into_iter().max().unwrap_or_default() }
     }
 
     fn beat(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if now.saturating_duration_since(state.window_began) >= WINDOW {
             state.worst = [Duration::ZERO, state.worst[0]];
             state.window_began = now;
@@ -85,13 +83,9 @@ impl Lag {
         }
         state.beat = now;
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// How much later than it was due the next beat is, where that is too late.
+/// The delay of a beat, if it exceeds the limit.
 fn late(beat: Instant, now: Instant) -> Option<Duration> {
     Some(lateness(beat, now)).filter(|late| *late >= HELD_UP_LIMIT)
 }
@@ -122,6 +116,6 @@ mod tests {
         (62..182).for_each(|second| (0..20).for_each(|beat| lag.beat(at(1000 * second + 50 * beat))));
         assert!(lag.report().worst < Duration::from_millis(200), "{:?}", lag.report());
         (182..10_000).for_each(|second| lag.beat(at(1000 * second)));
-        assert_eq!(lag.lock().times.len(), MAX_TIMES);
+        assert_eq!(lag.0.lock().times.len(), MAX_TIMES);
     }
 }

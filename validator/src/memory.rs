@@ -1,24 +1,24 @@
-//! Gives the memory that sessions freed back to the system.
+//! Returns memory freed by sessions to the system.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use assay_device::machine::return_freed_memory;
 
-/// How long after a wish: what a session's connection holds is freed soon after the session.
+/// Delay after a request: a connection's memory is freed soon after its session.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Wishes that are not met yet. The allocator is the whole process's, so that all sessions share them.
+/// Pending requests. The allocator is shared by the whole process, and so by all sessions.
 static WISHES: AtomicU64 = AtomicU64::new(0);
 
-/// Gives freed memory back, a second from now or later: once for all who wish it meanwhile.
+/// Requests the return of freed memory, after a second or more: once for all requests meanwhile.
 pub fn return_freed_soon() {
     if WISHES.fetch_add(1, Ordering::Relaxed) == 0 {
         tokio::spawn(return_freed());
     }
 }
 
-/// Meets all wishes, each at least [`PAUSE`] after it came up.
+/// Serves all requests, each at least [`PAUSE`] after it was made.
 async fn return_freed() {
     loop {
         let wishes = WISHES.load(Ordering::Relaxed);

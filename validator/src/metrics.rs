@@ -1,102 +1,59 @@
-//! What the validator counts, for Prometheus: one registry, served at `/metrics`.
+//! The validator's metrics for Prometheus: one registry, served at `/metrics`.
 //!
 //! No label has a miner's key, an id, an address or a model: each has a set of values that the program knows, so that no
-//! peer adds a series. [docs/metrics.md](../../docs/metrics.md) lists every metric; a test holds the page against a scrape.
+//! peer adds a series. [docs/metrics.md](../../docs/metrics.md) lists every family, out of [`Families`].
 
 mod challenges;
-mod gauges;
+mod families;
 mod network;
 mod requests;
-mod storage;
 
-use assay_observe::metrics::{MetricsError, TraceCounts, registry, trace_counts};
+use assay_observe::metrics::MetricsError;
 use assay_observe::prometheus::{IntGauge, Registry};
 use tokio::sync::Mutex;
 
-pub use self::challenges::{ChallengeMetrics, PHASES, RECORD};
-pub(crate) use self::gauges::Gauges;
+pub use self::challenges::{CHECK, PHASES, RECORD};
+pub use self::families::Families;
 pub use self::network::{Handshake, NetworkMetrics};
-pub use self::requests::HttpMetrics;
-pub use self::storage::StorageMetrics;
 
-/// What the names of all metrics but the process's own begin with.
-const PREFIX: &str = "assay_validator";
-
-/// What one validator counts.
+/// The metrics of one validator.
 pub struct Metrics {
     pub(crate) registry: Registry,
-    /// Challenges, verdicts, checks and replays.
-    pub challenges: ChallengeMetrics,
+    /// Counted and set where things happen.
+    pub families: Families,
     /// Connections and sessions.
     pub network: NetworkMetrics,
-    /// Evidence.
-    pub storage: StorageMetrics,
-    /// Requests over HTTP.
-    pub http: HttpMetrics,
-    /// Spans.
-    pub traces: TraceCounts,
-    /// What is read at a scrape; held by the one that is under way.
-    pub(crate) gauges: Mutex<Gauges>,
+    /// Held by the scrape that is under way.
+    pub(crate) scrape: Mutex<()>,
 }
 
 impl Metrics {
-    /// Nothing was counted yet.
+    /// Registers the metrics, all at zero: a rate has a first value then.
     ///
     /// # Errors
     /// [`MetricsError`]: two metrics have one name.
     pub fn new() -> Result<Self, MetricsError> {
-        let registry = registry("assay_validator_build_info", env!("CARGO_PKG_VERSION"))?;
-        Ok(Self {
-            challenges: ChallengeMetrics::new(&registry)?,
-            network: NetworkMetrics::new(&registry)?,
-            storage: StorageMetrics::new(&registry)?,
-            http: HttpMetrics::new(&registry)?,
-            traces: trace_counts(&registry, PREFIX)?,
-            gauges: Mutex::new(Gauges::new(&registry)?),
-            registry,
-        })
+        let registry = Registry::new();
+        let families = Families::register(&registry)?;
+        families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        families.show_challenges();
+        Ok(Self { network: NetworkMetrics::of(&families), registry, families, scrape: Mutex::new(()) })
     }
 }
 
-/// Counts one more for as long as it lives.
+/// Increments a gauge while it lives.
 pub struct Counted(IntGauge);
 
 impl Counted {
-    /// One more of these.
-    #[must_use]
-    pub fn new(gauge: &IntGauge) -> Self {
+    /// Increments the gauge.
+    pub fn new(gauge: IntGauge) -> Self {
         gauge.inc();
-        Self(gauge.clone())
+        Self(gauge)
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
-    }
-}
-
-/// A name with the validator's prefix.
-fn named(name: &str) -> String {
-    format!("{PREFIX}_{name}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_and_unit_is_as_prometheus_has_it() {
-        let metrics = Metrics::new().unwrap();
-        for family in metrics.registry.gather() {
-            let (name, help) = (family.name(), family.help());
-            assert!(name.starts_with("assay_validator_") || name.starts_with("process_"), "{name}");
-            assert!(help.ends_with('.'), "{name}: {help}");
-            let is_counter = family.get_field_type() == assay_observe::prometheus::proto::MetricType::COUNTER;
-            assert_eq!(is_counter, name.ends_with("_total"), "{name}");
-            for scaled in ["_ms", "_milliseconds", "_kib", "_mib", "_percent", "_minutes"] {
-                assert!(!name.contains(scaled), "{name}: base units");
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
-//! What operators ask of the records and of a running validator: a library that knows nothing of HTTP.
+//! Operations on the records and on a running validator: a library independent of HTTP.
 //!
-//! Answers are documents of the crate `api`: the HTTP API and the commands' `--json` carry the same ones. Who asks comes
-//! with every change, and is noted with it.
+//! Answers are documents of the crate `api`: the HTTP API and the commands' `--json` share them. Every change has its
+//! caller as an argument, and records it.
 
 mod change;
 mod find;
@@ -18,33 +18,32 @@ mod why;
 use assay_api::ProblemCode;
 use assay_records::RecordsError;
 
-pub use self::change::{Enroll, Label, SetStatus, StatusAction};
+pub use self::change::{Decide, Decision, Enroll, Label};
 pub use self::keep::{Backup, Export};
 pub use self::labels::{LabelError, parse_label, parse_name};
 
-/// The most documents that a command lists.
+/// The most documents listed by a command.
 pub const MAX_DOCUMENTS: u32 = 10_000;
-/// Documents of a page where no other number is asked for.
+/// Default number of documents on a page.
 pub const DEFAULT_DOCUMENTS: u32 = 100;
-/// The longest time that a join token can be used: a year.
+/// The longest validity of a join token: a year.
 pub const MAX_TOKEN_S: u64 = 366 * 86_400;
 
-/// Why an operation was not done.
+/// Reasons why an operation was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
-    /// Nothing has the id, or the beginning of one.
+    /// No item has the id, or begins with the digits.
     #[error("{0}")]
     NotFound(String),
-    /// The request cannot be meant so: something is out of bounds, or an id is of several things.
+    /// The request is invalid: a value is out of bounds, or an id is ambiguous.
     #[error("{0}")]
     Invalid(String),
-    /// It cannot be done as things are.
+    /// The current state does not allow it.
     #[error("{0}")]
     NotPossible(String),
-    /// It is refused for this reason, in these words.
+    /// Refused with this code, and these words.
     #[error("{1}")]
     Refused(ProblemCode, String),
-    /// The records cannot be read or written.
     #[error(transparent)]
     Records(RecordsError),
 }

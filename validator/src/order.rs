@@ -1,25 +1,23 @@
-//! One challenge as it was ordered: what is asked, by whom, and what its verdict is bound to.
+//! The order of a challenge: its settings, its origin, and the binding of its verdict.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::Policy;
+use assay_fleet::Policy;
 
-/// The kind of a challenge that an operator asked for.
+/// Kind of a challenge that an operator requested.
 pub const MANUAL: &str = "manual";
 
-/// Who wanted a challenge.
+/// Origin of a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// The policy: on connect, or after its interval.
     Schedule,
-    /// An operator.
     Operator,
 }
 
 impl Asked {
-    /// The name in logs and records.
-    #[must_use]
+    /// Name in logs and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
@@ -28,35 +26,33 @@ impl Asked {
     }
 }
 
-/// What is to be asked of a miner.
+/// The order of a challenge for a miner.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// The sizes, deadlines and bounds.
+    /// Sizes, deadlines and bounds.
     pub policy: Arc<Policy>,
-    /// Who asked for it.
     pub asked: Asked,
-    /// The name of the kind of challenge: of the fleet's policy, or [`MANUAL`].
+    /// Name of the kind of challenge: from the fleet's policy, or [`MANUAL`].
     pub kind: String,
-    /// The group of the fleet's policy that it was made for; empty where an operator asked.
+    /// Group of the fleet's policy; empty for an operator's request.
     pub group: String,
-    /// The nonce of whoever wants a receipt of their own, as EAT has it.
+    /// Nonce for the receipt (EAT), from its requester.
     pub eat_nonce: Option<String>,
-    /// The round that it is a part of.
+    /// Its part in a round.
     pub round: Option<RoundPart>,
 }
 
 /// A challenge's part in a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundPart {
-    /// The round.
+    /// Id of the round.
     pub id: String,
-    /// How long the probe waits for the other members' commitments.
+    /// The longest wait of the probe for the other members' commitments.
     pub hold: Duration,
 }
 
 impl Order {
-    /// What an operator asked for.
-    #[must_use]
+    /// The order of an operator's request.
     pub fn manual(policy: Arc<Policy>) -> Self {
         Self {
             policy,
@@ -68,8 +64,7 @@ impl Order {
         }
     }
 
-    /// How long the probe waits.
-    #[must_use]
+    /// The longest wait of the probe.
     pub fn hold(&self) -> Option<Duration> {
         self.round.as_ref().map(|round| round.hold)
     }

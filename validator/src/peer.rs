@@ -1,17 +1,18 @@
-//! The other end of a connection, and the bounds on connections without a session.
+//! The peer of a connection, and the bounds on connections without a session.
 //!
-//! A connection on which no miner has a session is a stranger's, whether it never had one or has one no more. Strangers
-//! have places of their own (`max_handshakes`) and [`STRANGER_LIMIT`] of time. Sessions are bounded by the registry, so
-//! that strangers never take a miner's place, nor miners a stranger's.
+//! A connection without a session is a stranger's, before its first session and after its last. Strangers have places
+//! of their own (`max_handshakes`), and [`STRANGER_LIMIT`] as their time. Sessions are bounded by the registry, so that
+//! strangers never take a miner's place, nor miners a stranger's.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use assay_protocol::channel::Channel;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
@@ -19,7 +20,7 @@ use crate::bounds::{MAX_HANDSHAKE_TRIES, MAX_HANDSHAKES_AT_ONCE, MAX_STREAMS, ST
 use crate::gate::{Entrance, Gate, origin};
 use crate::intake::{Intake, Pause};
 
-/// The connections without a session, and who lets them in.
+/// The connections without a session, with the gate that admits them.
 #[derive(Debug)]
 pub struct Strangers {
     max: usize,
@@ -27,10 +28,9 @@ pub struct Strangers {
     list: Mutex<Vec<Arc<Connection>>>,
 }
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Where it dialled from.
     pub address: SocketAddr,
     connection: Arc<Connection>,
     strangers: Arc<Strangers>,
@@ -43,23 +43,23 @@ pub struct SessionPlace(Peer);
 #[derive(Debug)]
 struct Connection {
     origin: IpAddr,
-    /// Once the first byte has said what it is, with TLS after the handshake.
+    /// Set when the first byte shows the protocol; with TLS, after the handshake.
     channel: OnceLock<Channel>,
-    /// A miner had a session from its address before.
+    /// Whether its address had a session before.
     is_known: bool,
-    /// It is one too many, and is told so.
+    /// Whether it is above the limit, and gets an answer to come back later.
     is_overload: bool,
     state: Mutex<State>,
     streams: Arc<Semaphore>,
 }
 
-/// Why a connection gets no further stream.
+/// Reason to refuse a further stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoStream {
-    /// It has as many as it may.
+    /// The limit of concurrent streams is reached.
     #[error("too many streams on one connection")]
     Streams,
-    /// It had as many without a session as it may.
+    /// The limit of handshakes without a session is reached.
     #[error("too many handshakes on one connection")]
     Handshakes,
 }
@@ -67,7 +67,7 @@ pub enum NoStream {
 #[derive(Debug)]
 struct State {
     standing: Standing,
-    /// Streams since nobody has a session.
+    /// Streams since the last session.
     tries: u32,
     /// Wakes the task that serves the connection.
     task: Option<Waker>,
@@ -75,27 +75,26 @@ struct State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Nobody has a session.
+    /// No session.
     Stranger {
         since: Instant,
-        /// A hello came, and its handshake is not over.
+        /// Whether a hello came, and its handshake is not over.
         is_greeted: bool,
     },
-    /// So many sessions, of distinct keys.
+    /// Number of sessions, of distinct keys.
     Sessions(u32),
-    /// It made room for another one, or it is gone.
+    /// Closed for another one, or gone.
     Closed,
 }
 
 impl Strangers {
-    /// So many places, for connections that the gate lets in.
-    #[must_use]
+    /// Creates these places, for connections admitted by the gate.
     pub const fn new(max: usize, gate: Arc<Gate>) -> Self {
         Self { max, gate, list: Mutex::new(Vec::new()) }
     }
 
-    /// A connection that was just accepted, as a stranger's; `None` where it is to be closed. Where there are too many,
-    /// another one is closed for it.
+    /// Enters a new connection as a stranger's; `None` where it must be closed. When all places are taken, another
+    /// connection is closed.
     pub fn enter(self: &Arc<Self>, address: SocketAddr) -> Option<Peer> {
         let origin = origin(address.ip());
         let entrance = self.gate.admit(origin, std::time::Instant::now());
@@ -110,55 +109,52 @@ impl Strangers {
             state: Mutex::new(State { standing: Standing::Closed, tries: 0, task: None }),
             streams: Arc::new(Semaphore::new(MAX_STREAMS as usize)),
         });
-        self.add(&mut self.lock(), &connection);
+        self.add(&mut self.list.lock(), &connection);
         Some(Peer { address, connection, strangers: self.clone() })
     }
 
-    /// Makes a connection a stranger's from now on.
+    /// Makes a connection a stranger's.
     fn add(&self, strangers: &mut Vec<Arc<Connection>>, connection: &Arc<Connection>) {
         if strangers.len() >= self.max
-            && let Some(place) = first_to_go(strangers, connection.origin)
+            && let Some(place) =
+                first_to_go(strangers, connection.origin, |stranger| stranger.origin, |stranger| stranger.rank())
         {
             strangers.swap_remove(place).close();
             self.gate.made_room();
         }
-        let mut state = connection.lock();
+        let mut state = connection.state.lock();
         state.standing = Standing::Stranger { since: Instant::now(), is_greeted: false };
         state.tries = 0;
         drop(state);
         strangers.push(connection.clone());
     }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Of the origins with the most strangers, `newcomer` counted, the connection that is silent for longest; one whose
-/// handshake is under way goes only where none is silent, and one of an address that a miner had a session from only
-/// where there is no other.
-fn first_to_go(strangers: &[Arc<Connection>], newcomer: IpAddr) -> Option<usize> {
+/// The position in a crowd that a newcomer takes: the least rank among the origins with the most places, `newcomer`
+/// counted.
+pub fn first_to_go<T, R: Ord>(
+    crowd: &[T],
+    newcomer: IpAddr,
+    origin: impl Fn(&T) -> IpAddr,
+    rank: impl Fn(&T) -> R,
+) -> Option<usize> {
     let mut counts = HashMap::from([(newcomer, 1)]);
-    for stranger in strangers {
-        *counts.entry(stranger.origin).or_insert(0) += 1;
+    for member in crowd {
+        *counts.entry(origin(member)).or_insert(0) += 1;
     }
-    let most = strangers.iter().map(|stranger| counts[&stranger.origin]).max()?;
-    let age = |place: &usize| match strangers[*place].lock().standing {
-        Standing::Stranger { since, is_greeted } => (strangers[*place].is_known, is_greeted, Some(since)),
-        Standing::Sessions(_) | Standing::Closed => (false, false, None),
-    };
-    (0..strangers.len()).filter(|place| counts[&strangers[*place].origin] == most).min_by_key(age)
+    let most = crowd.iter().map(|member| counts[&origin(member)]).max()?;
+    (0..crowd.len()).filter(|place| counts[&origin(&crowd[*place])] == most).min_by_key(|place| rank(&crowd[*place]))
 }
 
 impl Peer {
-    /// A place for one more stream.
+    /// Takes a place for a further stream.
     ///
     /// # Errors
     /// [`NoStream`] when the connection has [`MAX_STREAMS`], or without a session tried [`MAX_HANDSHAKE_TRIES`]
     /// handshakes or has [`MAX_HANDSHAKES_AT_ONCE`] under way.
     pub fn stream(&self) -> Result<OwnedSemaphorePermit, NoStream> {
         let permit = self.connection.streams.clone().try_acquire_owned().map_err(|_| NoStream::Streams)?;
-        let mut state = self.connection.lock();
+        let mut state = self.connection.state.lock();
         if matches!(state.standing, Standing::Stranger { .. }) {
             state.tries += 1;
             let under_way = MAX_STREAMS as usize - self.connection.streams.available_permits();
@@ -169,16 +165,15 @@ impl Peer {
         Ok(permit)
     }
 
-    /// Whether the connection is one too many, and its miner is told to come back later.
-    #[must_use]
+    /// Whether the connection is above the limit, and its miner must come back later.
     pub fn is_overload(&self) -> bool {
         self.connection.is_overload
     }
 
-    /// Counts bytes that came, without TLS.
+    /// Counts received bytes, without TLS.
     ///
     /// # Errors
-    /// The connection is to be closed: it sends too much.
+    /// The connection must be closed: it sends too much.
     pub fn count(&self, intake: &mut Intake, data: &[u8]) -> io::Result<()> {
         intake.count(data, self.stranger_since(), std::time::Instant::now()).map_err(|why| {
             self.strangers.gate.sent_too_much(self.address, why);
@@ -186,51 +181,48 @@ impl Peer {
         })
     }
 
-    /// How long the connection is not read.
-    #[must_use]
+    /// The pause in reading the connection.
     pub fn pause(&self, intake: &mut Intake) -> Pause {
         intake.pause(self.stranger_since(), std::time::Instant::now())
     }
 
     fn stranger_since(&self) -> Option<Instant> {
-        match self.connection.lock().standing {
+        match self.connection.state.lock().standing {
             Standing::Stranger { since, .. } => Some(since),
             Standing::Sessions(_) | Standing::Closed => None,
         }
     }
 
-    /// What the connection's bytes pass through.
-    #[must_use]
+    /// Channel of the connection.
     pub fn channel(&self) -> Channel {
-        // It is known before the first byte of HTTP/2 is read.
+        // Set before the first byte of HTTP/2 is read.
         self.connection.channel.get().copied().unwrap_or(Channel::Plaintext)
     }
 
-    /// What the connection's bytes pass through is known now.
+    /// Sets the channel of the connection, once known.
     pub fn set_channel(&self, channel: Channel) {
-        // It does not change.
+        // It is set once.
         let _ = self.connection.channel.set(channel);
     }
 
-    /// A hello came: the handshake is under way, or, with false, over.
+    /// Sets whether a hello came whose handshake is under way.
     pub fn set_greeted(&self, greeted: bool) {
-        if let Standing::Stranger { is_greeted, .. } = &mut self.connection.lock().standing {
+        if let Standing::Stranger { is_greeted, .. } = &mut self.connection.state.lock().standing {
             *is_greeted = greeted;
         }
     }
 
-    /// A miner has a session on the connection for as long as the place is kept.
-    #[must_use]
+    /// Marks the connection as a session's, while the place is kept.
     pub fn session(&self) -> SessionPlace {
         self.strangers.gate.knows(self.connection.origin, std::time::Instant::now());
-        let mut strangers = self.strangers.lock();
-        let mut state = self.connection.lock();
+        let mut strangers = self.strangers.list.lock();
+        let mut state = self.connection.state.lock();
         match &mut state.standing {
             Standing::Stranger { .. } => {
                 state.standing = Standing::Sessions(1);
                 strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.connection));
                 drop(state);
-                // It may have sent more than was read until now.
+                // More data may have come than was read so far.
                 self.connection.wake();
             }
             Standing::Sessions(sessions) => *sessions += 1,
@@ -240,17 +232,17 @@ impl Peer {
         SessionPlace(self.clone())
     }
 
-    /// The connection is gone.
+    /// Handles the end of the connection.
     pub fn left(&self) {
-        let mut strangers = self.strangers.lock();
+        let mut strangers = self.strangers.list.lock();
         self.connection.close();
         strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.connection));
     }
 
-    /// Why the connection must be closed, once it must; `timer` is the connection's own.
+    /// Waits for the reason to close the connection; `timer` is the connection's own.
     pub fn poll_closed(&self, mut timer: Pin<&mut Sleep>, cx: &mut Context<'_>) -> Poll<io::Error> {
         let standing = {
-            let mut state = self.connection.lock();
+            let mut state = self.connection.state.lock();
             if !state.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
                 state.task = Some(cx.waker().clone());
             }
@@ -275,8 +267,8 @@ impl Peer {
 impl Drop for SessionPlace {
     fn drop(&mut self) {
         let Peer { connection, strangers, .. } = &self.0;
-        let mut list = strangers.lock();
-        let mut state = connection.lock();
+        let mut list = strangers.list.lock();
+        let mut state = connection.state.lock();
         match &mut state.standing {
             Standing::Sessions(sessions) if *sessions > 1 => *sessions -= 1,
             Standing::Sessions(_) => {
@@ -290,21 +282,26 @@ impl Drop for SessionPlace {
 }
 
 impl Connection {
-    fn close(&self) {
-        self.lock().standing = Standing::Closed;
-        self.wake();
-    }
-
-    /// Has the connection's task look at its standing.
-    fn wake(&self) {
-        let task = self.lock().task.take();
-        if let Some(task) = task {
-            task.wake();
+    /// Rank for making room: the least goes first, the idle one for longest. Connections with a handshake under way go
+    /// after idle ones, and those of addresses with a former session last.
+    fn rank(&self) -> (bool, bool, Option<Instant>) {
+        match self.state.lock().standing {
+            Standing::Stranger { since, is_greeted } => (self.is_known, is_greeted, Some(since)),
+            Standing::Sessions(_) | Standing::Closed => (false, false, None),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn close(&self) {
+        self.state.lock().standing = Standing::Closed;
+        self.wake();
+    }
+
+    /// Wakes the connection's task to check its standing.
+    fn wake(&self) {
+        let task = self.state.lock().task.take();
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 }
 
@@ -332,7 +329,7 @@ mod tests {
     }
 
     fn standing(peer: &Peer) -> Standing {
-        peer.connection.lock().standing
+        peer.connection.state.lock().standing
     }
 
     fn is_closed(peer: &Peer) -> bool {
@@ -352,7 +349,7 @@ mod tests {
             let closed: Vec<_> = crowd.iter().map(is_closed).collect();
             assert!(closed.iter().enumerate().all(|(at, closed)| *closed == (at <= gone)), "{closed:?}");
             assert!(!is_closed(&honest) && !is_closed(&first));
-            assert_eq!(strangers.lock().len(), PLACES);
+            assert_eq!(strangers.list.lock().len(), PLACES);
         }
     }
 
@@ -361,7 +358,7 @@ mod tests {
         let strangers = strangers();
         let peers: Vec<_> =
             (0..2 * PLACES).map(|_| entered(&strangers, 1)).map(|peer| (peer.session(), peer)).collect();
-        assert!(strangers.lock().is_empty());
+        assert!(strangers.list.lock().is_empty());
         let (place, peer) = &peers[0];
         let second = peer.session();
         drop(second);
@@ -370,7 +367,7 @@ mod tests {
         let closed: Vec<_> = peers.iter().map(|((), peer)| is_closed(peer)).collect();
         assert!(closed[..PLACES].iter().all(|closed| *closed) && closed[PLACES..].iter().all(|c| !c));
         peers.iter().for_each(|((), peer)| peer.left());
-        assert!(strangers.lock().is_empty());
+        assert!(strangers.list.lock().is_empty());
     }
 
     #[test]
@@ -401,18 +398,19 @@ mod tests {
         assert_eq!(crowd.iter().filter(|peer| !is_closed(peer)).count(), PLACES - 1);
     }
 
-    /// Asks as the task of the connection does, with a timer of its own.
+    /// Polls as the connection's task does, with a timer of its own.
     async fn closes(peer: &Peer) -> io::ErrorKind {
         let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         std::future::poll_fn(|cx| peer.poll_closed(timer.as_mut(), cx)).await.kind()
     }
 
-    /// A connection has its time without a session, counted from the end of the last one, to the millisecond of a timer.
+    /// A connection has its time limit without a session, counted from the end of the last one, to a timer's
+    /// millisecond.
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_session_is_closed_after_its_time() {
         let strangers = strangers();
         let [silent, refused, ended, standing] = [1, 2, 3, 4].map(|host| entered(&strangers, host));
-        // Who is refused has greeted, and its handshake is over.
+        // A refused peer sent a hello, and its handshake is over.
         refused.set_greeted(true);
         refused.set_greeted(false);
         let _place = standing.session();

@@ -1,14 +1,13 @@
-//! Who listens on a port, for the message that says that it is taken.
+//! The process that listens on a port, for the message that it is in use.
 
 use std::fmt;
 use std::fs;
 
-/// A process that listens.
+/// A listening process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Process id.
     pub process: u32,
-    /// The name of its program.
     pub name: String,
 }
 
@@ -18,8 +17,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The process that listens on a TCP port. Only Linux says so, and only of processes that this user may look at.
-#[must_use]
+/// The process that listens on a TCP port. Only Linux provides it, and only for processes that this user may inspect.
 pub fn holder(port: u16) -> Option<Holder> {
     let sockets: Vec<_> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -34,7 +32,7 @@ pub fn holder(port: u16) -> Option<Holder> {
     Some(Holder { process, name: name.trim().to_owned() })
 }
 
-/// The inodes of the sockets that listen on a port, by a table of the kernel's.
+/// Inodes of the sockets that listen on a port, from a table of the kernel.
 fn listening(table: &str, port: u16) -> Vec<String> {
     const LISTEN: &str = "0A";
     let inode = |line: &str| {

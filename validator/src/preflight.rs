@@ -1,48 +1,91 @@
-//! What `serve` needs of the machine beside its settings, looked at before anything is made or opened. `config show`
-//! asks the same.
+//! Checks of the machine for `serve`, before any file is made or device opened. `config show` runs them too.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use assay_program::exit::{Exit, Failure};
+use assay_evidence::EvidenceLocation;
+use assay_program::exit::{Exit, Failure, chain};
+use assay_protocol::verdict::Mode;
+use assay_records::Location;
 use assay_transport::own_key::identity;
 
 use crate::bounds::Bounds;
 use crate::config::ValidatorConfig;
-use crate::expectations::Expectations;
+use crate::fleet::rules::read_expectations;
 
-/// The most bytes of a Unix socket's path, by `sockaddr_un` of Linux without the zero at its end; macOS has 4 fewer.
+/// The most bytes of a Unix socket's path, by `sockaddr_un` of Linux without the final zero; macOS has 4 fewer.
 const MAX_SOCKET_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
-/// Files that the validator has open beside a socket for each connection: its log, its key, the pipes of its workers.
+/// Open files beside a socket for each connection: the log, the key, the pipes of workers.
 const OTHER_FILES: u64 = 64;
+/// First bytes of an SQLite file.
+const SQLITE_HEAD: &[u8; 16] = b"SQLite format 3\0";
 
-/// Checks the files that the validator uses: each is what it has to be, or can be made.
+/// Checks the files that the validator uses: each is valid, or can be created.
 ///
 /// # Errors
-/// [`Failure`] with the remedy, for the first that cannot be used.
+/// [`Failure`] with the remedy, for the first unusable one.
 pub fn check(config: &ValidatorConfig) -> Result<(), Failure> {
-    check_key(&config.key_file)?;
+    check_key("key_file", &config.key_file)?;
+    check_key("the key of receipts", &config.receipt_key_file())?;
     check_socket(&config.control_socket)?;
-    Expectations::load(config.expectations.as_deref())
-        .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    config.tls.issued().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    for (name, file) in [("verdict_log", &config.verdict_log), ("log_file", &config.log.file)] {
-        if let Some(file) = file {
-            check_file(name, file)?;
-            check_folder(name, file)?;
-        }
+    let refused = |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::Config, chain(error));
+    read_expectations(config.expectations.as_deref()).map_err(|error| refused(&error))?;
+    config.fleet.load(&config.policy).map_err(|error| refused(&error))?;
+    config.tls.issued().map_err(|error| refused(&error))?;
+    check_records(&config.records)?;
+    check_evidence(&config.evidence.location)?;
+    check_replays(config)?;
+    config.log.file.as_deref().map_or(Ok(()), check_log)
+}
+
+fn check_records(records: &Location) -> Result<(), Failure> {
+    let Location::File(path) = records else { return Ok(()) };
+    check_file("records", path)?;
+    check_ancestor("records", path)?;
+    let mut head = Vec::new();
+    // A missing file is created; an unreadable one is reported when it is opened.
+    let read = fs::File::open(path).map(|file| file.take(SQLITE_HEAD.len() as u64).read_to_end(&mut head));
+    if read.is_ok() && !head.is_empty() && head != SQLITE_HEAD {
+        return Err(wrong(
+            "records",
+            path,
+            "this file is no database of SQLite: give another one, or a copy of a backup",
+        ));
     }
     Ok(())
+}
+
+fn check_evidence(location: &EvidenceLocation) -> Result<(), Failure> {
+    let EvidenceLocation::Folder(folder) = location else { return Ok(()) };
+    if folder.exists() && !folder.is_dir() {
+        return Err(wrong("evidence", folder, "a file is there, where a folder is expected"));
+    }
+    check_ancestor("evidence", folder)
+}
+
+/// Checks that a replay mode has devices, of this machine or of replay workers.
+fn check_replays(config: &ValidatorConfig) -> Result<(), Failure> {
+    let Some(mode @ (Mode::Replay | Mode::ReplaySample)) = config.policy.mode else { return Ok(()) };
+    if config.replays_locally || matches!(config.records, Location::Postgres(_)) {
+        return Ok(());
+    }
+    let message = format!(
+        "mode {} with replay_locally = false needs replay workers: set records to the URL of the PostgreSQL database that \
+         they share",
+        mode.name()
+    );
+    Err(Failure::new(Exit::Config, message))
 }
 
 fn wrong(name: &str, path: &Path, why: &str) -> Failure {
     Failure::new(Exit::Config, format!("{name} = {}: {why}", path.display()))
 }
 
-fn check_key(path: &Path) -> Result<(), Failure> {
-    check_file("key_file", path)?;
-    check_ancestor("key_file", path)?;
+fn check_key(name: &str, path: &Path) -> Result<(), Failure> {
+    check_file(name, path)?;
+    check_ancestor(name, path)?;
     if path.exists() {
         identity(path)?;
     }
@@ -67,7 +110,7 @@ fn check_socket(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// A path that a file is expected at, or nothing.
+/// Checks that a path holds a file or is free.
 fn check_file(name: &str, path: &Path) -> Result<(), Failure> {
     if path.as_os_str().is_empty() {
         return Err(wrong(name, path, "the path is empty"));
@@ -75,17 +118,18 @@ fn check_file(name: &str, path: &Path) -> Result<(), Failure> {
     if path.is_dir() { Err(wrong(name, path, "a folder is there, where a file is expected")) } else { Ok(()) }
 }
 
-/// The folder that the file is in, which is not made for it.
-fn check_folder(name: &str, path: &Path) -> Result<(), Failure> {
+/// Checks the log file, and its folder, which is not created.
+fn check_log(path: &Path) -> Result<(), Failure> {
+    check_file("log_file", path)?;
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) if !folder.is_dir() => {
-            Err(wrong(name, path, &format!("the folder {} is missing: make it", folder.display())))
+            Err(wrong("log_file", path, &format!("the folder {} is missing: make it", folder.display())))
         }
         _ => Ok(()),
     }
 }
 
-/// Folders are made for the file; a file in their place is in the way.
+/// Checks the ancestors: folders are created, but a file in their place is an error.
 fn check_ancestor(name: &str, path: &Path) -> Result<(), Failure> {
     match path.ancestors().skip(1).find(|folder| folder.exists()) {
         Some(folder) if !folder.is_dir() => {
@@ -95,7 +139,7 @@ fn check_ancestor(name: &str, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Warns where the system lets the validator open fewer files than its miners take.
+/// Warns where the limit of open files is below the need of the configured miners.
 pub fn warn_of_few_files(bounds: &Bounds) {
     let (needed, max_miners) = (bounds.connections() as u64 + OTHER_FILES, bounds.max_miners);
     if let Some(limit) = open_files_limit().filter(|limit| *limit < needed) {
@@ -108,8 +152,7 @@ pub fn warn_of_few_files(bounds: &Bounds) {
     }
 }
 
-/// How many files this process may have open; Linux alone says so in a file.
-#[must_use]
+/// The limit of open files of this process; only Linux provides it in a file.
 pub fn open_files_limit() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
@@ -130,12 +173,26 @@ mod tests {
         assert!(said(check_socket(&path(&"x".repeat(107)))).contains("too many"));
         assert!(said(check_socket(&path("file/a.sock"))).contains("is a file, where a folder is expected"));
         assert!(check_socket(&path("new/a.sock")).is_ok(), "folders are made for it");
-        assert!(said(check_file("verdict_log", folder.path())).contains("a folder is there"));
-        assert!(said(check_file("verdict_log", Path::new(""))).contains("empty"));
-        assert!(said(check_folder("verdict_log", &path("missing/log"))).contains("missing: make it"));
-        assert!(check_folder("verdict_log", Path::new("log")).is_ok());
-        assert!(said(check_key(&path("file"))).contains("file"), "it is no key");
-        assert!(check_key(&path("new/validator.key")).is_ok() && !path("new").exists(), "nothing is made");
+        assert!(said(check_log(folder.path())).contains("a folder is there"));
+        assert!(said(check_log(Path::new(""))).contains("empty"));
+        assert!(said(check_log(&path("missing/log"))).contains("missing: make it"));
+        assert!(check_log(Path::new("log")).is_ok());
+        assert!(said(check_key("key_file", &path("file"))).contains("file"), "it is no key");
+        assert!(check_key("key_file", &path("new/validator.key")).is_ok() && !path("new").exists(), "nothing is made");
+    }
+
+    #[test]
+    fn files_that_the_start_would_refuse_are_refused_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "x").unwrap();
+        let said = |result: Result<(), Failure>| result.unwrap_err().message;
+        let records = |name: &str| check_records(&Location::File(path(name)));
+        assert!(said(records("file")).contains("no database of SQLite") && said(records("")).contains("a folder"));
+        assert!(said(records("file/a")).contains("where a folder is expected") && records("new/a").is_ok());
+        let evidence = |name: &str| check_evidence(&EvidenceLocation::Folder(path(name)));
+        assert!(said(evidence("file")).contains("a file is there") && said(evidence("file/a")).contains("is a file"));
+        assert!(evidence("new/a").is_ok() && evidence("").is_ok() && !path("new").exists(), "nothing is made");
     }
 
     #[cfg(target_os = "linux")]

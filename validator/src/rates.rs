@@ -1,13 +1,13 @@
-//! How often something may happen: token buckets, one for all or one for each of many keys, in bounded memory.
+//! Rate limits: token buckets, one for all or one for each of many keys, in bounded memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// How often keys whose buckets are full again are dropped: a pass over all of them.
+/// Interval of dropping keys with full buckets: a pass over all of them.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// So many in a second, and so many at once.
+/// A rate per second with a burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     per_s: f64,
@@ -15,20 +15,18 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many in a second, and so many at once.
-    #[must_use]
+    /// `per_s` in a second, and `burst` at once.
     pub const fn new(per_s: u32, burst: u32) -> Self {
         Self { per_s: per_s as f64, burst: burst as f64 }
     }
 
-    /// One in each interval, and so many at once.
-    #[must_use]
+    /// One in each interval, and `burst` at once.
     pub const fn every(interval: Duration, burst: u32) -> Self {
         Self { per_s: 1.0 / interval.as_secs_f64(), burst: burst as f64 }
     }
 }
 
-/// What is left of a rate.
+/// A token bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     rate: Rate,
@@ -37,16 +35,15 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket that nothing was taken from.
-    #[must_use]
+    /// A full bucket.
     pub const fn full(rate: Rate, now: Instant) -> Self {
         Self { rate, tokens: rate.burst, at: now }
     }
 
-    /// Takes one.
+    /// Takes one token.
     ///
     /// # Errors
-    /// How long until there is one.
+    /// The wait until there is one.
     pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.refill(now);
         if self.tokens < 1.0 {
@@ -56,7 +53,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Takes so many, also more than there are; gives how long until what was taken too much is made up for.
+    /// Takes `count` tokens, into debt if need be; returns the wait until the debt is paid.
     pub fn draw(&mut self, count: f64, now: Instant) -> Duration {
         self.refill(now);
         self.tokens -= count;
@@ -69,7 +66,7 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// How long until there are so many.
+    /// The wait until there are this many tokens.
     fn until(&self, tokens: f64) -> Duration {
         Duration::from_secs_f64(((tokens - self.tokens) / self.rate.per_s).clamp(0.0, 86_400.0))
     }
@@ -80,13 +77,13 @@ impl Bucket {
     }
 }
 
-/// A bucket for each key that used it of late, in bounded memory: one that is full again says nothing and is dropped.
+/// Buckets of the recently used keys, in bounded memory: a full bucket carries no information and is dropped.
 #[derive(Debug)]
 pub struct Buckets<K> {
     rate: Rate,
     max_keys: usize,
     keys: HashMap<K, Entry>,
-    /// For keys that have no room.
+    /// Shared bucket of keys beyond the limit.
     others: Entry,
     pruned: Instant,
 }
@@ -94,7 +91,7 @@ pub struct Buckets<K> {
 #[derive(Debug)]
 struct Entry {
     bucket: Bucket,
-    /// How often it was refused since it was not.
+    /// Consecutive refusals.
     refused: u64,
 }
 
@@ -114,26 +111,22 @@ impl Entry {
     }
 }
 
-/// There is none left of a rate.
+/// The rate is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
-    /// How long until there is.
+    /// The wait until a token is there.
     pub until: Duration,
-    /// How often the key was refused in a row.
+    /// Consecutive refusals of the key.
     pub count: u64,
 }
 
 impl<K: Copy + Eq + Hash> Buckets<K> {
-    /// For so many keys, each with this rate.
-    #[must_use]
+    /// Buckets for at most `max_keys` keys, each with this rate.
     pub fn new(rate: Rate, max_keys: usize, now: Instant) -> Self {
         Self { rate, max_keys, keys: HashMap::new(), others: Entry::new(rate, now), pruned: now }
     }
 
-    /// Takes one of a key; gives how often the key was refused before.
-    ///
-    /// # Errors
-    /// [`Refused`].
+    /// Takes one token of a key; returns the number of refusals before.
     pub fn take(&mut self, key: K, now: Instant) -> Result<u64, Refused> {
         if let Some(entry) = self.keys.get_mut(&key) {
             return entry.take(now);
@@ -195,7 +188,7 @@ mod tests {
         let mut buckets = Buckets::new(RATE, 100, start);
         let taken = (0..10_000).filter(|key| buckets.take(*key, start).is_ok()).count();
         assert_eq!((taken, buckets.keys.len()), (110, 100));
-        // Those whose buckets are full again make room, and no bucket in use is forgotten for it.
+        // Full buckets make room, and no bucket in use is dropped.
         let later = start + Duration::from_secs(2);
         while buckets.take(7, later).is_ok() {}
         assert_eq!(buckets.take(20_000, later), Ok(0));

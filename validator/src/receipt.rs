@@ -4,13 +4,10 @@ use assay_receipts::{Signer, SignerError};
 
 use crate::config::ValidatorConfig;
 
-/// The program and its version, as receipts name it.
+/// Program and version, as receipts name them.
 const BUILD: &str = concat!("assay-validator/", env!("CARGO_PKG_VERSION"));
 
-/// The signer with the key beside that of sessions, which is made on first use.
-///
-/// # Errors
-/// [`SignerError`].
+/// Opens the signer with the key beside the session key; the key is made on first use.
 pub fn signer(config: &ValidatorConfig) -> Result<Signer, SignerError> {
     Signer::open(&config.receipt_key_file(), BUILD)
 }

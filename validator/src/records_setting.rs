@@ -1,14 +1,14 @@
-//! The setting `records`: where they are, without a secret in it, and by a way that nobody can listen in on.
+//! The setting `records`: a location without a secret in it, over a channel that cannot be read by others.
 
 use assay_program::settings::{Settings, SettingsError};
 use assay_records::Location;
 use clap::Args;
 
-/// Hosts of a URL that are this machine; a path of a socket is, too.
+/// Hosts of a URL that are this machine, paths of sockets included.
 const LOCAL: [&str; 6] = ["localhost", "127.", "[::1]", "::1", "/", "%2F"];
 
-/// Checks where records are to be kept. A password is refused, since settings are shown; so is another machine without a
-/// word on TLS, since the default of PostgreSQL's clients falls back to plaintext.
+/// Checks the location of the records. A password is refused, since settings are shown; so is another machine without
+/// `sslmode`, since PostgreSQL's clients fall back to plaintext by default.
 ///
 /// # Errors
 /// [`SettingsError::Value`], without the URL.
@@ -26,7 +26,7 @@ pub fn check<R: Args>(settings: &Settings<R>, written: &str) -> Result<Location,
     }
 }
 
-/// What is wrong with a URL of PostgreSQL.
+/// The problem with a PostgreSQL URL.
 fn problem(url: &str) -> Option<&'static str> {
     let (_, rest) = url.split_once("://")?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -38,7 +38,7 @@ fn problem(url: &str) -> Option<&'static str> {
         return Some("settings are shown: put the password into a file (~/.pgpass or PGPASSFILE), not into the URL");
     }
     let is_local = |host: &str| host.is_empty() || LOCAL.iter().any(|local| host.starts_with(local));
-    // What the query says counts more.
+    // The query takes precedence.
     let host = ["hostaddr", "host"].iter().find_map(|name| value(name)).map_or(host, |(_, host)| host);
     if !is_local(host) && !has("sslmode") {
         return Some(

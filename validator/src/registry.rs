@@ -1,172 +1,130 @@
-//! Who is connected, and how to reach their sessions.
+//! Connected miners, and the channels to their sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_protocol::message::Inventory;
-use assay_protocol::verdict::Verdict;
+use assay_protocol::verdict::NamedDevice;
 use assay_work::{ChallengeId, PublicKey};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, MAX_WATCHED, WATCHED_LIMIT};
+use crate::course::{Course, RunningChallenge};
 use crate::gate::origin;
 use crate::order::Order;
 use crate::peer::{Peer, SessionPlace};
-use crate::session::StartError;
 use crate::takeover::{EnterError, Resumption};
+use assay_judge::session::StartError;
 
-/// The phase of a challenge whose verdict is on its way to the disk, as an operator sees it.
-pub const VERDICT: &str = "verdict";
-
-/// What a session is asked from outside.
+/// A command to a session.
 #[derive(Debug)]
 pub enum SessionCommand {
     /// Challenge the miner now.
     Run {
-        /// What to ask.
+        /// The order of the challenge.
         order: Box<Order>,
-        /// Its place among the challenges that run at once; `None`: it takes one, where one is free.
+        /// Its place among the concurrent challenges; `None`: it takes one, if one is free.
         place: Option<OwnedSemaphorePermit>,
-        /// What started, or why nothing did.
-        started: oneshot::Sender<Result<RunningChallenge, StartError>>,
-        /// What happens on the way; the verdict comes last.
-        updates: mpsc::Sender<Update>,
+        /// Receives the course of the challenge, or the reason why it did not start.
+        started: oneshot::Sender<Result<watch::Receiver<Course>, StartError>>,
     },
-    /// End the challenge that runs.
     Cancel {
-        /// This one, and no other.
+        /// Id of the challenge to end; others go on.
         id: ChallengeId,
-        /// Which one is ended; `None` where none such runs.
+        /// Receives the id of the ended challenge; `None` if it does not run.
         cancelled: oneshot::Sender<Option<ChallengeId>>,
     },
     /// The other members of the round have committed: send the probe that this challenge holds back.
     Release {
-        /// The challenge.
+        /// Challenge that the probe belongs to.
         id: ChallengeId,
     },
-    /// The same key connected anew.
+    /// Another miner connected with the same key.
     Replaced {
-        /// From there.
+        /// Address of the new session.
         by: Option<SocketAddr>,
     },
-    /// The same miner connected anew, from there: it lost this session's connection.
+    /// The same miner connected anew after it lost this session's connection.
     Resumed {
-        /// From there.
+        /// Address of the new session.
         by: Option<SocketAddr>,
     },
 }
 
-/// What happens to a challenge that someone watches.
-#[derive(Debug, Clone)]
-pub enum Update {
-    /// A new phase.
-    Phase(&'static str),
-    /// Slots filled, of so many.
-    Progress(u64, u64),
-    /// It is over.
-    Verdict(Box<Verdict>),
-}
-
-/// A challenge that runs, as an operator sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunningChallenge {
-    /// The challenge.
-    pub id: ChallengeId,
-    /// When it began.
-    pub since: Instant,
-    /// What happens now.
-    pub phase: &'static str,
-    /// Slots filled, by what the miner says.
-    pub done_slots: u64,
-    /// Of so many.
-    pub all_slots: u64,
-}
-
-impl RunningChallenge {
-    /// Notes what happens to it.
-    pub const fn advance(&mut self, update: &Update) {
-        match update {
-            Update::Phase(phase) => self.phase = phase,
-            Update::Progress(done_slots, _) => self.done_slots = *done_slots,
-            Update::Verdict(_) => {}
-        }
-    }
-}
-
-/// A connected miner, as an operator sees it.
+/// Snapshot of a connected miner, for operators.
 #[derive(Debug, Clone)]
 pub struct Miner {
-    /// The miner's key, proved.
+    /// Proved key of the miner.
     pub key: PublicKey,
-    /// Its program.
+    /// Its program: a claim.
     pub agent: String,
-    /// Where it dialled from.
+    /// Address of the peer.
     pub address: Option<SocketAddr>,
     /// Its devices: claims.
     pub inventory: Inventory,
     /// Whether a challenge runs, or just begins.
     pub challenged: bool,
-    /// The challenge that runs.
-    pub running: Option<RunningChallenge>,
-    /// Since when it is connected.
+    /// Course of the running challenge.
+    pub running: Option<watch::Receiver<Course>>,
+    /// Start of the session.
     pub since: Instant,
-    /// The last round trip measured.
+    /// Devices that it showed before and does not list.
+    pub missing: Vec<NamedDevice>,
     pub round_trip: Option<Duration>,
-    /// Which session it is, and from which it goes on.
+    /// Nonce of the session, and of the one that it resumes.
     pub resumption: Resumption,
 }
 
-/// How many miners are connected, and what their challenges do.
+/// Number of connected miners, and phases of their challenges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Census {
     /// Miners with a session.
     pub connected: usize,
-    /// The phase of each challenge that runs.
+    /// The phase of each running challenge.
     pub phases: Vec<&'static str>,
 }
 
 impl Census {
-    /// How many challenges are in a phase.
-    #[must_use]
+    /// Number of challenges in a phase.
     pub fn in_phase(&self, phase: &str) -> usize {
         self.phases.iter().filter(|other| **other == phase).count()
     }
 }
 
-/// All connected miners, at most one session for each, and as many as the validator takes. A miner's *seat* is the first
-/// of its keys: one that changed its key has one session with both.
+/// All connected miners, each with one session, up to the validator's bounds. A miner's *seat* is the first of its
+/// keys: one that changed its key has one session with both.
 #[derive(Debug)]
 pub struct Registry {
     bounds: Bounds,
-    /// By seat.
+    /// Miners by seat.
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
+    /// Ended challenges of operators with the time of their end, the oldest first.
+    ended: Mutex<VecDeque<(Instant, watch::Receiver<Course>)>>,
 }
 
 #[derive(Debug)]
 struct MinerEntry {
     miner: Miner,
     commands: mpsc::Sender<SessionCommand>,
-    /// Tells sessions of one key apart.
+    /// Number that distinguishes sessions of one key.
     session: u64,
-    /// Given back with the entry, also where the session itself takes longer to end.
+    /// Returned with the entry, even where the session itself takes longer to end.
     _place: Option<SessionPlace>,
 }
 
 impl Registry {
-    /// A registry within these bounds.
-    #[must_use]
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, entries: Mutex::default() }
+        Self { bounds, entries: Mutex::default(), ended: Mutex::default() }
     }
 
-    /// Enters a miner that proved its key on the connection of `peer`. A session that the key had before is told to go,
-    /// and gives its place: it is returned. `is_open`: anyone may connect.
+    /// Enters a miner that proved its key on the connection of `peer`. An earlier session of the key is asked to leave,
+    /// and is returned: its place is reused. `is_open`: anyone may connect.
     ///
     /// # Errors
-    /// [`EnterError::Full`] and [`EnterError::AddressFull`] for a key that is not here when as many others are as may
-    /// be; [`EnterError::InChallenge`] for one that is being challenged, unless this session goes on from that one.
+    /// [`EnterError::Full`] and [`EnterError::AddressFull`] for a key without a session when the bounds are reached;
+    /// [`EnterError::InChallenge`] for one that is being challenged, unless this session resumes that one.
     pub fn enter(
         &self,
         session: u64,
@@ -176,7 +134,7 @@ impl Registry {
         peer: Option<&Peer>,
         is_open: bool,
     ) -> Result<Option<Miner>, EnterError> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         if !entries.contains_key(&seat) {
             self.check_room(&entries, &miner, is_open)?;
         }
@@ -190,14 +148,14 @@ impl Registry {
         let before = entries.insert(seat, MinerEntry { miner, commands, session, _place: place });
         drop(entries);
         if let Some(before) = &before {
-            // A full queue means a session that is going anyway.
+            // A full queue means that the session is ending anyway.
             let command = if resumes { SessionCommand::Resumed { by } } else { SessionCommand::Replaced { by } };
             let _ = before.commands.try_send(command);
         }
         Ok(before.map(|before| before.miner))
     }
 
-    /// Whether there is a place for one more key.
+    /// Checks for a place for a further key.
     fn check_room(
         &self,
         entries: &HashMap<PublicKey, MinerEntry>,
@@ -213,67 +171,87 @@ impl Registry {
         if own.is_some() && neighbours >= most as usize { Err(EnterError::AddressFull(most)) } else { Ok(()) }
     }
 
-    /// Notes that a challenge of a session begins: no other session of its key is entered from now on. False where
-    /// another one has taken over.
-    #[must_use]
+    /// Marks a session as challenged: no other session of its key is entered from now on. False where another one has
+    /// taken over.
     pub fn begin(&self, session: u64, seat: PublicKey) -> bool {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let own = entries.get_mut(&seat).filter(|entry| entry.session == session);
         own.map(|entry| entry.miner.challenged = true).is_some()
     }
 
-    /// Takes a session out, unless another one took its place.
+    /// Removes a session, unless another one took its place.
     pub fn leave(&self, session: u64, seat: PublicKey) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let is_own = entries.get(&seat).is_some_and(|entry| entry.session == session);
         let gone = is_own.then(|| entries.remove(&seat));
         drop(entries);
         drop(gone);
     }
 
-    /// Changes what is known of a miner.
+    /// Changes the snapshot of a miner.
     pub fn update(&self, session: u64, seat: PublicKey, change: impl FnOnce(&mut Miner)) {
-        if let Some(entry) = self.lock().get_mut(&seat).filter(|entry| entry.session == session) {
+        if let Some(entry) = self.entries.lock().get_mut(&seat).filter(|entry| entry.session == session) {
             change(&mut entry.miner);
         }
     }
 
-    /// How many are connected, and what their challenges do.
-    #[must_use]
-    pub fn census(&self) -> Census {
-        let entries = self.lock();
-        let running = entries.values().filter_map(|entry| entry.miner.running.as_ref());
-        Census { connected: entries.len(), phases: running.map(|running| running.phase).collect() }
+    /// Clears the missing devices of a miner with these keys, after they were forgotten.
+    pub fn forget_devices(&self, keys: &[String]) {
+        for entry in self.entries.lock().values_mut().filter(|entry| keys.contains(&entry.miner.key.to_string())) {
+            entry.miner.missing.clear();
+        }
     }
 
-    /// How many may be connected and challenged at once.
-    #[must_use]
+    /// Number of connected miners, and phases of their challenges.
+    pub fn census(&self) -> Census {
+        let entries = self.entries.lock();
+        let running = entries.values().filter_map(|entry| entry.miner.running.as_ref());
+        Census { connected: entries.len(), phases: running.map(|course| course.borrow().now().phase).collect() }
+    }
+
     pub const fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// Everyone connected, in order of key.
-    #[must_use]
+    /// Connected miners, in order of key.
     pub fn miners(&self) -> Vec<Miner> {
-        let mut miners: Vec<_> = self.lock().values().map(|entry| entry.miner.clone()).collect();
+        let mut miners: Vec<_> = self.entries.lock().values().map(|entry| entry.miner.clone()).collect();
         miners.sort_by_key(|miner| miner.key);
         miners
     }
 
-    /// The challenge of a session with one of these keys.
-    #[must_use]
+    /// The challenge of a session with this key.
     pub fn running(&self, key: PublicKey) -> Option<RunningChallenge> {
-        self.lock().values().find(|entry| entry.miner.key == key)?.miner.running.clone()
+        let course = self.entries.lock().values().find(|entry| entry.miner.key == key)?.miner.running.clone()?;
+        let now = course.borrow().now().clone();
+        Some(now)
     }
 
-    /// How to reach a miner's session.
-    #[must_use]
+    /// Keeps the course of an ended challenge, for its requester.
+    pub fn keep(&self, course: watch::Receiver<Course>) {
+        let (mut ended, now) = (self.ended.lock(), Instant::now());
+        ended.retain(|(since, _)| now.duration_since(*since) < WATCHED_LIMIT);
+        if ended.len() >= MAX_WATCHED {
+            ended.pop_front();
+        }
+        ended.push_back((now, course));
+    }
+
+    /// The course of a challenge that runs here, or ended a short while ago.
+    pub fn course(&self, id: &str) -> Option<watch::Receiver<Course>> {
+        let is_it = |course: &watch::Receiver<Course>| course.borrow().now().id.to_string() == id;
+        let running = |entry: &MinerEntry| entry.miner.running.clone().filter(is_it);
+        let found = self.entries.lock().values().find_map(running);
+        found.or_else(|| {
+            let ended = self.ended.lock();
+            let recent = ended.iter().filter(|(since, _)| since.elapsed() < WATCHED_LIMIT);
+            recent.map(|(_, course)| course).find(|course| is_it(course)).cloned()
+        })
+    }
+
+    /// Command channel of a miner's session.
     pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<SessionCommand>> {
-        self.lock().values().find(|entry| entry.miner.key == key).map(|entry| entry.commands.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, MinerEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().values().find(|entry| entry.miner.key == key).map(|entry| entry.commands.clone())
     }
 }
 
@@ -296,6 +274,7 @@ mod tests {
             challenged: false,
             running: None,
             since: Instant::now(),
+            missing: Vec::new(),
             round_trip: None,
             resumption: Resumption::default(),
         }
@@ -312,9 +291,9 @@ mod tests {
         let before = registry.enter(2, PublicKey([7; 32]), miner(7), new, None, false).unwrap();
         assert!(before.is_some(), "a key that is here takes over when all places are taken");
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { by: None })));
-        // What it could have been asked meanwhile is not started any more.
+        // Its pending commands no longer start a challenge.
         assert!(!registry.begin(1, PublicKey([7; 32])));
-        // The old one leaves late: the new one stays.
+        // The old session leaves late: the new one stays.
         registry.leave(1, PublicKey([7; 32]));
         assert_eq!(registry.miners().len(), 1);
         registry.update(1, PublicKey([7; 32]), |m| m.challenged = true);
@@ -383,7 +362,7 @@ mod tests {
         assert_eq!(enter(&registry, at(2, 1), false), Err(EnterError::AddressFull(1)), "as the operator says");
     }
 
-    /// A miner that lost its connection takes its place back at once; another one with its key does not.
+    /// A miner that lost its connection regains its place at once; another one with its key does not.
     #[test]
     fn a_challenge_is_taken_over_by_the_session_that_goes_on_from_its_own() {
         let registry = registry(2);
@@ -400,7 +379,7 @@ mod tests {
         }
         let mut second = enter(2, session(nonce(2), nonce(1))).unwrap();
         assert!(matches!(first.try_recv(), Ok(SessionCommand::Resumed { .. })));
-        // Its miner never heard that the second one stood, and comes once more.
+        // Its miner did not learn that the second session was accepted, and connects again.
         assert!(registry.begin(2, key));
         let _third = enter(3, session(nonce(3), nonce(1))).unwrap();
         assert!(matches!(second.try_recv(), Ok(SessionCommand::Resumed { .. })));

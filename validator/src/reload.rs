@@ -1,10 +1,11 @@
 //! A reload: the configuration is read again while the validator runs, on SIGHUP or on request.
 //!
-//! It is all or nothing. What can change does, in every session at once; a challenge that runs keeps the policy that it
-//! began with. What cannot change without a restart is named.
+//! It is all or nothing. Reloadable settings change in every session at once; a running challenge keeps its policy.
+//! Settings that need a restart are named.
 
 use std::sync::Arc;
 
+use assay_fleet::Policy;
 use assay_program::exit::chain;
 use assay_program::logging::{self, list};
 use assay_program::manager::ServiceManager;
@@ -17,84 +18,73 @@ use clap::Args;
 use tokio::sync::Mutex;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
-use crate::expectations::{Expectations, ExpectationsError};
-use crate::fleet::rules::RulesError;
-use crate::policy::{Policy, RawPolicy};
+use crate::fleet::rules::{RulesError, read_expectations};
+use crate::policy::{EXPECTATIONS, RawPolicy};
 use crate::tls::warn_if_due;
 use crate::validator::Validator;
-use crate::verdict_log::OpenError;
 
-/// The settings beside those of the policy that take effect without a restart.
-const RELOADABLE: [&str; 10] = [
+/// Settings, beside those of the policy, that take effect without a restart.
+const RELOADABLE: [&str; 9] = [
     "allowed_miners",
     "enrolment",
     "fleet_policy",
     "log",
     "log_file",
     "model_profiles",
-    "on_event",
     "revoked_miners",
     "tls_cert",
     "tls_key",
 ];
 
-/// The settings that name files, which are read again too.
-const EXPECTATIONS: &str = "expectations";
+/// Settings that name files, which are read again too.
 const CERTIFICATE: &str = "tls_cert";
 const FLEET_POLICY: &str = "fleet_policy";
+/// Name under which a reload reports a new receipt key, which is not a setting.
+pub const RECEIPT_KEY: &str = "receipt_key";
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 pub struct Reloader {
     flags: Flags<RawConfig>,
-    /// What the validator was started with.
+    /// Settings at the start.
     started: Settings<RawConfig>,
-    /// What was read last and not refused.
+    /// The last accepted settings.
     current: Mutex<Settings<RawConfig>>,
     validator: Arc<Validator>,
     manager: ServiceManager,
 }
 
-/// What a reload found.
+/// Result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reloaded {
-    /// Settings that have changed and are in effect.
+    /// Settings that have changed and are in effect, and [`RECEIPT_KEY`].
     pub changed: Vec<String>,
-    /// Settings that differ from those in effect, and take a restart.
+    /// Settings that differ from those in effect, and need a restart.
     pub need_restart: Vec<String>,
 }
 
-/// Why a reload changed nothing.
+/// Reasons to refuse a reload.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The configuration is refused, as it would be at the start.
+    /// The configuration is invalid, as at the start.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The new mode needs what the validator was started without.
+    /// The new mode needs devices, which are opened only at the start.
     #[error("mode {} needs a device of this validator, which it opens when it starts: restart it", .0.name())]
     NoDevices(Mode),
-    /// The expectations are refused.
-    #[error(transparent)]
-    Expectations(#[from] ExpectationsError),
-    /// The key of receipts is refused.
     #[error(transparent)]
     Receipts(#[from] SignerError),
-    /// The policy of the fleet or the profiles are refused.
+    /// The policy of the fleet, the profiles or the expectations are invalid.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The certificate is refused.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The verdict log cannot be opened anew.
-    #[error(transparent)]
-    VerdictLog(#[from] OpenError),
-    /// The program's log cannot be changed.
+    /// The log cannot be changed.
     #[error("the log: {0}")]
     Log(String),
 }
 
 impl Reloader {
-    /// For a validator that was started with these settings.
-    #[must_use]
+    /// Creates the reloader of a validator started with these settings.
     pub fn new(
         flags: Flags<RawConfig>,
         settings: Settings<RawConfig>,
@@ -108,20 +98,20 @@ impl Reloader {
     pub async fn on_hangups(&self, mut hangups: Hangups) {
         loop {
             hangups.next().await;
-            // The outcome is in the log.
+            // The outcome is logged.
             let _ = self.reload().await;
         }
     }
 
-    /// Reads the configuration again, and puts what can change into effect; logs what came of it.
+    /// Reads the configuration again, and applies the reloadable changes; logs the result.
     ///
     /// # Errors
-    /// [`ReloadError`]: nothing has changed.
+    /// [`ReloadError`]: no setting has changed.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         // One at a time.
         let mut current = self.current.lock().await;
         self.manager.reloading();
-        let result = self.apply(&mut current).await;
+        let result = self.apply(&mut current);
         self.manager.reloaded();
         match &result {
             Ok(Reloaded { changed, need_restart }) => {
@@ -135,31 +125,34 @@ impl Reloader {
         result
     }
 
-    async fn apply(&self, current: &mut Settings<RawConfig>) -> Result<Reloaded, ReloadError> {
+    fn apply(&self, current: &mut Settings<RawConfig>) -> Result<Reloaded, ReloadError> {
         let settings = resolve(&self.flags)?;
         let config = ValidatorConfig::check(&settings)?;
         let mode = config.policy.mode.filter(|mode| matches!(mode, Mode::Replay | Mode::ReplaySample));
         if let Some(mode) = mode.filter(|_| !self.validator.replays.can_replay()) {
             return Err(ReloadError::NoDevices(mode));
         }
-        let expectations = Arc::new(Expectations::load(config.expectations.as_deref())?);
-        let rules = config.fleet.load()?;
+        let expectations = Arc::new(read_expectations(config.expectations.as_deref())?);
+        let rules = config.fleet.load(&config.policy)?;
         let issued = config.tls.issued()?;
-        self.reopen(&config).await?;
-        // Of a file, what is in it counts.
+        // A failure here leaves everything as it was.
+        logging::reload(&config.log).map_err(ReloadError::Log)?;
+        // Files are compared by their content.
         let expects_more = self.validator.policy().expectations != expectations;
         let policy = Policy { expectations, ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
-        if self.validator.fleet.signer().reload()? {
-            tracing::info!("receipts are signed with another key");
-        }
+        let another_key = self.validator.fleet.signer().reload()?;
         let other_rules = self.validator.fleet.set_rules(rules);
-        self.validator.webhooks.set(config.on_event);
         let another_certificate = self.present(issued);
-        self.validator.admission.allowed.replace(config.miners);
+        self.validator.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(current, &settings).into_iter().filter(is_reloadable).collect();
-        let files = [(EXPECTATIONS, expects_more), (CERTIFICATE, another_certificate), (FLEET_POLICY, other_rules)];
+        let files = [
+            (EXPECTATIONS, expects_more),
+            (CERTIFICATE, another_certificate),
+            (FLEET_POLICY, other_rules),
+            (RECEIPT_KEY, another_key),
+        ];
         for (name, _) in files.iter().filter(|file| file.1) {
             if !changed_now.iter().any(|changed| changed == name) {
                 changed_now.push((*name).to_owned());
@@ -170,7 +163,7 @@ impl Reloader {
         Ok(Reloaded { changed: changed_now, need_restart })
     }
 
-    /// Presents this certificate from now on; says whether it is another one.
+    /// Presents this certificate from now on; returns whether it differs from the previous one.
     fn present(&self, issued: Option<Issued>) -> bool {
         let chain = |issued: &Option<Issued>| issued.as_ref().map(|issued| issued.certified.cert.clone());
         let is_another = chain(&self.validator.tls.issued()) != chain(&issued);
@@ -180,22 +173,16 @@ impl Reloader {
         self.validator.tls.set_issued(issued);
         is_another
     }
-
-    /// Opens the files of the verdicts and of the log anew: what fails here leaves everything as it was.
-    async fn reopen(&self, config: &ValidatorConfig) -> Result<(), ReloadError> {
-        self.validator.reopen_verdict_log().await?;
-        logging::reload(&config.log).map_err(ReloadError::Log)
-    }
 }
 
-/// The names of the settings that take effect without a restart.
+/// Names of the settings that take effect without a restart.
 fn reloadable() -> impl Iterator<Item = String> {
     let policy = RawPolicy::augment_args(clap::Command::new("policy"));
     let names: Vec<_> = policy.get_arguments().map(|argument| argument.get_id().to_string()).collect();
     names.into_iter().chain(RELOADABLE.map(str::to_owned))
 }
 
-/// Puts another policy in the place of one that differs; says whether it did.
+/// Replaces a differing policy; returns whether it differed.
 fn replace(policy: &mut Arc<Policy>, new: Policy) -> bool {
     let differs = **policy != new;
     if differs {

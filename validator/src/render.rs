@@ -5,22 +5,21 @@ use std::fmt::Write;
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
 use assay_protocol::verdict::{
-    Bound, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, Outcome, Reason, Verdict, Work,
+    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, NamedDevice, Outcome, Reason, Verdict, Work,
 };
 use assay_work::text::{printable, quoted};
 
 const HEADER: [&str; 10] =
     ["device", "matrices", "GiB held", "MACs", "seconds", "TOPS", "probe GB/s", "samples", "segments", "claimed s"];
 
-/// Width of a screen that shows one line for each device with all figures.
+/// Width of a screen for one line per device with all figures.
 const WIDE: u16 = 120;
-/// Most devices, the whole host among them, that a narrower screen shows as columns.
+/// The most devices, including the whole host, that a narrower screen shows as columns.
 const MAX_COLUMNS: usize = 3;
-/// The figures, by their place in [`HEADER`], of more devices on a narrower screen.
+/// Positions in [`HEADER`] of the figures of more devices on a narrower screen.
 const NARROW: [usize; 5] = [1, 2, 4, 5, 6];
 
-/// The outcome, why, what each device showed, and what that is worth. Without a line's end after it.
-#[must_use]
+/// The outcome, its reasons, each device's figures, and their bounds. Without a final line break.
 pub fn text(verdict: &Verdict, screen: &Screen) -> String {
     let mut out = headline(verdict, screen);
     for reason in &verdict.reasons {
@@ -47,7 +46,7 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
     let name = if screen.colour { format!("\x1b[1;{colour}m{name}\x1b[0m") } else { name.to_owned() };
     let mut out = format!("{name}  {}\n", verdict.meaning());
     let _ = write!(out, "  challenge  {}\n  miner      {}\n", verdict.challenge_id, verdict.miner_key);
-    let passes = plural(verdict.iterations.into(), "iteration");
+    let passes = units::counted(verdict.iterations.into(), "iteration");
     let _ = write!(out, "  work       {}, n = {}, {passes}, ", verdict.precision, verdict.n);
     match verdict.mode {
         Some(mode) => {
@@ -70,7 +69,8 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
     }
     if verdict.abandoned_recently > 0 {
         let (abandoned, of) = (verdict.abandoned_recently, verdict.recent_challenges);
-        let _ = write!(out, "\n  history    {abandoned} of the last {} abandoned", plural(of.into(), "challenge"));
+        let _ =
+            write!(out, "\n  history    {abandoned} of the last {} abandoned", units::counted(of.into(), "challenge"));
     }
     out
 }
@@ -89,7 +89,7 @@ fn paragraph(reason: &Reason, verdict: &Verdict) -> String {
     out
 }
 
-/// One line for each device; on a narrow screen one column for each of a few devices, else fewer figures.
+/// One line per device; on a narrow screen one column per device for a few devices, else fewer figures.
 fn figures(verdict: &Verdict, screen: &Screen) -> String {
     let ids = short_ids(verdict.devices.iter().map(|device| device.device_id));
     let mut rows: Vec<_> = verdict.devices.iter().zip(&ids).map(|(d, id)| row(label(d, id), &d.work)).collect();
@@ -138,7 +138,7 @@ fn row(label: String, work: &Work) -> [String; HEADER.len()] {
     ]
 }
 
-/// The rates of each device by kind of work, where there is more to say of one than the table of figures does.
+/// Rates of each device by kind of work, where the table of figures does not show them.
 fn rates(verdict: &Verdict) -> String {
     let is_told =
         |device: &DeviceWork| device.rates.iter().any(|rate| rate.precision != verdict.precision || rate.detour > 1.0);
@@ -159,7 +159,7 @@ fn rates(verdict: &Verdict) -> String {
     out
 }
 
-/// What the linked probe showed, and what it does not tell apart.
+/// Result of the linked probe, and its ambiguities.
 fn link(verdict: &Verdict) -> String {
     let Some(LinkWork { gb_per_s, step_seconds, half_gb_per_s, least_gb_per_s, .. }) = &verdict.link else {
         return String::new();
@@ -194,20 +194,33 @@ fn bounds(verdict: &Verdict) -> String {
     lines
 }
 
-/// The device of which most may have been elsewhere.
+/// The device with the largest part of memory possibly elsewhere.
 fn hiding(verdict: &Verdict) -> String {
     let hidden = |device: &DeviceWork| device.hiding.map(|hiding| (device.device_id, hiding));
     let most = verdict.devices.iter().filter_map(hidden).max_by(|a, b| a.1.share.total_cmp(&b.1.share));
     let Some((id, hiding)) = most else { return String::new() };
-    let Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share } = hiding;
+    let Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share, .. } = hiding;
     let of = if verdict.devices.len() > 1 { format!(" (device {id})") } else { String::new() };
-    let percent = |share: f64| format!("{} %", units::figures(100.0 * share));
+    let percent = |share: f64| {
+        if share > 1.0 { "more than all".into() } else { format!("{} %", units::figures(100.0 * share)) }
+    };
     let most = if share >= 1.0 { "all of it".to_owned() } else { format!("at most {}", percent(share)) };
     let by = if rate_is_shown_only { ", the rate shown since no peak_tops is set" } else { "" };
+    let gb_per_s = |bytes_per_s: f64| units::figures(bytes_per_s / 1e9);
+    let several = verdict.devices.len() > 1;
+    let mean = if several { "\n  - devices can hide for one another: the bound is for their mean" } else { "" };
+    let is_first = hiding.rule < HIDING_RULE;
+    let at = if is_first { String::new() } else { format!(" at {} GB/s", gb_per_s(hiding.bus_bytes_per_s)) };
+    let elsewhere = match hiding {
+        _ if is_first => "not bounded by the rule of that time".into(),
+        _ if hiding.copy_bytes_per_s == 0.0 => "none assumed (copy_gb_per_s)".into(),
+        _ => format!("{} at {} GB/s", percent(hiding.elsewhere), gb_per_s(hiding.copy_bytes_per_s)),
+    };
     format!(
         "\n\nMemory that may have been elsewhere{of}: {most}\
-         \n  - lines moved over buses in the time of the probe: {}\
-         \n  - lines computed again at {} T MAC/s{by}: {}",
+         \n  - lines moved over buses{at} in the time of the probe: {}\
+         \n  - lines computed again at {} T MAC/s{by}: {}\
+         \n  - steps made in a copy elsewhere: {elsewhere}{mean}",
         percent(over_buses),
         units::figures(rate_per_s / 1e12),
         percent(computed)
@@ -218,13 +231,13 @@ fn not_challenged(verdict: &Verdict) -> String {
     let mut out = String::new();
     for device in &verdict.not_challenged {
         let (id, name) = (device.device_id, quoted(&device.name));
-        let slots = plural(device.slots.into(), "slot");
+        let slots = units::counted(device.slots.into(), "slot");
         let _ = write!(out, "\nNot challenged: device {id} ({name}), which holds {slots} of n = {}.", verdict.n);
     }
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-/// The devices that are missing, and those that are new.
+/// The missing devices, and the new ones.
 fn changed_devices(verdict: &Verdict) -> String {
     let line = |what: &str, device: &NamedDevice, about: &str| {
         format!("\n{what}: device {} ({}), {about}.", device.device_id, quoted(&device.name))
@@ -235,12 +248,8 @@ fn changed_devices(verdict: &Verdict) -> String {
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
-fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use assay_protocol::verdict::{Mode, NotChallenged, ReasonCode};
     use assay_work::{ChallengeId, DeviceId, PublicKey};
@@ -261,7 +270,7 @@ mod tests {
         }
     }
 
-    fn verdict(reasons: Vec<Reason>) -> Verdict {
+    pub(crate) fn verdict(reasons: Vec<Reason>) -> Verdict {
         let device = |id: u8| DeviceWork {
             device_id: DeviceId([id; 16]),
             name: "H200\x1b[2J".to_owned(),
@@ -274,6 +283,11 @@ mod tests {
                 computed: 0.021,
                 over_buses: 0.0125,
                 share: 0.085,
+                bus_bytes_per_s: 64e9,
+                copy_bytes_per_s: 0.0,
+                elsewhere: 0.0,
+                open_walks: 0.089,
+                rule: HIDING_RULE,
             }),
         };
         Verdict {
@@ -320,13 +334,18 @@ mod tests {
     fn a_pass_shows_what_was_found_and_how_sure_that_is() {
         let shown = text(&verdict(vec![]), &Screen::FILE);
         assert!(shown.starts_with("PASS  all checks passed\n"), "{shown}");
+        let mut nothing = verdict(vec![]);
+        nothing.whole.bytes_held = 0;
+        let shown_none = text(&nothing, &Screen::FILE);
+        assert!(shown_none.starts_with("PASS  all checks passed, but no memory was shown\n"), "{shown_none}");
         for part in [
             "n = 2048, 1 iteration, 1 checked by audit",
             "3.21 ms round trip, 0.05 ms to hand over, 1.50 ms for roots\n",
             "1 of the last 20 challenges abandoned",
             "Memory that may have been elsewhere (device bbbb",
             "): at most 8.50 %\n",
-            "lines moved over buses in the time of the probe: 1.25 %",
+            "lines moved over buses at 64.0 GB/s in the time of the probe: 1.25 %",
+            "steps made in a copy elsewhere: none assumed (copy_gb_per_s)",
             "lines computed again at 1300 T MAC/s, the rate shown since no peak_tops is set: 2.10 %",
             "(\"tiny\"), which holds 2 slots of n = 2048",
             "aaaaaaaa \"H200",
@@ -405,7 +424,7 @@ mod tests {
         let (table, _) = table.split_once("\n\n").unwrap();
         assert!(table.contains("aaaaaaaa \"H200") && table.contains("4.38 T"), "{shown}");
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
-        // As many devices as a host has, with a long name.
+        // The most devices of a host, with a long name.
         let name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb".to_owned();
         let named =
             |id| DeviceWork { device_id: DeviceId([id; 16]), name: name.clone(), ..verdict(vec![]).devices[0].clone() };
@@ -414,7 +433,7 @@ mod tests {
             let shown = text(&many, &Screen { width: Some(100), colour: false });
             assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
         }
-        // One line for each device where there is room.
+        // One line per device where there is room.
         let wide = text(&verdict(vec![]), &Screen { width: Some(140), colour: false });
         assert!(wide.lines().any(|line| line.contains("aaaaaaaa \"H200") && line.contains("4.38 T")), "{wide}");
     }

@@ -1,7 +1,7 @@
-//! A round: the members of a group are challenged in the same moment, so that one card cannot stand in for two.
+//! A round: the members of a group are challenged at the same time, so that one card cannot stand in for two.
 //!
-//! Every member's probe waits until all of them have committed: their memory is filled at the same time, and whoever
-//! answers for two hosts with one needs the memory of both.
+//! Every member's probe waits until all of them have committed: their memory is filled at the same time, and answering
+//! for two hosts with one requires the memory of both.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,72 +12,70 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::course::Course;
 use crate::order::{Order, RoundPart};
-use crate::registry::{RunningChallenge, SessionCommand, Update};
-use crate::run::HELD;
-use crate::session::StartError;
+use crate::registry::SessionCommand;
 use crate::validator::Validator;
+use assay_judge::run::HELD;
+use assay_judge::session::StartError;
 
-/// How long a round waits for places among the challenges that run at once.
+/// The longest wait of a round for places among the concurrent challenges.
 const PLACES_LIMIT: Duration = Duration::from_secs(10);
-/// The most members of a round: each waits for a place among the challenges that run at once.
+/// The most members of a round: each waits for a place among the concurrent challenges.
 pub const MAX_MEMBERS: usize = 4096;
-/// Updates kept of a member while the others are looked at; progress that does not fit is left out.
-const UPDATES: usize = 64;
+/// Buffered news of members.
+const NEWS: usize = 64;
 
-/// One member of a round, and what is asked of it.
+/// A member of a round, with its order.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// The miner.
     pub miner: PublicKey,
     /// The challenge; its part in the round is filled in here.
     pub order: Order,
 }
 
-/// What became of one member.
+/// Result of one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberEnd {
     /// It did not start with the others.
     NotStarted {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It was judged.
     Judged {
-        /// The challenge.
+        /// Id of the challenge.
         challenge_id: ChallengeId,
-        /// Milliseconds from the round's start to its commitment; absent where none came.
+        /// Milliseconds from the round's start to its commitment; `None` without one.
         committed_ms: Option<u64>,
-        /// The verdict.
+        /// Outcome of the verdict.
         outcome: Outcome,
     },
     /// Its session was lost with its verdict on the way: the records have it.
     Lost {
-        /// The challenge.
+        /// Id of the challenge.
         challenge_id: ChallengeId,
     },
 }
 
-/// What a round showed.
+/// Result of a round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoundReport {
-    /// Milliseconds from its start until the probes went out; absent where nobody committed.
+    /// Milliseconds from its start until the probes went out; `None` without any commitment.
     pub probed_ms: Option<u64>,
-    /// How many members were being probed at the same time.
+    /// Number of members probed at the same time.
     pub probed_together: u32,
-    /// Each member.
     pub members: BTreeMap<PublicKey, MemberEnd>,
 }
 
-/// How a member's challenge goes on.
+/// Progress of a member's challenge.
 #[derive(Debug)]
 enum News {
-    Started(Result<RunningChallenge, String>),
+    Started(Result<ChallengeId, String>),
     Committed,
     Ended(Option<Box<Verdict>>),
 }
 
-/// What is known of a member while the round runs.
+/// State of a member while the round runs.
 #[derive(Debug, Default)]
 struct Progress {
     challenge: Option<ChallengeId>,
@@ -85,12 +83,12 @@ struct Progress {
     end: Option<MemberEnd>,
 }
 
-/// How long a round waits.
+/// Time limits of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// For a member to begin: longer means that it did not start in time.
     pub start_within: Duration,
-    /// For the commitments of the others, with the probe of a member that has committed.
+    /// For the others' commitments, while the probe of a committed member is held.
     pub hold: Duration,
 }
 
@@ -99,7 +97,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     let began = Instant::now();
     let mut report = RoundReport::default();
     let mut progress: BTreeMap<PublicKey, Progress> = members.iter().map(|m| (m.miner, Progress::default())).collect();
-    let (news, mut told) = mpsc::channel(UPDATES);
+    let (news, mut told) = mpsc::channel(NEWS);
     let mut tasks = JoinSet::new();
     for (member, place) in places(validator, members, &mut progress).await {
         let Member { miner, mut order } = member;
@@ -115,7 +113,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     while let Some((miner, what)) = told.recv().await {
         let Some(member) = progress.get_mut(&miner) else { continue };
         match what {
-            News::Started(Ok(running)) => member.challenge = Some(running.id),
+            News::Started(Ok(id)) => member.challenge = Some(id),
             News::Started(Err(why)) => member.end = Some(not_started(&why)),
             News::Committed => member.committed = Some(Instant::now()),
             News::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
@@ -134,7 +132,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     report
 }
 
-/// Gives each member a place among the challenges that run at once, before the first one starts.
+/// Gives each member a place among the concurrent challenges, before the first one starts.
 async fn places(
     validator: &Validator,
     members: Vec<Member>,
@@ -152,7 +150,7 @@ async fn places(
     placed
 }
 
-/// Starts one member's challenge, and tells how it goes on.
+/// Starts one member's challenge, and reports its progress.
 async fn follow(
     (miner, order, place): (PublicKey, Order, OwnedSemaphorePermit),
     commands: mpsc::Sender<SessionCommand>,
@@ -160,43 +158,41 @@ async fn follow(
     start_within: Duration,
 ) {
     let (started, answer) = oneshot::channel();
-    let (updates, mut watch) = mpsc::channel(UPDATES);
-    let run = SessionCommand::Run { order: Box::new(order), place: Some(place), started, updates };
+    let run = SessionCommand::Run { order: Box::new(order), place: Some(place), started };
     let begin = async {
         commands.send(run).await.map_err(|_| "not connected".to_owned())?;
         answer.await.map_err(|_| "not connected".to_owned())?.map_err(|error| error.to_string())
     };
     let begun = tokio::time::timeout(start_within, begin).await;
     let begun = begun.unwrap_or_else(|_| Err(format!("it did not start within {start_within:?}")));
-    let has_begun = begun.is_ok();
-    // The round waits for this for as long as it has members.
-    let _ = news.send((miner, News::Started(begun))).await;
-    let mut verdict = None;
-    while has_begun && let Some(update) = watch.recv().await {
-        match update {
-            Update::Phase(HELD) => {
-                let _ = news.send((miner, News::Committed)).await;
-            }
-            Update::Verdict(judged) => {
-                verdict = Some(judged);
-                break;
-            }
-            Update::Phase(_) | Update::Progress(..) => {}
+    let (id, course) = match begun {
+        Ok(course) => {
+            let id = course.borrow().now().id;
+            (Ok(id), Some(course))
         }
-    }
-    if has_begun {
+        Err(why) => (Err(why), None),
+    };
+    // The round receives as long as it has members.
+    let _ = news.send((miner, News::Started(id))).await;
+    if let Some(mut course) = course {
+        let has_committed = |course: &Course| course.phases().any(|now| now.phase == HELD) || course.verdict.is_some();
+        if course.wait_for(has_committed).await.is_ok_and(|course| course.verdict.is_none()) {
+            let _ = news.send((miner, News::Committed)).await;
+        }
+        // Without a session there is no further information.
+        let verdict = course.wait_for(|course| course.verdict.is_some()).await.ok().and_then(|it| it.verdict.clone());
         let _ = news.send((miner, News::Ended(verdict))).await;
     }
 }
 
-/// Sends the probes that are held back, in one go.
+/// Sends the held probes at once.
 fn release(validator: &Validator, progress: &BTreeMap<PublicKey, Progress>) {
     for (miner, member) in progress {
         let (Some(id), None) = (member.challenge, &member.end) else { continue };
         if let Some(commands) = validator.registry.commands(*miner)
             && let Err(TrySendError::Full(command)) = commands.try_send(SessionCommand::Release { id })
         {
-            // One that is busy holds the others up no longer; one that has ended has its verdict.
+            // In tasks: a busy session does not delay the others; an ended one has its verdict.
             tokio::spawn(async move { commands.send(command).await });
         }
     }

@@ -1,4 +1,4 @@
-//! A validator that serves, with what its operator wants to know of it.
+//! A running validator, with its data for operators.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,22 +10,23 @@ use assay_transport::target::Target;
 use crate::reload::Reloader;
 use crate::validator::Validator;
 
-/// A validator that serves, with what its operator wants to know of it.
+/// A running validator, with its data for operators.
 pub struct Running {
-    /// What the sessions share.
+    /// State shared by the sessions.
     pub validator: Arc<Validator>,
-    /// Reads the configuration again.
     pub reloader: Arc<Reloader>,
-    /// Where miners connect to.
+    /// Address for miners.
     pub address: SocketAddr,
+    /// Where the HTTP API is served, beside the control socket.
+    pub http: Option<SocketAddr>,
+    /// The control socket.
+    pub control_socket: PathBuf,
     /// What a miner needs to dial.
     pub target: Target,
-    /// The file that verdicts are added to.
-    pub verdict_log: Option<PathBuf>,
-    /// The most miners at once.
+    /// The most connected miners.
     pub max_miners: u32,
-    /// When it started.
+    /// Time of the start.
     pub since: Instant,
-    /// When it started: seconds since 1970.
+    /// Time of the start: seconds since 1970.
     pub started_unix_seconds: u64,
 }

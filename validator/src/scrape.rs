@@ -1,37 +1,34 @@
-//! The page of metrics: what was counted, and what there is of everything now.
+//! The page of metrics: counters, and gauges of the current state.
 
 use std::time::Duration;
 
 use assay_fleet::State;
-use assay_observe::metrics::{MetricsError, text};
-use assay_observe::prometheus::IntCounter;
-use assay_observe::prometheus::core::{AtomicF64, GenericCounter};
+use assay_observe::metrics::{MetricsError, advance};
+use assay_observe::page::text;
+use assay_observe::prometheus::IntGaugeVec;
 use assay_program::logging;
 use assay_records::{MinerCount, RecordsError, Status, WebhookRecord};
 
 use crate::clock::unix_ms;
+use crate::course::VERDICT;
 use crate::gate::Report;
-use crate::metrics::{Gauges, PHASES, RECORD};
-use crate::registry::VERDICT;
+use crate::metrics::{Families, PHASES, RECORD};
+use crate::replay::turns::Load;
 use crate::validator::Validator;
-use crate::verify::turns::Load;
 
-/// How long a scrape waits for the records. Without an answer the numbers of the last one stay.
+/// The longest wait of a scrape for the records. Without an answer their last numbers stay.
 const RECORDS_LIMIT: Duration = Duration::from_secs(2);
-/// For how long a connected miner's challenge has been due before it counts as overdue: challenges wait for a place.
+/// Time after which a connected miner's due challenge counts as overdue: challenges wait for a place.
 const OVERDUE: Duration = Duration::from_secs(300);
 
-/// Everything, as Prometheus reads it. Scrapes follow one another, and none waits for the records without a bound.
-///
-/// # Errors
-/// [`MetricsError`].
+/// All metrics in the format of Prometheus. Scrapes run one at a time, and their wait for the records is bounded.
 pub async fn page(validator: &Validator) -> Result<String, MetricsError> {
-    let gauges = validator.metrics.gauges.lock().await;
-    gauges.read(validator).await;
+    let _turn = validator.metrics.scrape.lock().await;
+    validator.metrics.families.read(validator).await;
     text(&validator.metrics.registry)
 }
 
-impl Gauges {
+impl Families {
     /// Reads everything.
     async fn read(&self, validator: &Validator) {
         self.read_process(validator);
@@ -39,81 +36,84 @@ impl Gauges {
         self.read_network(validator);
         self.read_replays(validator);
         self.read_storage(validator).await;
-        // A store that is away must not hold the numbers up that say so.
+        // An unavailable store must not block the gauges that report it.
         if let Ok(Ok(fleet)) = tokio::time::timeout(RECORDS_LIMIT, FleetNumbers::of(validator)).await {
             self.set_fleet(&fleet);
         }
     }
 
     fn read_process(&self, validator: &Validator) {
-        self.draining.set(validator.shutdown.is_draining().into());
+        set(&self.challenges_blocked, [("draining", validator.shutdown.is_draining().into())]);
         let lag = validator.lag.report();
-        advance_float(&self.held_up, lag.held_up.as_secs_f64());
-        self.lag.set(lag.worst.as_secs_f64());
+        advance(&self.held_up_seconds_total, lag.held_up.as_secs_f64());
+        self.lag_seconds.set(lag.worst.as_secs_f64());
         let expires = validator.tls.issued().map_or(0, |issued| issued.not_after_unix_seconds);
-        self.certificate.set(expires.try_into().unwrap_or(i64::MAX));
+        self.tls_certificate_expiry_timestamp_seconds.set(expires.try_into().unwrap_or(i64::MAX));
     }
 
     fn read_sessions(&self, validator: &Validator) {
-        let census = validator.registry.census();
-        self.connected.set(number(census.connected));
-        self.miners_limit.set(i64::from(validator.registry.bounds().max_miners));
+        let (census, bounds) = (validator.registry.census(), validator.registry.bounds());
+        self.miners_connected.set(number(census.connected));
+        set(&self.capacity, [("miners", bounds.max_miners.into()), ("challenges", bounds.max_challenges.into())]);
         for phase in PHASES {
-            // Operators are told of a verdict that is on its way to the disk.
+            // Operators see a verdict on its way to the disk as a phase of its own name.
             let shown = if phase == RECORD { VERDICT } else { phase };
-            self.running.with_label_values(&[phase]).set(number(census.in_phase(shown)));
+            set(&self.challenges_running, [(phase, number(census.in_phase(shown)))]);
         }
-        self.challenges_limit.set(i64::from(validator.registry.bounds().max_challenges));
     }
 
     fn read_network(&self, validator: &Validator) {
         let Report { over_address_rate, over_rate, made_room, sent_too_much, lines_left_out, .. } =
             validator.gate.totals();
-        for (cause, count) in [
+        for (outcome, count) in [
             ("address_rate", over_address_rate),
             ("rate", over_rate),
             ("made_room", made_room),
             ("sent_too_much", sent_too_much),
         ] {
-            advance(&self.refused.with_label_values(&[cause]), count);
+            advance(&self.connections_total.with_label_values(&[outcome]), count);
         }
-        advance_float(&self.log_lines.with_label_values(&["left_out"]), lines_left_out as f64);
-        advance_float(&self.log_lines.with_label_values(&["lost"]), logging::lost_lines() as f64);
+        for (cause, count) in [("left_out", lines_left_out), ("lost", logging::lost_lines())] {
+            advance(&self.log_lines_dropped_total.with_label_values(&[cause]), count);
+        }
     }
 
     fn read_replays(&self, validator: &Validator) {
         let Load { running, waiting } = validator.replays.load();
-        self.replays_running.set(number(running));
-        self.replays_waiting.set(number(waiting));
-        self.replay_workers.set(number(validator.replays.shared().map_or(0, |shared| shared.workers().len())));
-        self.replay_devices.set(validator.replays.local_devices().into());
+        set(&self.jobs_running, [("replay", number(running))]);
+        set(&self.jobs_waiting, [("replay", number(waiting))]);
+        let workers = validator.replays.shared().map_or(0, |shared| shared.workers().len());
+        let devices = validator.replays.local_devices().into();
+        set(&self.capacity, [("replay_workers", number(workers)), ("replay_devices", devices)]);
     }
 
     async fn read_storage(&self, validator: &Validator) {
-        self.records_ok.set(validator.records.trouble().is_none().into());
-        self.verdict_log_ok.set(validator.verdicts.check().is_ok().into());
+        set(&self.challenges_blocked, [("records", validator.records.trouble().is_some().into())]);
         let writes = validator.records.writes();
-        advance(&self.writes, writes.count);
-        advance(&self.write_errors, writes.errors);
-        advance_float(&self.write_seconds, writes.took.as_secs_f64());
+        for (outcome, count) in [("done", writes.count.saturating_sub(writes.errors)), ("failed", writes.errors)] {
+            advance(&self.records_writes_total.with_label_values(&[outcome]), count);
+        }
+        advance(&self.records_write_seconds_total, writes.took.as_secs_f64());
         let (taken, failed) = validator.webhooks.counts().get();
-        advance(&self.deliveries.with_label_values(&["delivered"]), taken);
-        advance(&self.deliveries.with_label_values(&["failed"]), failed);
+        for (outcome, count) in [("delivered", taken), ("failed", failed)] {
+            advance(&self.webhook_deliveries_total.with_label_values(&[outcome]), count);
+        }
         let evidence = validator.evidence.clone();
+        for (cause, count) in [("lost", evidence.lost()), ("no_room", evidence.refused())] {
+            advance(&self.evidence_failures_total.with_label_values(&[cause]), count);
+        }
         if let Ok(Ok(waiting)) = tokio::task::spawn_blocking(move || evidence.backlog()).await {
-            self.evidence_waiting.set(number(waiting.objects));
+            set(&self.jobs_waiting, [("upload", number(waiting.objects))]);
             self.evidence_waiting_bytes.set(waiting.bytes.try_into().unwrap_or(i64::MAX));
         }
     }
 
     fn set_fleet(&self, fleet: &FleetNumbers) {
-        for status in [Status::Pending, Status::Approved, Status::Suspended, Status::Revoked] {
-            self.status.with_label_values(&[status.name()]).set(fleet.sum(|count| count.status == status));
+        for (status, state) in Status::ALL.into_iter().flat_map(|status| State::ALL.map(|state| (status, state))) {
+            let miners = self.miners.with_label_values(&[status.name(), state.name()]);
+            miners.set(fleet.sum(|count| count.status == status && count.state == state.name()));
         }
-        for state in State::ALL {
-            self.state.with_label_values(&[state.name()]).set(fleet.sum(|count| count.state == state.name()));
-        }
-        self.overdue.set(fleet.overdue);
+        self.miners_overdue.set(fleet.overdue);
         let mut states = [("ok", 0), ("failing", 0), ("disabled", 0)];
         for webhook in &fleet.webhooks {
             let state = match webhook {
@@ -123,16 +123,14 @@ impl Gauges {
             };
             states[state].1 += 1;
         }
-        for (state, count) in states {
-            self.webhooks.with_label_values(&[state]).set(count);
-        }
+        set(&self.webhooks, states);
         let in_use = fleet.webhooks.iter().filter(|webhook| webhook.disabled_ms.is_none());
         let behind = in_use.map(|webhook| fleet.last_event - webhook.delivery.last_event).max();
-        self.webhook_events.set(behind.unwrap_or(0).max(0));
+        set(&self.jobs_waiting, [("delivery", behind.unwrap_or(0).max(0))]);
     }
 }
 
-/// What the records say of the whole fleet.
+/// Counts of the whole fleet, from the records.
 struct FleetNumbers {
     counts: Vec<MinerCount>,
     overdue: i64,
@@ -154,14 +152,11 @@ impl FleetNumbers {
     }
 }
 
-/// Brings a counter to what something else counted.
-fn advance(counter: &IntCounter, count: u64) {
-    counter.inc_by(count.saturating_sub(counter.get()));
-}
-
-/// The same for one that has fractions.
-fn advance_float(counter: &GenericCounter<AtomicF64>, count: f64) {
-    counter.inc_by((count - counter.get()).max(0.0));
+/// Sets series of a family with one label.
+fn set<const N: usize>(family: &IntGaugeVec, series: [(&str, i64); N]) {
+    for (label, value) in series {
+        family.with_label_values(&[label]).set(value);
+    }
 }
 
 fn number(count: usize) -> i64 {

@@ -27,37 +27,30 @@ use crate::preflight::open_files_limit;
 use crate::service::Sessions;
 use crate::validator::Validator;
 
-/// How often the operator is told that the system gives no connections.
+/// Interval of logging that the system refuses connections.
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
-/// How long to wait after the system would not give another connection (too many open files, say).
+/// Pause after the system refused a connection (with too many open files, for example).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a listener could not be served.
+/// Reasons why a listener could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The transport failed.
     #[error("the server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
-    /// Reflection could not be built.
     #[error("reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    /// TLS could not be set up.
     #[error("TLS: {0}")]
     Tls(String),
-    /// The operator's socket could not be made.
+    /// The operator's socket could not be created.
     #[error("control socket {path}: {source}")]
     Socket {
-        /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 /// Serves miners on a listener until the validator is asked to stop.
-///
-/// # Errors
-/// [`ServeError`].
 pub async fn serve_miners(
     validator: Arc<Validator>,
     listener: TcpListener,
@@ -93,7 +86,7 @@ pub async fn serve_miners(
     Ok(())
 }
 
-/// Makes the operator's socket, which only the daemon's user can open.
+/// Creates the operator's socket, which only the daemon's user can open.
 ///
 /// # Errors
 /// [`ServeError::Socket`].
@@ -117,7 +110,7 @@ pub fn check_unserved(path: &Path) -> Result<(), ServeError> {
 /// Binds a socket with mode 0600. A stale socket that no process serves is replaced.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        // A folder of its own is closed to others, so that the socket never stands open between bind and chmod.
+        // A folder created here is closed to others, so that the socket is never accessible between bind and chmod.
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
@@ -128,8 +121,8 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connections as they come. Each is taken at once, as a stranger's, unless its address has too many; of those that are
-/// to be closed no more than [`MAX_CLOSING`](crate::bounds::MAX_CLOSING) may still stand.
+/// Incoming connections. Each is accepted at once, as a stranger's, unless its address has too many; at most
+/// [`MAX_CLOSING`](crate::bounds::MAX_CLOSING) closing ones may remain.
 fn bounded(
     listener: TcpListener,
     admittance: Arc<Admittance>,
@@ -144,16 +137,16 @@ fn bounded(
             // The semaphore is never closed.
             let Ok(permit) = permits.clone().acquire_owned().await else { return };
             match listener.accept().await {
-                // A socket for both protocols gives addresses of IPv4 as ::ffff:…
+                // A dual-stack socket gives IPv4 addresses as ::ffff:…
                 Ok((stream, address)) => match strangers.enter((address.ip().to_canonical(), address.port()).into()) {
                     Some(peer) => {
                         // A delayed packet would count as the miner's time.
                         let _ = stream.set_nodelay(true);
-                        // Without it a link that is gone is noticed later, by pings.
+                        // Without it a dead link is noticed later, by pings.
                         let _ = liveness::watch(&stream);
                         yield Ok(Connection::new(stream, admittance.clone(), peer, permit));
                     }
-                    // Reset, so that the system keeps nothing of it.
+                    // Reset, so that the system keeps no state of it.
                     None => drop(stream.set_zero_linger()),
                 },
                 Err(error) => refused.pause(&error).await,
@@ -162,13 +155,13 @@ fn bounded(
     }
 }
 
-/// Connections that the system would not give, most likely for want of files: they wait, and are tried again ten times
-/// a second.
+/// Connections that the system refused, most likely for lack of files: they wait, and accepting is retried ten times a
+/// second.
 #[derive(Debug)]
 pub(crate) struct RefusedConnections {
-    /// Who they are of.
+    /// The peers of the listener.
     of: &'static str,
-    /// How many files may be open: with too many open it cannot be read any more.
+    /// The limit of open files, read early: with too many open it cannot be read any more.
     limit: Option<u64>,
     attempts: u64,
     said: Option<Instant>,
@@ -179,7 +172,7 @@ impl RefusedConnections {
         Self { of, limit: open_files_limit(), attempts: 0, said: None }
     }
 
-    /// Says so now and then, and waits before the next attempt.
+    /// Logs at intervals, and waits before the next attempt.
     pub(crate) async fn pause(&mut self, error: &io::Error) {
         if let Some(attempts) = self.due(Instant::now()) {
             let (of, remedy) = (self.of, remedy(error, self.limit));
@@ -188,7 +181,7 @@ impl RefusedConnections {
         tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 
-    /// Counts an attempt; the attempts since the operator was told last, where telling is due again.
+    /// Counts an attempt; returns the attempts since the last log line when another is due.
     fn due(&mut self, now: Instant) -> Option<u64> {
         self.attempts += 1;
         if self.said.is_some_and(|said| now.saturating_duration_since(said) < ACCEPT_WARNING_INTERVAL) {
@@ -199,7 +192,7 @@ impl RefusedConnections {
     }
 }
 
-/// What to do where too many files are open.
+/// The remedy where too many files are open.
 fn remedy(error: &io::Error, limit: Option<u64>) -> String {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;

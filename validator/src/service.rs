@@ -12,20 +12,18 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use crate::action::SentAt;
 use crate::bounds::{MAX_INCOMING_MESSAGES, MAX_OUTGOING_MESSAGES};
 use crate::driver::{Broken, Incoming, Outgoing, drive};
 use crate::peer::Peer;
-use crate::refusal::refusal;
 use crate::validator::Validator;
+use assay_judge::action::SentAt;
+use assay_judge::refusal::refusal;
 
 /// The service that miners dial.
 #[derive(Clone)]
 pub struct Sessions(Arc<Validator>);
 
 impl Sessions {
-    /// The service of a validator.
-    #[must_use]
     pub const fn new(validator: Arc<Validator>) -> Self {
         Self(validator)
     }
@@ -64,8 +62,8 @@ impl SessionService for Sessions {
     }
 }
 
-/// Reads messages as they come, and notes when: the session may be busy when one arrives. None is read for which the
-/// queue has no room.
+/// Reads messages as they come, with their time: the session may be busy when one arrives. A message is read only when
+/// the queue has room.
 async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc::Sender<Box<Incoming>>) {
     while let Ok(room) = incoming.reserve().await {
         let message = match stream.message().await {
@@ -94,7 +92,7 @@ fn broken(status: &Status) -> Broken {
     }
 }
 
-/// The messages as the transport takes them: that moment is when a deadline starts to count.
+/// Messages, stamped when the transport takes them: deadlines count from that time.
 fn stamped(queue: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<SessionResponse, Status>> + Send {
     ReceiverStream::new(queue).map(|outgoing| {
         let (message, sent) = *outgoing;

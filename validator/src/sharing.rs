@@ -1,5 +1,4 @@
-//! Several validators on one database: which of them schedules a miner, and what becomes of the challenges of one that
-//! is lost.
+//! Several validators on one database: the assignment of miners, and the challenges of a lost validator.
 
 pub mod leases;
 pub mod presence;

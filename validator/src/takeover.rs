@@ -1,25 +1,27 @@
-//! A miner that proved its key and gets no session, and two sessions of one key: which one is refused or told to go, and
-//! in which words.
+//! Refusals of miners that proved their key, and conflicts of two sessions of one key, with their sentences.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use assay_program::render::units::counted;
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
 use assay_work::Nonce;
 
 use crate::allow::NotAllowed;
-use crate::refusal::refusal;
+use assay_judge::refusal::refusal;
 
-/// Why a miner that proved its key is not entered. Miners are told so in these words.
+/// Reasons not to enter a miner that proved its key. Miners receive these words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnterError {
-    /// As many others are here as may be.
+    /// The limit of miners is reached.
     #[error("this validator has as many miners as it takes")]
     Full,
     /// As many others of its address are here as may be.
-    #[error("this validator has {0} miners of this address, as many as it takes of one (max_address_miners)")]
+    #[error(
+        "this validator has {} of this address, as many as it takes of one (max_address_miners)",
+        counted((*.0).into(), "miner")
+    )]
     AddressFull(u32),
-    /// The key begins sessions too often.
     #[error("this key begins too many sessions: the next one may come in {:.0} s", .0.as_secs_f64().ceil())]
     TooOften(Duration),
     /// A challenge of the key is under way in another session.
@@ -29,25 +31,24 @@ pub enum EnterError {
         place(*.0)
     )]
     InChallenge(Option<SocketAddr>),
-    /// An operator keeps the key out, or its join token is not good.
+    /// An operator excludes the key, or its join token is invalid.
     #[error(transparent)]
     NotAllowed(NotAllowed),
-    /// An operator has to approve the key: it may ask again after this time.
+    /// An operator must approve the key: it may ask again after this time.
     #[error("{}", NotAllowed::Pending)]
     Waiting(Duration),
-    /// As many keys wait for an operator as are noted.
+    /// The limit of recorded waiting keys is reached.
     #[error(
         "as many keys wait for the validator's operator as it notes: ask the operator to approve this one by its whole key"
     )]
     TooManyWaiting,
-    /// The records cannot be used now, and nobody is let in without them.
+    /// The records cannot be used now, and are required for admission.
     #[error("the validator cannot use its records now")]
     NoRecords,
 }
 
 impl EnterError {
-    /// What the miner is told.
-    #[must_use]
+    /// The refusal for the miner.
     pub fn refusal(self) -> ValidatorMessage {
         let refused = |code| refusal(code, self.to_string());
         let later =
@@ -64,39 +65,35 @@ impl EnterError {
     }
 }
 
-/// What a session of a key is known by, and which one it goes on from. Only the miner of that session knows its nonce and
-/// has the key: another miner with the same key does not go on from it.
+/// The nonce of a session, and of the one that it resumes. Only the miner of that session knows its nonce and has the
+/// key: another miner with the same key cannot resume it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Resumption {
-    /// The session's nonce.
+    /// Nonce of the session.
     pub nonce: Option<Nonce>,
-    /// That of a session that lost its connection.
+    /// Nonce of the resumed session, which lost its connection.
     pub resumes: Option<Nonce>,
 }
 
 impl Resumption {
-    /// Whether it goes on from that session, or from the one that that session goes on from: its miner may not have
-    /// heard that it stood.
-    #[must_use]
+    /// Whether it resumes that session, or the one that that session resumes: the miner may not have learned of that
+    /// session.
     pub fn goes_on_from(&self, before: &Self) -> bool {
         self.resumes.is_some() && (self.resumes == before.nonce || self.resumes == before.resumes)
     }
 }
 
-/// Why the place of a session was taken: its miner lost the connection, and came back.
-#[must_use]
+/// The reason for ending a session whose miner lost the connection and came back.
 pub fn resumed(by: Option<SocketAddr>) -> String {
     format!("the miner lost its connection, and came back {}", place(by))
 }
 
 /// A session's address, for a sentence.
-#[must_use]
 pub fn place(address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "from an unknown address".to_owned(), |address| format!("from {address}"))
 }
 
-/// What a session is told whose place another one of its key took.
-#[must_use]
+/// The reason for ending a session whose place another one of its key took.
 pub fn taken_over(by: Option<SocketAddr>) -> String {
     let by = place(by);
     format!(

@@ -1,9 +1,10 @@
-//! TLS as the operator sets it up: certificates of an authority, when they end, and what miners are told to dial.
+//! TLS settings of the operator: an authority's certificate, its expiry, and the dial target of miners.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_program::address::Address;
+use assay_program::render::units::counted;
 use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_program::utc;
 use assay_protocol::identity::Identity;
@@ -16,10 +17,10 @@ use clap::Args;
 use crate::clock::unix_seconds;
 use crate::connection::PlaintextRule;
 
-/// How long before a certificate ends the operator is told: an authority's renewal had its time by then.
+/// Warning time before a certificate expires, in seconds: an authority's renewal is done by then.
 const WARNING_S: u64 = 14 * DAY_S;
 const DAY_S: u64 = 86_400;
-/// How often the operator is told.
+/// Interval of the warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(DAY_S / 2);
 
 /// What miners are shown, as written.
@@ -42,19 +43,19 @@ pub struct RawTls {
     pub tls_proxy: Switch,
 }
 
-/// What miners are shown, checked.
+/// Checked TLS settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// What miners dial, where it is another address than the one listened on.
+    /// Address that miners dial, if it differs from the listening one.
     pub advertise: Option<Address>,
-    /// The files of an authority's certificate and of its key.
+    /// Files of an authority's certificate and of its key.
     pub issued: Option<(PathBuf, PathBuf)>,
-    /// Who may speak plaintext.
+    /// The rule on plaintext.
     pub plaintext: PlaintextRule,
 }
 
 impl TlsConfig {
-    /// Checks what was written; `from_anywhere`: plaintext is taken from every machine.
+    /// Checks the raw settings; `from_anywhere`: plaintext is accepted from every machine.
     ///
     /// # Errors
     /// [`SettingsError::Value`].
@@ -74,35 +75,33 @@ impl TlsConfig {
         Ok(Self { advertise, issued, plaintext: PlaintextRule { from_anywhere, from_proxy: tls_proxy.0 } })
     }
 
-    /// Reads the certificate of an authority, where one is set.
-    ///
-    /// # Errors
-    /// [`CertificateError`].
+    /// Reads the certificate of an authority, if one is set.
     pub fn issued(&self) -> Result<Option<Issued>, CertificateError> {
         self.issued.as_ref().map(|(certificate, key)| Issued::load(certificate, key)).transpose()
     }
 
-    /// What the validator presents.
-    ///
-    /// # Errors
-    /// [`CertificateError`].
+    /// The validator's certificates.
     pub fn server(&self, identity: &Identity) -> Result<ServerTls, CertificateError> {
         let tls = ServerTls::new(own(identity, identity.successors())?, self.issued()?);
         tls.map_err(|error| CertificateError::Own(error.to_string()))
     }
 
-    /// What a miner needs to dial, as one string. `listen` is where the validator listens.
-    #[must_use]
+    /// Dial target of a miner, as one string. `listen` is the listening address.
     pub fn target(&self, listen: &Address, key: PublicKey) -> Target {
         let mut address = self.advertise.clone().unwrap_or_else(|| listen.clone());
         if address.is_unspecified() {
-            address.host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            address.host = nodename();
         }
         Target { address, key: Some(key), scheme: Scheme::Assay }
     }
 }
 
-/// Tells the operator at the start and from then on when the certificate of an authority ends soon.
+/// Host name of this machine, which others may not resolve.
+pub fn nodename() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Warns of the expiry of an authority's certificate, at the start and at intervals.
 pub async fn warn_of_expiry(tls: ServerTls) {
     loop {
         if let Some(issued) = tls.issued() {
@@ -112,7 +111,7 @@ pub async fn warn_of_expiry(tls: ServerTls) {
     }
 }
 
-/// Tells the operator when a certificate ends soon, or has ended.
+/// Warns when a certificate expires soon, or has expired.
 pub fn warn_if_due(issued: &Issued) {
     if let Some(warning) = warning(issued.not_after_unix_seconds, unix_seconds()) {
         tracing::warn!(names = issued.names.join(","), "{warning}");
@@ -125,7 +124,8 @@ fn warning(not_after: u64, now: u64) -> Option<String> {
     match not_after.checked_sub(now) {
         None => Some(format!("the certificate in tls_cert expired on {moment}, miners refuse it: {remedy}")),
         Some(left) if left < WARNING_S => {
-            Some(format!("the certificate in tls_cert expires in {} days, on {moment}: {remedy}", left / DAY_S))
+            let days = counted(left / DAY_S, "day");
+            Some(format!("the certificate in tls_cert expires in {days}, on {moment}: {remedy}"))
         }
         Some(_) => None,
     }

@@ -1,17 +1,16 @@
-//! The name of a user, from the file of this machine's users.
+//! Names of this machine's users.
 
 use std::fs;
 
-/// Where they are listed. Users of a directory service are not; they are known by their numbers.
+/// File with the local users. Users of a directory service are shown by their ids.
 const USERS: &str = "/etc/passwd";
 
-/// The name of the user with this number, where it is listed.
-#[must_use]
+/// The name of a listed user.
 pub fn name(uid: u32) -> Option<String> {
     find(&fs::read_to_string(USERS).ok()?, uid)
 }
 
-/// passwd(5): the name, the password, the number, and more.
+/// passwd(5): the name, the password, the user id, and further fields.
 fn find(users: &str, uid: u32) -> Option<String> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,36 +1,35 @@
-//! Keys that wait for an operator: a bound on what strangers make the records keep.
+//! Keys that wait for an operator: a bound on the records of strangers.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
 use assay_work::PublicKey;
+use parking_lot::Mutex;
 
 use crate::allow::Decided;
 use crate::gate::origin;
 
-/// Keys that are noted because they wait for an operator, since the start: more than one reads through.
+/// The most waiting keys recorded since the start: more than anyone reads through.
 pub const MAX_WAITING_KEYS: usize = 4096;
-/// Of these, of one address (IPv6: one /64 network): a rack behind one address has fewer machines.
+/// The most of these of one address (IPv6: one /64 network): a rack behind one address has fewer machines.
 pub const MAX_ADDRESS_WAITING_KEYS: usize = 256;
 
-/// Keys that wait for an operator and were noted since the start: a bound on what strangers make the records keep.
+/// Waiting keys recorded since the start: a bound on the records of strangers.
 #[derive(Debug, Default)]
 pub struct WaitingKeys(Mutex<HashMap<Option<IpAddr>, HashSet<PublicKey>>>);
 
 impl WaitingKeys {
-    /// Counts a key; false where too many are noted already.
-    #[must_use]
+    /// Counts a key; false when the limit is reached.
     pub fn note(&self, key: PublicKey, address: Option<IpAddr>) -> bool {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         let all: usize = waiting.values().map(HashSet::len).sum();
         let own = waiting.entry(address.map(origin)).or_default();
         own.contains(&key) || all < MAX_WAITING_KEYS && own.len() < MAX_ADDRESS_WAITING_KEYS && own.insert(key)
     }
 
-    /// An operator decided about these keys: they take no room any more.
+    /// Releases the places of keys with a decision.
     pub fn settle(&self, decided: &Decided) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.lock();
         waiting.values_mut().for_each(|keys| keys.retain(|key| !decided.contains_key(key)));
         waiting.retain(|_, keys| !keys.is_empty());
     }

@@ -1,5 +1,5 @@
-//! A device over host memory that lies when told to, and consistently: its digests, chaining values and bytes are
-//! those of the memory it lies with, because the miner's own engine opens nothing that contradicts itself.
+//! A device over host memory whose lies are switches, and consistently: its digests, chaining values and bytes are
+//! those of the false memory, because the miner's own engine opens nothing that contradicts itself.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, reference, tree
 
 use crate::lie::{ProbeLie, SharedLies, WorkLie, lock};
 
-/// Of so many elements one is left out by [`WorkLie::SkipElements`].
+/// The count of elements of which [`WorkLie::SkipElements`] leaves out one.
 const SKIPPED: usize = 20;
 
 /// Host memory, one thread, and lies.
@@ -25,7 +25,7 @@ pub struct LyingDevice {
     n: u32,
     slots: Vec<Vec<u8>>,
     states: Vec<u8>,
-    /// What [`WorkLie::FirstIterationAgain`] repeats.
+    /// The pass that [`WorkLie::FirstIterationAgain`] repeats.
     first_pass: Option<Pass>,
     /// The keys of the challenge's passes, in order of iteration.
     passes_seen: Vec<PassKey>,
@@ -120,13 +120,14 @@ impl LyingDevice {
             ProbeLie::OtherMemory => self.out(&inverted(&self.slots), &round.key, round),
             ProbeLie::Spilled(held) => self.out(&spilled(&self.slots, held), &round.key, round),
             ProbeLie::WrongLine => self.out(&self.with_wrong_line(&first_key, round.steps), &round.key, round),
+            ProbeLie::InventedDigest if round.key == first_key => self.out(&inverted(&self.slots), &round.key, round),
             ProbeLie::RoundsAtOnce => self.out(&self.slots, &first_key, round),
             ProbeLie::MergedWalks => {
                 let mut out = self.out(&self.slots, &round.key, round);
                 out.chunks_exact_mut(2 * LINE_BYTES).for_each(|pair| pair.copy_within(..LINE_BYTES, LINE_BYTES));
                 out
             }
-            ProbeLie::Slow(_) => self.out(&self.slots, &round.key, round),
+            ProbeLie::InventedDigest | ProbeLie::Slow(_) => self.out(&self.slots, &round.key, round),
         }
     }
 
@@ -206,7 +207,7 @@ impl Device for LyingDevice {
         self.states = self.out(&self.slots, &round.key, round);
         handle.advance(1);
         let Some(lie) = lie else { return Ok(slot_digest(&self.states)) };
-        // The engine walks what it opens and is shown the true states, so that it opens the true lines; the filter
+        // The engine walks the rounds that it opens over the true states, so that it opens the true lines; the filter
         // puts the false state in their place.
         let out = self.false_out(round, lie);
         let digest = slot_digest(&out);
@@ -265,7 +266,7 @@ fn spilled(slots: &[Vec<u8>], held: u32) -> Vec<Vec<u8>> {
     (0..).zip(slots).map(held).collect()
 }
 
-/// Sleeps in short naps, and no longer than the lie is told: a test does not wait for a miner whose session is over.
+/// Sleeps in short naps, and no longer than the lie lasts: a test does not wait for a miner whose session is over.
 fn sleep(time: Duration, handle: &Handle, lies_on: impl Fn() -> bool) -> Result<(), DeviceError> {
     let until = Instant::now() + time;
     while Instant::now() < until && lies_on() {

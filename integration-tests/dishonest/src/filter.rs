@@ -1,4 +1,4 @@
-//! What stands between a dishonest miner's session and its stream, in both directions.
+//! The filter between a dishonest miner's session and its stream, in both directions.
 
 use std::sync::Mutex;
 
@@ -15,10 +15,9 @@ use crate::linked::Forger;
 /// Applies the lies to the messages of one session.
 pub(super) struct Filter {
     lies: SharedLies,
-    /// Signs what is forged.
     signer: Identity,
     forger: Mutex<Forger>,
-    /// What the validator asked to be opened last.
+    /// The items that the validator last asked to be opened.
     items: Mutex<Vec<OpenItem>>,
 }
 

@@ -1,5 +1,5 @@
-//! A miner whose lies are switches. It is the real one (session, driver, engine, connection) over devices that lie
-//! when told to, behind a filter that rewrites what goes out and what comes in.
+//! A miner whose lies are switches. It is the real one (session, driver, engine, connection) over devices that lie,
+//! behind a filter that rewrites messages in both directions.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use assay_miner::session::Closed;
 use assay_miner::turns::Turns;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
-use assay_protocol::message::Inventory;
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::{Challenge, DeviceId, Nonce, Precision, PublicKey};
 use tokio::sync::mpsc;
@@ -37,25 +37,22 @@ pub use device::LyingDevice;
 use filter::Filter;
 pub use lie::{Incoming, Lies, LinkLie, Outgoing, ProbeLie, SharedLies, WorkLie};
 
-/// Bytes of a slot of the smallest matrices: what tests size devices by.
+/// Bytes of a slot of the smallest matrices, the unit of tests' device sizes.
 pub const SLOT_BYTES: u64 = 1 << 16;
 /// Messages between the filter and the connection.
 const MAX_REWRITTEN_MESSAGES: usize = 8;
 
 /// A connected miner that may lie. Dropped, it drops its connection.
 pub struct DishonestMiner {
-    /// Its public key.
     pub key: PublicKey,
-    /// Its switches.
     pub lies: SharedLies,
     session: JoinHandle<Result<Closed, String>>,
     shutdown: Trigger,
 }
 
-/// What a dishonest miner is made of.
+/// The parameters of a dishonest miner.
 #[derive(Debug, Clone)]
 pub struct Disguise {
-    /// The seed of its key.
     pub seed: u8,
     /// The seed of the key that it signs its work with, where that is another.
     pub signing_seed: Option<u8>,
@@ -68,25 +65,31 @@ pub struct Disguise {
 }
 
 impl Disguise {
-    /// One miner with devices of so many slots of n = 256, which compute every kind of work.
+    /// One miner with a device for each of these counts of slots of n = 256; they compute every kind of work.
     #[must_use]
     pub fn new(slots: &[u64]) -> Self {
         Self { seed: 1, signing_seed: None, first_device: 1, slots: slots.to_vec(), precisions: &Precision::ALL }
     }
 
-    /// The id of a device.
     #[must_use]
     pub const fn device_id(&self, index: u8) -> DeviceId {
         DeviceId([self.first_device + index; 16])
     }
 }
 
-impl DishonestMiner {
-    /// Connects; the session goes on in the background.
-    ///
-    /// # Panics
-    /// When there is no connection: the test cannot go on.
-    pub async fn connect(address: SocketAddr, disguise: &Disguise) -> Self {
+/// A dishonest miner without its session and its connection.
+pub struct Liar {
+    pub identity: Identity,
+    pub lies: SharedLies,
+    /// Its devices, and the work on them.
+    pub engine: Arc<Engine>,
+    filter: Filter,
+}
+
+impl Liar {
+    /// A miner with these parameters.
+    #[must_use]
+    pub fn new(disguise: &Disguise) -> Self {
         let lies = SharedLies::default();
         let identity = Identity::from_seed(&[disguise.seed; 32]);
         let device = |(i, slots): (u8, &u64)| {
@@ -96,20 +99,42 @@ impl DishonestMiner {
         let devices = (0..).zip(&disguise.slots).map(device).collect();
         let signer = Identity::from_seed(&[disguise.signing_seed.unwrap_or(disguise.seed); 32]);
         let engine = Arc::new(Engine::new(Host::new(devices), signer));
-        let inventory = engine.inventory(0).expect("the devices are there");
+        let filter = Filter::new(lies.clone(), identity.clone());
+        Self { identity, lies, engine, filter }
+    }
+
+    /// A validator's message as the session receives it.
+    #[must_use]
+    pub fn hears(&self, message: ValidatorMessage) -> ValidatorMessage {
+        self.filter.incoming(message)
+    }
+
+    /// The messages that go out in place of one of the session.
+    #[must_use]
+    pub fn says(&self, message: MinerMessage) -> Vec<MinerMessage> {
+        self.filter.outgoing(message)
+    }
+
+    /// Its session works on this challenge.
+    pub fn works_on(&self, challenge: &Challenge) {
+        self.lies.board.note_challenge(challenge);
+    }
+}
+
+impl DishonestMiner {
+    /// Connects; the session goes on in the background.
+    pub async fn connect(address: SocketAddr, disguise: &Disguise) -> Self {
+        let liar = Liar::new(disguise);
+        let (key, lies) = (liar.identity.public_key(), liar.lies.clone());
         let (shutdown, stop) = Shutdown::by_hand();
-        let session = Session { lies: lies.clone(), engine, stop };
-        let task = tokio::spawn(session.run(address, identity.clone(), inventory));
-        Self { key: identity.public_key(), lies, session: task, shutdown }
+        let session = tokio::spawn(run(liar, address, stop));
+        Self { key, lies, session, shutdown }
     }
 
     /// Waits until the session is over, and gives why.
     ///
     /// # Errors
     /// Why the stream broke, when it was not a side's wish to end.
-    ///
-    /// # Panics
-    /// When the session did.
     pub async fn ended(&mut self) -> Result<Closed, String> {
         (&mut self.session).await.expect("the session does not panic")
     }
@@ -132,57 +157,50 @@ impl Drop for DishonestMiner {
     }
 }
 
-/// One connection.
-struct Session {
-    lies: Arc<Lies>,
-    engine: Arc<Engine>,
-    stop: Shutdown,
-}
-
-impl Session {
-    async fn run(self, address: SocketAddr, identity: Identity, inventory: Inventory) -> Result<Closed, String> {
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
-        let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
-        let filter = Arc::new(Filter::new(self.lies.clone(), identity.clone()));
-        let (outbox, mut said) = outbox();
-        let (rewritten, queue) = mpsc::channel(MAX_REWRITTEN_MESSAGES);
-        let outgoing = filter.clone();
-        tokio::spawn(async move {
-            while let Some(message) = said.next().await {
-                for message in outgoing.outgoing(message) {
-                    let is_last = outgoing.is_last(&message);
-                    // Without a sender the stream's half ends.
-                    if rewritten.send(message).await.is_err() || is_last {
-                        return;
-                    }
+async fn run(liar: Liar, address: SocketAddr, stop: Shutdown) -> Result<Closed, String> {
+    let Liar { identity, lies, engine, filter } = liar;
+    let inventory = engine.inventory(0).expect("the devices are there");
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+    let channel = endpoint.connect().await.map_err(|error| error.to_string())?;
+    let filter = Arc::new(filter);
+    let (outbox, mut said) = outbox();
+    let (rewritten, queue) = mpsc::channel(MAX_REWRITTEN_MESSAGES);
+    let outgoing = filter.clone();
+    tokio::spawn(async move {
+        while let Some(message) = said.next().await {
+            for message in outgoing.outgoing(message) {
+                let is_last = outgoing.is_last(&message);
+                // Without a sender the stream's half ends.
+                if rewritten.send(message).await.is_err() || is_last {
+                    return;
                 }
             }
-        });
-        let heard = open(channel, ReceiverStream::new(queue));
-        let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
-        let nonce = Nonce(random_bytes()?);
-        let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
-        let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
-        let resumption = Resumption::default();
-        let start = Start {
-            identity,
-            pinned: None,
-            channel,
-            to_keep: None,
-            inventory,
-            nonce,
-            resumption,
-            joining: Joining::default(),
-            join_token: None,
-            idle_release,
-            limits,
-            turns,
-        };
-        drive(start, self.engine, inbound, outbox, self.stop, &mut Silent(self.lies)).await
-    }
+        }
+    });
+    let heard = open(channel, ReceiverStream::new(queue));
+    let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
+    let nonce = Nonce(random_bytes()?);
+    let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
+    let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
+    let resumption = Resumption::default();
+    let start = Start {
+        identity,
+        pinned: None,
+        channel,
+        to_keep: None,
+        inventory,
+        nonce,
+        resumption,
+        joining: Joining::default(),
+        join_token: None,
+        idle_release,
+        limits,
+        turns,
+    };
+    drive(start, engine, inbound, outbox, stop, &mut Silent(lies)).await
 }
 
-/// Tests look at the validator's verdict, not at what the miner shows.
+/// Tests check the validator's verdict, not the miner's output.
 struct Silent(SharedLies);
 
 impl Observer for Silent {

@@ -1,4 +1,4 @@
-//! What a dishonest miner can be told to lie about, and what its lies share.
+//! The lies of a dishonest miner, and their common state.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use assay_device::Pass;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_work::{Challenge, DeviceId, Precision, RoundKey};
 
-/// How long a device waits for what another one is to show it.
+/// How long a device waits for the slots that another one is to show it.
 const BOARD_LIMIT: Duration = Duration::from_secs(30);
 
-/// A lie in the work: the devices hold what it makes, and digests and openings are of what they hold.
+/// A lie in the work: the devices hold its results, and digests and openings agree with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkLie {
     /// Every twentieth element of a product is left zero.
@@ -40,7 +40,7 @@ pub enum WorkLie {
     Slow(Duration),
 }
 
-/// A lie in the probe: what is held is right, what is answered is not.
+/// A lie in the probe: the devices hold the right slots, but answer falsely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeLie {
     /// Other bytes were walked over than those held.
@@ -51,13 +51,15 @@ pub enum ProbeLie {
     MergedWalks,
     /// No round waits for the digest of the one before: all start as the first.
     RoundsAtOnce,
+    /// The digest of the first round is made up, and the rounds after it start without it.
+    InventedDigest,
     /// One line of the memory, on the way of walk 0, is read wrong.
     WrongLine,
     /// Nothing is wrong, but it takes so long.
     Slow(Duration),
 }
 
-/// A lie in the linked probe. What the devices hold is right, and so is the probe of their own slots.
+/// A lie in the linked probe. The devices hold the right slots, and the probe of their own slots is right, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkLie {
     /// A step whose line is on another device reads zeros in its place.
@@ -70,9 +72,9 @@ pub enum LinkLie {
     WithheldDigests,
 }
 
-/// Rewrites what goes out: no message, one, or many in place of one.
+/// Rewrites outgoing messages: no message, one, or many in place of one.
 pub type Outgoing = Box<dyn FnMut(MinerMessage) -> Vec<MinerMessage> + Send>;
-/// Rewrites what comes in before the miner's own session sees it.
+/// Rewrites an incoming message before the miner's own session sees it.
 pub type Incoming = Box<dyn FnMut(ValidatorMessage) -> ValidatorMessage + Send>;
 
 /// The switches. An honest miner has none set.
@@ -105,7 +107,7 @@ impl Lies {
         *lock(&self.linked) = Some(lie);
     }
 
-    /// Has the memory of the first device behind a link of so many bytes a second, as if it were in another host.
+    /// Has the memory of the first device behind a link of `bytes_per_s`, as if it were in another host.
     pub fn behind_a_link(&self, bytes_per_s: u64) {
         *lock(&self.link_bytes_per_s) = Some(bytes_per_s);
     }
@@ -116,12 +118,11 @@ impl Lies {
         self.in_probe(lie);
     }
 
-    /// Rewrites what goes out.
     pub fn in_what_goes_out(&self, rewrite: impl FnMut(MinerMessage) -> Vec<MinerMessage> + Send + 'static) {
         *lock(&self.outgoing) = Some(Box::new(rewrite));
     }
 
-    /// Rewrites what comes in, so that the miner does honestly what it was not asked.
+    /// Rewrites incoming messages, so that the miner honestly does other work than the validator asked for.
     pub fn in_what_comes_in(&self, rewrite: impl FnMut(ValidatorMessage) -> ValidatorMessage + Send + 'static) {
         *lock(&self.incoming) = Some(Box::new(rewrite));
     }
@@ -131,7 +132,6 @@ impl Lies {
         *lock(&self.half_closes) = true;
     }
 
-    /// Switches every lie off.
     pub fn stop(&self) {
         *lock(&self.work) = None;
         *lock(&self.probe) = None;
@@ -147,7 +147,7 @@ impl Lies {
 /// The states that a device answered its rounds with, in the order of the rounds.
 type Outs = Vec<(RoundKey, Vec<u8>)>;
 
-/// What the devices of one host show one another and the filter.
+/// The data that the devices of one host show one another and the filter.
 #[derive(Debug, Default)]
 pub(super) struct Board {
     passes: Mutex<BTreeMap<DeviceId, Pass>>,
@@ -193,17 +193,16 @@ impl Board {
         *lock(&self.challenge) = Some(Arc::new(challenge.clone()));
     }
 
-    /// The challenge that runs.
     pub fn challenge(&self) -> Option<Arc<Challenge>> {
         lock(&self.challenge).clone()
     }
 
-    /// Notes what a device holds after a pass.
+    /// Notes the slots of a device after a pass.
     pub fn note_slots(&self, device_id: DeviceId, slots: &[Vec<u8>]) {
         lock(&self.slots).insert(device_id, slots.to_vec());
     }
 
-    /// What the devices of a challenge hold, in the order of the shares.
+    /// The slots of a challenge's devices, in the order of the shares.
     pub fn slots(&self, challenge: &Challenge) -> Vec<Vec<Vec<u8>>> {
         let slots = lock(&self.slots);
         challenge.shares().iter().filter_map(|share| slots.get(&share.device_id).cloned()).collect()

@@ -1,5 +1,5 @@
-//! A linked probe that is forged: what the engine answered and opened is replaced by what a lie would have given. The
-//! lines opened are the true ones, along the walk that the validator derives from the forged digests.
+//! A linked probe that is forged: the engine's answers and openings are replaced by those of a lie. The lines opened
+//! are the true ones, along the walk that the validator derives from the forged digests.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use assay_work::{Challenge, Checksum, DeviceId, Digest, ProbeKey, Root, RoundKey
 
 use crate::lie::{LinkLie, SharedLies};
 
-/// One session's forgery.
+/// The forgeries of one session.
 #[derive(Default)]
 pub(super) struct Forger {
     probe: Option<Probe>,
@@ -31,13 +31,13 @@ pub(super) struct Forger {
     next: (u32, usize),
 }
 
-/// What was answered in place of the truth.
+/// The answer in place of the truth.
 struct Forged {
     answer: Answer,
     keys: Vec<ProbeKey>,
     /// `out[r]` of every device.
     outs: Vec<Vec<Vec<u8>>>,
-    /// What all devices held then, slot after slot: their memory may be released while openings are still on their way.
+    /// The slots of all devices then, in order: their memory may be released while openings are still on their way.
     slots: Vec<Vec<u8>>,
 }
 
@@ -51,7 +51,7 @@ impl Forger {
         }
     }
 
-    /// What goes out in place of a message.
+    /// The messages in place of an outgoing one.
     pub fn outgoing(
         &mut self,
         lie: LinkLie,
@@ -132,7 +132,8 @@ impl Forger {
         Forged { answer: Answer::assemble(challenge, probe, digests), keys, outs, slots: slots.concat() }
     }
 
-    /// Opens, in place of what the engine did, the state that was answered and the lines that the validator will walk.
+    /// Opens, in place of the engine's openings, the state that was answered and the lines that the validator will
+    /// walk.
     fn forge_segment(&mut self, lies: &SharedLies, item: u32, segment: &mut SegmentOpenings) {
         let (Some(forged), Some(probe), Some(challenge)) = (&self.forged, self.probe, lies.board.challenge()) else {
             return;

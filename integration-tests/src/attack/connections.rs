@@ -39,8 +39,8 @@ pub async fn silence(target: Target, scale: Scale, of_many: bool) -> io::Result<
     Ok(count)
 }
 
-/// So many connections a second for the time of the attack; with `handshake` each begins HTTP/2, behind TLS where the
-/// target says so.
+/// `scale`'s count of connections a second for the time of the attack; with `handshake` each begins HTTP/2, behind TLS
+/// where the target says so.
 pub async fn reconnects(target: Target, scale: Scale, handshake: bool) -> io::Result<u32> {
     let (start, mut count) = (Instant::now(), 0);
     let mut running = JoinSet::new();

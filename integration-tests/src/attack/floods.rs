@@ -10,11 +10,11 @@ use crate::http2::{DATA, PING, RST_STREAM, call, frame, opening, window_update};
 
 /// Frames that are written at once.
 const BATCH: u32 = 100;
-/// The longest that a flood goes on where the validator lets nobody in any more.
+/// The longest time that a flood goes on where the validator accepts no connection any more.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Sends a frame so many times, dialling again whenever the validator closes the connection. `start` comes first on each;
-/// what the validator answers is read or left.
+/// Sends a frame `count` times, dialling again whenever the validator closes the connection. `start` comes first on
+/// each; the validator's answers are read or left.
 async fn flood(
     target: Target,
     count: u32,

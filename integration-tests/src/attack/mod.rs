@@ -23,7 +23,6 @@ const SESSION: &str = "/assay.v1.SessionService/Session";
 /// Whom it is aimed at, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Where the validator listens.
     pub address: SocketAddr,
     /// Whether the attacker speaks TLS.
     pub is_tls: bool,
@@ -31,19 +30,19 @@ pub struct Target {
     pub from: [u8; 4],
 }
 
-/// How much of it.
+/// The size of an attack.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     /// Thousandths of the full counts.
     pub thousandths: u32,
-    /// How long what is slow goes on.
+    /// The duration of slow attacks.
     pub time: Duration,
 }
 
 impl Scale {
-    /// As docs/limits.md has it.
+    /// The size in docs/limits.md.
     pub const FULL: Self = Self { thousandths: 1000, time: Duration::from_secs(10) };
-    /// For a test.
+    /// The size in tests.
     pub const SHORT: Self = Self { thousandths: 50, time: Duration::from_millis(500) };
 
     /// A part of a full count, at least one.
@@ -109,10 +108,10 @@ impl Attack {
         }
     }
 
-    /// Carries it out; gives how many of what it is made of there were.
+    /// Carries the attack out; gives the count of its connections, streams or messages.
     ///
     /// # Errors
-    /// Where this machine lacks what it takes, such as open files.
+    /// This machine lacks a resource of the attack, such as open files.
     pub async fn run(self, target: Target, scale: Scale) -> io::Result<u32> {
         match self {
             Self::Silence => connections::silence(target, scale, false).await,
@@ -144,16 +143,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// A connection to a validator that anything may be said on.
 pub struct Wire {
-    /// Its bytes.
     pub stream: Box<dyn Stream>,
-    /// What a handshake's signatures cover.
+    /// The channel that a handshake's signatures cover.
     pub channel: Channel,
 }
 
 /// Dials a TCP connection from an address of this machine.
-///
-/// # Errors
-/// The system's.
 pub async fn dial(address: SocketAddr, from: [u8; 4]) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((from, 0)))?;
@@ -165,9 +160,6 @@ pub async fn dial(address: SocketAddr, from: [u8; 4]) -> io::Result<TcpStream> {
 }
 
 /// Dials, and brings TLS up where the attacker speaks it.
-///
-/// # Errors
-/// The system's, and those of TLS.
 pub async fn connect(target: Target, from: [u8; 4]) -> io::Result<Wire> {
     let stream = dial(target.address, from).await?;
     if !target.is_tls {

@@ -34,7 +34,7 @@ const LISTS: [List; 9] = [
     List { path: &[11, 4, 3], is_numbers: false },
     List { path: &[11, 5, 3], is_numbers: false },
 ];
-/// The bytes of the largest message, without what leads to a list.
+/// The bytes of the largest message, without the tags that lead to a list.
 const LARGEST: usize = (4 << 20) - 64;
 
 /// The key of a numbered attacker: others from another address, and for another attack.
@@ -60,7 +60,7 @@ fn huge_list(list: &List, bytes: usize) -> Vec<u8> {
     above.iter().rev().fold(entries, |inner, number| field(*number, &inner))
 }
 
-/// Miners that are connected and read nothing from then on, whatever the validator sends.
+/// Miners that connect and then never read the validator's messages.
 pub async fn never_read(target: Target, scale: Scale) -> io::Result<u32> {
     let count = scale.of(50);
     let mut miners = Vec::new();
@@ -93,7 +93,7 @@ pub async fn huge_lists(target: Target, scale: Scale) -> io::Result<u32> {
     Ok(sent + LISTS.len() as u32)
 }
 
-/// Messages of every kind, padded to 4 MiB with a field that nobody knows.
+/// Messages of every kind, padded to 4 MiB with an unknown field.
 pub async fn padded_messages(target: Target, scale: Scale) -> io::Result<u32> {
     let padding = [15 << 3, 0].repeat(LARGEST / 2);
     let padded = (1..=13).map(|kind| [field(kind, &[]), padding.clone()].concat()).collect();
@@ -131,8 +131,8 @@ async fn send_in_sessions(target: Target, scale: Scale, attack: u8, messages: Ve
     running.join_all().await.into_iter().sum()
 }
 
-/// Miners that do the work and then send one opening again and again. They have to be challenged, which whoever watches
-/// the attack does.
+/// Miners that do the work and then send one opening again and again. The test or program that measures the attack has
+/// to challenge them.
 pub async fn endless_openings(target: Target, scale: Scale) -> io::Result<u32> {
     let mut miners = Vec::new();
     for seed in 0xe0..0xe0 + scale.of(4) as u8 {

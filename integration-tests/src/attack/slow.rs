@@ -14,10 +14,10 @@ use crate::http2::{
 };
 use crate::raw::{encoded, hello};
 
-/// Between two bytes.
+/// The pause between two bytes.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Has so many connections do something at once, until they are closed or the time is over.
+/// Has up to 300 connections, by `scale`, act at once, until they are closed or the time is over.
 async fn on_many<F>(target: Target, scale: Scale, act: impl Fn(Wire) -> F) -> io::Result<u32>
 where
     F: Future<Output = io::Result<()>> + Send + 'static,

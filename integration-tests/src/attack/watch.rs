@@ -1,4 +1,4 @@
-//! What an attack costs the validator, and what an honest miner and a newcomer beside it still get.
+//! The cost of an attack to the validator, and its effect on an honest miner and a newcomer.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,16 +17,16 @@ const HONEST: [u8; 4] = [127, 0, 0, 1];
 /// Between two newcomers, and between two attempts of one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What was measured while an attack went on.
+/// Measurements during an attack.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// How many of what the attack is made of there were.
+    /// The count that [`Attack::run`] gives.
     pub count: u32,
     /// How long it went on.
     pub time: Duration,
-    /// By how much the validator's memory grew at its peak, beyond what it had before.
+    /// The growth of the validator's memory at its peak.
     pub grown_bytes: u64,
-    /// What the validator's cores spent.
+    /// The validator's time on cores.
     pub cpu: Duration,
     /// Challenges that the honest miner passed, and those that it did not.
     pub passed: u32,
@@ -34,13 +34,13 @@ pub struct Measured {
     pub not_passed: u32,
     /// The longest that one of them took.
     pub longest_challenge: Duration,
-    /// Newcomers that got in, of so many.
+    /// Newcomers that got in, and all of them.
     pub newcomers: [u32; 2],
     /// The longest that one of them took.
     pub longest_newcomer: Duration,
 }
 
-/// The policy of a validator that is attacked: whoever connects is challenged, by small work.
+/// The policy of a validator that is attacked: it challenges each miner that connects, by small work.
 #[must_use]
 pub fn policy() -> Policy {
     let flags = vec!["--openings-deadline-s=120".to_owned()];
@@ -48,9 +48,6 @@ pub fn policy() -> Policy {
 }
 
 /// Attacks a validator, and meanwhile challenges a miner that is connected there, and lets newcomers in.
-///
-/// # Errors
-/// Those of the attack.
 pub async fn attack(
     validator: &TestValidator,
     honest: PublicKey,

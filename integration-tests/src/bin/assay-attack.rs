@@ -1,4 +1,4 @@
-//! Attacks a validator that it starts on this machine, with an honest miner beside, and shows what that cost.
+//! Attacks a validator that it starts on this machine, with an honest miner beside, and reports the cost.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

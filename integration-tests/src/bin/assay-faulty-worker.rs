@@ -1,7 +1,6 @@
-//! A worker that drives the real processor devices and lies: what a burn-in must find.
+//! A worker that drives the real processor devices and lies: a burn-in must find its faults.
 //!
-//! The setting `worker_program` names it in place of the miner. `ASSAY_FAULT` says what it does wrong, as JSON
-//! ([`Fault`]).
+//! The setting `worker_program` names it in place of the miner. `ASSAY_FAULT` states its fault, as JSON ([`Fault`]).
 
 use std::fs::OpenOptions;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! A link between two network namespaces, for kernels without netem: delay, loss, rates and a bounded queue.
 //!
-//! It makes two TUN devices. Whoever started it moves each into a namespace and gives it an address; packets then pass
-//! between the two through here. `scripts/link-test` shows how. A line on standard input changes it: `down` loses
-//! everything from then on, `up` ends that; at the end of input it says what passed, and ends.
+//! It makes two TUN devices. The caller moves each into a namespace and gives it an address; packets then pass between
+//! the two through here. `scripts/link-test` shows how. A line on standard input changes it: `down` loses everything
+//! from then on, `up` ends that; at the end of input it prints its counts, and ends.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -46,7 +46,7 @@ struct Cli {
     seed: u64,
 }
 
-/// What passed in one direction.
+/// Counts of packets in one direction.
 #[derive(Debug, Default)]
 struct Counts {
     passed: AtomicU64,
@@ -69,7 +69,7 @@ struct Direction {
 }
 
 impl Direction {
-    /// When a packet of so many bytes arrives; `None` where it does not.
+    /// When a packet of `bytes` arrives; `None` where it is lost.
     fn arrival(&mut self, bytes: usize, now: Instant) -> Option<Instant> {
         let starts = self.free_at.max(now);
         if starts - now > self.longest_wait {
@@ -80,7 +80,7 @@ impl Direction {
             0 => starts,
             rate => starts + Duration::from_secs_f64(8.0 * bytes as f64 / rate as f64),
         };
-        // What is lost was sent: it takes its time on the link too.
+        // A lost packet was sent: it takes its time on the link too.
         if self.draw() < self.loss || self.is_down.load(Ordering::Relaxed) {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
             return None;

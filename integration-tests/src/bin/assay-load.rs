@@ -1,4 +1,4 @@
-//! Puts load on a validator that it starts on this machine, and shows what that costs.
+//! Puts load on a validator that it starts on this machine, and reports the cost.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

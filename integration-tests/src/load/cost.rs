@@ -1,4 +1,5 @@
-//! What a miner costs a validator in a day, against the size of the fleet: from measured loads, and drawn on beyond them.
+//! The cost of a miner to a validator in a day, by the size of the fleet: from measured loads, and extrapolated beyond
+//! them.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -8,7 +9,6 @@ use plotters::prelude::*;
 
 use super::figures::Figures;
 
-/// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 /// A panel's size in pixels.
 const PANEL: (u32, u32) = (560, 380);
@@ -17,12 +17,11 @@ const BEYOND: [u32; 3] = [3000, 5000, 10_000];
 /// Okabe and Ito's blue.
 const COLOUR: RGBColor = RGBColor(0, 114, 178);
 
-/// What each miner of a fleet costs in a day.
+/// The cost of each miner of a fleet in a day.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Miners.
     pub miners: u32,
-    /// Whether so many were connected, or it follows from the two largest fleets that were.
+    /// Whether this count was connected; else the cost is extrapolated from the two largest fleets that were.
     pub is_measured: bool,
     /// CPU time of the validator in seconds.
     pub cpu_s: f64,
@@ -37,7 +36,7 @@ pub struct Cost {
 /// A quantity of a [`Cost`] and how it is shown.
 struct Quantity {
     title: &'static str,
-    /// What it is divided by to be shown.
+    /// The unit of the figures: values are divided by it.
     unit: f64,
     of: fn(&Cost) -> f64,
 }
@@ -63,7 +62,7 @@ pub fn costs(measured: &[Figures], audits_a_day: f64) -> Vec<Cost> {
 fn cost(figures: &Figures, audits_a_day: f64) -> Option<Cost> {
     let (idle, audited) = (figures.idle.as_ref()?, figures.audited.as_ref()?);
     let miners = f64::from(audited.miners);
-    // What miners cost that are only connected is part of what was measured while they were audited.
+    // The cost of merely connected miners is part of the measurements while they were audited.
     let verdict_s = (audited.validator_cores - idle.validator_cores).max(0.0) / audited.verdicts_per_s;
     let idle_bytes = idle.network_bytes_per_s / audited.verdicts_per_s;
     let verdict_bytes = audited.sent_bytes_per_verdict + audited.received_bytes_per_verdict - idle_bytes;
@@ -94,7 +93,6 @@ fn beyond_measured(smaller: &Cost, larger: &Cost, miners: u32) -> Cost {
     }
 }
 
-/// The costs as a table.
 #[must_use]
 pub fn table(costs: &[Cost]) -> String {
     let mut text = " miners  CPU s/day  memory KiB  records MB/day  network MB/day\n".to_owned();
@@ -108,9 +106,6 @@ pub fn table(costs: &[Cost]) -> String {
 }
 
 /// Draws the costs: full points are measured, hollow ones are not.
-///
-/// # Errors
-/// What the drawing said.
 pub fn draw(costs: &[Cost], caption: &str) -> Result<String, Box<dyn Error>> {
     let mut text = String::new();
     {

@@ -26,10 +26,7 @@ pub struct LentDevice {
 }
 
 impl SharedDevices {
-    /// So many devices with so much memory each.
-    ///
-    /// # Errors
-    /// What the backend says.
+    /// `count` devices with `memory_bytes` each.
     pub fn new(count: usize, memory_bytes: u64) -> Result<Self, CpuConfigError> {
         let one = CpuConfig { devices: 1, memory_bytes: vec![memory_bytes], threads: vec![1], ..CpuConfig::default() };
         let mut idle: Vec<Box<dyn Device>> = Vec::with_capacity(count);
@@ -39,7 +36,7 @@ impl SharedDevices {
         Ok(Self { free: Arc::new(Semaphore::new(idle.len())), idle: Arc::new(Mutex::new(idle)) })
     }
 
-    /// Waits for one, which is called `id` from then on. `None`: there are none.
+    /// Waits for a device, which is called `id` from then on. `None` when no device is left.
     pub async fn lend(&self, id: DeviceId) -> Option<LentDevice> {
         let permit = self.free.clone().acquire_owned().await.ok()?;
         let device = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
@@ -55,7 +52,7 @@ impl LentDevice {
 
 impl Drop for LentDevice {
     fn drop(&mut self) {
-        // The permit is given back after the device: whoever gets it finds one.
+        // The permit is given back after the device: the task that takes it finds a device.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(self.device.take());
     }
 }

@@ -1,11 +1,10 @@
-//! What a load showed, in figures that go into a file.
+//! The results of a load, in figures that go into a file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a load showed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figures {
     /// Of miners that are connected only.
@@ -14,10 +13,9 @@ pub struct Figures {
     pub audited: Option<LoadedFigures>,
 }
 
-/// What connected miners cost that are not audited.
+/// The cost of connected miners that are not audited.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct IdleFigures {
-    /// Miners connected.
     pub miners: u32,
     /// How long it took until all were.
     pub connect_s: f64,
@@ -35,20 +33,15 @@ pub struct IdleFigures {
     pub network_bytes_per_s: f64,
 }
 
-/// What audits of connected miners cost.
+/// The cost of audits of connected miners.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedFigures {
-    /// Miners connected.
     pub miners: u32,
     /// Slots of each challenge, of n-by-n matrices.
     pub slots: u32,
-    /// The matrix size.
     pub n: u32,
-    /// Samples of a challenge.
     pub samples: u32,
-    /// Segments of a challenge.
     pub segments: u32,
-    /// Steps of a segment.
     pub probe_steps: u32,
     /// How long it was measured.
     pub seconds: f64,
@@ -60,7 +53,7 @@ pub struct LoadedFigures {
     pub asked_per_s: f64,
     /// From the commitment to the verdict.
     pub since_commitment: Percentiles,
-    /// From the last opening to the verdict: what was still to be checked, judging, the disk.
+    /// From the last opening to the verdict: the last checks, judging, the disk.
     pub since_openings: Percentiles,
     /// CPU time of the validator for a verdict, all else that it did meanwhile included.
     pub validator_ms_per_verdict: f64,
@@ -76,7 +69,7 @@ pub struct LoadedFigures {
     pub peak_bytes: u64,
     /// By how much the records grew for a verdict, free pages and the log included.
     pub records_bytes_per_verdict: f64,
-    /// What the validator's process had written to the disk for a verdict, by the system's count.
+    /// The bytes that the validator's process had written to the disk for a verdict, by the system's count.
     pub written_bytes_per_verdict: f64,
     /// Bytes to the validator for a verdict, TLS and pings included.
     pub sent_bytes_per_verdict: f64,
@@ -96,33 +89,30 @@ pub struct LoadedFigures {
 pub struct PageFigures {
     /// Requests in a second.
     pub requests_per_s: f64,
-    /// Those that were not answered with what was asked for.
+    /// Requests that did not get the document.
     pub failed: u32,
-    /// By what was asked for.
+    /// By the path.
     pub times: BTreeMap<String, Percentiles>,
 }
 
-/// Times in milliseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// How many there are.
     pub count: u32,
     /// Half are shorter.
     pub p50_ms: f64,
     /// 99 of 100 are.
     pub p99_ms: f64,
-    /// The longest.
     pub max_ms: f64,
 }
 
 impl Percentiles {
-    /// Of these times.
+    /// The percentiles of these times.
     #[must_use]
     pub fn of(times: impl IntoIterator<Item = Duration>) -> Self {
         let mut times: Vec<_> = times.into_iter().collect();
         times.sort_unstable();
         let Some(last) = times.len().checked_sub(1) else { return Self::default() };
-        // The nearest rank: the least time that so many are not longer than.
+        // The nearest rank: the least time that is not exceeded by this share.
         let at = |share: f64| ms(times[((times.len() as f64 * share).ceil() as usize).clamp(1, last + 1) - 1]);
         Self { count: times.len() as u32, p50_ms: at(0.5), p99_ms: at(0.99), max_ms: ms(times[last]) }
     }

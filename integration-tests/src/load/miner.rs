@@ -29,44 +29,36 @@ use super::devices::SharedDevices;
 use super::work::Worked;
 use crate::attack::dial;
 
-/// What all miners of a load have in common.
+/// The common parts of all miners of a load.
 #[derive(Clone)]
 pub struct Common {
-    /// Where the validator listens.
     pub address: SocketAddr,
     /// Its key: who is there without it is not talked to.
     pub validator_key: PublicKey,
-    /// What works for them.
+    /// The devices that work for them.
     pub devices: SharedDevices,
     /// The memory that each claims for its one device.
     pub memory_bytes: u64,
-    /// Bytes on the wire.
     pub traffic: Arc<Traffic>,
-    /// Where verdicts go.
+    /// The receiver of verdicts.
     pub judged: mpsc::UnboundedSender<Judged>,
 }
 
 /// Bytes of all connections, TLS and all.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// To the validator.
     pub sent: AtomicU64,
-    /// From it.
     pub received: AtomicU64,
 }
 
 /// A verdict as it came to a miner.
 #[derive(Debug, Clone)]
 pub struct Judged {
-    /// The challenge.
     pub challenge: ChallengeId,
-    /// The miner.
     pub miner: PublicKey,
-    /// What it ended in.
     pub outcome: Outcome,
     /// The first reason's name, where there is one.
     pub reason: Option<&'static str>,
-    /// When it came.
     pub at: Instant,
     /// From the commitment on its way to the verdict; `None`: there was no commitment.
     pub since_commitment: Option<Duration>,
@@ -74,7 +66,6 @@ pub struct Judged {
     pub since_openings: Option<Duration>,
 }
 
-/// One miner.
 pub struct LoadMiner {
     common: Common,
     identity: Identity,
@@ -90,10 +81,7 @@ impl LoadMiner {
         Self { common, identity: Identity::from_seed(&seed), number }
     }
 
-    /// Connects, and takes challenges until the session ends; tells `established` once it stands.
-    ///
-    /// # Errors
-    /// Why it ended.
+    /// Connects, and takes challenges until the session ends; reports to `established` once it stands.
     pub async fn run(self, established: mpsc::UnboundedSender<u32>) -> Result<(), String> {
         let text = |error: io::Error| error.to_string();
         // Each has an address of its own, as hosts have.
@@ -182,24 +170,24 @@ struct Driver {
     common: Common,
     identity: Identity,
     number: u32,
-    /// What waits to go out: a challenge's openings at the most.
+    /// The messages to send: a challenge's openings at the most.
     outbox: mpsc::UnboundedSender<MinerMessage>,
     established: mpsc::UnboundedSender<u32>,
     times: Times,
-    /// What is worked for the challenge.
+    /// The job that works for the challenge.
     pending: Option<JoinHandle<Done>>,
-    /// Between two stages.
+    /// The work between two stages.
     worked: Option<Worked>,
 }
 
-/// When what of the challenge was on its way.
+/// The times at which the messages of the challenge were on their way.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     committed: Option<Instant>,
     opened: Option<Instant>,
 }
 
-/// What a stage of a challenge gave.
+/// The results of a stage of a challenge.
 struct Done {
     id: ChallengeId,
     stage: Stage,
@@ -214,7 +202,7 @@ enum Stage {
 }
 
 impl Driver {
-    /// A stage ended.
+    /// Takes the results of a stage.
     fn done(&mut self, done: Done) -> Result<Event, String> {
         let Done { id, stage, worked } = done;
         let messages = worked.map(|(worked, messages)| {
@@ -242,7 +230,6 @@ impl Driver {
         })
     }
 
-    /// A verdict came.
     fn note(&self, event: &Event) {
         let Event::Message(ValidatorMessage::Verdict(verdict)) = event else { return };
         let at = Instant::now();
@@ -255,7 +242,7 @@ impl Driver {
             since_commitment: self.times.committed.map(|committed| at.duration_since(committed)),
             since_openings: self.times.opened.map(|opened| at.duration_since(opened)),
         };
-        // Whoever measures may have ended.
+        // The measurement may have ended.
         let _ = self.common.judged.send(judged);
     }
 
@@ -273,10 +260,10 @@ impl Driver {
                 Action::StartOpening(id, items) => self.go_on(id, Stage::Openings, move |worked| {
                     Ok(worked.open(&items)?.into_iter().map(MinerMessage::OpeningsChunk).collect())
                 }),
-                // What runs for it ends by itself.
+                // Its running job ends without help.
                 Action::Release => self.worked = None,
                 Action::Established(_) => {
-                    // Whoever counts may have ended.
+                    // The counter may have ended.
                     let _ = self.established.send(self.number);
                 }
                 Action::Followed { .. } | Action::Verdict(_) => {}
@@ -310,7 +297,7 @@ impl Driver {
     }
 }
 
-/// What was worked; for ever where nothing is.
+/// The results of the job; waits for ever without one.
 async fn done(pending: &mut Option<JoinHandle<Done>>) -> Result<Done, String> {
     let Some(job) = pending else { return std::future::pending().await };
     let done = job.await.map_err(|error| error.to_string());

@@ -1,5 +1,5 @@
 //! Load on a validator: thousands of miners in one process, each with a key, a connection with TLS and the real miner's
-//! session. What they answer is worked for: they share a few processor devices, a challenge at a time each.
+//! session. Their answers are real work: they share a few processor devices, a challenge at a time each.
 
 pub mod cost;
 pub mod devices;

@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::figures::{PageFigures, Percentiles};
 
-/// What is asked for in turn.
+/// The paths of the requests, in turn.
 pub const PATHS: [&str; 5] =
     ["/", "/api/v1/status", "/api/v1/miners?limit=100", "/api/v1/verdicts?limit=50", "/api/v1/devices?limit=100"];
 
@@ -20,7 +20,7 @@ pub const PATHS: [&str; 5] =
 pub struct Watched(JoinHandle<PageFigures>, tokio::sync::oneshot::Sender<()>);
 
 impl Watched {
-    /// Makes so many requests in a second on the validator's control socket, each on a connection of its own.
+    /// Makes `per_s` requests in a second on the validator's control socket, each on a connection of its own.
     #[must_use]
     pub fn begin(socket: PathBuf, per_s: f64) -> Self {
         let (stop, mut stopped) = tokio::sync::oneshot::channel();
@@ -50,22 +50,16 @@ impl Watched {
         Self(making, stop)
     }
 
-    /// Ends it.
-    ///
-    /// # Errors
-    /// The task's.
+    /// Ends it, and gives its figures.
     pub async fn figures(self) -> Result<PageFigures, String> {
         let Self(making, stop) = self;
-        // It listens until it is told.
+        // The task receives until it is told to end.
         let _ = stop.send(());
         making.await.map_err(|error| error.to_string())
     }
 }
 
 /// Asks for a page and reads it to its end; gives the status.
-///
-/// # Errors
-/// The connection's.
 pub async fn get(socket: &Path, path: &str) -> io::Result<u16> {
     let mut stream = UnixStream::connect(socket).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

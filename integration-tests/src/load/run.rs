@@ -23,22 +23,16 @@ const DIALLED_AT_ONCE: usize = 64;
 /// How long connecting may stand still.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
 
-/// What load is put on a validator.
+/// The parameters of a load on a validator.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// Miners.
     pub miners: u32,
     /// Verdicts in a second, over all of them.
     pub verdicts_per_s: f64,
-    /// The matrix size.
     pub n: u32,
-    /// Slots of a challenge.
     pub slots: u32,
-    /// Samples of a challenge.
     pub samples: u32,
-    /// Segments of a challenge.
     pub segments: u32,
-    /// Steps of each segment.
     pub probe_steps: u32,
     /// Challenges that are worked on at once.
     pub devices: usize,
@@ -76,7 +70,6 @@ impl Default for Load {
 
 /// A validator with its miners connected.
 pub struct Loaded {
-    /// The validator.
     pub validator: TestValidator,
     /// Verdicts as they come to miners.
     pub judged: mpsc::UnboundedReceiver<Judged>,
@@ -121,7 +114,7 @@ impl Load {
     }
 
     fn policy(&self, audits: bool, records: &str) -> Policy {
-        // The mean of what each miner waits after a verdict.
+        // The mean of the miners' pauses after a verdict.
         let interval = if audits { (f64::from(self.miners) / self.verdicts_per_s).round().max(1.0) } else { 0.0 };
         let mut flags = vec![
             "--mode=audit".to_owned(),
@@ -145,10 +138,7 @@ impl Load {
         }
     }
 
-    /// Connects miners that are not audited, and measures what they cost.
-    ///
-    /// # Errors
-    /// As [`Load::begin`], and sessions that ended.
+    /// Connects miners that are not audited, and measures their cost.
     pub async fn idle(&self) -> Result<IdleFigures, String> {
         let mut loaded = self.begin(false).await?;
         tokio::time::sleep(self.settle).await;
@@ -228,7 +218,7 @@ impl Load {
     }
 }
 
-/// Connects so many, and waits until the validator has accepted all.
+/// Connects `count` miners, and waits until the validator has accepted all.
 async fn connect(common: &Common, count: u32) -> Result<JoinSet<Result<(), String>>, String> {
     let (established, mut standing) = mpsc::unbounded_channel();
     let (mut miners, at_once) = (JoinSet::new(), Arc::new(Semaphore::new(DIALLED_AT_ONCE)));
@@ -265,9 +255,6 @@ impl Loaded {
     }
 
     /// The records that the validator writes, to read.
-    ///
-    /// # Errors
-    /// They cannot be opened.
     pub async fn records(&self) -> Result<Records, String> {
         Records::open(&self.location).await.map_err(|error| error.to_string())
     }
@@ -297,7 +284,6 @@ fn outcomes(judged: &[Judged]) -> BTreeMap<String, u32> {
     outcomes
 }
 
-/// What only grows.
 struct Counters {
     validator_s: f64,
     generator_s: f64,
@@ -321,7 +307,7 @@ impl Counters {
     }
 }
 
-/// What this process's threads have spent of the cores.
+/// The time of this process's threads on cores.
 fn own_cpu_time() -> Duration {
     let seconds = |time: rustix::time::Timespec| Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32);
     seconds(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))

@@ -1,5 +1,5 @@
-//! The work of one challenge on a device of the load: what the miner's engine does, on the thread that it is called from,
-//! since a thread for each part of an answer would cost more than the answer.
+//! The work of one challenge on a device of the load: the work of the miner's engine, on the thread that it is called
+//! from, since a thread for each part of an answer would cost more than the answer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,9 +59,6 @@ impl Worked {
     }
 
     /// Walks a probe: gives the signed answer and the digests.
-    ///
-    /// # Errors
-    /// The device's.
     pub fn probe(&mut self, probe: &Probe) -> Result<Vec<MinerMessage>, DeviceError> {
         let start = Instant::now();
         let last = self.last_root();
@@ -79,7 +76,7 @@ impl Worked {
     /// Opens items, in their order.
     ///
     /// # Errors
-    /// The device's, and [`DeviceError::Unsupported`] for an iteration that is no longer there.
+    /// The device's error, and [`DeviceError::Unsupported`] for an iteration that is no longer there.
     pub fn open(&mut self, items: &[OpenItem]) -> Result<Vec<OpeningsChunk>, DeviceError> {
         let mut chunks = Vec::new();
         for (item, asked) in (0..).zip(items) {

@@ -1,4 +1,4 @@
-//! Attacks over real sockets, in short: what the validator may spend of memory, and that an honest miner beside passes.
+//! Attacks over real sockets, in short: the validator's memory stays bounded, and an honest miner beside passes.
 //! `scripts/attack` carries them out in full and measures more.
 
 use std::io;
@@ -63,7 +63,7 @@ async fn miners_that_are_connected() {
     holds_against(&[NeverRead, HugeLists, PaddedMessages, EndlessOpenings]).await;
 }
 
-/// What a miner reads of a server that it does not trust yet.
+/// The bytes that a miner reads of a server that it does not trust yet.
 struct Counted(TcpStream, Arc<AtomicUsize>);
 
 impl AsyncRead for Counted {

@@ -1,5 +1,5 @@
-//! Who controls the clock: the validator's runs before a miner sees a byte of what is timed, whatever room the miner gives
-//! and wherever its TLS records end, and no ping makes a time shorter.
+//! Who controls the clock: the validator's runs before a miner sees a byte of a timed message, with any room that the
+//! miner gives and any ends of its TLS records, and no ping makes a time shorter.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Mode;
 
 const HONEST: [u8; 4] = [127, 0, 0, 1];
-/// For how long a miner looks at the first bytes before it makes room for the others: below the 5 s after which it counts
-/// as one that does not read.
+/// For how long a miner looks at the first bytes before it makes room for the others: below the 5 s after which it
+/// counts as one that does not read.
 const LOOK: Duration = Duration::from_millis(700);
-/// What a clock's reading may differ by from one of another process: none goes backwards, they are the same clock.
+/// The most by which readings of the clock differ between processes: it never goes backwards, and is the same clock.
 const ROUNDING_S: f64 = 0.001;
 
 /// The room that a miner has for the challenge: none, less than a prefix, a part of it, about all of it.

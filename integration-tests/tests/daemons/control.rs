@@ -9,10 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use assay_api::{BeginChallenge, Running};
-use assay_integration_tests::daemon::{PATIENCE, program, run};
-use assay_integration_tests::dishonest::WorkLie;
+use assay_integration_tests::daemon::{PATIENCE, passed, program, run};
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::PublicKey;
@@ -84,6 +82,7 @@ async fn a_health_watch_does_not_keep_a_validator_from_draining() {
     validator.daemon.wait_for("\"drained\"");
     assert_eq!(validator.daemon.wait().code(), Some(0));
     assert!(!validator.daemon.log().iter().any(|line| line.contains("stopping at once")));
+    assert!(!validator.file("validator.db-wal").exists(), "its records are one file");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +155,8 @@ fn a_socket_that_another_program_serves_is_no_validators() {
     }
 }
 
-/// Who may not open the socket is told whose it is: root runs the command as another user here, as root may open any.
+/// A user who may not open the socket learns its owner: root runs the command as another user here, as root may open
+/// any.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_not_open_the_socket_is_told_whose_it_is() {
     let validator = TestValidator::start(&Policy::default()).await;
@@ -253,7 +253,7 @@ async fn a_detached_challenge_runs_on_is_named_and_cancelled() {
     assert_eq!(id.len(), 32, "the id alone: {id}");
     miner.daemon.wait_for("working");
     assert_eq!(running(&validator, miner.key).await.challenge_id.to_string(), id);
-    // Whoever comes next is told which challenge is in the way, and since when.
+    // The next caller learns which challenge is in the way, and since when.
     let busy = ask(&validator.socket, &["challenge", "--mode=audit"]);
     let said = stderr(&busy);
     assert!(busy.status.code() == Some(2) && said.contains(&id), "{said}");
@@ -308,32 +308,8 @@ async fn a_challenge_waits_for_its_miner_and_for_its_turn() {
     drop(held);
     for command in [early, late] {
         let output = command.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), &json(&output)["outcome"]), (Some(0), &"pass".into()), "{}", stderr(&output));
+        assert!(passed(output.status) && json(&output)["outcome"] == "pass", "{}", stderr(&output));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn challenges_are_repeated_and_summed_up() {
-    let stage = Stage::with_one_device().await;
-    let socket = stage.validator.socket.clone();
-    let repeat = async |arguments: &'static [&str]| {
-        let socket = socket.clone();
-        tokio::task::spawn_blocking(move || ask(&socket, arguments)).await.unwrap()
-    };
-    let output = repeat(&["challenge", "--mode=audit", "--repeat=3", "--json"]).await;
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let all = json(&output);
-    let (challenges, summary) = (all["challenges"].as_array().unwrap(), &all["summary"][0]);
-    assert_eq!((challenges.len(), &summary["passed"], &summary["failed"]), (3, &3.into(), &0.into()));
-    let mut tops: Vec<_> = challenges.iter().map(|one| one["verdict"]["whole"]["tops"].as_f64().unwrap()).collect();
-    tops.sort_by(f64::total_cmp);
-    assert_eq!(summary["tops"], serde_json::json!({ "median": tops[1], "least": tops[0], "most": tops[2] }));
-    stage.miner.lies.in_work(WorkLie::ZeroLeaves);
-    let output = repeat(&["challenge", "--mode=audit", "--repeat=2"]).await;
-    assert_eq!(output.status.code(), Some(1), "the worst decides");
-    let text = stdout(&output);
-    assert!(text.contains("2/2") && text.contains("audit_leaf") && text.contains("median TOPS"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -350,7 +326,7 @@ async fn every_miner_is_challenged_at_once() {
     assert!(which.status.code() == Some(64) && said.contains("--all"), "{said}");
     assert!(miners.iter().all(|miner| said.contains(&miner.key.to_string()[..8])), "{said}");
     let output = ask(&validator.socket, &["challenge", "--all", "--mode=audit"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(passed(output.status), "{}", stderr(&output));
     let text = stdout(&output);
     for miner in &miners {
         let row = text.lines().find(|line| line.contains(&miner.key.to_string()[..8])).unwrap();
@@ -383,10 +359,7 @@ async fn every_miner_is_challenged_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_says_what_a_validator_does() {
-    let log = tempfile::tempdir().unwrap();
-    let file = log.path().join("verdicts.jsonl");
-    let flags = vec![format!("--verdict-log={}", file.display())];
-    let mut validator = TestValidator::start(&Policy { flags, iterations: 150, ..Policy::default() }).await;
+    let mut validator = TestValidator::start(&Policy { iterations: 150, ..Policy::default() }).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.run(BeginChallenge { iterations: Some(1), ..BeginChallenge::default() }).await.unwrap().expect_pass();
@@ -397,9 +370,10 @@ async fn status_says_what_a_validator_does() {
     let status = json(&output);
     assert_eq!(status["validator_key"], validator.key.to_string());
     assert_eq!(status["address"], validator.address.to_string());
+    assert_eq!(status["control_socket"], validator.socket.display().to_string());
     assert_eq!(status["process_id"], validator.daemon.id());
     assert_eq!((&status["state"], &status["miners"], &status["devices"]), (&"serving".into(), &1.into(), &1.into()));
-    assert_eq!((&status["verdicts"]["pass"], &status["verdict_log"]), (&1.into(), &file.display().to_string().into()));
+    assert_eq!(status["verdicts"]["pass"], 1);
     // A disk without room is seen before the next verdict is lost.
     validator.daemon.limit_file_bytes(Some(1));
     let row = &status["challenges"][0];

@@ -1,4 +1,4 @@
-//! What is said before and besides the work, and what a validator makes of it.
+//! Messages before and beside the work, and the validator's reactions.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,14 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use assay_api::ProblemCode;
-use assay_integration_tests::dishonest::{Disguise, Lies, WorkLie};
-use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
+use assay_integration_tests::dishonest::WorkLie;
+use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, proved, welcomed};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{
-    DeviceClaim, Hello, MinerMessage, Offer, OpeningsChunk, OpeningsPart, RefusedCode, Stop, StopCode, ValidatorMessage,
-};
+use assay_protocol::message::{DeviceClaim, Hello, MinerMessage, RefusedCode, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::{self, SessionRequest, session_request};
 use assay_work::{DeviceId, Precision};
@@ -24,7 +22,7 @@ pub fn identity() -> Identity {
     Identity::from_seed(&[0x31; 32])
 }
 
-/// Says this first, and gives what a validator refuses it with.
+/// Sends this first, and gives the validator's refusal.
 async fn refused(validator: &TestValidator, first: Vec<u8>) -> (RefusedCode, String) {
     let mut miner = RawMiner::open(validator.address, first).await.unwrap();
     let answer = miner.hear().await;
@@ -66,7 +64,7 @@ fn hello_of(device: DeviceClaim, change: impl FnOnce(&mut v1::Device)) -> Vec<u8
     request.encode_to_vec()
 }
 
-/// A hello that every check but that of its size lets through: a field that nobody knows fills it up.
+/// A hello that passes every check but that of its size: an unknown field fills it up.
 fn padded_hello(bytes: usize) -> Vec<u8> {
     let mut hello = encoded(MinerMessage::Hello(hello(&identity())));
     prost::encoding::bytes::encode(1000, &vec![0; bytes], &mut hello);
@@ -108,7 +106,7 @@ async fn garbage_before_hello() {
         ("a message beyond the limit", vec![0; 5 << 20]),
         ("a hello beyond what strangers may send", padded_hello(65 << 10)),
         ("a pong", encoded(MinerMessage::Pong(1))),
-        ("a proof", encoded(MinerMessage::Proof(identity().sign(b"")))),
+        ("a proof", encoded(MinerMessage::Proof(identity().sign(b""), None))),
         ("more free memory than there is", hello_of(device(1, 0), |device| device.free_bytes = device.total_bytes + 1)),
         ("more slots than free memory", hello_of(device(1, 3 << 16), |device| device.slots[0] = 4)),
         ("more devices than a host has", with((0..65).map(|id| device(id, 0)).collect())),
@@ -121,7 +119,7 @@ async fn garbage_before_hello() {
     accepted(&validator).await;
 }
 
-/// Bytes that are no HTTP at all; whoever sends them learns nothing, and the next miner is served.
+/// Bytes that are not HTTP at all; their sender learns nothing, and the next miner is served.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_of_other_bytes() {
     let validator = TestValidator::start(&Policy::default()).await;
@@ -165,9 +163,9 @@ async fn something_else_where_a_proof_is_due() {
 async fn a_key_that_is_not_on_the_list() {
     let flags = vec![format!("--allowed-miners={}", identity().public_key())];
     let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
-    let stranger = hello(&Identity::from_seed(&[0x32; 32]));
-    let (code, _) = refused(&validator, encoded(MinerMessage::Hello(stranger))).await;
-    assert_eq!(code, RefusedCode::NotAllowed);
+    let stranger = Identity::from_seed(&[0x32; 32]);
+    let answer = proved(&validator, &hello(&stranger), &stranger).await;
+    assert!(matches!(answer, ValidatorMessage::Refused { code: RefusedCode::NotAllowed, .. }), "{answer:?}");
     accepted(&validator).await;
 }
 
@@ -242,72 +240,14 @@ async fn one_challenge_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pings_unanswered() {
     let stage = Stage::new(&Policy { ping_interval_ms: 400, ..Policy::default() }, &[14]).await;
-    let deaf = |lies: &Lies| {
-        lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
-        lies.in_what_goes_out(|message| match message {
-            MinerMessage::Pong(_) => Vec::new(),
-            other => vec![other],
-        });
-    };
-    stage.throws_out(Mode::Audit, ReasonCode::PeerSilent, deaf).await;
-}
-
-/// A miner may have its reasons; none of them is a pass, none a failure.
-#[tokio::test(flavor = "multi_thread")]
-async fn challenges_declined() {
-    let stage = Stage::with_one_device().await;
-    let codes = [
-        (StopCode::Busy, ReasonCode::MinerBusy),
-        (StopCode::Draining, ReasonCode::MinerDraining),
-        (StopCode::NotEnoughMemory, ReasonCode::NotEnoughMemory),
-        (StopCode::DeviceLost, ReasonCode::DeviceSick),
-        (StopCode::StaleInventory, ReasonCode::StaleInventory),
-        (StopCode::Unsupported, ReasonCode::MinerUnsupported),
-        (StopCode::Internal, ReasonCode::MinerInternal),
-        (StopCode::Declined, ReasonCode::MinerDeclined),
-        // Who gives up on a deadline has missed it.
-        (StopCode::Deadline, ReasonCode::CommitmentLate),
-    ];
-    for (code, reason) in codes {
-        let declines = move |lies: &Lies| {
-            lies.in_what_goes_out(move |message| match message {
-                MinerMessage::Commitment(commitment) => vec![MinerMessage::Declined(Stop {
-                    challenge_id: commitment.challenge_id,
-                    code,
-                    detail: "a test".into(),
-                })],
-                MinerMessage::DeviceRoots(_) => Vec::new(),
-                other => vec![other],
-            });
-        };
-        stage.catches(&[Mode::Audit], reason, declines).await;
-    }
-}
-
-/// What a miner reads in an offer that does not say so, and what comes of that.
-type Misread = (ReasonCode, fn(&mut Offer));
-
-/// What the miner's own session declines.
-#[tokio::test(flavor = "multi_thread")]
-async fn challenges_that_do_not_fit_the_miner() {
-    let of_int8 = Disguise { precisions: &[Precision::Int8], ..Disguise::new(&[14]) };
-    let stage = Stage::of(&Policy::default(), &of_int8).await;
-    let cases: [Misread; 3] = [
-        (ReasonCode::StaleInventory, |offer| offer.inventory_sequence += 1),
-        (ReasonCode::NotEnoughMemory, |offer| offer.total = 15),
-        (ReasonCode::MinerUnsupported, |offer| offer.precision = Precision::F16.code()),
-    ];
-    for (reason, change) in cases {
-        let asked_otherwise = move |lies: &Lies| {
-            lies.in_what_comes_in(move |mut message| {
-                if let ValidatorMessage::Challenge(offer) = &mut message {
-                    change(offer);
-                }
-                message
-            });
-        };
-        stage.catches(&[Mode::Audit], reason, asked_otherwise).await;
-    }
+    stage.challenge(Mode::Audit).await.expect_pass();
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
+    stage.miner.lies.in_what_goes_out(|message| match message {
+        MinerMessage::Pong(_) => Vec::new(),
+        other => vec![other],
+    });
+    stage.challenge(Mode::Audit).await.expect(ReasonCode::PeerSilent);
+    stage.validator.wait_for_miner(stage.miner.key, false).await;
 }
 
 /// A challenge under way is brought to its end; then the miner says goodbye.
@@ -328,7 +268,7 @@ async fn a_miner_that_drains_in_a_challenge() {
         while !has_offer.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // What came is taken before what follows.
+        // Messages that came are taken before the drain.
         tokio::time::sleep(Duration::from_millis(100)).await;
         stage.miner.drain();
     };
@@ -336,23 +276,6 @@ async fn a_miner_that_drains_in_a_challenge() {
     ruling.expect_pass();
     assert_eq!(stage.miner.ended().await, Ok(assay_miner::session::Closed::Drained));
     stage.validator.wait_for_miner(stage.miner.key, false).await;
-}
-
-/// Openings are not counted, everything else is.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_messages() {
-    let stage = Stage::new(&Policy { ping_interval_ms: 60_000, ..Policy::default() }, &[14]).await;
-    let flood = |lies: &Lies| {
-        lies.in_what_goes_out(|message| match message {
-            MinerMessage::Commitment(commitment) => {
-                let id = commitment.challenge_id;
-                let progress = |done_slots| MinerMessage::Progress { challenge_id: id, done_slots, all_slots: 2000 };
-                (0..2000).map(progress).collect()
-            }
-            other => vec![other],
-        });
-    };
-    stage.throws_out(Mode::Audit, ReasonCode::Protocol, flood).await;
 }
 
 /// A miner that knew the next ping could answer it ahead, and look nearer than it is.
@@ -399,7 +322,7 @@ async fn a_window_that_is_shut() {
     ruling.expect(ReasonCode::NotReading);
     validator.wait_for_miner(hello.miner_key, false).await;
 }
-/// What an empty entry takes in memory is over a hundred times what it takes on the wire.
+/// The memory of an empty entry is over a hundred times its size on the wire.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inventory_of_empty_devices() {
     // Encoded before the session begins, which is not to wait for it.
@@ -415,20 +338,4 @@ async fn an_inventory_of_empty_devices() {
     let grown = validator.daemon.peak_bytes().saturating_sub(before);
     println!("the peak of the validator's memory grew by {} MiB", grown >> 20);
     assert!(grown < 32 << 20, "{grown} bytes for a message of 4 MiB");
-}
-
-/// Chunks without digests would be neither digests nor a message that is counted.
-#[tokio::test(flavor = "multi_thread")]
-async fn empty_digest_chunks() {
-    let stage = Stage::with_one_device().await;
-    let with_empty_chunks = |lies: &Lies| {
-        lies.in_what_goes_out(|message| match message {
-            MinerMessage::OpeningsChunk(chunk) if matches!(chunk.part, OpeningsPart::SlotDigests(_)) => {
-                let empty = OpeningsChunk { part: OpeningsPart::SlotDigests(Vec::new()), ..chunk.clone() };
-                [empty, chunk].map(MinerMessage::OpeningsChunk).into()
-            }
-            other => vec![other],
-        });
-    };
-    stage.throws_out(Mode::Audit, ReasonCode::Protocol, with_empty_chunks).await;
 }

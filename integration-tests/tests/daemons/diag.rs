@@ -30,7 +30,7 @@ pub struct Burned {
 }
 
 impl Burned {
-    /// A burn-in of so many devices, with a fault of theirs or none.
+    /// A burn-in of `devices` devices, with or without a fault.
     fn run(devices: u32, fault: Option<&Fault>, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments = arguments(&folder, devices, fault, flags);
@@ -131,7 +131,7 @@ fn an_honest_machine_passes_with_every_kernel_and_every_test() {
     let output = daemon::run("assay-miner", arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.starts_with("PASS: 2 device(s) passed"), "{text}");
+    assert!(text.starts_with("PASS: 2 devices passed"), "{text}");
     assert_eq!(text.matches("(cpu): PASS").count(), 2, "{text}");
     assert!(text.contains("What it does not show") && text.contains("sensors: not available"), "{text}");
 }
@@ -177,7 +177,7 @@ fn a_bit_that_is_wrong_every_time_is_told_from_one_that_flips() {
     assert_eq!(burned.device(1)["verdict"], "pass");
 }
 
-/// What two devices agree on is wrong all the same, and samples show it.
+/// Devices can agree on a wrong result, and samples show it.
 #[test]
 fn two_devices_of_the_same_broken_kind_fail() {
     let lie = Lie::Flip { slot: 5, byte: 0, bytes: 256 * 256, mask: 0x01 };
@@ -189,7 +189,7 @@ fn two_devices_of_the_same_broken_kind_fail() {
         let at = &burned.failures(index)[0]["location"];
         assert_eq!((at["slot"].as_u64(), at["wrong_bytes"].as_u64()), (Some(5), Some(256 * 256)), "{at:#}");
     }
-    // Without samples nobody would know: they are what finds it.
+    // Samples alone find this fault.
     let burned = Burned::run(2, Some(&fault), &["--rounds=1", "--samples=0"]);
     assert_eq!((burned.code, burned.status(0, "samples")), (Some(0), "not_done"), "{}", burned.log);
 }
@@ -295,13 +295,13 @@ fn a_mistyped_choice_is_refused() {
         assert_eq!(output.status.code(), Some(code), "{error}");
         assert!(error.contains(said), "{error}");
     }
-    // A kernel that the device has not is no test of it.
+    // A kernel that the device has not is not tested.
     let burned = Burned::run(1, None, &["--rounds=1", "--kernels=abacus"]);
     assert!(burned.only_failure(0, "device")["text"].as_str().unwrap().contains("none of the kernels asked for"));
 }
 
-/// The stand-in for NVML knows the processor's devices. Their clocks are reduced for heat, errors are corrected, the bus
-/// is narrow: warnings, unless an operator says otherwise. Memory that wears out fails a device.
+/// The stand-in for NVML knows the processor's devices. Their clocks are reduced for heat, errors are corrected, the
+/// bus is narrow: warnings, unless an operator says otherwise. Memory that wears out fails a device.
 #[test]
 fn sensors_are_judged() {
     let folder = tempfile::tempdir().unwrap();

@@ -80,7 +80,7 @@ async fn what_went_wrong_is_in_the_log_with_its_detail() {
         "{detail}"
     );
     miner.lies.stop();
-    // A decline: what the miner says is quoted.
+    // A decline: the miner's words are quoted.
     miner.lies.in_what_goes_out(|message| match message {
         MinerMessage::Commitment(SignedChecksum { challenge_id, .. }) => {
             vec![MinerMessage::Declined(Stop { challenge_id, code: StopCode::Busy, detail: "until \"noon\"".into() })]

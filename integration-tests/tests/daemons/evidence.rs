@@ -1,4 +1,4 @@
-//! Evidence: kept of what did not pass, judged again to the bit, refused where it was changed.
+//! Evidence: kept of verdicts other than passes, judged again to the bit, refused where it was changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,18 @@ use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_records::VerdictRecord;
 use serde_json::Value;
 
 const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
 
-/// A validator that keeps this percentage of passes, with a verdict log and a connected miner.
-async fn validator_that_keeps(percent: u32) -> (TestValidator, TestMiner, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let flags = vec![
-        format!("--evidence-passes-percent={percent}"),
-        format!("--verdict-log={}", folder.path().join("log").display()),
-    ];
+/// A validator that keeps this percentage of passes, and a connected miner.
+async fn validator_that_keeps(percent: u32) -> (TestValidator, TestMiner) {
+    let flags = vec![format!("--evidence-passes-percent={percent}")];
     let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
-    (validator, miner, folder)
+    (validator, miner)
 }
 
 /// The objects in the folder of a validator's evidence.
@@ -35,7 +32,7 @@ fn objects(validator: &TestValidator) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|end| end == "zst")).collect()
 }
 
-/// `rejudge` of a validator's evidence: the exit code, and what it prints.
+/// `rejudge` of a validator's evidence: the exit code, and the output.
 fn rejudge(validator: &TestValidator, arguments: &[&str]) -> (i32, String) {
     let key_file = format!("--key-file={}", validator.file("validator.key").display());
     let output = daemon::run("assay-validator", ["rejudge", &key_file].iter().chain(arguments));
@@ -64,7 +61,7 @@ async fn unmade(validator: &TestValidator, miner: &TestMiner) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_verdict_comes_out_again_and_a_changed_case_is_refused() {
-    let (validator, miner, folder) = validator_that_keeps(100).await;
+    let (validator, miner) = validator_that_keeps(100).await;
     for mode in MODES {
         validator.challenge(miner.key, Some(mode)).await.unwrap().expect_pass();
     }
@@ -73,11 +70,11 @@ async fn every_verdict_comes_out_again_and_a_changed_case_is_refused() {
     let outcomes: Vec<_> = judged.iter().map(|again| again.given.outcome.as_str()).collect();
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == "pass").count(), 3);
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == "inconclusive").count(), 1);
-    // What is judged again is what was given out, to the bit.
-    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    // The verdicts of `rejudge` are those that were given out, to the bit.
+    let recorded: Vec<VerdictRecord> = validator.operator().list("/verdicts", &(), 5).await.unwrap();
     for again in &judged {
         let verdict = again.verdict.as_ref().unwrap().get();
-        assert!(log.lines().any(|line| line == verdict), "not in the log: {verdict}");
+        assert!(recorded.iter().any(|record| record.verdict.get() == verdict), "not recorded: {verdict}");
     }
 
     assert_eq!(rejudge(&validator, &[]), (0, "4 cases: 4 the same to the bit\n".to_owned()));
@@ -87,12 +84,10 @@ async fn every_verdict_comes_out_again_and_a_changed_case_is_refused() {
     assert!(lines.iter().all(|line| line["is_same"] == true && line["changes"] == false), "{lines:#?}");
     let pass = judged.iter().find(|again| again.given.outcome == "pass").unwrap();
     let id = pass.challenge_id.to_string();
-    assert_eq!(
-        rejudge(&validator, &[&id[..12]]).1,
-        format!("{id}  pass -> the same\n1 cases: 1 the same to the bit\n")
-    );
+    assert_eq!(rejudge(&validator, &[&id[..12]]).1, format!("{id}  pass -> the same\n1 case: 1 the same to the bit\n"));
 
-    // Nobody shows 99 % of so little memory.
+    // No miner can show 99 % of so little memory.
+    let folder = tempfile::tempdir().unwrap();
     let stricter = policy(folder.path(), "min_held_percent = 99");
     let (code, text) = rejudge(&validator, &[&stricter]);
     assert_eq!(code, 0, "{text}");
@@ -115,11 +110,11 @@ async fn every_verdict_comes_out_again_and_a_changed_case_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_that_is_not_drawn_leaves_nothing() {
-    let (validator, miner, _folder) = validator_that_keeps(0).await;
+    let (validator, miner) = validator_that_keeps(0).await;
     for mode in MODES {
         validator.challenge(miner.key, Some(mode)).await.unwrap().expect_pass();
     }
-    // A write that was under way ends by itself.
+    // A write that was under way ends without help.
     let until = Instant::now() + PATIENCE;
     while fs::read_dir(validator.file("evidence")).unwrap().count() > 0 {
         assert!(Instant::now() < until, "what was not kept is left");
@@ -127,10 +122,10 @@ async fn a_pass_that_is_not_drawn_leaves_nothing() {
     }
     unmade(&validator, &miner).await;
     assert_eq!(objects(&validator).len(), 1);
-    assert_eq!(rejudge(&validator, &[]), (0, "1 cases: 1 the same to the bit\n".to_owned()));
+    assert_eq!(rejudge(&validator, &[]), (0, "1 case: 1 the same to the bit\n".to_owned()));
 }
 
-/// The miner commits too late. A longer deadline would have let the challenge go on, and nobody knows how.
+/// The miner commits too late. A longer deadline would have let the challenge go on, with an unknown outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn evidence_that_ends_decides_nothing_beyond() {
     let policy_of_then = Policy { commit_deadline_s: 1, ..Policy::default() };

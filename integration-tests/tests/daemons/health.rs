@@ -1,11 +1,13 @@
-//! `assay-miner check`, as a cluster's scheduler runs it: beside a miner, without one, and with a device that hangs.
+//! `assay-miner check`, as a cluster's scheduler runs it: beside a miner, without one, and with a device that hangs;
+//! and a validator whose records are damaged.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
+use assay_api::Status;
 use assay_integration_tests::daemon::{PATIENCE, lives, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -47,7 +49,7 @@ fn without_a_miner_the_devices_are_opened() {
     let (code, line) = check(&["--cpu-devices=2", "--devices=2", "--min-memory=16MiB"]);
     assert_eq!((code, line.as_str()), (0, "OK: no miner runs, 2 devices, 16 MiB free"));
     let (code, line) = check(&["--devices=2"]);
-    assert_eq!((code, line.as_str()), (1, "FAIL: 1 of 2 devices (no miner runs, 1 devices, 8 MiB free)"));
+    assert_eq!((code, line.as_str()), (1, "FAIL: 1 of 2 devices (no miner runs, 1 device, 8 MiB free)"));
     let (code, line) = check(&["--min-memory=9MiB", "--validator-connected", "--last-verdict-within=1h"]);
     assert_eq!(code, 1);
     for part in ["8 MiB of 9MiB", "no session with a validator", "no verdict is known"] {
@@ -59,7 +61,7 @@ fn without_a_miner_the_devices_are_opened() {
     assert!(line.starts_with("UNKNOWN: the devices cannot be opened: "), "{line}");
 }
 
-/// A driver that does not answer, whatever the settings say about silence.
+/// A driver that does not answer, for any setting of the allowed silence.
 #[test]
 fn a_device_that_hangs_is_left_behind_in_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,7 +70,8 @@ fn a_device_that_hangs_is_left_behind_in_time() {
         .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let worker = format!("--worker-program={}", program.display());
-    // A machine under load may take longer than a short limit to start the worker: what hangs has to run first.
+    // A machine under load may take longer than a short limit to start the worker: the call that hangs has to run
+    // first.
     let hangs = ["2s", "10s", "60s"].iter().any(|limit| {
         let flags = [&DEVICES[..], &["--timeout", limit, "--worker-silence-s=600", &worker]].concat();
         let (code, line) = outcome(&check(&folder.path().join("miner.key"), &flags));
@@ -112,7 +115,7 @@ async fn beside_a_miner_its_state_is_judged() {
     assert!(wait_for(&key_file, &["--devices=2", "--last-verdict-within=1h"], 0).contains("last verdict pass, "));
 }
 
-/// A miner that writes nothing any more: what it wrote last is older than it ever gets.
+/// A miner that writes its status no more: its last one is older than it ever gets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_that_hangs_is_not_healthy() {
     let validator = TestValidator::start(&Policy::default()).await;
@@ -128,4 +131,45 @@ async fn a_miner_that_hangs_is_not_healthy() {
     let (code, line) = outcome(&check(&key_file, &[]));
     assert_eq!(code, 1);
     assert!(line.contains(&format!("the miner, process {}, hangs: its status is 10", miner.daemon.id())), "{line}");
+}
+
+/// When a line of a log was written.
+fn second_of_day(line: &Value) -> f64 {
+    let (_, time) = line["timestamp"].as_str().unwrap().split_once('T').unwrap();
+    time.trim_end_matches('Z').split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().unwrap())
+}
+
+/// A page of SQLite's files.
+const PAGE_BYTES: usize = 4096;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_records_are_tried_less_and_less_often_and_a_stop_does_not_wait_for_them() {
+    let flags = ["--drain-timeout-s=3600", "--log=info,assay_validator=debug"].map(str::to_owned).to_vec();
+    let policy = Policy { iterations: 200, flags, ..Policy::default() };
+    let mut validator = TestValidator::start(&policy).await;
+    // A stop moves the database's write-ahead log into its file.
+    validator.daemon.terminate();
+    validator.restart().await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let _running = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    let records = fs::OpenOptions::new().write(true).open(validator.file("validator.db")).unwrap();
+    let rest = usize::try_from(records.metadata().unwrap().len()).unwrap() - PAGE_BYTES;
+    records.write_all_at(&vec![0xff; rest], PAGE_BYTES as u64).unwrap();
+    validator.daemon.wait_for("restore a backup");
+    let status: Status = validator.operator().get("/status").await.unwrap();
+    assert_eq!(status.state, "not_serving");
+    // Of so many attempts to read or to write, four have the same aim: the last pause of these has 2 s at least, and more
+    // on a busy machine.
+    let mut attempt = || second_of_day(&validator.daemon.wait_for("a verdict waits for the records"));
+    let mut before = attempt();
+    let mut pause = || {
+        let at = attempt();
+        (at - std::mem::replace(&mut before, at)).rem_euclid(86_400.0)
+    };
+    assert!((0..6).any(|_| pause() > 1.9), "it is tried as often as before");
+    validator.daemon.terminate();
+    assert!(!validator.daemon.wait().success());
+    let log = validator.daemon.log();
+    assert_eq!(log.iter().filter(|line| line.contains("the records are damaged") && line.contains("ERROR")).count(), 1);
 }

@@ -1,15 +1,16 @@
 //! Honest miners pass, in every mode and with every shape of host.
 
-use assay_api::{BeginChallenge, ProblemCode};
+use assay_api::{BeginChallenge, ProblemCode, VerdictsQuery};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::Mode;
 use assay_protocol::wire::v1::{self, Verdict};
+use assay_records::VerdictRecord;
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 
-/// Passes once in each mode, and gives what the validator found.
+/// Passes once in each mode, and gives the rulings.
 async fn passes(policy: &Policy, devices: u32) -> Vec<Ruling> {
     let validator = TestValidator::start(policy).await;
     let miner = TestMiner::start(validator.address, devices, &[]);
@@ -34,11 +35,16 @@ fn bytes_shown(verdict: &Verdict) -> u64 {
     // 64 walks of 8 steps; 64 lines of 64 bytes hold 64 elements each.
     let lines = work.probe_bytes as f64 / 64.0;
     let computed = rate * work.probe_seconds / (64.0 * 256.0 * lines);
-    let over_buses = 64e9 * work.probe_seconds / (64.0 * lines);
+    // A processor's buses.
+    let over_buses = 1e9 * work.probe_seconds / (64.0 * lines);
     assert!((hiding.computed / computed - 1.0).abs() < 1e-6, "{hiding:?}, not {computed}");
     assert!((hiding.over_buses / over_buses - 1.0).abs() < 1e-6, "{hiding:?}, not {over_buses}");
     let x = computed + over_buses;
-    let share = (x / 2.0 + (x * x / 4.0 + 2.0 * x * 64.0 / (12.0 * 1024.0)).sqrt()).min(1.0);
+    let (open, rounds) = (1.0 - 0.05_f64.powf(1.0 / f64::from(work.segments)), lines / (64.0 * 8.0));
+    let at_once = 64.0 * (1.0 + open * rounds);
+    let share = x / 2.0 + (x * x / 4.0 + 2.0 * x * at_once / (12.0 * 1024.0)).sqrt();
+    let share = ((share + open / 8.0) / (1.0 - open)).min(1.0);
+    assert!((hiding.open_walks - open).abs() < 1e-6 && hiding.elsewhere == 0.0, "{hiding:?}, not {open}");
     assert!((hiding.share - share).abs() < 1e-6, "{hiding:?}, not {share}");
     let wrong = if verdict.mode() == v1::Mode::Audit { 1.0 - 0.05_f64.powf(1.0 / 128.0) } else { 0.0 };
     ((10 << 16) as f64 * (1.0 - hiding.share) * (1.0 - wrong)) as u64
@@ -69,7 +75,7 @@ async fn two_devices() {
     assert_eq!(matrices, [6, 6]);
 }
 
-/// The validator has one device of its own, and replays what three did.
+/// The validator has one device of its own, and replays the work of three.
 #[tokio::test(flavor = "multi_thread")]
 async fn three_devices_replayed_on_one() {
     passes(&Policy { max_matrices: 15, ..Policy::default() }, 3).await;
@@ -154,19 +160,15 @@ async fn two_miners_at_once() {
     assert_eq!(unnamed.code(), Some(ProblemCode::SeveralMiners), "{unnamed}");
 }
 
-/// Nobody asks: the miner is challenged as it connects, and the verdict goes into the log.
+/// Without a command: the miner is challenged as it connects, and the verdict goes into the records.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_on_connect() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("verdicts.jsonl");
-    let flags = vec![format!("--verdict-log={}", log.display()), "--mode=audit".into()];
-    let mut policy = Policy { flags, ..Policy::default() };
+    let mut policy = Policy { flags: vec!["--mode=audit".into()], ..Policy::default() };
     policy.challenge_on_connect = true;
     let mut validator = TestValidator::start(&policy).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.daemon.wait_for("\"pass\"");
-    let text = std::fs::read_to_string(&log).unwrap();
-    let verdict: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-    assert_eq!(verdict["outcome"], "pass");
-    assert_eq!(verdict["miner_key"], miner.key.to_string());
+    let query = VerdictsQuery { miner: Some(miner.key.to_string()), ..VerdictsQuery::default() };
+    let verdicts: Vec<VerdictRecord> = validator.operator().list("/verdicts", &query, 2).await.unwrap();
+    assert_eq!(verdicts.iter().map(|verdict| verdict.outcome.as_str()).collect::<Vec<_>>(), ["pass"]);
 }

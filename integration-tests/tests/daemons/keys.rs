@@ -6,16 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use assay_integration_tests::daemon::run;
 use assay_integration_tests::miner::{TestMiner, device_ids};
-use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, welcomed};
+use assay_integration_tests::raw::{RawMiner, hello, proof, proved, welcomed};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
+use assay_protocol::message::{RefusedCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::PublicKey;
 
 use super::reload::{Configured, allowing};
 
-/// Rotates a program's key: the new key, and what is said about it.
+/// Rotates a program's key: the new key, and the output about it.
 fn rotate(program: &str, key_file: &Path, overlap: &str) -> (PublicKey, String) {
     let flags = [format!("--key-file={}", key_file.display()), format!("--overlap={overlap}")];
     let output = run(program, ["key", "rotate"].map(str::to_owned).iter().chain(&flags));
@@ -36,8 +36,7 @@ fn unix_seconds() -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let flags = vec![format!("--verdict-log={}", folder.path().join("log").display())];
-    let mut configured = Configured::start(Policy { flags, ..Policy::default() }, "").await;
+    let mut configured = Configured::start(Policy::default(), "").await;
     let mut miner = TestMiner::start(configured.validator.address, 2, &[]);
     let (old, key_file, stolen) = (miner.key, miner.file("miner.key"), folder.path().join("stolen.key"));
     configured.reload(&allowing(&[old]));
@@ -62,7 +61,7 @@ async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     let missing = &ruling.verdict.missing_devices[0].device_id;
     assert!(ids.iter().any(|id| id.0.as_slice() == missing.as_slice()), "what the old key showed is missed");
 
-    // The operator does as the line says; the old key is nobody's any more.
+    // The operator does as the line says; the old key has no owner any more.
     configured.reload(&allowing(&[new]));
     let mut thief = TestMiner::start_as(configured.validator.address, &stolen, &[]);
     assert_eq!(thief.daemon.wait().code(), Some(78));
@@ -80,7 +79,7 @@ async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     assert!(ruling.verdict.new_devices.is_empty());
 }
 
-/// What a connected miner is told last; pings may come before it.
+/// The last message to a connected miner; pings may come before it.
 async fn last_words(mut miner: RawMiner) -> String {
     loop {
         match miner.hear().await {
@@ -101,10 +100,8 @@ async fn an_overlap_that_is_over_admits_nobody_and_says_so() {
         hello(&new.clone().following(&[statement], old.public_key()))
     };
     let said = format!("this key followed {}, which is on the validator's list of miners, until", old.public_key());
-    let mut refused =
-        RawMiner::open(validator.address, encoded(MinerMessage::Hello(until(unix_seconds())))).await.unwrap();
-    match refused.hear().await {
-        Some(ValidatorMessage::Refused { code: RefusedCode::NotAllowed, detail, .. }) => {
+    match proved(&validator, &until(unix_seconds()), &new).await {
+        ValidatorMessage::Refused { code: RefusedCode::NotAllowed, detail, .. } => {
             assert!(detail.contains(&said), "{detail}")
         }
         other => panic!("no refusal but {other:?}"),
@@ -144,7 +141,7 @@ async fn a_miner_follows_the_key_that_it_pins_to_the_next_one() {
     assert!(log.contains(&new.to_string()) && log.contains("check the address, and the key"), "{log}");
 }
 
-/// A challenge of a revoked key is not waited for, and a new key is no way around it.
+/// A challenge of a revoked key is not waited for, and a new key does not avoid that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_miner_is_gone_with_its_challenge() {
     let mut configured = Configured::start(Policy { iterations: 60_000, ..Policy::default() }, "").await;

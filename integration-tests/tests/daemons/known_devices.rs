@@ -1,9 +1,10 @@
-//! What is known of a key's devices, and what its operator expects of them.
+//! The known devices of a key, and its operator's expectations.
 
 use std::fs;
 
 use assay_integration_tests::daemon;
 use assay_integration_tests::miner::{TestMiner, device_ids};
+use assay_integration_tests::postgres::Postgres;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::Outcome;
@@ -31,7 +32,7 @@ async fn with_one_of_two(flags: &[&str]) -> (TestValidator, TestMiner, [DeviceId
     (validator, miner, both)
 }
 
-/// The miner comes back with so many devices, once its last session is over.
+/// The miner comes back with `devices` devices, once its last session is over.
 async fn comes_back(validator: &TestValidator, miner: &mut TestMiner, devices: u32) {
     miner.daemon.kill();
     validator.wait_for_miner(miner.key, false).await;
@@ -85,25 +86,39 @@ async fn a_missing_device_fails_where_the_operator_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_validator_that_was_killed_still_knows_the_devices_by_its_verdict_log() {
-    let folder = tempfile::tempdir().unwrap();
-    let flag = format!("--verdict-log={}", folder.path().join("log").display());
-    let (mut validator, miner, _) = with_one_of_two(&[&flag]).await;
+async fn a_validator_that_was_killed_still_knows_the_devices() {
+    let (mut validator, miner, _) = with_one_of_two(&[]).await;
     validator.daemon.kill();
     validator.restart().await;
     audit(&validator, &miner).await.expect(ReasonCode::DeviceMissing);
-    // Once more: that verdict is in the log now, and changes nothing.
+    // Once more: that verdict is in the records now, and changes nothing.
     validator.daemon.kill();
     validator.restart().await;
     audit(&validator, &miner).await.expect(ReasonCode::DeviceMissing);
 }
 
-/// What an operator had the validator forget stays forgotten when it starts again.
+/// Devices that one validator saw count at another one of the same records, which asks seconds later.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_validator_of_the_same_records_knows_the_devices() {
+    let database = Postgres::shared().database();
+    let flags = vec![format!("--records={}", database.url())];
+    let policy = Policy { flags, ..Policy::default() };
+    let (first, second) = (TestValidator::start(&policy).await, TestValidator::start(&policy).await);
+    let mut miner = TestMiner::start(first.address, 2, &[&format!("--validator={}", second.address)]);
+    audit(&first, &miner).await.expect_pass();
+    miner.daemon.kill();
+    for validator in [&first, &second] {
+        validator.wait_for_miner(miner.key, false).await;
+    }
+    miner.restart_with(1);
+    audit(&second, &miner).await.expect(ReasonCode::DeviceMissing);
+    audit(&first, &miner).await.expect(ReasonCode::DeviceMissing);
+}
+
+/// Devices that an operator had the validator forget stay forgotten when it starts again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_that_was_forgotten_is_not_missed_any_more() {
-    let folder = tempfile::tempdir().unwrap();
-    let flag = format!("--verdict-log={}", folder.path().join("log").display());
-    let (mut validator, miner, _) = with_one_of_two(&[&flag]).await;
+    let (mut validator, miner, _) = with_one_of_two(&[]).await;
     audit(&validator, &miner).await.expect(ReasonCode::DeviceMissing);
     let socket = format!("--control-socket={}", validator.socket.display());
     let forgot = daemon::run("assay-validator", ["forget", &miner.key.to_string(), &socket, "--json"]);
@@ -152,7 +167,7 @@ async fn each_expectation_is_held_against_the_verdict() {
             assert!(reason.detail.contains(said), "{reason:?}");
         }
     }
-    // Another key's expectation is none of this one's.
+    // Another key's expectation does not apply to this one.
     fs::write(&file, format!("[[miner]]\nkey = \"{}\"\ndevices = 9\n", "ab".repeat(32))).unwrap();
     validator.daemon.kill();
     validator.restart().await;

@@ -56,7 +56,7 @@ async fn a_validator_ends_its_challenges_before_it_drains() {
     assert_eq!(validator.daemon.wait().code(), Some(0));
 }
 
-/// What is not over when the time to drain is: that is nobody's failure.
+/// A challenge that the time to drain cuts short is no miner's failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_may_not_wait_stops_its_challenges() {
     let policy = Policy { iterations: 30_000, flags: vec!["--drain-timeout-s=0".into()], ..Policy::default() };

@@ -12,7 +12,7 @@ const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 
 pub fn policy(flags: &[&str]) -> Policy {
     let mut flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
-    // 64 walks of 8 steps: what 10 ms at 10 MB/s are, so that rounds are few.
+    // 64 walks of 8 steps: the policy's 10 ms at 10 MB/s, so that rounds are few.
     flags.extend(["--linked-probe=true", "--linked-expect-gb-per-s=0.01"].map(str::to_owned));
     Policy { max_matrices: 22, iterations: 2, flags, ..Policy::default() }
 }
@@ -84,7 +84,7 @@ async fn devices_that_reach_one_another_too_slowly_fail() {
     assert!(ruling.verdict.link.is_some(), "what was shown is told all the same");
     let detail = &ruling.verdict.reasons[0].detail;
     assert!(detail.contains("GB/s into each of 2 devices, at least 50000 are asked for"), "{detail}");
-    assert_eq!(rejudged(&validator), "1 cases: 1 the same to the bit\n");
+    assert_eq!(rejudged(&validator), "1 case: 1 the same to the bit\n");
 }
 
 #[test]

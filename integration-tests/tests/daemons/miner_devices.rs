@@ -52,6 +52,17 @@ fn devices_are_chosen_by_index_id_and_name() {
 }
 
 #[test]
+fn devices_are_listed_where_no_key_can_be_made() {
+    let output = run("assay-miner", ["devices", "--json", "--key-file=/dev/null/miner.key"].iter().chain(&DEVICES));
+    let listing = listed(&output);
+    assert_eq!((ids(&listing).len(), &listing["miner_key"]), (3, &Value::Null));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("the ids of the devices are not those of run"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn a_choice_of_no_device_lists_them() {
     let folder = tempfile::tempdir().unwrap();
     let ids = ids(&listed(&miner(&folder, &["devices", "--json"])));

@@ -1,25 +1,16 @@
-//! Limits of a miner's operator: the share of memory, the time of a challenge, and hours; and what SIGHUP changes.
+//! Limits of a miner's operator: the share of memory and the time of a challenge; and the changes by SIGHUP.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use assay_api::BeginChallenge;
+use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Hours around this one, which end in some hours: no test runs as long.
-pub fn hours_around_now() -> String {
-    let hour = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 3600 % 24;
-    format!("{:02}:00-{:02}:00", (hour + 23) % 24, (hour + 3) % 24)
-}
-
-/// Hours that began after this one and end before it.
-fn other_hours() -> String {
-    let hour = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 3600 % 24;
-    format!("{:02}:00-{:02}:00", (hour + 6) % 24, (hour + 18) % 24)
-}
+const MIB: u64 = 1 << 20;
 
 fn in_audit() -> BeginChallenge {
     let mode = Some(Mode::Audit);
@@ -63,22 +54,6 @@ async fn a_challenge_that_takes_longer_than_allowed_is_stopped() {
     validator.run(short).await.unwrap().expect_pass();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn challenges_are_declined_at_the_hours_that_were_set() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let hours = hours_around_now();
-    let miner = TestMiner::start(validator.address, 1, &[&format!("--decline-hours={hours}")]);
-    validator.wait_for_miner(miner.key, true).await;
-    let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
-    ruling.expect(ReasonCode::MinerDeclined);
-    let detail = &ruling.verdict.reasons[0].detail;
-    assert!(detail.contains(&format!("{hours} (UTC)")) && detail.contains("decline_hours"), "{detail}");
-    drop(miner);
-    let miner = TestMiner::start(validator.address, 1, &[&format!("--decline-hours={}", other_hours())]);
-    validator.wait_for_miner(miner.key, true).await;
-    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-}
-
 struct Configured {
     validator: TestValidator,
     miner: TestMiner,
@@ -94,7 +69,7 @@ impl Configured {
         let validator = TestValidator::start(policy).await;
         let flag = format!("--config={}", file.display());
         // The level is the file's to say.
-        let miner = TestMiner::start_without(validator.address, 1, &[&flag], &["--log"]);
+        let miner = TestMiner::start_without(validator.address, 1, &[&flag, "--cpu-memory=16MiB"], &["--log"]);
         validator.wait_for_miner(miner.key, true).await;
         Self { validator, miner, folder }
     }
@@ -107,11 +82,13 @@ impl Configured {
         self.miner.daemon.wait_for(part)
     }
 
-    async fn declines(&self) {
-        self.validator.run(in_audit()).await.unwrap().expect(ReasonCode::MinerDeclined);
-    }
-
-    async fn passes(&self) {
+    /// Waits until so much of the memory is offered; a challenge passes with it.
+    async fn offers(&self, bytes: u64) {
+        let until = Instant::now() + PATIENCE;
+        while self.validator.miners().await[0].claimed_devices[0].free_bytes != bytes {
+            assert!(Instant::now() < until, "the validator never hears of it");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         self.validator.run(in_audit()).await.unwrap().expect_pass();
     }
 }
@@ -120,31 +97,33 @@ impl Configured {
 #[tokio::test(flavor = "multi_thread")]
 async fn sighup_changes_limits_and_names_what_needs_a_restart() {
     const READ: &str = "the settings were read again";
-    let declining = format!("decline_hours = \"{}\"\n", hours_around_now());
-    let mut miner = Configured::start(&Policy::default(), &declining).await;
-    miner.declines().await;
+    const HALF: &str = "max_memory_percent = 50\n";
+    let policy = Policy { ping_interval_ms: 100, ..Policy::default() };
+    let mut miner = Configured::start(&policy, HALF).await;
+    miner.offers(8 * MIB).await;
     let line = miner.reload("", READ);
-    assert_eq!(line["changed"], serde_json::json!(["decline_hours"]));
-    miner.passes().await;
+    assert_eq!(line["changed"], serde_json::json!(["max_memory_percent"]));
+    miner.offers(16 * MIB).await;
     // A file that is wrong changes nothing, and names the mistake.
     for (text, mistake) in [
-        (format!("{declining}idle_relase_s = 1\n"), "did you mean `idle_release_s`?"),
-        (format!("{declining}max_memory_percent = 101\n"), "from 1 to 100"),
-        (format!("{declining}log = \"loud\"\n"), "log = "),
-        ("decline_hours = ".to_owned(), "not valid TOML"),
+        (format!("{HALF}idle_relase_s = 1\n"), "did you mean `idle_release_s`?"),
+        (format!("{HALF}max_challenge_s = 604801\n"), "from 0 to 604800"),
+        (format!("{HALF}log = \"loud\"\n"), "log = "),
+        (format!("{HALF}decline_hours = \"Sat\"\n"), "a timer that stops and starts the miner does it"),
+        ("max_memory_percent = ".to_owned(), "not valid TOML"),
     ] {
         let line = miner.reload(&text, "SIGHUP: nothing was changed").to_string();
         assert!(line.contains(mistake), "{mistake} in {line}");
-        miner.passes().await;
+        miner.offers(16 * MIB).await;
     }
-    // What needs a restart is named each time, and the rest is done.
-    let restart = format!("{declining}idle_release_s = 1\ndrain_timeout_s = 5\n");
+    // Settings that need a restart are named each time, and the others take effect.
+    let restart = format!("{HALF}idle_release_s = 1\ndrain_timeout_s = 5\n");
     let line = miner.reload(&restart, "need a restart");
     assert_eq!(line["settings"], serde_json::json!(["drain_timeout_s", "idle_release_s"]));
-    miner.declines().await;
+    miner.offers(8 * MIB).await;
     miner.reload(&restart, "need a restart");
     miner.reload("log = \"debug\"\n", READ);
-    miner.passes().await;
+    miner.offers(16 * MIB).await;
     miner.miner.daemon.wait_for("DEBUG");
 }
 
@@ -156,27 +135,20 @@ async fn sighup_changes_the_share_of_memory() {
     let mut miner = Configured::start(&policy, "").await;
     let before = miner.validator.miners().await.remove(0).address;
     miner.reload("max_memory_percent = 50\n", "the settings were read again");
-    let until = std::time::Instant::now() + assay_integration_tests::daemon::PATIENCE;
-    loop {
-        let miners = miner.validator.miners().await;
-        if miners[0].claimed_devices[0].free_bytes == 4 << 20 {
-            assert_eq!(miners[0].address, before, "it is the same session");
-            return;
-        }
-        assert!(std::time::Instant::now() < until, "the validator never hears of it");
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    miner.offers(8 * MIB).await;
+    assert_eq!(miner.validator.miners().await.remove(0).address, before, "it is the same session");
 }
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_goes_on_over_sighup() {
-    let mut miner = Configured::start(&Policy::default(), "").await;
+    let policy = Policy { ping_interval_ms: 100, ..Policy::default() };
+    let mut miner = Configured::start(&policy, "").await;
     let held = miner.miner.daemon.hold_devices();
     let running = miner.validator.ask(miner.miner.key, Some(Mode::Audit)).await.unwrap();
     miner.miner.daemon.wait_for("working");
-    miner.reload(&format!("decline_hours = \"{}\"\n", hours_around_now()), "the settings were read again");
+    miner.reload("max_memory_percent = 50\n", "the settings were read again");
     drop(held);
     running.ruling().await.unwrap().expect_pass();
-    miner.declines().await;
+    miner.offers(8 * MIB).await;
 }

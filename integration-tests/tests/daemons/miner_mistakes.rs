@@ -1,4 +1,4 @@
-//! Mistakes of a miner's operator: each is refused at once, with what to do.
+//! Mistakes of a miner's operator: each is refused at once, with the remedy.
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -24,21 +24,20 @@ fn refused(output: &Output, code: i32, parts: &[&str]) {
     assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {said}");
 }
 
-/// What `run` refuses, `config check` refuses in the same words, and `config show` after its table.
+/// `config check` refuses the settings that `run` refuses, in the same words, and `config show` does so after its
+/// table.
 #[test]
 fn config_refuses_what_run_refuses() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, part) in [
         (&["--cpu-memory=900TiB"][..], "but this machine (or its container) has "),
         // Two devices take twice as much.
-        (&["--cpu-devices=64", "--cpu-memory=1TiB"], "64 device(s) would take 67108864 MiB"),
+        (&["--cpu-devices=64", "--cpu-memory=1TiB"], "64 devices would take 67108864 MiB"),
         (
             &["--worker-program=/nonexistent"],
             "worker_program = \"/nonexistent\" (flag --worker-program): there is no such",
         ),
         (&["--validator=127.0.0.1"], "such as 127.0.0.1:7400"),
-        (&["--decline-hours=22"], "decline_hours = \"22\" (flag --decline-hours): no day in \"22\""),
-        (&["--decline-hours-zone=Mars"], "expected UTC, local"),
         (&["--max-memory-percent=0"], "must be from 1 to 100"),
     ] {
         for command in [&["run"][..], &["config", "check"], &["config", "show"]] {
@@ -90,7 +89,7 @@ fn work_is_not_done_for_a_file_that_cannot_be_written() {
         let line: Vec<_> = work.iter().chain(&flags).chain(&DEVICES).copied().collect();
         let output = miner(&folder, &line);
         refused(&output, 74, &[part]);
-        assert!(!String::from_utf8_lossy(&output.stderr).contains("share(s) in"), "{output:?}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains(" on backend "), "{output:?}");
     }
     let output = miner(&folder, &["bench", "--n=256", "--rounds=1", "--svg", &missing]);
     refused(&output, 74, &["no is missing"]);
@@ -138,7 +137,7 @@ fn ctrl_c_ends_commands_and_what_they_started() {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // A shell has what it starts in the background ignore Ctrl-C.
+        // A shell has its background processes ignore Ctrl-C.
         // SAFETY: signal(2) may be called between fork and exec.
         let heed = || match unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) } {
             libc::SIG_ERR => Err(std::io::Error::last_os_error()),

@@ -10,8 +10,6 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use serde_json::Value;
 
-use crate::miner_limits::hours_around_now;
-
 const NAP: Duration = Duration::from_millis(50);
 
 fn status(key_file: &Path, flags: &[&str]) -> Output {
@@ -172,8 +170,8 @@ fn nothing_is_made_for_a_miner_that_never_ran() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_that_is_no_pass_is_shown_with_its_reason() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 1, &[&format!("--decline-hours={}", hours_around_now())]);
+    let validator = TestValidator::start(&Policy { iterations: 60_000, ..Policy::default() }).await;
+    let miner = TestMiner::start(validator.address, 1, &["--max-challenge-s=1"]);
     let key_file = miner.file("miner.key");
     validator.wait_for_miner(miner.key, true).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::MinerDeclined);
@@ -184,7 +182,7 @@ async fn a_verdict_that_is_no_pass_is_shown_with_its_reason() {
         (&"inconclusive".into(), &"miner_declined".into())
     );
     let text = text(&status(&key_file, &[]));
-    for part in ["miner_declined (busy): ", "declining now, until 20", "last stop     challenge "] {
+    for part in ["miner_declined (busy): ", "challenges of at most 1 s", "last stop     challenge "] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }

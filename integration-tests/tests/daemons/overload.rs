@@ -1,4 +1,4 @@
-//! A validator that has too much to do: nobody fails for it, and what cannot be done now is refused or waits.
+//! A validator that is overloaded: no miner fails for it, and requests beyond its capacity are refused or wait.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn a_validator_that_was_held_up_fails_nobody_for_it() {
     heard.recv().await.expect("the challenge comes");
     stage.validator.daemon.hold_up(Duration::from_secs(3));
     running.ruling().await.unwrap().expect(ReasonCode::ValidatorOverloaded);
-    // Who is late by itself fails, also where the validator was held up long before.
+    // A miner that is late through its own fault fails, also where the validator was held up long before.
     stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(6)));
     let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
     heard.recv().await.expect("the challenge comes");
@@ -70,7 +70,7 @@ async fn a_validator_that_was_held_up_fails_nobody_for_it() {
     running.ruling().await.unwrap().expect(ReasonCode::CommitmentLate);
 }
 
-/// An address that dials too often is told so, with a time, or closed at once; another one is served.
+/// An address that dials too often is refused with a time to come back, or closed at once; another one is served.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_dials_too_often_is_told_when_to_come_back() {
     let flags = vec!["--max-address-connects-per-s=1".to_owned()];

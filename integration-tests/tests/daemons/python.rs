@@ -1,4 +1,5 @@
-//! `examples/`, in Python: a second implementation of the miner, written from the documents, against the real validator.
+//! `examples/`, in Python: a second implementation of the miner, written from the documents, against the real
+//! validator.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -11,7 +12,7 @@ use assay_work::PublicKey;
 
 const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
 
-/// An example as a command. Without its packages it fails: skipped, nobody would notice.
+/// An example as a command. Without its packages it fails: a skipped test would go unnoticed.
 fn example(name: &str) -> Command {
     let python = std::env::var_os("ASSAY_PYTHON").expect(
         "ASSAY_PYTHON is not set: run scripts/test, or set it to a Python that has examples/requirements.txt installed",
@@ -100,13 +101,13 @@ async fn answers_an_operator_in_python() {
     let miners = succeed(&mut operator());
     assert!(miners.starts_with(&miner.key.to_string()), "{miners}");
     let printed = succeed(operator().args(["--challenge", &miner.key.to_string(), "--mode", "audit"]));
-    assert_eq!(printed, "phase work\nphase probe\nphase openings\nverdict pass\n");
+    assert_eq!(printed, "phase work\nphase probe\nphase openings\nphase verdict\nverdict pass\n");
     let status = succeed(operator().arg("--status"));
     let counts = "1 of at most 256 miners\nverdicts: 1 pass, 0 fail, 0 inconclusive";
     assert!(status.contains(counts), "{status}");
 }
 
-/// It dials again when its validator is back, and says goodbye when it is told to stop.
+/// It dials again when its validator is back, and says goodbye when it is asked to stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn comes_back_and_leaves() {
     let mut validator = TestValidator::start(&Policy::default()).await;

@@ -53,7 +53,7 @@ pub fn allowing(keys: &[PublicKey]) -> String {
     format!("allowed_miners = {:?}\n", keys.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
-/// Policy and log level change at once; what cannot is named.
+/// Policy and log level change at once; settings that cannot are named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hangup_puts_a_new_policy_into_effect() {
     let mut configured = Configured::start(Policy::default(), "peak_tops = 50.0\n").await;
@@ -186,36 +186,13 @@ async fn a_hangup_changes_the_log() {
     assert!(!said("log.1", "listening").contains("configuration reloaded"));
 }
 
-/// What logrotate does: the files are renamed, a hangup opens new ones.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hangup_opens_the_files_anew() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let flags = vec![format!("--verdict-log={}", path("verdicts").display())];
-    let mut configured = Configured::start(Policy { flags, ..Policy::default() }, "").await;
-    let miner = TestMiner::start(configured.validator.address, 1, &[]);
-    configured.validator.wait_for_miner(miner.key, true).await;
-    let challenge = async |validator: &TestValidator| {
-        validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-    };
-    challenge(&configured.validator).await;
-    std::fs::rename(path("verdicts"), path("verdicts.1")).unwrap();
-    challenge(&configured.validator).await;
-    configured.reload("");
-    challenge(&configured.validator).await;
-    // A new file begins with what is known of devices.
-    let is_verdict = |line: &&str| line.contains("\"challenge_id\"");
-    let verdicts = |name: &str| std::fs::read_to_string(path(name)).unwrap().lines().filter(is_verdict).count();
-    assert_eq!((verdicts("verdicts.1"), verdicts("verdicts")), (2, 1));
-}
-
-/// How a validator ended by itself, and what it said.
+/// The exit code and the output of a validator that ended.
 struct Ended {
     code: Option<i32>,
     said: String,
 }
 
-/// A validator that is to end by itself, with files in a folder of its own.
+/// A validator that must end without a signal, with files in a folder of its own.
 fn serve(folder: &Path, more: &[&str]) -> Ended {
     serve_in(folder, more, &[])
 }
@@ -237,12 +214,12 @@ fn serve_in(folder: &Path, more: &[&str], environment: &[(String, OsString)]) ->
     Ended { code: daemon.wait().code(), said }
 }
 
-/// A backend that was asked for and gives nothing ends the validator, whatever the mode.
+/// A configured backend without devices ends the validator, in any mode.
 #[test]
 fn a_backend_that_was_asked_for_has_to_be_there() {
     let folder = tempfile::tempdir().unwrap();
     for mode in ["--mode=audit", "--mode=auto", "--mode=replay"] {
-        // The driver of a machine with GPUs shows none of them.
+        // Hides the GPUs of a machine that has some.
         let hidden = [("CUDA_VISIBLE_DEVICES".to_owned(), "-1".into())];
         let output = serve_in(folder.path(), &["--backend=cpu,cuda", mode], &hidden);
         let Ended { code, said } = output;
@@ -279,7 +256,7 @@ async fn a_port_that_is_taken_names_its_holder() {
     assert!(said.contains("no interface of this machine has that address"), "{said}");
 }
 
-/// What `serve` refuses, `config show` refuses too, below the table.
+/// `config show` refuses the settings that `serve` refuses, too, below the table.
 #[test]
 fn what_is_refused_is_shown_and_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -294,12 +271,17 @@ fn what_is_refused_is_shown_and_refused() {
         (format!("--key-file={}", path("file")), "key"),
         (format!("--key-file={}", folder.path().display()), "a folder is there, where a file is expected"),
         (format!("--key-file={}/key", path("file")), "is a file, where a folder is expected"),
-        (format!("--verdict-log={}", folder.path().display()), "a folder is there, where a file is expected"),
-        (format!("--verdict-log={}", path("missing/verdicts")), "missing: make it"),
         (format!("--control-socket={}", path("file")), "a file that is not a socket is there"),
         (format!("--control-socket={}", path(&"x".repeat(110))), "too many for the path of a socket"),
         ("--allowed-miners=abcd".to_owned(), "expected 64 hex digits"),
         ("--iterations=0".to_owned(), "must be from 1"),
+        (format!("--fleet-policy={}", path("missing")), "fleet_policy"),
+        (format!("--fleet-policy={}", path("file")), "file"),
+        (format!("--model-profiles={}", path("missing")), "model_profiles"),
+        (format!("--model-profiles={}", path("file")), "file"),
+        (format!("--evidence={}", path("file")), "a file is there, where a folder is expected"),
+        ("--evidence=s3:/x".to_owned(), "is no place for evidence"),
+        (format!("--records={}", path("file")), "no database of SQLite"),
     ];
     for (flag, why) in cases {
         let shown = run(VALIDATOR, ["config", "show", &flag]);

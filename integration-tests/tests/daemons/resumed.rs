@@ -8,7 +8,7 @@ use assay_integration_tests::proxy::{Link, Proxy};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 
-/// A validator that does not notice by itself for as long as a test waits.
+/// A validator that detects no lost connection for as long as a test waits.
 fn patient() -> Policy {
     Policy { ping_interval_ms: 60_000, ..Policy::default() }
 }
@@ -38,7 +38,7 @@ async fn a_miner_takes_its_place_back_in_the_middle_of_a_challenge() {
     validator.daemon.wait_for("this session took over");
 }
 
-/// It is no way out of a challenge whose positions are named.
+/// A lost connection does not free a miner from a challenge whose positions are named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_lost_while_openings_come_counts_as_one() {
     let validator = TestValidator::start(&Policy { samples: 16, segments: 8, ..patient() }).await;

@@ -36,7 +36,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// What this user can see of a process: of a daemon, its environment and files are for root alone.
+/// The parts of a process that this user can read: environment and files of a daemon are for root alone.
 fn shown(process: u32) -> Vec<u8> {
     let read = |name: &str| fs::read(format!("/proc/{process}/{name}")).unwrap_or_default();
     let links = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
@@ -68,7 +68,7 @@ fn memory(process: u32) -> Vec<u8> {
 async fn a_secret_is_in_no_log_argument_environment_or_worker() {
     let trace = vec!["--log=trace".to_owned()];
     let environment = vec![
-        ("ASSAY_VALIDATOR_ON_EVENT".to_owned(), "http://127.0.0.1:9/?token=31415926535".into()),
+        ("ASSAY_VALIDATOR_TOKEN".to_owned(), "assay_read_31415926535".into()),
         ("https_proxy".to_owned(), "http://user:31415926535@127.0.0.1:9".into()),
     ];
     let mut validator = TestValidator::start(&Policy { flags: trace, environment, ..Policy::default() }).await;
@@ -128,7 +128,8 @@ fn read_as_other(path: String) -> Output {
     as_other(head).output().unwrap()
 }
 
-/// A copy that can be run at once: one that this process wrote could still be open in what another test is about to start.
+/// A copy that can be run at once: a file that this process wrote could still be open in a process that another test is
+/// about to start.
 fn copy_program(name: &str, to: &Path) {
     assert!(Command::new("cp").arg(program(name)).arg(to).status().unwrap().success());
 }
@@ -181,11 +182,11 @@ async fn the_control_socket_is_its_users_alone() {
     assert_eq!(fs::metadata(&validator.socket).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// Files beside a key that are another user's are not this one's to trust; what root rotates stays its owner's.
+/// Files of another user beside a key are not trusted; a key that root rotates stays its owner's.
 #[test]
 fn files_of_a_key_are_its_owners() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        // Nobody but root can make one; root itself may look at anybody's.
+        // Only root can make one; root itself may read the files of all users.
         return;
     }
     let folder = tempfile::tempdir_in("/tmp").unwrap();
@@ -205,7 +206,7 @@ fn files_of_a_key_are_its_owners() {
     let mut own = Command::new(&program_copy);
     own.args(["key", &flag]).uid(1234).gid(1234);
     assert!(own.output().unwrap().status.success());
-    // Whoever may write to the folder puts other statements there.
+    // A user who may write to the folder puts other statements there.
     let statements = key_file.with_extension("key.successors");
     let text = fs::read(&statements).unwrap();
     fs::remove_file(&statements).unwrap();

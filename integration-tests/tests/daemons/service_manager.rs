@@ -1,9 +1,10 @@
-//! What the daemons tell the service manager that started them (sd_notify): they serve, reload, live and end.
+//! The daemons' messages to the service manager that started them (sd_notify): they serve, reload, live and end.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::sync::mpsc;
 use std::time::Instant;
 
 use assay_integration_tests::daemon::{Daemon, PATIENCE, program};
@@ -12,9 +13,9 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
 use tempfile::TempDir;
 
-/// A service manager: its socket, and the variables that it starts daemons with.
+/// A service manager: the messages to its socket, and the variables that it starts daemons with.
 struct Manager {
-    socket: UnixDatagram,
+    messages: mpsc::Receiver<String>,
     folder: TempDir,
 }
 
@@ -22,8 +23,17 @@ impl Manager {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { socket, folder }
+        let (sender, messages) = mpsc::channel();
+        // As a service manager does, it always reads: ten messages fill the queue of a socket, which is a second's
+        // beats, and later ones are lost. The thread ends with the test's process, or at the first message after its
+        // test.
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length) = socket.recv(&mut buffer)
+                && sender.send(String::from_utf8(buffer[..length].to_vec()).unwrap()).is_ok()
+            {}
+        });
+        Self { messages, folder }
     }
 
     fn environment(&self) -> Vec<(String, OsString)> {
@@ -31,17 +41,11 @@ impl Manager {
         vec![("NOTIFY_SOCKET".into(), path.into()), ("WATCHDOG_USEC".into(), "200000".into())]
     }
 
-    fn next(&self) -> String {
-        let mut buffer = [0; 4096];
-        let length = self.socket.recv(&mut buffer).expect("a message comes");
-        String::from_utf8(buffer[..length].to_vec()).unwrap()
-    }
-
     /// Waits for a message with this line, and gives it.
     fn wait_for(&self, line: &str) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
-            let message = self.next();
+            let message = self.messages.recv_timeout(PATIENCE).expect("a message comes");
             if message.lines().any(|found| found.starts_with(line)) {
                 return message;
             }
@@ -73,7 +77,7 @@ async fn a_validator_tells_its_manager_what_it_does() {
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-    manager.wait_for("STATUS=1 miners, 0 challenged; verdicts: 1 pass, 0 fail, 0 inconclusive");
+    manager.wait_for("STATUS=1 miner, 0 challenged; verdicts: 1 pass, 0 fail, 0 inconclusive");
     drop(miner);
     manager.sees_reload_and_end(&mut validator.daemon);
 }
@@ -96,7 +100,7 @@ async fn a_miner_tells_its_manager_what_it_does_and_its_workers_do_not() {
         "STATUS=verdicts: 0 pass, 0 fail, 0 inconclusive; connected to {}, waiting for challenges",
         validator.address
     ));
-    // What the worker found in its environment; the daemon's own found the socket, as the messages show.
+    // The worker's environment; the daemon's own had the socket, as the messages show.
     miner.daemon.workers(1);
     let found = fs::read_to_string(&found).expect("a worker was started");
     assert!(found.contains("PATH="), "{found}");

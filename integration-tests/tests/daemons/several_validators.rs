@@ -41,7 +41,7 @@ async fn wait_for_status(miner: &TestMiner, is: impl Fn(&Value) -> bool) -> Valu
     }
 }
 
-/// Waits for so many passes in a validator's log.
+/// Waits for `passes` passes in a validator's log.
 fn wait_for_passes(daemon: &mut Daemon, passes: usize) {
     for _ in 0..passes {
         daemon.wait_for("\"message\":\"pass\"");
@@ -116,7 +116,7 @@ async fn two_that_challenge_all_the_time_both_get_their_turns() {
     assert_eq!(failed, [false; 2]);
 }
 
-/// One holds the devices with work without end, and has whatever is kept for it lapse; the other has its turns.
+/// One holds the devices with work without end, and lets the turns that are kept for it lapse; the other has its turns.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_whose_challenges_never_end_starves_nobody() {
     let hostile = TestValidator::start(&Policy { challenge_on_connect: true, ..back_to_back(60_000) }).await;
@@ -125,7 +125,7 @@ async fn one_whose_challenges_never_end_starves_nobody() {
     wait_for_passes(&mut honest.daemon, 3);
 }
 
-/// One is not there, one refuses the key, one has another key than its miner was told: the last one is served.
+/// One is down, one refuses the key, one has another key than its miner expects: the last one is served.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_down_and_one_that_refuses_do_not_disturb_the_third() {
     let flags = vec![format!("--allowed-miners={}", "ab".repeat(32))];

@@ -1,4 +1,4 @@
-//! How much is asked of a host, whatever its devices claim.
+//! The sizes of challenges, for any claims of the devices.
 
 use assay_integration_tests::dishonest::{Disguise, DishonestMiner, WorkLie};
 use assay_integration_tests::stage::Stage;
@@ -9,7 +9,7 @@ fn matrices(ruling: &Ruling) -> Vec<u64> {
     ruling.verdict.devices.iter().map(|device| device.work.as_ref().unwrap().matrices).collect()
 }
 
-/// Small slots are cheap to compute again in the time of a probe: whoever claims those alone is not asked for them.
+/// Small slots are cheap to compute again in the time of a probe: a miner that claims those alone gets larger ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_does_not_choose_smaller_matrices() {
     // 16 slots of n = 256 are one of n = 1024.
@@ -72,8 +72,8 @@ async fn a_host_without_room_gets_a_verdict_that_says_so() {
 /// Mode replay judges a miner that claims more than the validator's own devices hold.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replay_is_sized_by_the_devices_that_replay() {
-    // Its device has 8 MiB, which are 128 slots. Of these fit 48 at least, whatever the processor: what else a device maps
-    // is two large pages, which are 64, and less than 1 MiB for the kind of work that takes the most, which is 16.
+    // Its device has 8 MiB, which are 128 slots. At least 48 of these fit, on any processor: a device also maps two
+    // large pages, which are 64, and less than 1 MiB for the kind of work that takes the most, which is 16.
     let policy = Policy { max_matrices: 1 << 20, ..Policy::default() };
     let stage = Stage::new(&policy, &[200, 150]).await;
     let replayed = matrices(stage.challenge(Mode::Replay).await.expect_pass());
@@ -84,7 +84,7 @@ async fn a_replay_is_sized_by_the_devices_that_replay() {
     assert_eq!(matrices(stage.challenge(Mode::Audit).await.expect_pass()), [180, 135]);
 }
 
-/// Miners that commit to noise wait for no replay, and nobody waits for theirs.
+/// Miners that commit to noise wait for no replay, and no other miner waits for theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn noise_is_not_worth_a_replay() {
     let stage = Stage::new(&Policy { max_matrices: 40, ..Policy::default() }, &[60]).await;

@@ -29,7 +29,7 @@ async fn on_a_link(policy: &Policy, bytes_per_s: u64) -> (TestValidator, TestMin
     (validator, miner, proxy)
 }
 
-/// Two seconds are for what the openings take beside their bytes, which take four times as long.
+/// The deadline of two seconds is for the openings' time beside that of their bytes, which is four times as long.
 #[tokio::test(flavor = "multi_thread")]
 async fn openings_that_take_longer_than_their_deadline() {
     let (validator, miner, _proxy) = on_a_link(&policy(2, 8), 32_000).await;

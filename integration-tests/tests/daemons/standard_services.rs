@@ -1,4 +1,4 @@
-//! What any gRPC tool may ask a validator: whether it serves, and, on a switch, what.
+//! Services for any gRPC tool: whether a validator serves, and, on a switch, its services.
 
 use assay_integration_tests::validator::{Policy, TestValidator};
 use tokio_stream::StreamExt;

@@ -88,7 +88,7 @@ async fn strangers_take_no_miners_place() {
     for _ in 0..MANY {
         crowd.push(within(dial(validator.address, CROWD)).await);
     }
-    // Handshakes that never end are as many as their connections and streams, and none of them is a session.
+    // Handshakes that never end, each on a connection and stream of its own, are not sessions.
     let mut handshakes = Vec::new();
     for _ in 0..MANY {
         let line = within(Line::open(validator.address, CROWD)).await;

@@ -30,7 +30,7 @@ async fn proved(validator: &TestValidator, identity: &Identity) -> (RawMiner, Va
     (miner, answer)
 }
 
-/// What a session is told last.
+/// The last message to a session.
 async fn goodbye(mut miner: RawMiner) -> (StopCode, String) {
     loop {
         match miner.hear().await {

@@ -1,4 +1,4 @@
-//! What commands show on terminals of several widths, in pipes, and to those who mistype.
+//! The output of commands on terminals of several widths, in pipes, and for mistyped words.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,18 +9,18 @@ use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 
-/// A terminal of this width, with 24 lines: what it shows, and its other end.
+/// A terminal of this width, with 24 lines: its display, and its other end.
 pub fn terminal(columns: u16) -> (File, OwnedFd) {
     let size = libc::winsize { ws_row: if columns == 0 { 0 } else { 24 }, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let (mut shown, mut end) = (0, 0);
     let (name, modes) = (std::ptr::null_mut(), std::ptr::null());
     // SAFETY: both numbers are written where there is room for them; the size is only read.
     assert_eq!(unsafe { libc::openpty(&raw mut shown, &raw mut end, name, modes, &raw const size) }, 0);
-    // SAFETY: both were just opened, and nobody else has them.
+    // SAFETY: both were just opened, and nothing else owns them.
     unsafe { (File::from_raw_fd(shown), OwnedFd::from_raw_fd(end)) }
 }
 
-/// What a command shows on a terminal of this width.
+/// The output of a command on a terminal of this width.
 fn shown(command: &mut Command, columns: u16) -> String {
     let (mut terminal, end) = terminal(columns);
     let end = File::from(end);
@@ -139,7 +139,7 @@ fn a_switch_is_typed_with_and_without_an_equals_sign() {
 #[test]
 fn an_empty_variable_counts_as_not_set() {
     let mut show = command("assay-validator", "config show --json");
-    for name in ["CONFIG", "LISTEN", "MAX_MINERS", "ALLOWED_MINERS", "LOG", "REFLECTION", "VERDICT_LOG", "MODE"] {
+    for name in ["CONFIG", "LISTEN", "MAX_MINERS", "ALLOWED_MINERS", "LOG", "REFLECTION", "MODE"] {
         show.env(format!("ASSAY_VALIDATOR_{name}"), "");
     }
     let output = show.output().unwrap();

@@ -1,4 +1,4 @@
-//! What a peer writes comes to the log as a text in quotes, and nothing in it passes for a field of the log.
+//! A peer's words come to the log as a text in quotes, and no part of them passes for a field of the log.
 
 use assay_integration_tests::daemon::Daemon;
 use assay_integration_tests::miner::TestMiner;
@@ -22,7 +22,7 @@ const HOSTILE: &str = r#"x" devices=9 miner=0000 session=77 y=""#;
 /// Written so that a terminal would do something, or show nothing.
 const HIDDEN: [&str; 7] = ["\u{61c}", "\u{200b}", "\u{2060}", "\u{e000}", "\u{a0}", "\u{3164}", "\u{1b}[2J"];
 
-/// A line of the log in text, without what stands in quotes.
+/// A line of the log in text, without the parts in quotes.
 fn outside_quotes(line: &str) -> String {
     let (mut out, mut is_quoted, mut is_escaped) = (String::new(), false, false);
     for c in line.chars() {

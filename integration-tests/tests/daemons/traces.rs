@@ -1,4 +1,4 @@
-//! Traces of a challenge: what a collector gets of both daemons, and that a collector that is away disturbs nothing.
+//! Traces of a challenge: a collector gets spans of both daemons, and a collector that is away disturbs nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -156,7 +156,7 @@ async fn one_trace_has_a_challenge_of_both_daemons() {
     assert_eq!(ids.len(), spans.len(), "no id comes twice");
 }
 
-/// What is left goes to the collector when the daemons end.
+/// Spans left in the queue go to the collector when the daemons end.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_spans_are_sent_at_the_end_and_authorities_are_checked() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,18 +178,18 @@ async fn the_last_spans_are_sent_at_the_end_and_authorities_are_checked() {
     let spans = collector.0.lock().unwrap().len();
     // Four of devices beside those of the list.
     assert_eq!(spans, SPANS.len() + 4);
-    // Whoever is not vouched for gets nothing.
+    // A server without a certificate of the authority gets nothing.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = Authority::new().file(elsewhere.path());
     let (validator, miner) = pair(&endpoint, vec![("SSL_CERT_FILE".to_owned(), other.into_os_string())]).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-    let lost = |page: &Scrape| page.value("assay_validator_trace_spans_lost_total") > 0.0;
+    let lost = |page: &Scrape| page.value("assay_validator_trace_spans_total{outcome=\"lost\"}") > 0.0;
     drop(Scrape::until(|| Scrape::of_validator(&validator.socket), lost));
     assert_eq!(collector.0.lock().unwrap().len(), spans);
 }
 
 /// A collector that refuses, and one that takes the connection and never answers: challenges pass, the daemons end, and
-/// what was lost is counted.
+/// lost spans are counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_or_hangs_disturbs_nothing() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -201,10 +201,10 @@ async fn a_collector_that_is_away_or_hangs_disturbs_nothing() {
             validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
         }
         if is_away {
-            let lost = |page: &Scrape| page.value("assay_validator_trace_spans_lost_total") >= 6.0;
+            let lost = |page: &Scrape| page.value("assay_validator_trace_spans_total{outcome=\"lost\"}") >= 6.0;
             let page = Scrape::until(|| Scrape::of_validator(&validator.socket), lost);
-            assert_eq!(page.value("assay_validator_trace_spans_exported_total"), 0.0);
-            let lost = |page: &Scrape| page.value("assay_miner_trace_spans_lost_total") >= 3.0;
+            assert_eq!(page.value("assay_validator_trace_spans_total{outcome=\"exported\"}"), 0.0);
+            let lost = |page: &Scrape| page.value("assay_miner_trace_spans_total{outcome=\"lost\"}") >= 3.0;
             drop(Scrape::until(|| Scrape::of_miner(metrics), lost));
             validator.daemon.wait_for("the collector of traces (otlp_endpoint) takes none");
         }

@@ -1,4 +1,4 @@
-//! `assay-validator watch` in a real terminal: what it draws, which keys it takes, and how it leaves the terminal.
+//! `assay-validator watch` in a real terminal: its drawing, its keys, and the terminal after it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ const COLUMNS: u16 = 80;
 /// As many as [`terminal`] has.
 const ROWS: u16 = 24;
 
-/// What a terminal shows, of the sequences that are used here.
+/// A terminal's display, for the sequences that are used here.
 struct Picture {
     cells: Vec<Vec<char>>,
     row: usize,
@@ -149,7 +149,7 @@ impl Watch {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until it has ended by itself, and requires the terminal to be as it was.
+    /// Waits until it has ended, and requires the terminal to be as it was.
     async fn ended(mut self) -> ExitStatus {
         let until = Instant::now() + PATIENCE;
         let status = loop {

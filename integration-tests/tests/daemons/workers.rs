@@ -1,4 +1,4 @@
-//! What becomes of a challenge, and of the program, when the process that drives a device is lost or hangs.
+//! The fate of a challenge, and of the program, when the process that drives a device is lost or hangs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const NAP: Duration = Duration::from_millis(10);
 
-/// Work that takes longer than a signal; what one iteration takes is over at once.
+/// Work that takes longer than a signal; one iteration alone is over at once.
 fn long_work() -> Policy {
     Policy { iterations: 600, ..Policy::default() }
 }
@@ -35,7 +35,7 @@ fn wait_until_gone(processes: impl IntoIterator<Item = i32>) {
     }
 }
 
-/// Waits until the validator knows of so many devices of the miner.
+/// Waits until the validator knows `devices` devices of the miner.
 async fn wait_for_devices(validator: &TestValidator, miner: &TestMiner, devices: usize) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -49,7 +49,7 @@ async fn wait_for_devices(validator: &TestValidator, miner: &TestMiner, devices:
     }
 }
 
-/// A challenge of one iteration, which passes on so many devices.
+/// A challenge of one iteration, which passes on `devices` devices.
 async fn passes(validator: &TestValidator, devices: usize) {
     let request = BeginChallenge { iterations: Some(1), ..BeginChallenge::default() };
     let ruling = validator.run(request).await.unwrap();
@@ -212,7 +212,7 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
     }
 }
 
-/// What is cancelled is given up by the worker that runs it: it need not be killed for it.
+/// Cancelled work is given up by the worker that runs it: it need not be killed for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_work_costs_no_worker() {
     let policy = Policy { iterations: 30_000, commit_deadline_s: 4, ..Policy::default() };
@@ -273,7 +273,7 @@ fn a_worker_that_hears_nothing_does_not_outlive_a_killed_program() {
     wait_until_gone([process]);
 }
 
-/// The validator's own devices live in workers too: their loss is no miner's.
+/// The validator's own devices live in workers too: their loss is not a miner's fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_loses_a_worker_blames_nobody() {
     let mut validator = TestValidator::start(&long_work()).await;
@@ -292,8 +292,8 @@ async fn a_validator_that_loses_a_worker_blames_nobody() {
 
 #[test]
 fn a_worker_is_not_for_a_terminal_and_says_what_it_is() {
-    let help = daemon::run("assay-miner", ["--help"]);
-    assert!(String::from_utf8_lossy(&help.stdout).contains("Internal"), "it is in the help, and named for what it is");
+    let help = |arguments: &[&str]| String::from_utf8(daemon::run("assay-miner", arguments).stdout).unwrap();
+    assert!(!help(&["--help"]).contains("worker") && help(&["worker", "--help"]).contains("Internal"));
     for name in ["assay-miner", "assay-validator"] {
         // Its input ends at once, and so does it.
         let output = daemon::run(name, ["worker"]);

@@ -2,18 +2,18 @@
 
 use assay_integration_tests::audited::Audited;
 use assay_integration_tests::dishonest::WorkLie;
+use assay_judge::entropy::SeededEntropy;
+use assay_judge::verify::draw;
 use assay_protocol::verdict::ReasonCode;
-use assay_validator::entropy::SeededEntropy;
-use assay_validator::verify::draw;
 use assay_work::bounds::pass_probability;
 use assay_work::opening::Sample;
 
 /// Two of forty slots, in mid-chain: 5 %.
 const ZERO_SLOTS: &[u32] = &[13, 27];
-/// So many seeds, and samples of each: few enough that some are not caught.
+/// Count of seeds, and of samples for each: few enough that some lies are not caught.
 const SEEDS: u64 = 400;
 const SAMPLES: u32 = 8;
-/// A number of catches this far off is no accident: 6 in 100,000.
+/// A count of catches this far off is hardly an accident: 6 in 100,000.
 const DEVIATIONS: f64 = 4.0;
 
 /// Draws for many seeds, and requires that as many of them catch the lie as `touched`, the probability that one

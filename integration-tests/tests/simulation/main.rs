@@ -1,6 +1,8 @@
 //! Both sides in one thread, without a socket: clock, draws and lies come from seeds.
 
 mod bounds;
+mod cheaters;
+mod hiding;
 mod miner_states;
 mod recording;
 mod sessions;

@@ -1,11 +1,11 @@
-//! docs/PROTOCOL.md, States: what a miner does with each message in each state is what its table says.
+//! docs/PROTOCOL.md, States: a miner reacts to each message in each state as the page's table says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::outbox::outbox;
-use assay_miner::session::{Action, Closed, Event, Session, SessionStart};
+use assay_miner::session::{Action, Closed, Event, Session, SessionLimits, SessionStart};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript};
@@ -13,8 +13,9 @@ use assay_protocol::message::{
     Inventory, MinerMessage, Offer, OpeningsPart, PROTOCOL_VERSIONS, RefusedCode, StopCode, ValidatorMessage, Welcome,
 };
 use assay_protocol::verdict::{Mode, Verdict};
+use assay_protocol::wire::v1;
 use assay_work::probe::{Link, Probe, UncheckedProbe};
-use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
+use assay_work::{Challenge, ChallengeId, Nonce, Precision, PublicKey};
 
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -22,7 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::recording::{MinerStep, Recording};
 use super::sessions::{MINER_NONCE, engine, miner_identity, start_of};
-use super::table::{Named, StateTable};
+use super::table::{Named, StateTable, cells, page};
 
 /// A challenge that never was.
 const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
@@ -52,7 +53,7 @@ impl Miner {
         miner
     }
 
-    /// What a step means for the state.
+    /// Follows the state over a step.
     fn note(&mut self, step: &MinerStep, actions: &[Action]) {
         match step {
             MinerStep::Message(ValidatorMessage::Welcome(_)) => self.state = "accepted",
@@ -81,8 +82,13 @@ impl Miner {
 
 /// A validator with this key and these statements welcomes a miner that pins another key, at this time.
 fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<Action> {
-    let now = Instant::now();
     let start = SessionStart { unix_seconds, ..start_of(miner_identity(), Some(pinned), Inventory::default()) };
+    welcomed_as(validator, start, Channel::Plaintext)
+}
+
+/// The same, of a validator that is on this channel.
+fn welcomed_as(validator: &Identity, start: SessionStart, channel: Channel) -> Vec<Action> {
+    let now = Instant::now();
     let (mut session, _) = Session::start(start, now);
     let transcript = SessionTranscript {
         version: PROTOCOL_VERSIONS[0],
@@ -90,7 +96,7 @@ fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<A
         miner_key: miner_identity().public_key(),
         nonce: Nonce([9; 32]),
         miner_nonce: MINER_NONCE,
-        channel: Channel::Plaintext,
+        channel,
     };
     let welcome = Welcome {
         version: transcript.version,
@@ -114,7 +120,7 @@ fn a_pinned_key_is_followed_until_its_statement_ends() {
     let pinned = old.public_key();
     let new = new.following(&statements, pinned);
     let [
-        Action::Send(MinerMessage::Proof(_)),
+        Action::Send(MinerMessage::Proof(..)),
         Action::Established(key),
         Action::Followed { pinned: by, until_unix_seconds },
     ] = &welcomed(&new, pinned, UNTIL - 1)[..]
@@ -128,11 +134,33 @@ fn a_pinned_key_is_followed_until_its_statement_ends() {
         closed.needs_operator() && closed.to_string().contains("vouched for the new key until 2027-01-15"),
         "{closed}"
     );
-    // Nobody else's key is followed, and the pinned one needs no statement.
+    // A stranger's key is not followed, and the pinned one needs no statement.
     let stranger = Identity::from_seed(&[4; 32]).following(&statements, pinned);
     let [Action::Close(closed)] = &welcomed(&stranger, pinned, UNTIL - 1)[..] else { panic!("it is a stranger") };
     assert!(matches!(closed, Closed::WrongValidator { ended: None, .. }));
     assert!(matches!(welcomed(&new, new.public_key(), UNTIL)[..], [Action::Send(_), Action::Established(_)]));
+}
+
+/// The hello cannot have it: [`assay_protocol::message::Hello`] has no such field.
+#[test]
+fn a_join_token_is_shown_to_a_proved_validator_alone() {
+    let [validator, other] = [1, 2].map(|seed| Identity::from_seed(&[seed; 32]));
+    let start = |pinned: &Identity| SessionStart {
+        join_token: Some("assay-join-1".parse().unwrap()),
+        ..start_of(miner_identity(), Some(pinned.public_key()), Inventory::default())
+    };
+    let [Action::Send(MinerMessage::Proof(_, Some(token))), ..] =
+        &welcomed_as(&validator, start(&validator), Channel::Plaintext)[..]
+    else {
+        panic!("the proof has it")
+    };
+    assert_eq!(token.secret(), "assay-join-1");
+    // Another key than the pinned one, and a relay: the welcome is for another channel.
+    let stranger = welcomed_as(&other, start(&validator), Channel::Plaintext);
+    let relay = welcomed_as(&validator, start(&validator), Channel::Tls([5; 32]));
+    for actions in [stranger, relay] {
+        assert!(matches!(actions[..], [Action::Close(_)]), "{actions:?}");
+    }
 }
 
 /// The first message of a recording that `is` takes.
@@ -192,7 +220,7 @@ fn linked(probe: &ValidatorMessage) -> ValidatorMessage {
     ValidatorMessage::Probe { challenge_id: *challenge_id, probe, deadline: *deadline }
 }
 
-/// What the session did with a message, in the words of the page; a text of its own where none of them fits.
+/// The session's reaction to a message, in the words of the page; a text of its own where no words fit.
 fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
     let (ran, before) = (miner.session.is_running(), format!("{:?}", miner.session));
     let actions = miner.session.handle(Event::Message(message), miner.now);
@@ -212,7 +240,7 @@ fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
         }
         [Action::Verdict(_)] if is_same => "show".into(),
         [Action::Verdict(_), Action::Release] if ran && !miner.session.is_running() => "done".into(),
-        [Action::Send(MinerMessage::Proof(_)) | Action::Established(_)] if !is_same => "take".into(),
+        [Action::Send(MinerMessage::Proof(..)) | Action::Established(_)] if !is_same => "take".into(),
         [Action::StartWork(_) | Action::StartProbe(..) | Action::StartOpening(..)] if !is_same => "take".into(),
         _ => format!("something else: {actions:?}"),
     }
@@ -258,23 +286,75 @@ fn a_miner_does_what_the_table_of_its_states_says() {
     table.assert_all_seen();
 }
 
+/// "Take or decline" of the page, the rows that a session decides by the message alone: the first that fits counts.
+#[test]
+fn a_challenge_is_declined_for_the_first_row_that_fits() {
+    const DECIDED: [&str; 5] = ["BUSY", "STALE_INVENTORY", "UNSUPPORTED", "INVALID", "NOT_ENOUGH_MEMORY"];
+    let page = page();
+    let (_, after) = page.split_once("\n### Take or decline\n").expect("the section is there");
+    let rows = after.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|')).skip(2);
+    let codes = rows.map(|row| cells(row)[1].trim_matches('`').to_owned()).filter(|code| DECIDED.contains(&&**code));
+
+    let mut recording = Recording::of(Mode::Audit);
+    recording.inventory.devices.iter_mut().for_each(|device| device.precisions = vec![Precision::Int8]);
+    let ValidatorMessage::Challenge(sound) = first(&recording, |m| matches!(m, ValidatorMessage::Challenge(_))) else {
+        unreachable!("it is one")
+    };
+    let miner = || {
+        let mut miner = Miner::after(&recording, &[]);
+        let is_handshake = |m: &&MinerStep| {
+            matches!(m, MinerStep::Message(ValidatorMessage::Welcome(_) | ValidatorMessage::Accepted(_)))
+        };
+        for step in recording.miner.iter().filter(is_handshake) {
+            let _ = miner.session.handle(step.event(), miner.now);
+        }
+        miner
+    };
+    let mut limits = SessionLimits { busy: Some("a turn".into()), max_challenge: None };
+    let mut offer = Offer {
+        inventory_sequence: sound.inventory_sequence + 1,
+        precision: Precision::F16.code(),
+        n: 0,
+        total: 1000,
+        ..sound
+    };
+    let repairs: [fn(&mut SessionLimits, &mut Offer); 5] = [
+        |limits, _| limits.busy = None,
+        |_, offer| offer.inventory_sequence -= 1,
+        |_, offer| offer.precision = Precision::Int8.code(),
+        |_, offer| offer.n = 256,
+        |_, offer| offer.total = 20,
+    ];
+    let mut found = Vec::new();
+    for repair in repairs {
+        let mut miner = miner();
+        miner.session.set_limits(limits.clone());
+        let actions = miner.session.handle(Event::Message(ValidatorMessage::Challenge(offer.clone())), miner.now);
+        let [Action::Send(MinerMessage::Declined(stop))] = &actions[..] else { panic!("{actions:?}") };
+        found.push(v1::StopCode::from(stop.code).as_str_name().replace("STOP_CODE_", ""));
+        repair(&mut limits, &mut offer);
+    }
+    assert_eq!(found, codes.collect::<Vec<_>>());
+    let actions = miner().session.handle(Event::Message(ValidatorMessage::Challenge(offer)), Instant::now());
+    assert!(matches!(actions[..], [Action::StartWork(_)]), "{actions:?}");
+}
+
 /// A step of a session through its driver, and the state that it leads to.
 enum DriverStep {
-    /// The validator says this.
     Says(ValidatorMessage),
     /// The miner says such a thing.
     Hears(fn(&MinerMessage) -> bool),
 }
 
-/// One challenge in steps of the driver. The driver reads before it takes what the devices gave: right behind a message
-/// that makes them work, they still do.
+/// One challenge in steps of the driver. The driver reads before it takes results of the devices: right behind a
+/// message that makes them work, they still do.
 fn driver_steps(recording: &Recording) -> Vec<(&'static str, DriverStep)> {
     use DriverStep::{Hears, Says};
     let last = |is| first_of(recording.miner.iter().rev(), is);
     vec![
         ("welcome", Hears(|m| matches!(m, MinerMessage::Hello(_)))),
         ("accepted", Says(last(|m| matches!(m, ValidatorMessage::Welcome(_))))),
-        ("accepted", Hears(|m| matches!(m, MinerMessage::Proof(_)))),
+        ("accepted", Hears(|m| matches!(m, MinerMessage::Proof(..)))),
         ("idle", Says(last(|m| matches!(m, ValidatorMessage::Accepted(_))))),
         ("working", Says(last(|m| matches!(m, ValidatorMessage::Challenge(_))))),
         ("committed", Hears(|m| matches!(m, MinerMessage::Commitment(_)))),
@@ -290,8 +370,7 @@ fn driver_steps(recording: &Recording) -> Vec<(&'static str, DriverStep)> {
     ]
 }
 
-/// What the driver of a miner does that was brought so far, and then reads `inbound`'s last item, an error for a
-/// message that is malformed, or comes to the end of the stream.
+/// The end of a miner's driver after these steps, when `inbound` then gives an error, for a malformed message, or ends.
 async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Option<&str>) -> Result<Closed, String> {
     struct Nobody;
     impl Observer for Nobody {
@@ -350,7 +429,7 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
     ended
 }
 
-/// The rows of what the session itself never sees: its driver ends the stream.
+/// The rows of events that the session never sees: its driver ends the stream.
 fn ends_of_streams(table: &mut StateTable) {
     let recording = Recording::of(Mode::Audit);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -1,11 +1,11 @@
-//! What both sides of a simulation were given, so that a fresh session is brought into any state that it passed through.
+//! The inputs of both sides of a simulation, so that a fresh session is brought into any state that it passed through.
 
 use std::sync::Arc;
 
+use assay_fleet::Policy;
 use assay_miner::session::Event;
 use assay_protocol::message::{Inventory, MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
-use assay_validator::policy::Policy;
 use assay_work::ChallengeId;
 
 use super::sessions::World;
@@ -13,16 +13,13 @@ use super::sessions::World;
 /// The seed of the validator's draws: a session that is given the same steps with it draws the same.
 pub const SEED: u64 = 5;
 
-/// What the two sides were given, from the start of their session.
+/// The inputs of the two sides, from the start of their session.
 #[derive(Debug, Default)]
 pub struct Recording {
-    /// The miner's devices.
     pub inventory: Inventory,
-    /// What the validator was given.
     pub validator: Vec<Step>,
-    /// All that the miner sent, also what the validator was not given.
+    /// All messages of the miner, also those that the validator was not given.
     pub sent: Vec<MinerMessage>,
-    /// What the miner was given.
     pub miner: Vec<MinerStep>,
 }
 
@@ -74,7 +71,6 @@ impl MinerStep {
         })
     }
 
-    /// The event again.
     pub fn event(&self) -> Event {
         match self.clone() {
             Self::Message(message) => Event::Message(message),

@@ -7,25 +7,31 @@ use std::time::{Duration, Instant};
 use assay_device::host::Host;
 use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle};
+use assay_fleet::End;
+use assay_fleet::challenge::{OpeningsPolicy, Policy, ProbePolicy};
+use assay_integration_tests::dishonest::Liar;
+use assay_judge::action::Action;
+use assay_judge::case::entry::Entry;
+use assay_judge::entropy::SeededEntropy;
+use assay_judge::history::{MinerHistory, SecondComputation};
+use assay_judge::replay::ReplayCapacity;
+use assay_judge::session::{Admission, Session, SessionContext};
+use assay_judge::verify::size::part_bytes;
 use assay_miner::engine::Engine;
 use assay_miner::session as miner;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart};
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, Stop, StopCode};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
-use assay_validator::action::Action;
+use assay_protocol::wire::stored::{miner_bytes, miner_message};
 use assay_validator::allow::AllowList;
-use assay_validator::entropy::SeededEntropy;
-use assay_validator::policy::{OpeningsPolicy, Policy, ProbePolicy};
-use assay_validator::session::{Admission, Session, SessionContext};
-use assay_validator::verify::replay::pool::ReplayPool;
-use assay_validator::verify::size::part_bytes;
+use assay_validator::replay::Replayer;
+use assay_validator::replay::job::ReplayJob;
 use assay_work::{DeviceId, Nonce, PublicKey};
 use proptest::prelude::*;
 
 use super::recording::{MinerStep, Recording, Step};
 
-/// The miner's nonce.
 pub const MINER_NONCE: Nonce = Nonce([3; 32]);
 
 /// How a miner's session starts on a plaintext connection.
@@ -42,12 +48,10 @@ pub fn start_of(identity: Identity, pinned: Option<PublicKey>, inventory: Invent
     }
 }
 
-/// The miner's key.
 pub fn miner_identity() -> Identity {
     Identity::from_seed(&[1; 32])
 }
 
-/// The validator's key.
 pub fn validator_identity() -> Identity {
     Identity::from_seed(&[2; 32])
 }
@@ -59,13 +63,24 @@ pub fn engine() -> Engine {
     Engine::new(Host::new(devices.into()), miner_identity())
 }
 
+/// A device of the validator's, for replays: too small to be calibrated.
+fn replayer() -> Replayer {
+    let device = ReferenceDevice::new(DeviceId([0xee; 16]), "the validator's", 8 << 20);
+    Replayer::new(Host::new(vec![Box::new(device)])).expect("a device that does not fail")
+}
+
+/// Messages that come late, and by how much.
+pub type Lag = (fn(&MinerMessage) -> bool, Duration);
+
 /// A link between a miner and a validator that takes no time, unless the test lets some pass.
 pub struct World {
     now: Instant,
     entropy: SeededEntropy,
     validator: Session,
     miner: miner::Session,
-    engine: Engine,
+    engine: Arc<Engine>,
+    /// The parts of the miner where it may lie: then all messages are encoded on their way, and replays are answered.
+    liar: Option<Liar>,
     to_validator: VecDeque<MinerMessage>,
     verdicts: Vec<Verdict>,
     /// How long the validator takes for each check.
@@ -74,14 +89,20 @@ pub struct World {
     chunk_takes: Duration,
     /// The rate of the link for openings, in bytes per second; `None`: they take no time.
     rate_per_s: Option<f64>,
-    /// What passes besides before the next chunks.
+    /// Times that pass besides before the next chunks.
     pauses: VecDeque<Duration>,
-    /// How long openings may take.
-    openings: OpeningsPolicy,
+    /// The messages that come late, with their delay.
+    pub lag: Option<Lag>,
     /// When the first chunk was waited for, and the bytes that came since.
     opened: Option<(Instant, u64)>,
-    mode: Mode,
-    /// What both sides were given so far.
+    pub policy: Policy,
+    /// The memory of the miner, as the records give it.
+    history: MinerHistory,
+    /// The case entries of the challenge that runs.
+    pub entries: Vec<Entry>,
+    /// Whether the validator has ended the session.
+    pub is_closed: bool,
+    /// The inputs of both sides so far.
     pub recording: Recording,
 }
 
@@ -92,30 +113,44 @@ impl World {
 
     /// A world whose challenges are checked in `mode`; a replay is never answered.
     pub fn in_mode(seed: u64, mode: Mode) -> Self {
+        let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
+        let policy = Policy { mode: Some(mode), n: Some(256), samples: 16, segments: 4, probe, ..Policy::default() };
+        Self::of(seed, policy, miner_identity(), engine().into(), None)
+    }
+
+    /// A world whose miner may lie.
+    pub fn with_liar(seed: u64, policy: Policy, liar: Liar) -> Self {
+        Self::of(seed, policy, liar.identity.clone(), liar.engine.clone(), Some(liar))
+    }
+
+    fn of(seed: u64, policy: Policy, identity: Identity, engine: Arc<Engine>, liar: Option<Liar>) -> Self {
         let now = Instant::now();
-        let identity = miner_identity();
-        let engine = engine();
         let inventory = engine.inventory(0).unwrap();
         let recording = Recording { inventory: inventory.clone(), ..Recording::default() };
         let (miner, hello) = miner::Session::start(start_of(identity, None, inventory), now);
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
-        let admission = Admission { identity, allowed: AllowList::any(), ping_interval, history: Arc::default() };
+        let admission =
+            Admission { identity, access: Arc::new(AllowList::any()), ping_interval, history: Arc::default() };
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),
             validator: Session::new(Arc::new(admission), Channel::Plaintext, now),
             miner,
             engine,
+            liar,
             to_validator: VecDeque::new(),
             verdicts: Vec::new(),
             check_takes: Duration::ZERO,
             chunk_takes: Duration::ZERO,
             rate_per_s: None,
             pauses: VecDeque::new(),
-            openings: Policy::default().openings,
+            lag: None,
             opened: None,
-            mode,
+            policy,
+            history: MinerHistory::default(),
+            entries: Vec::new(),
+            is_closed: false,
             recording,
         };
         world.miner_does(hello);
@@ -130,19 +165,45 @@ impl World {
         self.verdicts.pop().expect("a challenge ends in a verdict")
     }
 
+    /// One challenge, which the miner declines, or breaks off once positions are named; why it ended.
+    fn ended_by_miner(&mut self, is_abandoned: bool) -> ReasonCode {
+        self.start();
+        let opens = |world: &Self| matches!(world.to_validator.front(), Some(MinerMessage::OpeningsChunk(_)));
+        while is_abandoned && !opens(self) {
+            assert!(self.deliver(), "openings are sent");
+        }
+        let challenge_id = self.validator.challenge().unwrap().id();
+        let stop = Stop { challenge_id, code: StopCode::StaleInventory, detail: String::new() };
+        let ends = if is_abandoned { MinerMessage::Abort(stop) } else { MinerMessage::Declined(stop) };
+        self.to_validator = [ends].into();
+        self.settle();
+        self.concluded().reasons[0].code
+    }
+
+    /// The verdict, for which time passes where the miner says nothing more. It is remembered.
+    pub fn concluded(&mut self) -> Verdict {
+        while self.verdicts.is_empty() {
+            if !self.deliver() {
+                let due = self.validator.poll_timeout(self.now).expect("the session lives");
+                self.pass(due.saturating_duration_since(self.now).max(Duration::from_millis(1)));
+                self.tick_miner();
+            }
+        }
+        let verdict = self.verdicts.pop().expect("a challenge ends in a verdict");
+        self.history.past.ends.splice(0..0, End::of(&verdict));
+        verdict
+    }
+
     pub fn start(&mut self) {
-        let probe = ProbePolicy { expect_gb_per_s: 0.001, steps: 4, walks: 64, ..Policy::default().probe };
-        let (mode, openings) = (Some(self.mode), self.openings);
-        let policy = Policy { mode, n: Some(256), samples: 16, segments: 4, probe, openings, ..Policy::default() };
-        let policy = Arc::new(policy);
+        let policy = Arc::new(self.policy.clone());
         self.recording.validator.push(Step::Start(policy.clone()));
         let Self { validator, entropy, now, .. } = self;
-        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayPool::default() };
-        let actions = validator.start(&policy, None, &mut context).unwrap();
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayCapacity::default() };
+        let actions = validator.start(&policy, None, Arc::new(self.history.clone()), &mut context).unwrap();
         self.validator_does(actions);
     }
 
-    /// The validator ends what runs, and what the miner has sent by then is lost.
+    /// The validator ends the running challenge, and the miner's messages of until then are lost.
     pub fn stop(&mut self, reason: Reason) {
         self.recording.validator.push(Step::Stop(reason.clone()));
         let actions = self.validator.stop_run(reason);
@@ -150,14 +211,22 @@ impl World {
         self.to_validator.clear();
     }
 
+    /// Messages that the validator has not been given.
+    pub fn waiting(&self) -> usize {
+        self.to_validator.len()
+    }
+
     pub fn settle(&mut self) {
         while self.deliver() {}
     }
 
-    /// Gives the validator the next message; false when there is none.
+    /// Gives the validator the next message; false when the queue is empty.
     pub fn deliver(&mut self) -> bool {
         let Some(message) = self.to_validator.pop_front() else { return false };
         self.recording.validator.push(Step::Message(message.clone()));
+        if let Some((_, time)) = self.lag.filter(|(is_late, _)| is_late(&message)) {
+            self.pass(time);
+        }
         if let MinerMessage::OpeningsChunk(chunk) = &message
             && chunk.part != OpeningsPart::End
         {
@@ -169,8 +238,12 @@ impl World {
             self.pass(self.chunk_takes + on_its_way + pause);
         }
         let Self { validator, entropy, now, .. } = self;
-        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayPool::default() };
-        let actions = validator.message(message, *now, &mut context);
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayCapacity::default() };
+        let carried = if self.liar.is_some() { miner_message(&miner_bytes(message)) } else { Ok(message) };
+        let actions = match carried {
+            Ok(message) => validator.message(message, *now, &mut context),
+            Err(error) => validator.malformed(&error.to_string()),
+        };
         self.validator_does(actions);
         self.pass(Duration::ZERO);
         true
@@ -194,10 +267,12 @@ impl World {
     }
 
     fn validator_does(&mut self, actions: Vec<Action>) {
-        for action in actions {
+        let mut queue = VecDeque::from(actions);
+        while let Some(action) = queue.pop_front() {
             match action {
                 Action::Send(message, sent) => {
                     sent.set(self.now);
+                    let message = self.liar.iter().fold(message, |message, liar| liar.hears(message));
                     self.recording.miner.push(MinerStep::Message(message.clone()));
                     let actions = self.miner.handle(miner::Event::Message(message), self.now);
                     self.miner_does(actions);
@@ -206,12 +281,30 @@ impl World {
                     let result = job.run();
                     self.now += self.check_takes;
                     self.validator.excuse(self.check_takes);
-                    let actions = self.validator.checked(result);
-                    self.validator_does(actions);
+                    queue.extend(self.validator.checked(result));
                 }
-                Action::Verdict(verdict) => self.verdicts.push(*verdict),
+                Action::Replay(id, work, extent) if self.liar.is_some() => {
+                    let (challenge, evidence) = (work.challenge, work.evidence);
+                    let job = ReplayJob { challenge, evidence, extent, second: SecondComputation::Due };
+                    let replayed = replayer().replay(&job, &Handle::default());
+                    queue.extend(self.validator.replayed(id, replayed.finding.into_result()));
+                }
+                Action::Record(entries) => self.entries.extend(entries),
+                Action::Judged(verdict) => {
+                    self.verdicts.push((*verdict).clone());
+                    queue.extend(self.validator.concluded(Some(verdict)));
+                }
+                Action::Close(_) => self.is_closed = true,
                 _ => {}
             }
+        }
+    }
+
+    fn send(&mut self, message: MinerMessage) {
+        self.recording.sent.push(message.clone());
+        match &self.liar {
+            Some(liar) => self.to_validator.extend(liar.says(message)),
+            None => self.to_validator.push_back(message),
         }
     }
 
@@ -220,25 +313,29 @@ impl World {
         for action in actions {
             let event = match action {
                 miner::Action::Send(message) => {
-                    self.recording.sent.push(message.clone());
-                    self.to_validator.push_back(message);
+                    self.send(message);
                     continue;
                 }
                 miner::Action::StartWork(challenge) => {
+                    self.liar.iter().for_each(|liar| liar.works_on(&challenge));
                     miner::Event::Worked(challenge.id(), self.engine.work(&challenge, &handle))
                 }
                 miner::Action::StartProbe(id, probe) => {
                     miner::Event::Probed(id, self.engine.probe(id, &probe, &handle))
                 }
                 miner::Action::StartOpening(id, items) => {
-                    let Self { to_validator, recording, .. } = self;
+                    let mut chunks = Vec::new();
                     let give = |chunk| {
-                        let message = MinerMessage::OpeningsChunk(chunk);
-                        recording.sent.push(message.clone());
-                        to_validator.push_back(message);
+                        chunks.push(chunk);
                         true
                     };
-                    miner::Event::Opened(id, self.engine.open(id, items, &handle, give))
+                    let opened = self.engine.open(id, items, &handle, give);
+                    chunks.into_iter().for_each(|chunk| self.send(MinerMessage::OpeningsChunk(chunk)));
+                    miner::Event::Opened(id, opened)
+                }
+                miner::Action::Release => {
+                    self.engine.release();
+                    continue;
                 }
                 _ => continue,
             };
@@ -257,6 +354,19 @@ fn the_same_seed_gives_the_same_challenge() {
     assert_eq!(first.challenge_id, again.challenge_id);
     assert_ne!(first.challenge_id, other.challenge_id);
     assert_eq!(first.whole.samples, 2 * 16);
+}
+
+/// A miner leaves the two that it may, declines as many as would push them out if they counted, and leaves again.
+#[test]
+fn declined_challenges_push_no_abandoned_one_out() {
+    let mut world = World::new(7);
+    for _ in 0..2 {
+        assert_eq!(world.ended_by_miner(true), ReasonCode::Abandoned);
+    }
+    for _ in 0..24 {
+        assert_eq!(world.ended_by_miner(false), ReasonCode::StaleInventory);
+    }
+    assert_eq!(world.ended_by_miner(true), ReasonCode::AbandonedRepeatedly);
 }
 
 #[test]
@@ -308,15 +418,15 @@ fn on_a_link(seed: u64, rate_per_s: f64, pauses_ms: &[u64], openings: OpeningsPo
     let mut world = World::new(seed);
     world.rate_per_s = Some(rate_per_s);
     world.pauses = pauses_ms.iter().map(|ms| Duration::from_millis(*ms)).collect();
-    world.openings = openings;
+    world.policy.openings = openings;
     world
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// However slow a link is, down to the least rate, and however the time of the openings is spread over them: what
-    /// they take beside their bytes is less than the deadline.
+    /// On a link down to the least rate, with any spread of the openings' time: their time beside that of their bytes
+    /// is less than the deadline.
     #[test]
     fn an_honest_miner_on_a_slow_link_is_not_late(
         seed: u64,
@@ -329,8 +439,8 @@ proptest! {
         prop_assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reasons);
     }
 
-    /// Whatever a miner does with its time, it holds its challenge no longer than the deadline and the time of what it
-    /// sent at the least rate, and never longer than the limit.
+    /// With any use of its time, a miner holds its challenge no longer than the deadline and the time of its bytes at
+    /// the least rate, and never longer than the limit.
     #[test]
     fn openings_hold_a_challenge_no_longer_than_they_may(
         seed: u64,

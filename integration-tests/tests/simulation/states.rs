@@ -1,9 +1,10 @@
-//! docs/PROTOCOL.md, States: what a validator does with each message in each state is what its table says.
+//! docs/PROTOCOL.md, States: a validator reacts to each message in each state as the page's table says.
 
+use assay_judge::action::Action;
+use assay_judge::bounds::MAX_MESSAGES_PER_PING;
+use assay_judge::session::StartError;
 use assay_protocol::message::{Inventory, MinerMessage, RefusedCode, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode};
-use assay_validator::action::Action;
-use assay_validator::bounds::MAX_MESSAGES_PER_PING;
 use assay_work::ChallengeId;
 
 use super::recording::{Recording, Step};
@@ -14,7 +15,6 @@ use super::validator::{PING_INTERVAL, Validator};
 const STOPPED: (StopCode, ReasonCode) = (StopCode::DeviceLost, ReasonCode::DeviceSick);
 const MODES: [Mode; 3] = [Mode::Audit, Mode::ReplaySample, Mode::Replay];
 
-/// What is given to a session.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "a table of a dozen is built, and nearly all are messages")]
 enum Subject {
@@ -41,7 +41,7 @@ fn about_none(validator: &mut Validator, recording: &Recording) -> Vec<(&'static
     vec![
         ("malformed", Subject::Malformed),
         ("Hello", first(|m| matches!(m, MinerMessage::Hello(_)))),
-        ("Proof", first(|m| matches!(m, MinerMessage::Proof(_)))),
+        ("Proof", first(|m| matches!(m, MinerMessage::Proof(..)))),
         ("Inventory", Subject::Message(MinerMessage::Inventory(inventory))),
         ("Pong", Subject::Message(MinerMessage::Pong(validator.ping()))),
         ("Goodbye", Subject::Message(MinerMessage::Goodbye(STOPPED.0, String::new()))),
@@ -91,15 +91,16 @@ fn name(message: &mut MinerMessage, id: ChallengeId) {
     }
 }
 
-/// What the session did with a subject, in the words of the page; a text of its own where none of them fits.
+/// The session's reaction to a subject, in the words of the page; a text of its own where no words fit.
 fn done(validator: &mut Validator, kind: &str, subject: &Subject) -> String {
     let (state, before) = (validator.state, validator.shown());
     let ran = validator.session.is_running();
-    let mut actions = subject.give(validator);
-    // What is written down for the case is no answer.
+    let actions = subject.give(validator);
+    let mut actions = validator.concluded(actions);
+    // Entries for the case are not an answer.
     actions.retain(|action| !matches!(action, Action::Record(_)));
     let verdict = actions.iter().find_map(|action| match action {
-        Action::Verdict(verdict) => Some(verdict.reasons.iter().map(|reason| reason.code).collect::<Vec<_>>()),
+        Action::Judged(verdict) => Some(verdict.reasons.iter().map(|reason| reason.code).collect::<Vec<_>>()),
         _ => None,
     });
     let says = |is: fn(&ValidatorMessage) -> bool| actions.iter().any(|a| matches!(a, Action::Send(m, _) if is(m)));
@@ -304,9 +305,31 @@ fn who_leaves_while_it_is_judged_has_a_verdict_and_is_not_heard_any_more() {
     }
     let mut validator = after();
     let actions = validator.session.replayed(id, Ok(()));
+    let actions = validator.concluded(actions);
     assert!(matches!(actions.last(), Some(Action::Close(_))), "{actions:?}");
     validator.carry_out(actions);
     assert_eq!((validator.verdicts.last().unwrap().outcome, validator.state), (Outcome::Pass, "closed"));
+}
+
+#[test]
+fn nothing_is_told_of_a_verdict_before_it_is_recorded() {
+    let recording = Recording::of(Mode::Replay);
+    let mut validator = Validator::after(&recording, &recording.validator);
+    let mut actions = validator.session.stop_run(Reason::new(ReasonCode::Cancelled, "by the test"));
+    assert!(actions.iter().all(|action| !matches!(action, Action::Send(..) | Action::Close(_))), "{actions:?}");
+    let Some(Action::Judged(verdict)) = actions.pop() else { panic!("{actions:?}") };
+    // Meanwhile no challenge starts, and an input that would end the session waits.
+    let again = recording.validator.iter().find(|step| matches!(step, Step::Start(_))).unwrap();
+    let Step::Start(policy) = again else { unreachable!() };
+    assert_eq!(validator.start(policy).err(), Some(StartError::Busy));
+    assert!(validator.session.malformed("a field is out of bounds").is_empty());
+    assert!(validator.session.is_over() && !validator.session.is_running());
+    let actions = validator.session.concluded(Some(verdict));
+    let [Action::Send(told, _), Action::Send(goodbye, _), Action::Close(_)] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert!(matches!(told, ValidatorMessage::Verdict(_)), "{told:?}");
+    assert!(matches!(goodbye, ValidatorMessage::Goodbye(StopCode::Invalid, _)), "{goodbye:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Which challenge a message names, in the order of how much is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// It names none.
+    /// It names no challenge.
     None,
     /// The one that runs.
     This,
@@ -19,7 +19,7 @@ pub enum Named {
     Other,
 }
 
-/// One side's table: what it does with each message in each state.
+/// One side's table: the reaction to each message in each state.
 #[derive(Debug)]
 pub struct StateTable {
     states: Vec<String>,
@@ -39,13 +39,12 @@ struct Row {
 const ABOUT_A_CHALLENGE: [&str; 8] =
     ["Declined", "Progress", "Commitment", "DeviceRoots", "ProbeAnswer", "DeviceDigests", "OpeningsChunk", "Abort"];
 
-/// docs/PROTOCOL.md.
+/// The text of docs/PROTOCOL.md.
 pub fn page() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/PROTOCOL.md");
     fs::read_to_string(path).expect("the page is there")
 }
 
-/// The cells of a table's row.
 pub fn cells(row: &str) -> Vec<String> {
     let inner = row.trim().strip_prefix('|').and_then(|row| row.strip_suffix('|'));
     let inner = inner.unwrap_or_else(|| panic!("not a row: {row}"));
@@ -70,7 +69,7 @@ impl StateTable {
         Self { states: head[2..].to_vec(), rows: rows.collect(), seen: BTreeSet::new() }
     }
 
-    /// What the first row that fits says.
+    /// The cell of the first row that fits.
     pub fn cell(&mut self, message: &str, named: Named, state: &str) -> String {
         let column = self.states.iter().position(|s| s == state).unwrap_or_else(|| panic!("no state {state}"));
         let row = self.rows.iter().position(|row| row.fits(message, named));

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_fleet::Policy;
+use assay_judge::action::Action;
+use assay_judge::entropy::SeededEntropy;
+use assay_judge::replay::ReplayCapacity;
+use assay_judge::session::{Admission, Session, SessionContext, StartError};
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
-use assay_validator::action::Action;
 use assay_validator::allow::AllowList;
-use assay_validator::entropy::SeededEntropy;
-use assay_validator::session::{Admission, Session, SessionContext};
-use assay_validator::verify::replay::pool::ReplayPool;
 use assay_work::{ChallengeId, Precision};
 
 use super::recording::{Recording, SEED, Step};
@@ -23,7 +24,7 @@ pub const PING_INTERVAL: Duration = Duration::from_millis(10);
 /// A challenge that never was.
 const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 
-/// A validator's session, and what the other side knows of it by what it said: its state in the words of the page.
+/// A validator's session, and the other side's knowledge of it from its messages: its state in the words of the page.
 pub struct Validator {
     pub now: Instant,
     entropy: SeededEntropy,
@@ -47,8 +48,12 @@ impl Validator {
     pub fn new(recording: &Recording) -> Self {
         let now = Instant::now();
         let identity = validator_identity();
-        let admission =
-            Admission { identity, allowed: AllowList::any(), ping_interval: PING_INTERVAL, history: Arc::default() };
+        let admission = Admission {
+            identity,
+            access: Arc::new(AllowList::any()),
+            ping_interval: PING_INTERVAL,
+            history: Arc::default(),
+        };
         Self {
             now,
             entropy: SeededEntropy::new(SEED),
@@ -76,15 +81,7 @@ impl Validator {
 
     pub fn take(&mut self, step: &Step) {
         let actions = match step {
-            Step::Start(policy) => {
-                let mut context = SessionContext {
-                    now: self.now,
-                    unix_seconds: 0,
-                    entropy: &mut self.entropy,
-                    replays: &ReplayPool::default(),
-                };
-                self.session.start(policy, None, &mut context).unwrap()
-            }
+            Step::Start(policy) => self.start(policy).unwrap(),
             Step::Stop(reason) => self.session.stop_run(reason.clone()),
             Step::Message(message) => {
                 let actions = self.give(message);
@@ -92,21 +89,40 @@ impl Validator {
                 actions
             }
         };
+        let actions = self.concluded(actions);
         self.carry_out(actions);
         if matches!(step, Step::Message(_)) {
             self.tick();
         }
     }
 
+    pub fn start(&mut self, policy: &Arc<Policy>) -> Result<Vec<Action>, StartError> {
+        let Self { session, entropy, now, .. } = self;
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayCapacity::default() };
+        session.start(policy, None, Arc::default(), &mut context)
+    }
+
     pub fn give(&mut self, message: &MinerMessage) -> Vec<Action> {
         let Self { session, entropy, now, .. } = self;
-        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayPool::default() };
+        let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayCapacity::default() };
         session.message(message.clone(), *now, &mut context)
     }
 
     pub fn tick(&mut self) {
         let actions = self.session.tick(self.now, &mut self.entropy);
+        let actions = self.concluded(actions);
         self.carry_out(actions);
+    }
+
+    /// The session's actions, and behind each verdict its actions once that is recorded.
+    pub fn concluded(&mut self, actions: Vec<Action>) -> Vec<Action> {
+        let mut all = Vec::new();
+        for action in actions {
+            let verdict = if let Action::Judged(verdict) = &action { Some(verdict.clone()) } else { None };
+            all.push(action);
+            all.extend(verdict.map(|verdict| self.session.concluded(Some(verdict))).into_iter().flatten());
+        }
+        all
     }
 
     pub fn carry_out(&mut self, actions: Vec<Action>) {
@@ -119,9 +135,10 @@ impl Validator {
                 Action::Check(job) => {
                     let result = job.run();
                     let actions = self.session.checked(result);
+                    let actions = self.concluded(actions);
                     self.carry_out(actions);
                 }
-                Action::Verdict(verdict) => self.verdicts.push(*verdict),
+                Action::Judged(verdict) => self.verdicts.push(*verdict),
                 Action::Close(_) => self.state = "closed",
                 // A replay is never answered.
                 _ => {}
@@ -129,7 +146,7 @@ impl Validator {
         }
     }
 
-    /// What a message of the miner means for the state, where nothing is said about it.
+    /// Follows the state over a message of the miner that the session does not answer.
     pub fn note_message(&mut self, message: &MinerMessage) {
         match message {
             MinerMessage::Pong(sequence) => {

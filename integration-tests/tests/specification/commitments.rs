@@ -1,4 +1,4 @@
-//! Evidence and answers that are not what they should be, each with the one error it must give.
+//! Invalid evidence and answers, each with the one error that it must give.
 
 use assay_device::testing::{challenge, probe};
 use assay_work::commitment::{commitment_checksum, device_checksum};

@@ -1,5 +1,5 @@
-//! Every kernel of the CPU backend that this processor runs, against every vector of every kind of work: what the reference is held to,
-//! they are held to.
+//! Every kernel of the CPU backend that this processor runs gives the vectors of every kind of work, as the reference
+//! does.
 
 use assay_cpu::{CpuConfig, KernelKind, devices};
 use assay_device::Device;

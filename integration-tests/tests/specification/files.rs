@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use assay_work::{Challenge, UncheckedChallenge, from_json};
 use serde::de::DeserializeOwned;
 
-/// `integration-tests/vectors`.
+/// The folder `integration-tests/vectors`.
 pub fn vector_folder() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "vectors"].iter().collect()
 }
@@ -20,13 +20,11 @@ thread_local! {
 pub struct Wanted;
 
 impl Wanted {
-    /// Waits for a file.
     pub fn file(name: &str) -> Self {
         WANTED.set(Some((name.to_owned(), false)));
         Self
     }
 
-    /// Whether it was read.
     pub fn was_read(self) -> bool {
         WANTED.take().is_some_and(|(_, was_read)| was_read)
     }
@@ -53,7 +51,7 @@ pub fn vector_text(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A file of the vectors, read as the test declares it; what the test does not declare must not be there.
+/// A file of the vectors, read as the test declares it; fields that the test does not declare are an error.
 pub fn vector<T: DeserializeOwned>(name: &str) -> T {
     serde_json::from_str(&vector_text(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }

@@ -9,7 +9,7 @@ use crate::{interchange, openings, operands, probe_files, vectors};
 /// Where the rows of the self-test of matrix units are held equal to their file.
 const ACCUMULATOR_TESTS: &str = "shared/device/src/accumulator/tests.rs";
 
-/// Who reads a file.
+/// The reader of a file.
 enum Reader {
     /// A test of this program.
     Test(fn()),

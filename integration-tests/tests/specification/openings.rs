@@ -78,7 +78,7 @@ fn answer(worked: &Worked, samples: &[Sample]) -> PassOpenings {
     reference::open_pass(&worked.challenge, &worked.share, &worked.roots, worked.last_iteration(), samples)
 }
 
-/// An answer of a miner that changed its slots after the pass and committed to what came out.
+/// An answer of a miner that changed its slots after the pass and committed to the changed ones.
 fn forged(worked: &Worked, samples: &[Sample], forge: impl FnOnce(&mut [Vec<u8>])) -> (Vec<Root>, PassOpenings) {
     let mut slots = worked.slots.clone();
     forge(&mut slots);
@@ -153,8 +153,8 @@ pub(super) fn every_judged_answer_is_accepted_or_refused_as_judged() {
     assert!(judged.keys().eq([1, 2, 5, 6].iter()), "{judged:?}");
 }
 
-/// The same answers before a validator, which takes nothing from them but what was committed. Who forged slots
-/// committed to another root, and was drawn samples of its own.
+/// The same answers before a validator, which takes only the commitment from them. A miner that forged slots committed
+/// to another root, which has samples of its own.
 #[test]
 fn every_invalid_answer_is_refused_by_who_drew_the_samples() {
     let file: InvalidOpenings = vector("invalid-openings");
@@ -200,7 +200,7 @@ fn samples_can_be_opened_and_checked_one_by_one() {
     assert_eq!(check.finish(), Ok(()));
 }
 
-/// Every answer here has one flipped bit; what is hashed or compared must not let it through.
+/// Every answer here has one flipped bit; a hash or a comparison must refuse it.
 fn flipped(worked: &Worked, choice: (usize, usize, usize), what: usize) -> (PassOpenings, FaultKind, FaultPlace) {
     let mut given = answer_once(worked).clone();
     let (a, b, bit) = choice;
@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// A fault of a kind named earlier in WORK.md comes first, whatever sample it is in; within a kind, the first sample.
+/// A fault of a kind named earlier in WORK.md comes first, in any sample; within a kind, the first sample.
 #[test]
 fn the_first_fault_is_that_of_the_table_over_all_samples() {
     let worked = &sizes()[0];

@@ -13,7 +13,7 @@ struct Operands {
     kinds: Vec<Kind>,
 }
 
-/// One kind of work. The codes are what 16-, 8- and 4-bit float units are given.
+/// One kind of work. The codes are the inputs of 16-, 8- and 4-bit float units.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kind {
@@ -38,7 +38,7 @@ enum OfByte {
     Two([i16; 2]),
 }
 
-/// The value of a float code with so many bits of exponent and of mantissa.
+/// The value of a float code with `exponent_bits` and `mantissa_bits`.
 fn value(code: u16, exponent_bits: u32, mantissa_bits: u32) -> f64 {
     let mantissa = f64::from(code & ((1 << mantissa_bits) - 1));
     let exponent = i32::from(code >> mantissa_bits & ((1 << exponent_bits) - 1));

@@ -221,7 +221,7 @@ fn a_file_is_bound_to_its_challenge_and_commitment() {
 
 #[test]
 fn only_what_was_drawn_is_opened() {
-    // Named before what is wrong in a segment.
+    // Named before the faults in a segment.
     let rows = |segment, change: fn(&mut ProbeFile)| {
         let (kind, _, place) = fault(|f| {
             f.segments[0].state.bytes[0] ^= 1;

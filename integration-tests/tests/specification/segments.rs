@@ -167,8 +167,8 @@ proptest! {
     }
 }
 
-/// A miner that lost its slots and walks over zeros, consistently, down to the digests that it answers: the lines
-/// are checked against what it committed to.
+/// A miner that lost its slots and walks over zeros, consistently, down to the digests that it answers: the lines are
+/// checked against its commitment.
 #[test]
 fn walking_over_other_slots_is_found() {
     let probed = &sizes()[0];
@@ -206,7 +206,7 @@ fn faults_come_segment_by_segment() {
     assert_eq!(judged, probed.fault(FaultKind::Siblings, state), "the state's path before the steps");
 }
 
-/// Before any path is looked at, whatever segment it is in.
+/// Before any path is checked, in any segment.
 #[test]
 fn other_segments_than_those_drawn_are_named_first() {
     let probed = &sizes()[0];

@@ -53,7 +53,7 @@ fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport
     if args.allocator.as_deref() == Some("plain") {
         host.use_plain_memory();
     }
-    // Without them drivers work too, but complain, or compile again what a worker has compiled.
+    // Drivers work without these variables too, but print warnings or compile again code that a worker has compiled.
     if let Err(error) = assay_bench::environment::restart_with(&host) {
         tracing::warn!(%error, "cannot start again with the variables that drivers read");
     }
@@ -107,7 +107,7 @@ fn plan(args: &BenchArgs) -> BenchPlan {
     });
     BenchPlan {
         sizes: sizes.collect(),
-        // What was asked for by name is measured, however long it takes.
+        // Sizes named by the operator are measured without a limit of time.
         patient: !args.n.is_empty(),
         kernels: args.kernels.clone(),
         precisions: distinct(&args.kinds),

@@ -1,7 +1,7 @@
 //! `assay-miner check`: one line and an exit code for schedulers of clusters.
 //!
-//! Beside a running miner its status file is read. Without one the devices are opened, by a process of its own: a driver
-//! that hangs is left to that process, which is killed when the time is over.
+//! Beside a running miner its status file is read. Without one the devices are opened, by a process of its own: a
+//! driver that hangs is left to that process, which is killed when the time is over.
 
 use std::io::Read;
 use std::path::Path;
@@ -30,7 +30,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 const NAP: Duration = Duration::from_millis(10);
 /// How long a process that was killed is waited for. One that hangs in a driver stays until the driver lets it go.
 const KILL_LIMIT: Duration = Duration::from_millis(200);
-/// What is kept of what that process printed: 64 devices take some KiB.
+/// Bound of the kept output of that process: 64 devices take some KiB.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// Checks this machine, within the time given.
@@ -48,6 +48,7 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
     let expected = Expected {
         devices: args.devices,
         min_memory: args.min_memory,
+        running: args.running,
         connected: args.validator_connected,
         verdict_within: args.last_verdict_within,
     };
@@ -57,7 +58,7 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
             let exit = if health.healthy { Exit::Done } else { Exit::Fail };
             (health, exit)
         }
-        // Whoever cannot say is not healthy, but may be in a minute.
+        // A miner that cannot be judged is not healthy, but may be in a minute.
         Err(why) => (Health { healthy: false, problems: vec![why], found: Vec::new() }, Exit::Inconclusive),
     };
     print(&if args.json { serde_json::to_string(&health)? } else { health.line() })?;
@@ -72,7 +73,7 @@ fn find(key_file: &Path, until: Instant) -> Result<Found, String> {
     let miner = StateLock::holder(key_file).map(|holder| holder.pid);
     let path = path_of(key_file);
     let status = read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    // What an earlier process wrote says nothing of this one.
+    // The status of an earlier process does not apply to this one.
     let status = status.filter(|status| miner.is_none_or(|miner| miner == status.pid));
     let devices = match &miner {
         Some(_) => status.as_ref().and_then(Found::devices_of),
@@ -81,9 +82,9 @@ fn find(key_file: &Path, until: Instant) -> Result<Found, String> {
     Ok(Found { miner, status, devices })
 }
 
-/// Opens the devices and prints them: what the process does that may hang.
+/// Opens the devices and prints them; drivers may hang in this part of the process.
 fn open(config: &MinerConfig, limit: Duration) -> anyhow::Result<Exit> {
-    // Whoever started it may be killed before.
+    // The parent process may be killed first.
     let end = move || {
         thread::sleep(limit);
         std::process::exit(Exit::Inconclusive as i32);
@@ -140,7 +141,7 @@ fn start() -> std::io::Result<Child> {
 fn kill(child: &mut Child) -> String {
     let told = format!("the devices were not open in time: a driver may hang, process {}", child.id());
     let until = Instant::now() + KILL_LIMIT;
-    // It may have ended by itself, which is as good.
+    // The process may have ended already, which is as good.
     let _ = child.kill();
     while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
         thread::sleep(NAP);
@@ -153,7 +154,7 @@ fn collect(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = mpsc::channel();
     let read = move || {
         let mut text = String::new();
-        // What is no text is no report.
+        // Output that is not UTF-8 does not count as a report.
         let _ = pipe.take(MAX_OUTPUT_BYTES).read_to_string(&mut text);
         let _ = send.send(text);
     };

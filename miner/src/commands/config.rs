@@ -9,7 +9,8 @@ use crate::cli::ShowArgs;
 use crate::config::{MinerConfig, RawConfig};
 use crate::reach;
 
-/// Checks every setting, and the files that they name: the key where there is one, authorities, known validators. It neither makes a file nor opens a device.
+/// Checks every setting, and the files that they name: the key where there is one, authorities, known validators. It
+/// neither makes a file nor opens a device.
 ///
 /// # Errors
 /// A setting that is out of bounds, a key file that `run` would refuse, or standard output.
@@ -23,7 +24,7 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints every setting with its origin, then checks them: what `run` would refuse is an error here too.
+/// Prints every setting with its origin, then checks them: settings that `run` would refuse are an error here too.
 ///
 /// # Errors
 /// A setting that is out of bounds, or standard output.

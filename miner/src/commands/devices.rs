@@ -13,9 +13,11 @@ use assay_devices::registry::{built, cuda_version};
 use assay_devices::start::Chosen;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
+use assay_program::render::units::counted;
 use assay_program::shutdown::Signals;
 use assay_program::utc;
 use assay_protocol::claims::HostClaims;
+use assay_protocol::identity::Identity;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_telemetry::HostClaimsError;
 use assay_transport::own_key;
@@ -31,7 +33,7 @@ use crate::render::{hardware, units};
 use crate::status::unix_s;
 use crate::telemetry;
 
-/// What a shell says of a program that Ctrl-C ended.
+/// The exit code that a shell reports for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 /// The longest time between two readings: an hour.
 const MAX_WATCH_S: u32 = 3600;
@@ -51,16 +53,23 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
-    let identity = own_key::identity(&config.key_file)?;
-    let key = identity.public_key();
-    let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let identity = match own_key::identity(&config.key_file) {
+        Err(failure) if failure.exit == Exit::Io => {
+            tracing::warn!("{failure}; the ids of the devices are not those of run");
+            None
+        }
+        found => Some(found?),
+    };
+    let key = identity.as_ref().map(Identity::public_key);
+    let origin = identity.as_ref().map_or(PublicKey([0; 32]), Identity::origin);
+    let chosen = config.devices.open(&origin).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     let off = || Err(HostClaimsError::NoSource("telemetry is off".into()));
     let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.host_claims_within(telemetry::FACTS_LIMIT));
     let host = WatchedHost { key, chosen, facts };
     match args.watch {
         None => {
             let listing = host.list()?;
-            // What is about no device has no place in the rows, and is told all the same.
+            // The rows have no place for findings about the host: these go to the log.
             if args.json {
                 listing.host_wide().for_each(|told| tracing::warn!("{told}"));
             }
@@ -73,8 +82,8 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Shows the devices until a signal comes, or nobody reads any more. On a terminal each list takes the place of the one
-/// before; elsewhere lists follow each other, JSON with one object a line.
+/// Shows the devices until a signal comes or the reader closes its end. On a terminal each list takes the place of the
+/// one before; elsewhere lists follow each other, JSON with one object a line.
 fn watch(
     interval: Duration,
     mut list: impl FnMut() -> anyhow::Result<String>,
@@ -112,7 +121,7 @@ fn watch(
     }
 }
 
-/// Tells of the first signal that asks to end; the second one ends the process at once.
+/// Reports the first signal that asks to end; the second one ends the process at once.
 fn signals() -> anyhow::Result<mpsc::Receiver<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let mut signals = {
@@ -122,7 +131,7 @@ fn signals() -> anyhow::Result<mpsc::Receiver<()>> {
     let (tell, told) = mpsc::channel();
     let wait = move || {
         runtime.block_on(signals.next());
-        // Nobody listens any more where the command has ended by itself.
+        // The receiver is gone where the command has ended already.
         let _ = tell.send(());
         runtime.block_on(signals.next());
         std::process::exit(INTERRUPTED);
@@ -131,9 +140,10 @@ fn signals() -> anyhow::Result<mpsc::Receiver<()>> {
     Ok(told)
 }
 
-/// What is read again and again.
+/// The host facts that each refresh reads again.
 struct WatchedHost {
-    key: PublicKey,
+    /// `None` where it can be neither read nor made.
+    key: Option<PublicKey>,
     chosen: Chosen,
     facts: Result<HostClaims, HostClaimsError>,
 }
@@ -147,14 +157,12 @@ struct Listing<'a> {
     faults: Vec<String>,
 }
 
-/// The devices as JSON.
 #[derive(Serialize)]
 struct ListingJson<'a> {
-    miner_key: PublicKey,
-    /// The backends in use.
+    miner_key: Option<PublicKey>,
     backend: &'a str,
     devices: &'a [DeviceRow],
-    /// What CUDA and NVML say differently of the host.
+    /// Facts of the host on which CUDA and NVML differ.
     disagreements: Vec<String>,
 }
 
@@ -175,7 +183,7 @@ impl WatchedHost {
 }
 
 impl Listing<'_> {
-    /// What is about the host, and about no device in the list.
+    /// Findings about the host, as opposed to those about a device in the list.
     fn host_wide(&self) -> impl Iterator<Item = String> {
         self.found.iter().filter(|found| found.device().is_none()).map(shown)
     }
@@ -205,7 +213,7 @@ impl Listing<'_> {
         let built: Vec<_> = built().map(BackendKind::name).collect();
         parts.push(format!("this build's backends: {}", built.join(", ")));
         parts.push(format!("hardware: {}", summary(facts)));
-        parts.push(format!("miner key: {key}"));
+        parts.extend(key.map(|key| format!("miner key: {key}")));
         parts.join("\n")
     }
 }
@@ -246,7 +254,7 @@ fn summary(facts: &Result<HostClaims, HostClaimsError>) -> String {
         Ok(HostClaims { hardware, .. }) => {
             let count = hardware.iter().filter(|hardware| hardware.counts_as_device()).count();
             let driver = hardware.iter().find_map(|hardware| hardware.driver_version.as_deref()).unwrap_or("unknown");
-            format!("NVML has {count} device(s), driver {}", printable(driver, usize::MAX))
+            format!("NVML has {}, driver {}", counted(count as u64, "device"), printable(driver, usize::MAX))
         }
         Err(error) => error.to_string(),
     }

@@ -23,7 +23,7 @@ use crate::telemetry;
 
 /// How long a lost device is waited for: a worker that fails is started again after 1, 2, 4, … s.
 const COMEBACK: Duration = Duration::from_secs(30);
-/// A second signal ends what the first one has not; nothing else does.
+/// Without a timeout only a second signal ends a run that the first one has not ended.
 const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
 /// Burns the devices in, and reports.
@@ -116,7 +116,7 @@ const fn severity(gravity: Gravity) -> Severity {
     }
 }
 
-/// What a person asks for by signals from now on: the first one ends and reports, a second one does not wait.
+/// Takes signals from now on: the first one ends the run with a report, a second one ends it at once.
 fn on_signals() -> anyhow::Result<Box<dyn Fn() -> Asked>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals")?;
     let heard = Arc::new(AtomicU8::new(0));
@@ -128,7 +128,7 @@ fn on_signals() -> anyhow::Result<Box<dyn Fn() -> Asked>> {
             Ok(shutdown) => shutdown,
             Err(error) => return drop(ready.send(Err(error))),
         };
-        // Whoever waits for it is there.
+        // The receiver waits until this is sent.
         let _ = ready.send(Ok(()));
         shutdown.draining().await;
         hears.store(1, Ordering::Relaxed);

@@ -1,8 +1,7 @@
-//! What `assay-miner key` and `assay-miner key rotate` say.
+//! Texts of `assay-miner key` and `assay-miner key rotate`.
 
 use assay_transport::own_key::KeyTexts;
 
-/// What a miner says of its key.
 pub const TEXTS: KeyTexts = KeyTexts {
     program: "miner",
     take: |key| {

@@ -12,7 +12,6 @@ pub mod status;
 pub mod work;
 mod work_slot;
 
-use assay_devices::settings::absent_key;
 use assay_devices::worker_command;
 use assay_program::exit::Exit;
 use assay_program::lock::StateLock;
@@ -23,7 +22,7 @@ use assay_program::settings::{Environment, Flags, Settings};
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
-use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE};
+use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE, absent};
 use crate::joining::ENV_TOKEN;
 
 /// Runs the command of a command line.
@@ -59,7 +58,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
 }
 
 fn resolve<F: Args>(flags: &Flags<F>) -> anyhow::Result<Settings<RawConfig>> {
-    let environment = Environment::of_process(ENV_PREFIX)?.without(ENV_TOKEN).with_absence(absent_key);
+    let environment = Environment::of_process(ENV_PREFIX)?.without(ENV_TOKEN).with_absence(absent);
     Ok(Settings::resolve(flags, &environment.with_system_file(paths::system_file(SYSTEM_FILE)))?)
 }
 

@@ -5,7 +5,7 @@ use assay_program::exit::{Exit, Failure, print};
 use crate::config::MinerConfig;
 use crate::receipt::{path_of, read};
 
-/// Prints the receipt of the last verdict. Ends with 2 when there is none.
+/// Prints the receipt of the last verdict. Ends with 2 where the miner has no receipt.
 ///
 /// # Errors
 /// The file, or standard output.

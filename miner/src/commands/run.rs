@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use assay_device::backend::BackendKind;
+use assay_devices::BackendChoice;
 use assay_observe::{Span, Traces, places, trace_id};
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
 use assay_program::reload::Hangups;
+use assay_program::render::units;
 use assay_program::shutdown::Shutdown;
 use assay_program::utc;
 use assay_protocol::identity::Identity;
@@ -35,7 +38,7 @@ use crate::reload::{Reloader, Resolve};
 use crate::status::file::{StatusWriter, path_of, read};
 use crate::status::{DeviceWatch, StatusBoard, VerdictStatus};
 use crate::telemetry;
-use crate::turns::{Busy, Turns};
+use crate::turns::Turns;
 
 /// How long the collector of traces may take to have the last spans.
 const TRACES_LIMIT: Duration = Duration::from_secs(2);
@@ -43,7 +46,7 @@ const TRACES_LIMIT: Duration = Duration::from_secs(2);
 /// Serves the validators until a signal, then drains. `resolve` reads the settings again on SIGHUP.
 ///
 /// # Errors
-/// What keeps the miner from starting: its key, another miner with it, its devices.
+/// Fails where the key, another miner with the same key, or the devices keep the miner from starting.
 pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     let had_key = config.key_file.exists();
     let variable = std::env::var(ENV_TOKEN).ok();
@@ -88,8 +91,13 @@ fn serve_with(
     // Devices take long to open: a file that cannot be used is found before.
     let reaches = reach::each(config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    tracing::info!(%key, backend = chosen.backend, devices = chosen.host.len(), "{}", chosen.why);
+    let devices = chosen.host.len();
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
+    let offered_bytes = engine.inventory(0).map(|offered| offered.devices.iter().map(|device| device.free_bytes).sum());
+    match fallen_back(&config.devices.unseeded.choice, (&chosen.backend, &chosen.why), offered_bytes.unwrap_or(0)) {
+        Some(warning) => tracing::warn!(%key, backend = chosen.backend, devices, "{warning}"),
+        None => tracing::info!(%key, backend = chosen.backend, devices, "devices: {}", chosen.why),
+    }
     if let Some(sampler) = telemetry::start(config.telemetry) {
         telemetry::announce(&sampler);
         engine = engine.watched_by(sampler);
@@ -99,7 +107,7 @@ fn serve_with(
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
     let metrics = Metrics::new()?;
     if let Some(VerdictStatus { outcome, at, .. }) = board.get().last_verdict {
-        metrics.challenges.recall(&outcome, at);
+        metrics.families.recall(&outcome, at);
     }
     if let Some(address) = &config.metrics {
         engine.watch_always().context("the devices do not answer")?;
@@ -133,6 +141,17 @@ fn serve_with(
     Ok(ended(cut_short, board))
 }
 
+/// The warning for the operator where no GPU can be used and the processor takes its place, perhaps by mistake.
+fn fallen_back(choice: &BackendChoice, (backend, why): (&str, &str), offered_bytes: u64) -> Option<String> {
+    let why =
+        why.strip_prefix("auto; ").filter(|_| *choice == BackendChoice::Auto && backend == BackendKind::Cpu.name())?;
+    let memory = units::gib(offered_bytes);
+    Some(format!(
+        "no GPU can be used: the processor attests in its place, and challenges fill up to {memory} GiB of this host's memory. \
+         Where that is meant, set backend = cpu (and cpu_memory); else: {why}"
+    ))
+}
+
 /// Serves the page of metrics beside everything else.
 fn serve_metrics(
     address: &MetricsAddress,
@@ -154,12 +173,13 @@ fn traces(config: &MinerConfig, metrics: &Metrics) -> anyhow::Result<Traces> {
     let Some(endpoint) = &config.traces else { return Ok(Traces::off()) };
     // This run: a process id comes again.
     let instance = format!("{}-{}", std::process::id(), unix_seconds());
-    let traces = Traces::start(endpoint, "assay-miner", env!("CARGO_PKG_VERSION"), instance, metrics.traces.clone());
+    let spans = &metrics.families.trace_spans_total;
+    let traces = Traces::start(endpoint, "assay-miner", env!("CARGO_PKG_VERSION"), instance, spans);
     Ok(traces.map_err(|error| Failure::new(Exit::Config, error.to_string()))?)
 }
 
-/// Serves each validator in a session of its own, until all have ended; gives the challenge that was under way then.
-/// What ends one, and only an operator can resolve, does not disturb the others.
+/// Serves each validator in a session of its own, until all have ended; gives the challenge that was under way then. An
+/// end that only an operator can resolve does not disturb the other sessions.
 async fn serve_each(
     dials: Vec<Dial>,
     engine: &Arc<Engine>,
@@ -210,7 +230,6 @@ async fn serve_each(
     }
 }
 
-/// The validators' addresses.
 fn addresses(config: &MinerConfig) -> Vec<String> {
     config.validators.iter().map(|validator| validator.target.to_string()).collect()
 }
@@ -231,7 +250,7 @@ fn ended(cut_short: Option<ChallengeId>, board: &StatusBoard) -> Exit {
     }
 }
 
-/// Where what happens is counted, and where spans go.
+/// The metrics, and the destination of spans.
 #[derive(Clone)]
 struct Watch {
     metrics: Arc<Metrics>,
@@ -248,7 +267,6 @@ struct Log {
     /// The challenge that is under way.
     challenge: Option<ChallengeId>,
     all_slots: u64,
-    /// When it came.
     since: Option<Instant>,
 }
 
@@ -291,7 +309,7 @@ impl Observer for Log {
         self.all_slots = slots * u64::from(challenge.iterations());
         self.since = Some(Instant::now());
         self.board.challenged(challenge);
-        self.watch.metrics.challenges.started();
+        self.watch.metrics.families.started();
         tracing::info!(
             challenge = %challenge.id(), trace_id = trace_id(challenge.id()), validator = self.validator.as_deref(), n = challenge.n(), iterations = challenge.iterations(),
             devices = challenge.shares().len(), slots, "working"
@@ -312,7 +330,7 @@ impl Observer for Log {
 
     fn stopped(&mut self, stop: &Stop) {
         self.board.stopped(stop);
-        self.watch.metrics.challenges.stopped(stop);
+        self.watch.metrics.families.stopped(stop);
         let trace_id = trace_id(stop.challenge_id);
         let (challenge, validator) = (stop.challenge_id, self.validator.as_deref());
         if self.challenge == Some(challenge) {
@@ -327,14 +345,10 @@ impl Observer for Log {
         self.board.released();
     }
 
-    fn waits(&mut self, busy: Busy) {
-        self.watch.metrics.challenges.waited(busy);
-    }
-
     fn part_ended(&mut self, ended: &PartEnded<'_>) {
         let PartEnded { challenge, part, began, devices, error } = ended;
         let (challenge, began, now) = (*challenge, *began, Instant::now());
-        self.watch.metrics.challenges.part(*part, now.saturating_duration_since(began), error.is_some());
+        self.watch.metrics.families.part(*part, now.saturating_duration_since(began), error.is_some());
         let place = match part {
             Part::Fill => &places::FILL,
             Part::Probe => &places::WALK,
@@ -356,7 +370,7 @@ impl Observer for Log {
     fn verdict(&mut self, verdict: &Verdict) {
         let seconds = self.challenge.take().map(|_| self.seconds());
         self.board.verdict(verdict);
-        self.watch.metrics.challenges.verdict(verdict, unix_seconds());
+        self.watch.metrics.families.verdict(verdict, unix_seconds());
         if let Some(token) = &verdict.receipt {
             self.receipts.keep(token);
         }
@@ -373,5 +387,22 @@ impl Observer for Log {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_in_the_place_of_gpus_is_warned_of() {
+        let why = "auto; cuda: no NVIDIA driver: install one; wgpu: it has no device";
+        let said = fallen_back(&BackendChoice::Auto, ("cpu", why), 15 << 30).unwrap();
+        assert!(said.contains("no GPU can be used") && said.contains("up to 15.0 GiB"), "{said}");
+        assert!(said.ends_with("cuda: no NVIDIA driver: install one; wgpu: it has no device"), "{said}");
+        // It was asked for, GPUs are used, or this build has nothing else.
+        assert_eq!(fallen_back(&BackendChoice::only(BackendKind::Cpu), ("cpu", "as set by backend"), 1), None);
+        assert_eq!(fallen_back(&BackendChoice::Auto, ("cuda", "auto; wgpu: it has no device"), 1), None);
+        assert_eq!(fallen_back(&BackendChoice::Auto, ("cpu", "auto: all that this build can use"), 1), None);
     }
 }

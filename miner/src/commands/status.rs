@@ -15,7 +15,7 @@ use crate::render::status::{Found, text};
 use crate::status::file::{path_of, read};
 use crate::status::unix_s;
 
-/// Says what the miner with this key file does. Ends with 0 when it runs, with 2 when it does not.
+/// Prints the state of the miner with this key file. Ends with 0 when it runs, with 2 when it does not.
 ///
 /// # Errors
 /// Its files cannot be read, or standard output.
@@ -44,7 +44,7 @@ fn find(key_file: &Path) -> Result<Found, Failure> {
         Failure::because(Exit::Io, format!("cannot read {}{remedy}", path.display()), error)
     })?;
     let holder = StateLock::holder(key_file);
-    // What an earlier process wrote says nothing of this one.
+    // The status of an earlier process does not apply to this one.
     let status = status.filter(|status| holder.as_ref().is_none_or(|holder| holder.pid == status.pid));
     Ok(Found { holder, status })
 }

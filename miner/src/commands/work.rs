@@ -10,6 +10,7 @@ use assay_device::linked::{self, LinkedPart};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::units::counted;
 use assay_program::{file, progress};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::MATRIX_SIZES;
@@ -23,7 +24,7 @@ use crate::cli::WorkArgs;
 use crate::config::MinerConfig;
 use crate::engine::{cancel_on_error, first_error};
 
-/// What the work gave, in the vectors' form.
+/// Evidence, answer and openings of the work, in the form of the vectors.
 #[derive(Debug, Serialize)]
 struct WorkOutput {
     evidence: Evidence,
@@ -31,8 +32,8 @@ struct WorkOutput {
     answer: Option<Answer>,
 }
 
-/// Does every share of a challenge on whatever devices there are, and answers the probe when there is one.
-/// The result is signed when the challenge names this miner's key.
+/// Does every share of a challenge on the devices present, and answers the probe when there is one. The result is
+/// signed when the challenge names this miner's key.
 ///
 /// # Errors
 /// A file that is unreadable or invalid, devices that are missing or fail.
@@ -41,28 +42,29 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     let challenges = args.challenge.iter().map(|path| read_challenge(path)).collect::<Result<Vec<_>, _>>()?;
     let probe = |challenge| args.probe.as_deref().map(|path| read_probe(path, challenge)).transpose();
     let probes = challenges.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
-    for path in [&args.out, &args.answer_out, &args.slot_out].into_iter().flatten() {
+    for path in [&args.out, &args.answer_out, &args.slot_out, &args.sums_out].into_iter().flatten() {
         file::check_writable(path)?;
     }
     let identity = own_key::identity(&config.key_file)?;
     if let (Some(slot), Some(path), [challenge]) = (args.slot, &args.slot_out, &challenges[..]) {
         let host = config.devices.host(&identity.origin());
-        let (roots, bytes) = super::work_slot::compute(&host, challenge, slot)?;
+        let (roots, bytes, sums) = super::work_slot::compute(host, challenge, slot, args.sums_out.is_some())?;
         file::write(path, &bytes)?;
+        args.sums_out.as_deref().map_or(Ok(()), |path| file::write(path, &sums))?;
         return finish(challenge, None, vec![(roots, Vec::new())], &identity, args);
     }
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
     for (challenge, probe) in challenges.iter().zip(probes) {
         let start = Instant::now();
         let results = compute(&chosen.host, challenge, probe)?;
-        let (shares, seconds) = (results.len(), start.elapsed().as_secs_f64());
-        tracing::info!("{shares} share(s) in {seconds:.2} s on backend {}", chosen.backend);
+        let (shares, seconds) = (counted(results.len() as u64, "share"), start.elapsed().as_secs_f64());
+        tracing::info!("{shares} in {seconds:.2} s on backend {}", chosen.backend);
         finish(challenge, probe, results, &identity, args)?;
     }
     Ok(Exit::Done)
 }
 
-/// What goes to one file is of one challenge, and so is a slot.
+/// Checks that options for one file or one slot come with one challenge.
 fn check(args: &WorkArgs) -> Result<(), Failure> {
     let of_one = args.out.is_some() || args.slot.is_some() || !args.json;
     if args.challenge.len() > 1 && of_one {
@@ -72,7 +74,7 @@ fn check(args: &WorkArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Signs what the work gave where the challenge names this miner, and writes it.
+/// Signs the result where the challenge names this miner, and writes it.
 fn finish(
     challenge: &Challenge,
     probe: Option<Probe>,
@@ -119,7 +121,7 @@ fn compute(host: &Host, challenge: &Challenge, probe: Option<Probe>) -> anyhow::
     progress::watch("work", steps, || handle.done_steps(), compute).context("the work could not be done")
 }
 
-/// Computes each share on whatever device has room, several on one where there are more shares than devices.
+/// Computes each share on the first device with room, several on one where there are more shares than devices.
 fn compute_anywhere(
     host: &Host,
     challenge: &Challenge,

@@ -1,10 +1,13 @@
+use std::ffi::OsString;
+
 use clap::{FromArgMatches, Parser};
 
 use assay_devices::choice::BackendChoice;
 use assay_program::logging::LogFormat;
-use assay_program::settings::{Environment, Flags};
+use assay_program::settings::{Environment, Flags, parse};
 
 use super::*;
+use crate::cli::Cli;
 use crate::target::Security;
 use assay_work::PublicKey;
 
@@ -65,8 +68,6 @@ fn every_bound_is_kept_and_explained() {
         ("--max-memory-percent=0", "from 1 to 100"),
         ("--max-memory-percent=101", "from 1 to 100"),
         ("--max-challenge-s=604801", "from 0 to 604800"),
-        ("--decline-hours=22-06", "Mon-Fri 08:00-18:00"),
-        ("--decline-hours-zone=Moon/Base", "Europe/Berlin"),
         ("--cpu-memory=900TiB", "but this machine (or its container) has "),
         ("--worker-program=/nonexistent", "no such file"),
         ("--validator=https://127.0.0.1:1", "`https://` is not supported"),
@@ -76,7 +77,7 @@ fn every_bound_is_kept_and_explained() {
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
         ("--cpu-devices=65", "from 1 to 64"),
         ("--cpu-memory=8MB", "at least 8MiB: the smallest share"),
-        ("--cpu-memory=1GiB,2GiB", "2 values for 1 devices: give one for all, or one for each"),
+        ("--cpu-memory=1GiB,2GiB", "2 values for 1 device: give one for all, or one for each"),
         ("--cpu-memory=2", "expected auto, or values: expected a whole number and a unit"),
         ("--cpu-threads=0", "from 1 to 256"),
         ("--cpu-threads=257", "from 1 to 256"),
@@ -98,6 +99,25 @@ fn every_bound_is_kept_and_explained() {
 }
 
 #[test]
+fn a_setting_that_is_gone_says_what_takes_its_place() {
+    for key in ["decline_hours", "decline_hours_zone"] {
+        let variable = (format!("{ENV_PREFIX}{}", key.to_uppercase()), "x".to_owned());
+        let environment = Environment::new(ENV_PREFIX, [variable]).with_absence(absent);
+        let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
+        let flags = Flags::<RawConfig>::from_arg_matches(&command.get_matches_from(["test"])).unwrap();
+        let said = Settings::<RawConfig>::resolve(&flags, &environment).unwrap_err().to_string();
+        assert!(said.contains(&format!("`{key}` is not available: it is gone, a timer")), "{said}");
+    }
+    for (line, instead) in
+        [("run --decline-hours 9-17", "a timer that stops"), ("bench --device 0", "`--include-device`")]
+    {
+        let line = ["assay-miner"].into_iter().chain(line.split(' ')).map(OsString::from);
+        let said = parse::<Cli>(line, absent).unwrap_err().to_string();
+        assert!(said.contains(": it is gone, ") && said.contains(instead), "{said}");
+    }
+}
+
+#[test]
 fn bounds_themselves_are_allowed() {
     for flag in [
         "--cpu-devices=64",
@@ -110,8 +130,6 @@ fn bounds_themselves_are_allowed() {
         "--idle-release-s=86400",
         "--max-memory-percent=1",
         "--max-challenge-s=604800",
-        "--decline-hours=Mon-Sat,Sun 00:00-23:59",
-        "--decline-hours-zone=utc",
     ] {
         check(&[flag]).unwrap();
     }
@@ -159,7 +177,7 @@ fn plaintext_to_another_machine_takes_a_word_from_the_operator() {
 #[test]
 fn the_commands_flags_are_settings() {
     let line = ["assay-miner", "devices", "--cpu-devices", "3"];
-    let crate::cli::Command::Devices(args) = crate::cli::Cli::try_parse_from(line).unwrap().command else { panic!() };
+    let crate::cli::Command::Devices(args) = Cli::try_parse_from(line).unwrap().command else { panic!() };
     let settings = Settings::<RawConfig>::resolve(&args.settings, &Environment::default()).unwrap();
     assert_eq!(MinerConfig::check(&settings).unwrap().devices.unseeded.cpu.devices, 3);
 }

@@ -14,7 +14,7 @@ use assay_work::{Digest, Root};
 
 use super::{Held, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
 
-/// What a device gives of the linked segments of an open: its digests, then its piece of each segment in order.
+/// A device's part of the linked segments of an open: its digests, then its piece of each segment in order.
 enum Opened {
     Digests(Arc<Vec<Digest>>),
     Piece(SegmentPiece),
@@ -33,7 +33,7 @@ pub(super) struct LinkedOpening {
     /// In the order of the shares.
     devices: Vec<OpeningDevice>,
     next: usize,
-    /// Of the open.
+    /// Cancels the open.
     handle: Handle,
 }
 
@@ -61,7 +61,7 @@ impl Held {
     }
 
     /// Gives a device's part of linked segments: the last pass resident, the rounds that were drawn walked again with
-    /// all other devices, then what it has of each segment.
+    /// all other devices, then its piece of each segment.
     fn open_linked(
         &self,
         device: &mut dyn Device,
@@ -109,7 +109,8 @@ impl LinkedOpening {
         for (index, part) in parts.into_iter().enumerate() {
             let (give, opened) = mpsc::sync_channel(MAX_PARTS_AHEAD);
             let (job, handle, segments) = (held.clone(), handle.clone(), segments.clone());
-            // A failure cancels nothing yet: items before these are to be given first, or to fail for reasons of their own.
+            // A failure cancels nothing yet: items before these are to be given first, or to fail for reasons of their
+            // own.
             let done = host.submit(held.devices[index].task.share.device_id, move |device| {
                 job.open_linked(device, (index, part), &segments, &handle, &give)
             })?;
@@ -155,7 +156,7 @@ impl LinkedOpening {
         self.handle.cancel();
         let devices = std::mem::take(&mut self.devices);
         let jobs = devices.into_iter().map(|device| {
-            // Whoever still has something to give learns that nobody takes it.
+            // Senders that have more to send find the channel closed.
             drop(device.opened);
             device.done
         });

@@ -1,5 +1,5 @@
-//! A challenge with both probes on devices of tests: what is answered and opened is the reference's and holds the
-//! validator's checks, and whatever fails is told as it failed.
+//! A challenge with both probes on devices of tests: answers and openings equal the reference's and hold the
+//! validator's checks, and each failure is reported with its cause.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use assay_work::{Nonce, Precision, ProbeSeed, PublicKey, Share, UncheckedChallen
 
 use super::*;
 
-/// How long what is cancelled may go on, with leave for a busy machine; a device promises 200 ms.
+/// How long cancelled work may go on, with leave for a busy machine; a device promises 200 ms.
 const STOP_LIMIT: Duration = Duration::from_millis(1000);
 
 fn id(index: usize) -> DeviceId {
@@ -255,8 +255,8 @@ fn a_device_whose_job_panics_ends_the_probe_for_all() {
     assert!(matches!(&failed, DeviceError::Sick(why) if why.contains("thread failed")), "{failed}");
 }
 
-/// Wherever a device fails while linked segments are opened, its error is told, and that of nobody who stopped for it:
-/// also where items of other devices come first and take longer.
+/// Wherever a device fails while linked segments are opened, its error is reported, and not that of a device that
+/// stopped for it: also where items of other devices come first and take longer.
 #[test]
 fn a_device_that_fails_in_an_opening_is_the_one_to_blame() {
     let counts = [3, 4, 5];
@@ -313,7 +313,7 @@ fn a_cancelled_linked_probe_ends_at_once_on_all_devices() {
     assert!(took < STOP_LIMIT, "{took:?}");
 }
 
-/// Nobody takes the openings any more: no device goes on, and none is left waiting for the others.
+/// The receiver of the openings is gone: every device stops, and no device is left waiting for the others.
 #[test]
 fn openings_that_nobody_takes_end() {
     let (challenge, engine) = (challenge(&[3, 4], 1), honest(&[3, 4]));

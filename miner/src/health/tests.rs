@@ -26,12 +26,13 @@ fn all() -> Expected {
     Expected {
         devices: Some(2),
         min_memory: Some(Size { bytes: 2 << 30 }),
+        running: true,
         connected: true,
         verdict_within: Some("24h".parse().unwrap()),
     }
 }
 
-/// What one change of a healthy miner leads to, with all expectations.
+/// The problems after one change of a healthy miner, with all expectations.
 fn problems(change: impl FnOnce(&mut Found)) -> Vec<String> {
     let mut found = healthy();
     change(&mut found);
@@ -82,7 +83,11 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
     assert_eq!(judge(&found).line(), "OK: no miner runs, 2 devices, 2048 MiB free");
     // Expected of it all the same.
     let missed = found.judge(&all(), NOW).problems;
-    assert_eq!(missed, ["no session with a validator", "no verdict is known, within 1d or ever"]);
+    let none = "no miner runs";
+    assert_eq!(missed, [none, "no session with a validator", "no verdict is known, within 1d or ever"]);
+    found.devices = Some(vec![device(1 << 30, None)]);
+    let missed = found.judge(&Expected { running: true, ..Expected::default() }, NOW).line();
+    assert_eq!(missed, "FAIL: no miner runs (1 device, 1024 MiB free)");
     let mut found = healthy();
     found.status.as_mut().unwrap().last_verdict = Some(verdict("inconclusive", 9));
     assert!(judge(&found).healthy);
@@ -99,5 +104,5 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
 #[test]
 fn what_an_ended_miner_wrote_is_no_connection() {
     let found = Found { miner: None, ..healthy() };
-    assert_eq!(found.judge(&all(), NOW).problems, ["no session with a validator"]);
+    assert_eq!(found.judge(&all(), NOW).problems, ["no miner runs", "no session with a validator"]);
 }

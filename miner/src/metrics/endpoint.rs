@@ -1,5 +1,5 @@
-//! The page of metrics over HTTP: one path, few connections, little time for each. It shares nothing with a challenge but
-//! the runtime.
+//! The page of metrics over HTTP: one path, few connections, little time for each. It shares nothing with a challenge
+//! but the runtime.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,7 +8,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_observe::metrics::{MetricsError, TEXT};
+use assay_observe::metrics::MetricsError;
+use assay_observe::page::TEXT;
 use assay_program::address::{Address, AddressError};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -24,13 +25,10 @@ use tokio::sync::Semaphore;
 const MAX_CONNECTIONS: usize = 8;
 /// How long a connection may stand, its answer included.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// Bytes of a request.
 const MAX_REQUEST_BYTES: usize = 16 << 10;
-/// Headers of a request.
 const MAX_HEADERS: usize = 64;
 /// How long to wait after the system would not give another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
-/// What is served.
 const PATH: &str = "/metrics";
 
 /// Where the page is served: a port of this machine's loopback, or an address that is given whole.
@@ -55,10 +53,6 @@ impl fmt::Display for MetricsAddress {
 }
 
 impl MetricsAddress {
-    /// Listens there.
-    ///
-    /// # Errors
-    /// The system's.
     pub async fn bind(&self) -> std::io::Result<(TcpListener, SocketAddr)> {
         let listener = TcpListener::bind((self.0.host.as_str(), self.0.port)).await?;
         let address = listener.local_addr()?;
@@ -66,7 +60,7 @@ impl MetricsAddress {
     }
 }
 
-/// What makes the page.
+/// Writes the page.
 pub type Page = Arc<dyn Fn() -> Result<String, MetricsError> + Send + Sync>;
 
 /// Serves the page for ever.
@@ -79,7 +73,7 @@ pub async fn serve(listener: TcpListener, page: Page) {
             Ok((stream, _)) => {
                 let page = page.clone();
                 tokio::spawn(async move {
-                    // Late or broken: the scraper is told by its end of the connection.
+                    // Late or broken: the scraper sees its connection close.
                     let _ = tokio::time::timeout(CONNECTION_LIMIT, answer(stream, page)).await;
                     drop(place);
                 });
@@ -150,7 +144,7 @@ mod tests {
         assert!(parsed("0.0.0.0").is_err() && parsed("").is_err() && parsed("65536").is_err());
     }
 
-    /// What a request is answered with, over a real socket.
+    /// The answer to a request, over a real socket.
     async fn ask(request: &'static str) -> String {
         let (listener, address) = "0".parse::<MetricsAddress>().unwrap().bind().await.unwrap();
         let page: Page = Arc::new(|| Ok("assay_test 1\n".to_owned()));

@@ -10,34 +10,29 @@ use assay_protocol::claims::Hardware;
 use assay_work::DeviceId;
 use assay_work::challenge::MIN_COUNT;
 
-/// One device to show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeviceRow {
-    /// The device.
     pub device_id: DeviceId,
     /// The index by which settings name it.
     pub index: Option<usize>,
-    /// The model.
     pub name: String,
-    /// The backend's name.
     pub backend: String,
     /// Who made it, where the backend knows.
     pub vendor: Option<String>,
     /// Its address on the PCI bus, where the backend knows.
     pub pci_address: Option<String>,
-    /// What the backend chose for it.
+    /// The backend's choices for the device.
     pub detail: String,
     /// The kinds of work that it computes.
     pub kinds: Vec<&'static str>,
-    /// What the self-test found about its float units.
+    /// The self-test's findings about its float units.
     pub units: Vec<UnitFinding>,
-    /// All its memory.
     pub total_bytes: u64,
-    /// What a challenge could take now.
+    /// Memory that a challenge could take now.
     pub free_bytes: u64,
     /// How many slots fit now, for each matrix size of interest, smallest first.
     pub slots: Vec<SlotsThatFit>,
-    /// What the management library says of it.
+    /// The management library's facts about it.
     pub hardware: Option<Hardware>,
     /// Where that library and the device's driver disagree about it, in sentences.
     pub disagreements: Vec<String>,
@@ -46,15 +41,12 @@ pub struct DeviceRow {
 /// How many slots of one size fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SlotsThatFit {
-    /// The matrix size.
     pub n: u32,
-    /// How many slots.
     pub slots: u32,
 }
 
 impl DeviceRow {
-    /// What a device says of itself, without slots, place and hardware.
-    #[must_use]
+    /// The row of a device, without slots, place and hardware.
     pub fn new(info: &DeviceInfo) -> Self {
         Self {
             device_id: info.id,
@@ -75,7 +67,6 @@ impl DeviceRow {
     }
 
     /// The same with where the device is.
-    #[must_use]
     pub fn at(self, place: &Place) -> Self {
         let (vendor, pci_address) =
             (place.vendor.map(vendor_name), place.pci_address.map(|address| address.to_string()));
@@ -99,7 +90,6 @@ impl DeviceRow {
 }
 
 /// The devices as a table, with the slots of one matrix size; `wide` with whole ids and all columns.
-#[must_use]
 pub fn table(rows: &[DeviceRow], n: u32, wide: bool, screen: &Screen) -> String {
     let slots = format!("slots at n = {n}");
     let mut header = vec!["#", "device", "backend", "name", "memory GiB", "free GiB", &slots, "largest n"];

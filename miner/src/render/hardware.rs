@@ -1,4 +1,4 @@
-//! What the management library says of devices, as a table.
+//! The management library's facts about devices, as a table.
 
 use super::devices::{DeviceRow, ids};
 use assay_program::render::Screen;
@@ -20,12 +20,10 @@ const COLUMNS: [(&str, bool); 11] = [
     ("ECC", true),
     ("confidential", true),
 ];
-/// What stands for what is not known.
+/// Stands for an unknown value.
 const UNKNOWN: &str = "–";
 
-/// The devices of which something is known, a line for each; nothing when there are none. `wide` with whole ids and
-/// all columns.
-#[must_use]
+/// The devices with known facts, a line for each; `None` without any. `wide` with whole ids and all columns.
 pub fn table(rows: &[DeviceRow], wide: bool, screen: &Screen) -> Option<String> {
     let is_shown = |index: &usize| wide || COLUMNS[*index].1;
     let header: Vec<_> = (0..COLUMNS.len()).filter(is_shown).map(|index| COLUMNS[index].0).collect();

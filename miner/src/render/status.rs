@@ -12,17 +12,16 @@ use crate::status::{DeviceStatus, Ended, LimitsStatus, RunningStatus, Status, Va
 /// Digits of a challenge's id.
 const SHORT_ID: usize = 16;
 
-/// What is known of the miner with a key file.
+/// The facts of the miner with a key file.
 #[derive(Debug)]
 pub struct Found {
     /// The process that holds the key, where one runs.
     pub holder: Option<Holder>,
-    /// What it wrote last, or, when it does not run, what the last one wrote.
+    /// The status that it wrote last, or, when it does not run, that of the last process.
     pub status: Option<Status>,
 }
 
-/// What is known of a miner, at the moment `now_s`.
-#[must_use]
+/// The facts of a miner as text, at the moment `now_s`.
 pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> String {
     let mut lines = vec![headline(found, key_file, now_s)];
     let Some(status) = &found.status else { return lines.remove(0) };
@@ -54,7 +53,7 @@ pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> Stri
     let counts = status.verdicts;
     let counts = format!("{} pass, {} fail, {} inconclusive", counts.pass, counts.fail, counts.inconclusive);
     lines.push(field("verdicts", &format!("{counts}, since its start")));
-    lines.extend(limits(&status.limits, is_running).map(|limits| field("limits", &limits)));
+    lines.extend(limits(&status.limits).map(|limits| field("limits", &limits)));
     lines.extend(devices(&status.devices, is_running, screen));
     lines.join("\n")
 }
@@ -81,7 +80,7 @@ fn headline(found: &Found, key_file: &Path, now_s: u64) -> String {
     }
 }
 
-/// A validator, one of so many; the last verdict of a single one has a line of its own elsewhere.
+/// One validator of the count `of`; the last verdict of a single validator has a line of its own elsewhere.
 fn validator(status: &ValidatorStatus, of: usize, is_running: bool, now_s: u64) -> Vec<String> {
     let ValidatorStatus { address, connection, last_verdict, ended, .. } = status;
     let how = match (connection.connected_since, connection.next_attempt, ended) {
@@ -119,16 +118,13 @@ fn verdict_line(verdict: &VerdictStatus, now_s: u64) -> String {
     format!("{outcome}{rate}, challenge {}, {}", short(challenge_id), moment(*at, now_s))
 }
 
-fn limits(limits: &LimitsStatus, is_running: bool) -> Option<String> {
-    let LimitsStatus { max_memory_percent, max_challenge_s, decline_hours, declining_until } = limits;
+fn limits(limits: &LimitsStatus) -> Option<String> {
+    let LimitsStatus { max_memory_percent, max_challenge_s } = limits;
     let mut parts = Vec::new();
     if *max_memory_percent < 100 {
         parts.push(format!("{max_memory_percent} % of the free memory"));
     }
     parts.extend(max_challenge_s.map(|limit_s| format!("challenges of at most {}", duration(limit_s))));
-    parts.extend(decline_hours.as_ref().map(|hours| format!("none at {hours}")));
-    let now = declining_until.filter(|_| is_running);
-    parts.extend(now.map(|until_s| format!("declining now, until {}", utc::text(until_s))));
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -341,15 +337,8 @@ mod tests {
 
     #[test]
     fn limits_are_shown_where_there_are_any() {
-        let limited = LimitsStatus {
-            max_memory_percent: 50,
-            max_challenge_s: Some(90),
-            decline_hours: Some("22:00-06:00 (UTC)".into()),
-            declining_until: Some(NOW_S + 3600),
-        };
-        let expected = "50 % of the free memory; challenges of at most 1 min 30 s; none at 22:00-06:00 (UTC); \
-                        declining now, until 2026-11-23 01:00:00 UTC";
-        assert_eq!(limits(&limited, true).unwrap(), expected);
-        assert_eq!(limits(&LimitsStatus { max_memory_percent: 100, ..LimitsStatus::default() }, true), None);
+        let limited = LimitsStatus { max_memory_percent: 50, max_challenge_s: Some(90) };
+        assert_eq!(limits(&limited).unwrap(), "50 % of the free memory; challenges of at most 1 min 30 s");
+        assert_eq!(limits(&LimitsStatus { max_memory_percent: 100, max_challenge_s: None }), None);
     }
 }

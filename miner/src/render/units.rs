@@ -1,15 +1,14 @@
-//! What the self-test found about float units, as a table.
+//! The self-test's findings about float units, as a table.
 
 use super::devices::{DeviceRow, ids};
 use assay_device::accumulator::UnitFinding;
 use assay_program::render::Screen;
 use assay_program::render::table::{self, Cell};
 
-/// What stands for a number that the unit's operands cannot tell.
+/// Stands for a number that the unit's operands do not determine.
 const UNKNOWN: &str = "–";
 
 /// A line for each finding, with whole ids; nothing when no device has one.
-#[must_use]
 pub fn table(rows: &[DeviceRow], screen: &Screen) -> Option<String> {
     let mut table = table::new(screen, &["device", "kind", "unit", "bits kept", "bits out", "self-test"]);
     for (row, id) in rows.iter().zip(ids(rows, true)) {

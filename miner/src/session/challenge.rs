@@ -12,7 +12,6 @@ use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 use super::handshake::Handshake;
 use super::{Action, Closed, HOLD_LIMIT, Session};
 
-/// The challenge that runs.
 #[derive(Debug)]
 pub(super) struct RunningChallenge {
     pub(super) challenge: Arc<Challenge>,
@@ -72,9 +71,6 @@ impl Session {
     fn plan(&self, offer: &Offer, validator_key: PublicKey) -> Result<Challenge, (StopCode, String)> {
         if self.draining {
             return Err((StopCode::Draining, "this miner is shutting down".into()));
-        }
-        if let Some(why) = &self.limits.declines {
-            return Err((StopCode::Declined, why.clone()));
         }
         if self.running.is_some() {
             return Err((StopCode::Busy, "another challenge runs".into()));
@@ -147,7 +143,8 @@ impl Session {
         }
     }
 
-    /// Sends what a stage gave and goes on to the next; a stage that is no longer the current one gives nothing.
+    /// Sends the results of a stage and goes on to the next; results of a stage that is no longer the current one are
+    /// dropped.
     pub(super) fn stage_ended(
         &mut self,
         id: ChallengeId,
@@ -197,7 +194,7 @@ impl Session {
         actions
     }
 
-    /// Tells the validator that the challenge ends here, and why.
+    /// Reports to the validator that the challenge ends here, and why.
     fn abort(&mut self, error: &DeviceError) -> Vec<Action> {
         let code = match error {
             DeviceError::Busy { .. } => StopCode::NotEnoughMemory,

@@ -1,4 +1,4 @@
-//! Why a session ended, and what the miner does next.
+//! The reasons for which a session ends, and the miner's next step after each.
 
 use std::time::Duration;
 
@@ -8,10 +8,8 @@ use assay_protocol::message::{RefusedCode, StopCode};
 use assay_work::PublicKey;
 use assay_work::text::quoted;
 
-/// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// The miner drained.
     #[error("drained")]
     Drained,
     /// The validator has another key than the one configured.
@@ -21,9 +19,7 @@ pub enum Closed {
         ended_text(*ended)
     )]
     WrongValidator {
-        /// As configured.
         expected: PublicKey,
-        /// As presented.
         found: PublicKey,
         /// When the one presented ceased to stand for the one configured, in seconds since 1970, where it did once.
         ended: Option<u64>,
@@ -31,22 +27,18 @@ pub enum Closed {
     /// The validator did not prove its key for this connection.
     #[error("no session with this validator: {0}")]
     BadWelcome(ChannelMismatch),
-    /// The validator refused this miner.
     #[error("the validator refused this miner ({code:?}): {}", quoted(detail))]
     Refused {
-        /// Why.
         code: RefusedCode,
-        /// In its words.
+        /// The validator's words.
         detail: String,
         /// When it may be dialled again, as it says.
         retry_after: Option<Duration>,
     },
-    /// The validator said goodbye.
     #[error("the validator ended the session ({code:?}): {}", quoted(detail))]
     Goodbye {
-        /// Why.
         code: StopCode,
-        /// In its words.
+        /// The validator's words.
         detail: String,
     },
     /// Nothing came for too long.
@@ -59,19 +51,16 @@ pub enum Closed {
 
 impl Closed {
     /// Whether another session of this miner's key took over.
-    #[must_use]
     pub const fn is_takeover(&self) -> bool {
         matches!(self, Self::Goodbye { code: StopCode::Busy, .. })
     }
 
     /// Whether the validator may still hold the connection: it did not end it itself.
-    #[must_use]
     pub const fn may_be_held(&self) -> bool {
         !matches!(self, Self::Goodbye { .. } | Self::Refused { .. })
     }
 
     /// How long to wait before the validator is dialled again, where it says so.
-    #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
@@ -80,7 +69,6 @@ impl Closed {
     }
 
     /// Whether dialling again is pointless until an operator changes something.
-    #[must_use]
     pub const fn needs_operator(&self) -> bool {
         matches!(
             self,

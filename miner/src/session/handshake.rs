@@ -1,4 +1,4 @@
-//! The handshake, and what the miner refuses in it.
+//! The handshake and its refusals.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,6 @@ pub(super) enum Handshake {
 
 impl Session {
     /// A session that begins now on a connection, and its hello.
-    #[must_use]
     pub fn start(start: SessionStart, now: Instant) -> (Self, Vec<Action>) {
         let SessionStart { identity, pinned, channel, inventory, miner_nonce, resumes, join_token, unix_seconds } =
             start;
@@ -32,13 +31,13 @@ impl Session {
             inventory: inventory.clone(),
             successors: identity.successors().to_vec(),
             resumes,
-            join_token,
         };
         let session = Self {
             identity,
             pinned,
             unix_seconds,
             channel,
+            join_token,
             handshake: Handshake::AwaitWelcome { miner_nonce },
             nonce: None,
             inventory,
@@ -76,7 +75,9 @@ impl Session {
         };
         self.handshake = Handshake::AwaitAccepted { validator_key: welcome.validator_key, followed };
         self.nonce = Some(welcome.nonce);
-        vec![Action::Send(MinerMessage::Proof(self.identity.sign(&transcript.proof_message())))]
+        // The token only now: before, anybody could have been at the other end.
+        let proof = MinerMessage::Proof(self.identity.sign(&transcript.proof_message()), self.join_token.take());
+        vec![Action::Send(proof)]
     }
 
     /// Whether the validator is the one to serve: the old key that it follows, and until when, where it has a new one.

@@ -13,13 +13,12 @@ use super::{Status, unix_s};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How often it is written though it is the same: how old it is says when a miner that was killed was there last.
 const REFRESH: Duration = Duration::from_secs(10);
-/// What the file's name adds to that of the key file.
+/// The suffix that this file's name adds to the key file's.
 const SUFFIX: &str = ".status";
 /// The largest file that is read: 64 devices take some dozens of KiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Where the miner with this key file writes its state.
-#[must_use]
 pub fn path_of(key_file: &Path) -> PathBuf {
     with_suffix(key_file, SUFFIX)
 }
@@ -34,7 +33,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Reads a state; `None` where no miner has written one.
 ///
 /// # Errors
-/// What the system said; a file that is no state.
+/// The system's error; a file that holds no state.
 pub fn read(path: &Path) -> io::Result<Option<Status>> {
     let text = match fs::metadata(path).and_then(|metadata| match metadata.len() {
         0..=MAX_FILE_BYTES => fs::read_to_string(path),
@@ -55,7 +54,7 @@ pub struct StatusWriter {
 }
 
 impl StatusWriter {
-    /// Starts to write; `state` gives what is to be written.
+    /// Starts to write the states that `state` gives.
     ///
     /// # Errors
     /// No thread could be started.
@@ -86,9 +85,9 @@ impl Drop for StatusWriter {
 
 struct StatusFile {
     path: PathBuf,
-    /// What is in the file, and since when.
+    /// The content of the file, and the moment of its writing.
     last: Option<(Status, Instant)>,
-    /// Whether the last attempt to write failed: an operator is told once.
+    /// Whether the last attempt to write failed: an operator is warned once.
     failing: bool,
 }
 
@@ -121,9 +120,6 @@ fn write(path: &Path, status: &Status) -> io::Result<()> {
 }
 
 /// Writes beside the file and renames, so that a reader sees the old text or the new one.
-///
-/// # Errors
-/// What the system said.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let beside = with_suffix(path, ".new");
     let mut options = OpenOptions::new();

@@ -3,8 +3,7 @@
 use super::{Connection, Status, VerdictCounts};
 
 impl Status {
-    /// What the miner does, and how its verdicts were.
-    #[must_use]
+    /// The miner's state and the counts of its verdicts, in one line.
     pub fn in_a_line(&self) -> String {
         let VerdictCounts { pass, fail, inconclusive } = self.verdicts;
         let now = match (&self.challenge, &self.connection) {

@@ -1,25 +1,28 @@
 //! Challenges that are asked for, and as they run.
 
+use assay_protocol::message::MATRIX_SIZES;
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_records::{ChallengeRecord, FullVerdict};
 use assay_work::{ChallengeId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 
-/// A challenge to begin; what is left out is as the validator's policy has it.
+/// A challenge to begin; absent fields follow the validator's policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BeginChallenge {
-    /// The miner: one of its keys, or the first digits of one, at least 4. Without it the only one that is connected.
+    /// The miner: one of its keys, or the first digits of one, at least 4. Default: the only connected one.
     #[schema(min_length = 4, max_length = 64, pattern = "^[0-9a-fA-F]*$")]
     pub miner: Option<String>,
-    /// The kind of work, by its number. Without it the one of the policy's kinds whose turn it is.
+    /// The kind of work, by its number. Default: the next of the policy's kinds in turn.
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 6)]
     pub precision: Option<Precision>,
     /// How the work is checked.
     pub mode: Option<Mode>,
     /// The matrix size: a power of two.
-    #[schema(minimum = 256, maximum = 32768)]
+    #[schema(schema_with = matrix_sizes)]
     pub n: Option<u32>,
     /// Passes of each device.
     #[schema(minimum = 1, maximum = 65536)]
@@ -27,12 +30,22 @@ pub struct BeginChallenge {
     /// Elements drawn from each device and pass.
     #[schema(minimum = 1, maximum = 4096)]
     pub samples: Option<u32>,
-    /// The share of the free memory that is filled.
+    /// Percentage of the free memory that is filled.
     #[schema(minimum = 1, maximum = 97)]
     pub fill_percent: Option<u32>,
-    /// Goes into the verdict's receipt: 8 to 64 bytes in base64url.
-    #[schema(min_length = 11, max_length = 86, pattern = "^[A-Za-z0-9_-]*$")]
+    /// Goes into the verdict's receipt: 9 to 64 bytes in base64url.
+    #[schema(
+        min_length = 12,
+        max_length = 86,
+        pattern = "^([A-Za-z0-9_-]{4})+([A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])?$"
+    )]
     pub eat_nonce: Option<String>,
+}
+
+fn matrix_sizes() -> Schema {
+    let types = SchemaType::from_iter([Type::Integer, Type::Null]);
+    let sizes = MATRIX_SIZES.map(|n| Some(Value::from(n))).into_iter().chain([None]);
+    ObjectBuilder::new().schema_type(types).enum_values(Some(sizes)).into()
 }
 
 /// A challenge under way.
@@ -42,33 +55,33 @@ pub struct Running {
     pub challenge_id: ChallengeId,
     /// The key of its miner's session.
     pub miner_key: PublicKey,
-    /// What happens now.
+    /// The current phase.
     pub phase: String,
-    /// Slots filled, by what the miner says.
+    /// Slots filled, by the miner's claim.
     pub done_slots: u64,
-    /// Of so many.
+    /// Number of slots in all.
     pub all_slots: u64,
     /// Seconds since its start.
     pub seconds: u64,
 }
 
-/// A challenge: what is known of it, and what becomes of it.
+/// A challenge, with its progress and its verdict.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Challenge {
-    /// What was known at its beginning.
+    /// The data of its beginning.
     pub record: ChallengeRecord,
-    /// How far it is; null where it does not run at this validator.
+    /// Its progress; null where it does not run at this validator.
     pub running: Option<Running>,
     /// Its verdict; null until it is judged.
     pub verdict: Option<FullVerdict>,
 }
 
-/// What happens in a challenge: an event of its stream. The last one is its verdict.
+/// An event of a challenge's stream. The last one is its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChallengeUpdate {
-    /// Event `running`: how far it is, once per second at most.
+    /// Event `running`: its progress, once per second at most.
     Running(Running),
-    /// Event `verdict`: it was judged. Nothing follows.
+    /// Event `verdict`: its verdict. No event follows.
     Verdict(Box<Verdict>),
 }
 

@@ -9,27 +9,27 @@ use utoipa::ToSchema;
 /// The most bytes of a cursor: two keys, and the names around them.
 pub const MAX_CURSOR_BYTES: usize = 512;
 
-/// Where a page ended: the next one begins after it. It means something only to the validator that gave it, for the
-/// same question.
+/// The end of a page: the next one begins after it. A cursor is valid only at the validator that issued it, for the
+/// same query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(value_type = String, max_length = 512, pattern = "^[A-Za-z0-9_-]*$")]
+#[schema(value_type = String, min_length = 2, max_length = 512, pattern = "^[A-Za-z0-9_-]+$")]
 #[serde(transparent)]
 pub struct Cursor(String);
 
-/// A text is no cursor of this list.
+/// A text is not a cursor of this list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cursor: this is not what `next` of a page of this list said")]
 pub struct CursorError;
 
 impl Cursor {
-    /// The cursor after a thing at this place.
+    /// The cursor after the item at this position.
     #[must_use]
     pub fn after(place: &impl Serialize) -> Self {
         // Texts and numbers always become JSON.
         Self(URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default()))
     }
 
-    /// The place.
+    /// The position.
     ///
     /// # Errors
     /// [`CursorError`].
@@ -41,7 +41,7 @@ impl Cursor {
         serde_json::from_slice(&bytes).map_err(|_| CursorError)
     }
 
-    /// As it is written into an address.
+    /// The text for an address.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -51,7 +51,7 @@ impl Cursor {
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Listed<T> {
-    /// What is on this page.
+    /// Items of this page.
     pub items: Vec<T>,
     /// `cursor` of the next page; null on the last one.
     pub next: Option<Cursor>,
@@ -64,7 +64,7 @@ impl<T> Listed<T> {
         Self { items, next: None }
     }
 
-    /// The first `limit` of these, of which one more was asked for; `place` says where one stands.
+    /// The first `limit` of these, of which one more was requested; `place` returns an item's position.
     #[must_use]
     pub fn page<P: Serialize>(mut items: Vec<T>, limit: u32, place: impl Fn(&T) -> P) -> Self {
         let is_last = items.len() <= limit as usize;

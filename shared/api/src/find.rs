@@ -1,4 +1,4 @@
-//! What an id stands for.
+//! The objects that an id stands for.
 
 use assay_records::flat::Document;
 use assay_records::{ChallengeRecord, DeviceEvent, DeviceRecord, FullVerdict, ReceiptRecord};
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{MinerDetail, Round};
 
-/// What an id, or the beginning of one, stands for, with all that lies behind it.
+/// The item of an id, or of its first digits, with its related records.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case", tag = "found")]
 pub enum Found {
@@ -26,12 +26,12 @@ pub enum Found {
     Round(Round),
 }
 
-/// A device: the miners that list it or did, and what changed.
+/// A device: the miners that list or listed it, and its changes.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Device {
     /// Its id: a claim.
     pub device_id: String,
-    /// At each miner.
+    /// Its record at each miner.
     pub at: Vec<DeviceRecord>,
     /// Its last changes, newest first.
     pub events: Vec<DeviceEvent>,
@@ -43,11 +43,11 @@ pub struct Receipt {
     /// The receipt.
     #[serde(flatten)]
     pub record: ReceiptRecord,
-    /// The challenge that it is about.
+    /// The challenge of its verdict.
     pub challenge: String,
 }
 
-/// What a [`Found`] is.
+/// The kinds of a [`Found`].
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {

@@ -1,15 +1,17 @@
-//! The documents of a validator's HTTP API: what programs, the commands and the pages exchange with it. Types alone; the
-//! validator serves them.
+//! The documents of a validator's HTTP API: programs, the commands and the pages exchange them with it. Types alone;
+//! the validator serves them.
 //!
 //! Where a document is a record of the store, it is that type itself: see [`assay_records`]. Keys, ids and digests are
-//! lower-case hexadecimal texts; times are milliseconds since 1970 (`*_ms`). Every document can be read back from what
-//! it is written as.
+//! lower-case hexadecimal texts; times are milliseconds since 1970 (`*_ms`). Every document that is written can be read
+//! back.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod challenge;
 mod cursor;
 mod find;
+mod label;
 mod miner;
 mod problem;
 mod query;
@@ -25,15 +27,14 @@ pub use assay_records::{EventRecord as LiveEvent, Role, SeriesPoint};
 pub use self::challenge::{BeginChallenge, Challenge, ChallengeUpdate, Running};
 pub use self::cursor::{Cursor, CursorError, Listed, MAX_CURSOR_BYTES};
 pub use self::find::{Device, Found, Receipt};
-pub use self::miner::{
-    ChangeLabels, ClaimedDevice, Connected, Forgotten, Known, Miner, MinerChanged, MinerDetail, WhyNot,
-};
+pub use self::label::{ChangeLabels, MAX_LABEL_NAME_BYTES, MAX_LABEL_VALUE_CHARS, MAX_LABELS};
+pub use self::miner::{ClaimedDevice, Connected, Forgotten, Known, Miner, MinerChanged, MinerDetail, WhyNot};
 pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
 pub use self::query::{
-    DevicesQuery, EventsQuery, Gap, HistoryQuery, MinersQuery, PageQuery, RoundsQuery, SeriesQuery, StreamEvent,
-    VerdictsQuery,
+    DevicesQuery, EventsQuery, Gap, HistoryQuery, MinerOrder, MinersQuery, PageQuery, RoundsQuery, SeriesQuery,
+    StreamEvent, VerdictsQuery,
 };
-pub use self::round::{BeginRound, Round, RoundDetail, RoundScope, RoundsBegun};
+pub use self::round::{BeginRound, Round, RoundBegun, RoundDetail};
 pub use self::series::{Band, Quantity, Series};
 pub use self::status::{Counts, ReplayWorker, Status, VerdictCounts};
 pub use self::token::{

@@ -1,9 +1,9 @@
-//! Miners: what the records have of them, and what the validator knows beside that.
+//! Miners: their records, and the validator's other facts about them.
 
 use assay_protocol::claims::Hardware;
 use assay_protocol::verdict::NamedDevice;
 use assay_records::flat::Document;
-use assay_records::{Action, DeviceRecord, Labels, MinerRecord, NotedFinding, SessionRecord, Status};
+use assay_records::{Action, DeviceRecord, MinerRecord, NotedFinding, SessionRecord, Status};
 use assay_work::{DeviceId, PublicKey};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -13,51 +13,55 @@ use crate::Running;
 /// A miner.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Miner {
-    /// What the records have.
+    /// The record.
     #[serde(flatten)]
     pub record: MinerRecord,
-    /// What the validator knows beside that.
+    /// Further data of the validator.
     #[serde(flatten)]
     pub known: Known,
 }
 
-/// What a validator knows of a miner beside its record.
+/// A validator's data about a miner beside its record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Known {
-    /// By what its newest key is let in here, or why it is not.
+    /// The reason why its newest key is admitted here, or is not.
     pub admitted: String,
-    /// What its operator calls it: its label `name`.
+    /// Its name: its label `name`.
     pub name: Option<String>,
-    /// How many devices it lists.
+    /// Number of devices that it lists.
     pub device_count: u32,
     /// The models of its devices, each once, in order of their names: claims.
     pub models: Vec<String>,
-    /// Why it is not attested; null where it is.
+    /// The reason why it is not attested; null where it is.
     pub reason: Option<WhyNot>,
 }
 
-/// Why a miner is not attested, in words.
+/// The reason why a miner is not attested, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WhyNot {
-    /// What is the case.
+    /// The reason.
     pub why: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// A miner with all that lies behind it.
+/// A miner with its related records.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct MinerDetail {
     /// The miner.
     #[serde(flatten)]
     pub miner: Miner,
+    /// The group of the policy that takes it.
+    pub group: String,
+    /// The reason why its due challenge is delayed while the miner is connected.
+    pub delayed: Option<String>,
     /// Its devices, also those that are gone.
     pub devices: Vec<DeviceRecord>,
     /// Its last sessions, newest first.
     pub sessions: Vec<SessionRecord>,
-    /// What was found about it last, newest first.
+    /// The last findings about it, newest first.
     pub findings: Vec<NotedFinding>,
-    /// What operators did last, newest first.
+    /// The last actions of operators on it, newest first.
     pub actions: Vec<Action>,
     /// Its connection to this validator.
     pub connection: Option<Connected>,
@@ -71,7 +75,7 @@ pub struct MinerChanged {
     pub miner: Miner,
     /// Its status before.
     pub before: Status,
-    /// Where the settings say otherwise than the decision, which of them counts.
+    /// Where settings and decision differ, the one in force.
     pub note: Option<String>,
 }
 
@@ -82,19 +86,19 @@ pub struct Connected {
     pub miner_key: PublicKey,
     /// Its program and version: a claim.
     pub agent: String,
-    /// Where it connects from.
+    /// Address of its connection.
     pub address: String,
-    /// How many devices it has: a claim.
+    /// Number of its devices: a claim.
     pub devices: u32,
-    /// What it says of each: claims.
+    /// Its description of each device: claims.
     pub claimed_devices: Vec<ClaimedDevice>,
-    /// All their free memory: a claim.
+    /// Free memory of all devices, in bytes: a claim.
     pub free_bytes: u64,
     /// Whether a challenge runs, or just begins.
     pub challenged_now: bool,
-    /// The challenge that runs.
+    /// The running challenge.
     pub challenge: Option<Running>,
-    /// For how long it has been connected.
+    /// Seconds since it connected.
     pub connected_seconds: u64,
     /// The devices that it showed before and does not list now.
     pub missing_devices: Vec<NamedDevice>,
@@ -107,36 +111,26 @@ pub struct Connected {
 pub struct ClaimedDevice {
     /// The device.
     pub device_id: DeviceId,
-    /// The name that the miner gives it.
+    /// The name given by the miner.
     pub name: String,
-    /// What the miner computes with.
+    /// The miner's compute backend.
     pub backend: String,
-    /// Its memory.
+    /// Its memory in bytes.
     pub total_bytes: u64,
-    /// Memory that a challenge can use now.
+    /// Bytes of memory that a challenge can use now.
     pub free_bytes: u64,
     /// The most slots of a challenge at each matrix size, the smallest first.
     pub slots: Vec<u32>,
-    /// What its management library says.
+    /// Data of its management library.
     pub hardware: Option<Hardware>,
 }
 
-/// Labels to set, and to take away.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ChangeLabels {
-    /// To be set.
-    pub set: Labels,
-    /// Names of those to be taken away.
-    pub remove: Vec<String>,
-}
-
-/// What was forgotten of a miner.
+/// The devices of a miner that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Forgotten {
     /// The miner's key.
     pub miner: String,
-    /// How many devices.
+    /// Number of devices.
     pub devices: u32,
 }
 
@@ -147,9 +141,12 @@ impl<'de> Deserialize<'de> for Miner {
     }
 }
 
-/// What a [`MinerDetail`] has beside the miner.
+/// The parts of a [`MinerDetail`] beside the miner.
 #[derive(Deserialize)]
 struct Behind {
+    #[serde(default)]
+    group: String,
+    delayed: Option<String>,
     devices: Vec<DeviceRecord>,
     sessions: Vec<SessionRecord>,
     findings: Vec<NotedFinding>,
@@ -160,12 +157,12 @@ struct Behind {
 impl<'de> Deserialize<'de> for MinerDetail {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Document::deserialize(deserializer)?;
-        let Behind { devices, sessions, findings, actions, connection } = document.part()?;
-        Ok(Self { miner: document.part()?, devices, sessions, findings, actions, connection })
+        let Behind { group, delayed, devices, sessions, findings, actions, connection } = document.part()?;
+        Ok(Self { miner: document.part()?, group, delayed, devices, sessions, findings, actions, connection })
     }
 }
 
-/// What a [`MinerChanged`] has beside the miner.
+/// The parts of a [`MinerChanged`] beside the miner.
 #[derive(Deserialize)]
 struct Change {
     before: Status,

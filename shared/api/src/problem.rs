@@ -1,4 +1,4 @@
-//! Errors, as RFC 9457 has them.
+//! Errors, in the form of RFC 9457.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// The media type of a [`Problem`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
-/// What the `type` of a problem begins with; its code follows.
+/// The prefix of a problem's `type`; its code follows.
 const TYPE: &str = "urn:assay:problem:";
 
 macro_rules! codes {
     ($($variant:ident $name:literal $status:literal $title:literal;)*) => {
-        /// Why a request was not done, for programs.
+        /// The reason why a request was refused, for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ProblemCode {
             $(#[doc = $title] #[serde(rename = $name)] $variant,)*
@@ -36,7 +36,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $status,)* }
             }
 
-            /// What it means, in a sentence.
+            /// The meaning of the code, in a sentence.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
@@ -87,27 +87,27 @@ impl PartialSchema for ProblemCode {
 
 impl ToSchema for ProblemCode {}
 
-/// Why a request was not done (RFC 9457).
+/// A refused request (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// `urn:assay:problem:` and the code.
+    /// `urn:assay:problem:` and the code: a name within this API, without a page behind it. Programs compare `code`.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
-    /// What the code means.
+    /// The meaning of the code.
     pub title: Cow<'static, str>,
-    /// The status of the answer.
+    /// The HTTP status of the answer.
     pub status: u16,
-    /// The circumstances.
+    /// Details of the problem.
     pub detail: String,
-    /// Why, for programs.
+    /// The reason, for programs.
     pub code: ProblemCode,
-    /// After how many seconds it may be tried again.
+    /// Seconds after which it may be tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
 }
 
 impl Problem {
-    /// A problem in these words.
+    /// Creates a problem with these details.
     #[must_use]
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Problem {
         }
     }
 
-    /// The same, with a time after which it may be tried again.
+    /// Adds a time after which it may be tried again.
     #[must_use]
     pub const fn after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);

@@ -1,22 +1,33 @@
-//! What lists are asked for. Unset fields leave nothing out.
+//! The parameters of queries for lists. Unset fields select all.
 
 use assay_protocol::verdict::Outcome;
 use assay_records::Status;
 use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::Cursor;
 
-/// Miners, in order of their ids.
+/// The order of miners.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MinerOrder {
+    /// The least id.
+    #[default]
+    Id,
+    /// The worst state first: miners in quarantine or failed; miners excluded by an operator last.
+    Trouble,
+}
+
+/// Miners.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MinersQuery {
-    /// The status.
+    /// The status; `pending`: those that wait for a decision.
     #[param(inline)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// The attestation state.
+    /// The attestation state; `not_passing`: each but `passing`, `suspended` and `revoked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// A label that it has, `NAME=VALUE`; several are separated by commas, and it has all of them.
@@ -32,11 +43,15 @@ pub struct MinersQuery {
     /// Connected to a validator now, or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
+    /// The order of the list. Default: by id.
+    #[param(inline)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<MinerOrder>,
     /// A text that one of its keys begins with, or that its labels or its address have in them.
     #[param(max_length = 128)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// At most so many.
+    /// The most items.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -60,10 +75,10 @@ pub struct DevicesQuery {
     /// The product name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Also those that are gone.
+    /// Whether to include devices that are no longer listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gone: Option<bool>,
-    /// At most so many.
+    /// The most items.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -99,7 +114,7 @@ pub struct VerdictsQuery {
     #[param(minimum = 0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
-    /// At most so many.
+    /// The most items.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -114,7 +129,7 @@ pub struct VerdictsQuery {
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct RoundsQuery {
-    /// At most so many.
+    /// The most items.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -129,7 +144,7 @@ pub struct RoundsQuery {
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// At most so many.
+    /// The most items.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
@@ -139,18 +154,18 @@ pub struct PageQuery {
     pub cursor: Option<Cursor>,
 }
 
-/// What happened to a miner, newest first.
+/// Events of a miner, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct HistoryQuery {
-    /// At most so many.
+    /// The most items.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// What a miner's devices showed, oldest first.
+/// Results of a miner's devices, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -159,39 +174,40 @@ pub struct SeriesQuery {
     #[param(minimum = 0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
-    /// At most so many points, the newest.
+    /// The most points; the newest are kept.
     #[param(minimum = 1, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// An event of a stream, as its fields are named there.
+/// An event of a stream, in the stream's own fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct StreamEvent {
-    /// What it is.
+    /// Kind of the event.
     pub event: String,
-    /// Its number, by which a stream of what happens goes on.
+    /// Number of the event, from which a stream can be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// A document, in one line.
     pub data: String,
 }
 
-/// Events that a stream lacks: event `gap`.
+/// A gap in a stream: event `gap`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gap {
-    /// After which event the stream was to go on.
+    /// The event after which the stream was to be resumed.
     pub after: i64,
-    /// The first one that can follow.
+    /// The first event that is available.
     pub oldest: i64,
 }
 
-/// Events, from a place on.
+/// Live events.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventsQuery {
-    /// The event after which to begin; the header `Last-Event-ID` counts more. Without both: with what happens now.
+    /// The event after which to begin; the header `Last-Event-ID` takes precedence. Without both, the stream begins
+    /// with new events.
     #[param(minimum = 0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<i64>,

@@ -14,35 +14,21 @@ pub struct Round {
     pub members: Vec<RoundMember>,
 }
 
-/// What the detail of a round that has ended says, as JSON.
+/// The detail of a round that has ended, as JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundDetail {
-    /// When the first probes went out: milliseconds after the round began; `None`: none did.
+    /// Milliseconds from the round's start until the first probes went out; `None`: no probe did.
     pub probed_ms: Option<u64>,
-    /// How many were sent in that moment.
+    /// Number of probes sent at that time.
     pub probed_together: u32,
 }
 
 impl RoundDetail {
-    /// That of a round; nothing of one that has not ended.
+    /// The detail of a round; empty for one that has not ended.
     #[must_use]
     pub fn of(record: &RoundRecord) -> Self {
         serde_json::from_str(&record.detail).unwrap_or_default()
     }
-}
-
-/// By what the members of a round are parted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RoundScope {
-    /// All in one round.
-    All,
-    /// Those of each operator.
-    Operator,
-    /// Those that connect from the same address.
-    Address,
-    /// Those that claim the same model.
-    Model,
 }
 
 /// A round to begin.
@@ -51,13 +37,11 @@ pub enum RoundScope {
 pub struct BeginRound {
     /// A group of the fleet's policy; without it all miners.
     pub group: Option<String>,
-    /// By what its members are parted into rounds; without it as the group's policy says, else all in one.
-    pub by: Option<RoundScope>,
 }
 
-/// Rounds that began.
+/// A round that began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RoundsBegun {
-    /// Their ids. They go on: `GET /api/v1/rounds/{id}` says how far they are.
-    pub rounds: Vec<String>,
+pub struct RoundBegun {
+    /// Its id. The round continues: `GET /api/v1/rounds/{id}` shows its progress.
+    pub round: String,
 }

@@ -1,4 +1,4 @@
-//! What a validator does.
+//! The state of a validator.
 
 use assay_records::{MinerCount, ModelCount};
 use assay_work::PublicKey;
@@ -7,50 +7,56 @@ use utoipa::ToSchema;
 
 use crate::Running;
 
-/// What a validator does, and what it has done since its start.
+/// State of a validator, and its counters since its start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Its key.
     pub validator_key: PublicKey,
     /// The program and its version.
     pub agent: String,
-    /// The number of its process.
+    /// Its process id.
     pub process_id: u32,
-    /// Where miners connect to.
+    /// Address for miners.
     pub address: String,
-    /// What a miner needs to dial: `assay://HOST:PORT#KEY`.
+    /// Dial target of a miner: `assay://HOST:PORT#KEY`.
     pub target: String,
-    /// When the certificate of an authority ends; null where none is set.
+    /// Address of the HTTP API and the page; null: on the control socket alone.
+    #[serde(default)]
+    pub http_address: Option<String>,
+    /// The control socket; its name alone for callers below admin.
+    #[serde(default)]
+    pub control_socket: String,
+    /// End of an authority's certificate; null without one.
     pub tls_certificate_expires_unix_seconds: Option<u64>,
-    /// When it started.
+    /// Time of its start.
     pub started_unix_seconds: u64,
-    /// For how long it has run.
+    /// Seconds since its start.
     pub uptime_seconds: u64,
-    /// `serving`, or `draining`: it was asked to stop, challenges that run are brought to their end, and none begins.
+    /// `serving`; `not_serving`: verdicts cannot be written, so that no challenge begins; or `draining`: it was asked
+    /// to stop, running challenges are finished, and no other begins.
     pub state: String,
-    /// Miners that are connected.
+    /// Number of connected miners.
     pub miners: u32,
-    /// The most of them.
+    /// The most connected miners.
     pub max_miners: u32,
-    /// Its own devices, for replays.
+    /// Number of its own devices for replays.
     pub devices: u32,
     /// Machines that replay for it, in order of their names.
     pub replay_workers: Vec<ReplayWorker>,
     /// Verdicts since the start.
     pub verdicts: VerdictCounts,
-    /// The file that verdicts are added to.
-    pub verdict_log: Option<String>,
-    /// Why verdicts cannot be written there now.
-    pub verdict_log_problem: Option<String>,
-    /// Where all records are kept: a file, or a database without its password.
+    /// Location of the records: a file, or a database without its password; only its name for callers below admin.
     pub records: String,
-    /// Why nothing can be written there now.
+    /// The reason why records cannot be written now, or are unreliable.
     pub records_problem: Option<String>,
-    /// Challenges that run.
+    /// Number of challenges since the start whose evidence could not be written: their verdicts stand without it.
+    #[serde(default)]
+    pub evidence_lost: u64,
+    /// The running challenges.
     pub challenges: Vec<Running>,
 }
 
-/// The fleet in numbers.
+/// Counts of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
     /// Miners by status, attestation state and last outcome.
@@ -64,9 +70,9 @@ pub struct Counts {
 pub struct ReplayWorker {
     /// Its name.
     pub name: String,
-    /// The machine.
+    /// Address of the machine.
     pub machine: String,
-    /// Its devices.
+    /// Number of its devices.
     pub devices: u32,
     /// Multiply-accumulates per second of all its devices together.
     pub macs_per_s: f64,

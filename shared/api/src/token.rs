@@ -1,80 +1,84 @@
-//! Join tokens, tokens of the API, codes to log in with, and what is done to the validator itself.
+//! Join tokens, tokens of the API, codes to log in with, and operations on the validator itself.
 
-use assay_records::{ApiTokenRecord, Exported, Format, Labels, Role, TokenRecord};
+use assay_records::{ApiTokenRecord, Exported, Labels, Role, TokenRecord};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A join token to make.
+use crate::label::any_labels;
+
+/// A join token to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateJoinToken {
-    /// What the miner is labelled with.
+    /// Labels for the miner.
     #[serde(default)]
+    #[schema(schema_with = any_labels)]
     pub labels: Labels,
-    /// For how many seconds it can be used.
+    /// Validity in seconds.
     #[schema(minimum = 1, maximum = 31622400)]
     pub expires_s: u64,
 }
 
-/// A join token that was made.
+/// A join token that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JoinToken {
-    /// What the records have of it.
+    /// Its record.
     #[serde(flatten)]
     pub record: TokenRecord,
-    /// The token: it is shown this once.
+    /// The token, shown only this once.
     pub token: String,
 }
 
-/// A token of the API to make.
+/// A token of the API to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateApiToken {
-    /// What it lets a caller do.
+    /// Role of its callers.
     pub role: Role,
-    /// What it is called in lists and in the records of what was done.
+    /// Its name in lists, and in the records of its callers' actions.
     #[schema(min_length = 1, max_length = 64)]
     pub name: String,
-    /// For how many seconds it can be used.
+    /// Validity in seconds.
     #[schema(minimum = 1, maximum = 31622400)]
     pub expires_s: u64,
 }
 
-/// A token of the API that was made.
+/// A token of the API that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApiToken {
-    /// What the records have of it.
+    /// Its record.
     #[serde(flatten)]
     pub record: ApiTokenRecord,
-    /// The token: it is shown this once.
+    /// The token, shown only this once.
     pub token: String,
 }
 
-/// A code to log in with on the page, to make.
+/// A login code for the page, to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateLoginCode {
-    /// What whoever logs in with it may do.
+    /// Role of the login.
     pub role: Role,
 }
 
-/// A code to log in with on the page.
+/// A login code for the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LoginCode {
-    /// The code: it can be used once.
+    /// The code, for one use.
     pub code: String,
-    /// For how many seconds.
+    /// Validity in seconds.
     pub expires_s: u64,
     /// The address of the page, with the code; null where no page is served.
     pub url: Option<String>,
 }
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
-    /// The settings that have changed and are in effect now, by their names in a file.
+    /// Settings that have changed and are now in effect, by their names in a file; `receipt_key` when receipts have a
+    /// new signing key.
     pub changed: Vec<String>,
-    /// The settings that differ from those that the validator runs with, and take a restart.
+    /// Settings that differ from those in effect, and need a restart.
     pub need_restart: Vec<String>,
 }
 
@@ -82,30 +86,29 @@ pub struct Reloaded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
-    /// The folder, which is made: an absolute path.
+    /// The folder, which is created: an absolute path.
     pub folder: String,
-    /// The form of its files.
-    pub format: Format,
 }
 
-/// A folder that all records were written into.
+/// The folder of a complete export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WrittenFolder {
-    /// What it has.
+    /// The contents of the export.
     #[serde(flatten)]
     pub exported: Exported,
     /// The folder.
     pub folder: String,
-    /// The form of its files.
-    pub format: Format,
 }
 
 /// Copies the records into a file of the validator's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backup {
-    /// A file that is not there yet: an absolute path.
+    /// The file, which must not exist: an absolute path.
     pub file: String,
+    /// Whether to read and check everything first: damaged records are not copied.
+    #[serde(default)]
+    pub check: bool,
 }
 
 /// A file that was written.
@@ -113,6 +116,6 @@ pub struct Backup {
 pub struct WrittenFile {
     /// The file.
     pub file: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }

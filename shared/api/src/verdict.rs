@@ -6,7 +6,7 @@ use assay_records::VerdictRecord;
 /// The verdict of a record.
 ///
 /// # Errors
-/// It is of a release that this one does not know.
+/// The verdict's form is of a release unknown to this one.
 pub fn verdict_of(record: &VerdictRecord) -> serde_json::Result<Verdict> {
     serde_json::from_str(record.verdict.get())
 }

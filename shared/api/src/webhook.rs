@@ -1,4 +1,4 @@
-//! Webhooks: servers that are sent events.
+//! Webhooks: servers that receive events.
 
 use assay_records::{EventKind, WebhookRecord};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddWebhook {
-    /// Where events are posted: `https://` or `http://`.
-    #[schema(min_length = 1, max_length = 2048)]
+    /// Destination of the events: `https://` or `http://`.
+    #[schema(max_length = 2048, pattern = "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]")]
     pub url: String,
-    /// Which events; none of them named: all.
+    /// Kinds of events; empty: all.
     #[serde(default)]
     #[schema(max_items = 16)]
     pub kinds: Vec<EventKind>,
@@ -20,16 +20,16 @@ pub struct AddWebhook {
 /// A webhook that was added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AddedWebhook {
-    /// What the records show of it.
+    /// Its record, with its public fields.
     #[serde(flatten)]
     pub record: WebhookRecord,
-    /// What its messages are signed with: it is shown this once.
+    /// Secret that signs its messages, shown only this once.
     pub secret: String,
 }
 
-/// A webhook that took a message.
+/// A webhook whose receiver accepted a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TestedWebhook {
-    /// The status of its answer.
+    /// The HTTP status of its answer.
     pub status: u16,
 }

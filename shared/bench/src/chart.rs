@@ -19,28 +19,23 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(90, 90, 90),
 ];
 
-/// Why there is no chart.
+/// A failure to draw a chart.
 #[derive(Debug, thiserror::Error)]
 pub enum ChartError {
     /// The report has no rate of a product.
     #[error("no product was measured: there is nothing to draw")]
     Empty,
-    /// What the drawing said.
+    /// The drawing library's error.
     #[error("the chart: {0}")]
     Drawing(String),
 }
 
-/// One line of a chart.
 struct Series {
     name: String,
     /// n, and TOPS.
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the chart.
-///
-/// # Errors
-/// [`ChartError`].
 pub fn draw(report: &BenchReport) -> Result<String, ChartError> {
     let devices: Vec<_> = report.devices.iter().map(|d| (d, lines(d))).filter(|(_, l)| !l.is_empty()).collect();
     if devices.is_empty() {

@@ -7,7 +7,7 @@ use std::{env, io};
 use assay_devices::HostConfig;
 
 /// Replaces this process with a new one of this program, unless the variables that the backends of `config` ask for are
-/// set: drivers read them as they are loaded. Returns where they are set.
+/// set: drivers read them as they are loaded. Returns once they are set.
 ///
 /// # Errors
 /// The system's, when the program cannot be started.

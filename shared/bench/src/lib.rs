@@ -1,7 +1,7 @@
-//! Measures the devices of a host stage by stage, in this process, and reports that as tables, JSON and a chart; and how fast
-//! the devices reach one another ([`link`]), as the daemon opens them.
+//! Measures the devices of a host stage by stage, in this process, and reports that as tables, JSON and a chart; and
+//! the rates at which the devices reach one another ([`link`]), as the daemon opens them.
 //!
-//! What crashes here takes nothing along, so there is no worker. [`environment`] prepares the process, [`detect`] finds
+//! A crash here harms nothing else, so there is no worker. [`environment`] prepares the process, [`detect`] finds
 //! devices, [`run`] measures one.
 
 #![forbid(unsafe_code)]
@@ -24,7 +24,7 @@ pub use runner::{BenchPlan, SAMPLE_S, median};
 /// The devices that a daemon would use.
 ///
 /// # Errors
-/// [`ChooseError`]: why there are none.
+/// [`ChooseError`] when there are no devices.
 pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
     let mut passed_over = Vec::new();
     for stage in config.choice.stages(config.backends())? {
@@ -45,9 +45,6 @@ pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
 }
 
 /// Opens a device, measures it and gives its memory back.
-///
-/// # Errors
-/// The device's.
 pub fn run(config: &HostConfig, found: &Found, plan: &BenchPlan) -> Result<DeviceFigures, DeviceError> {
     let progress = runner::BenchProgress::new();
     let mut bench = config.open_bench(found, &|preparing| progress.preparing(&preparing))?;

@@ -26,48 +26,41 @@ const MAX_COUNT: u64 = 256;
 const MAX_WALKS: u64 = 1 << 18;
 /// The bytes of slots that there are at least for each walk: the states are 1/64 of the slots then.
 const SLOT_BYTES_PER_WALK: u64 = 64 * LINE_BYTES as u64;
-/// Steps of a round: WORK.md asks policies for so many.
+/// Steps of a round, as WORK.md recommends to policies.
 const STEPS: u32 = 64;
 /// Batches of states that a device may be ahead of the one that it hands them to.
 const BATCHES_AHEAD: usize = 2;
 /// The most batches, and rounds of a probe, of one sample.
 const MAX_REPEATS: f64 = 1000.0;
 
-/// What to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkPlan {
-    /// The matrix size.
     pub n: u32,
-    /// How many samples of each.
+    /// Number of samples of each.
     pub rounds: u32,
 }
 
-/// Why nothing was measured.
+/// A failure to measure links.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// There is nothing to link.
-    #[error("{0} device(s): a linked probe needs two at least")]
+    /// Fewer than two devices.
+    #[error("a linked probe needs two devices at least, here is {0}")]
     TooFew(usize),
     /// A device has too little memory.
     #[error("device {device}: {fit} slots of n = {n} fit into the memory that is free, {MIN_COUNT} are needed")]
     NoRoom {
-        /// Its name.
+        /// The device's name.
         device: String,
-        /// How many fit.
+        /// Number of slots that fit.
         fit: u32,
-        /// The matrix size.
         n: u32,
     },
-    /// A device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// Measures every ordered pair of devices, each device by itself, and a linked probe over all of them; gives their
-/// memory back.
-///
-/// # Errors
-/// [`LinkError`].
+/// Measures every ordered pair of devices, each device alone, and a linked probe over all of them; gives their memory
+/// back.
 pub fn measure(host: &Host, sizes: &'static [u32], plan: &LinkPlan) -> Result<LinkFigures, LinkError> {
     let progress = BenchProgress::new();
     let measured = LinkRunner::start(host, sizes, plan, &progress).and_then(|runner| runner.run());
@@ -75,16 +68,15 @@ pub fn measure(host: &Host, sizes: &'static [u32], plan: &LinkPlan) -> Result<Li
     measured
 }
 
-/// All devices, with their slots filled.
 struct LinkRunner<'a> {
     host: &'a Host,
     plan: &'a LinkPlan,
     progress: &'a BenchProgress,
     reports: Vec<DeviceReport>,
     challenge: Challenge,
-    /// Of the only pass of each device.
+    /// The root of the only pass of each device.
     roots: Vec<Root>,
-    /// How many a device has.
+    /// Number of walks of a device.
     walks: u32,
 }
 
@@ -148,8 +140,8 @@ impl<'a> LinkRunner<'a> {
         Ok(PairFigure { from, to, bytes_per_s: median(&samples_per_s), samples_per_s })
     }
 
-    /// Steps batches of states on one device and hands each to another one, which steps it too: what a walk does whose
-    /// line is there. Counted from when the first one has come.
+    /// Steps batches of states on one device and hands each to another one, which steps it too: the way of a walk whose
+    /// line is there. Timed from the arrival of the first batch.
     fn exchange(&self, from: usize, to: usize, batches: u32) -> Result<Exchanged, DeviceError> {
         let states = self.states(from);
         let bytes = u64::from(batches) * states.as_flattened().len() as u64;
@@ -165,12 +157,11 @@ impl<'a> LinkRunner<'a> {
         };
         let sender = self.host.submit(self.id(from), hand_over)?;
         let receiver = self.host.submit(self.id(to), move |device| take_over(device, &far, &taken))?;
-        // Who failed made the other one stop.
+        // The device that failed made the other one stop.
         let times = wait_for_all(vec![sender, receiver])?;
         Ok(Exchanged { bytes, elapsed: times[1] })
     }
 
-    /// Walks a linked probe over all devices.
     fn probe(&self) -> Result<LinkedProbeFigure, LinkError> {
         let first = self.walk(1)?.1;
         let rounds = (5.0 * SAMPLE_S / first).clamp(1.0, MAX_REPEATS).ceil();
@@ -198,7 +189,7 @@ impl<'a> LinkRunner<'a> {
         })
     }
 
-    /// The probe of so many rounds, and how long it took, in seconds.
+    /// The probe of `rounds` rounds, and its time in seconds.
     fn walk(&self, rounds: u32) -> Result<(Probe, f64), LinkError> {
         let probe = UncheckedProbe { seed: ProbeSeed([3; 32]), walks: self.walks, steps: STEPS, rounds, link: 1 };
         let unsupported = |error: assay_work::ProbeError| DeviceError::Unsupported(error.to_string());
@@ -233,7 +224,7 @@ impl<'a> LinkRunner<'a> {
     }
 }
 
-/// What went from device to device, and how long it took.
+/// The bytes that went from device to device, and their time.
 struct Exchanged {
     bytes: u64,
     elapsed: Duration,
@@ -316,7 +307,7 @@ fn fill(host: &Host, challenge: &Challenge) -> Result<Vec<Root>, DeviceError> {
     Ok(wait_for_all(jobs)?.concat())
 }
 
-/// Waits for every job. A failure that made the others stop is the one to tell.
+/// Waits for every job. Returns the failure that made the others stop, if there is one.
 fn wait_for_all<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
     let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
     let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();

@@ -1,11 +1,10 @@
-//! What was measured, as tables and as JSON.
+//! The measurements, as tables and as JSON.
 
 use assay_device::bench::{BenchStage, PeakRates};
 use assay_program::render::{Screen, table, units};
 use assay_work::{DeviceId, Precision};
 use serde::Serialize;
 
-/// All devices.
 #[derive(Debug, Serialize)]
 pub struct BenchReport {
     /// The program and its version.
@@ -20,7 +19,6 @@ pub struct BenchReport {
 /// How fast the devices of a host reach one another's memory, by the path that a linked probe takes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkFigures {
-    /// The matrix size.
     pub n: u32,
     /// All devices, in the order of the challenge.
     pub devices: Vec<LinkedDevice>,
@@ -33,13 +31,10 @@ pub struct LinkFigures {
 /// A device among those linked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkedDevice {
-    /// The device.
     pub device_id: DeviceId,
-    /// The model.
     pub name: String,
-    /// The backend's name.
     pub backend: String,
-    /// How many slots it held.
+    /// Number of slots that it held.
     pub slots: u32,
 }
 
@@ -52,53 +47,45 @@ pub struct PairFigure {
     pub to: usize,
     /// The median, in bytes of states a second. As many bytes of lines are read beside on each of both.
     pub bytes_per_s: f64,
-    /// Every sample's.
+    /// The rate of every sample.
     pub samples_per_s: Vec<f64>,
 }
 
 /// A linked probe over all devices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkedProbeFigure {
-    /// Walks of each device.
     pub walks: u32,
-    /// Steps of a round.
     pub steps: u32,
-    /// Rounds.
     pub rounds: u32,
-    /// How long it took, the median.
+    /// The median time in seconds.
     pub seconds: f64,
     /// The time of one step of all walks.
     pub step_seconds: f64,
-    /// What crosses between devices, at least: 64 bytes a step, all but the share of the device with the most slots.
+    /// Bytes that cross between devices, at least: 64 bytes a step, all but the share of the device with the most
+    /// slots.
     pub crossed_bytes: f64,
-    /// That over the time.
+    /// Crossed bytes over the time.
     pub bytes_per_s: f64,
-    /// The same into each device, in the mean: what a verdict states.
+    /// The mean of the bytes a second into each device: the figure of a verdict.
     pub bytes_per_s_into_each: f64,
     /// Every sample's time.
     pub samples_s: Vec<f64>,
 }
 
-/// One device.
 #[derive(Debug, Serialize)]
 pub struct DeviceFigures {
-    /// The device.
     pub device_id: DeviceId,
-    /// The model.
     pub name: String,
-    /// The backend's name.
     pub backend: String,
-    /// Its limits.
     pub limits: PeakRates,
     /// The limit of each kind of work that was measured, where it is known.
     pub kind_limits: Vec<KindLimit>,
     /// The vendor library measured beside.
     pub peer: Option<String>,
-    /// Why there is none.
+    /// The reason that no peer was measured.
     pub no_peer: Option<String>,
-    /// What was measured.
     pub figures: Vec<Figure>,
-    /// What was left out, and why.
+    /// Stages left out, with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -114,20 +101,19 @@ pub struct KindLimit {
 /// The rate of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// What was measured.
     pub stage: BenchStage,
     /// The kind of work, by its number, where operations are counted.
     pub precision: Option<Precision>,
-    /// The matrix size, where it matters.
+    /// The matrix size, where the rate depends on it.
     pub n: Option<u32>,
     /// The bytes of the slots, where the probe was measured over several sizes of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The product kernel, where it matters.
+    /// The product kernel, where the rate depends on it.
     pub kernel: Option<String>,
     /// The median, in operations a second where the stage counts operations, else in bytes a second.
     pub rate_per_s: f64,
-    /// Every sample's rate.
+    /// The rate of every sample.
     pub samples_per_s: Vec<f64>,
     /// The rate over the device's limit, where that is known.
     pub share_of_limit: Option<f64>,
@@ -136,7 +122,6 @@ pub struct Figure {
 }
 
 impl BenchReport {
-    /// The report as a person reads it.
     #[must_use]
     pub fn text(&self, screen: &Screen) -> String {
         let link = self.link.iter().map(|link| link_text(link, screen));
@@ -228,7 +213,7 @@ fn bytes(device: &DeviceFigures, screen: &Screen) -> String {
     table::text(&table)
 }
 
-/// A stage as a person reads it.
+/// A stage's name for people.
 pub fn name(stage: BenchStage) -> &'static str {
     match stage {
         BenchStage::Product => "product",

@@ -1,7 +1,8 @@
-//! Measuring a device: what, how often, and in which order.
+//! Measuring a device: the stages, the number of their samples, and their order.
 //!
-//! Clocks drift, so everything of one matrix size is measured in turn, round after round, and the medians are
-//! what counts. A first sample of each stage, which is not counted, warms up and says how many repeats fill a sample.
+//! Clocks drift, so all stages of one matrix size are measured in turn, round after round, and the medians are
+//! reported. A first sample of each stage, which is not counted, warms up and determines the repeats that fill a
+//! sample.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,25 +25,25 @@ const MAX_REPEATS: f64 = 10_000.0;
 const SLOTS_BYTES: u64 = 1 << 30;
 /// The fewest and the most slots.
 const COUNT: (u64, u64) = (8, 256);
-/// Slots of a GPU's pass from [`LONG_PASS_SIZE`] on, as far as they fit: what begins and ends a pass is then as small a part of
-/// it as in a challenge.
+/// Slots of a GPU's pass from [`LONG_PASS_SIZE`] on, as far as they fit: the start and the end of a pass are then as
+/// small a part of it as in a challenge.
 const LONG_PASS: u32 = 128;
 const LONG_PASS_SIZE: u32 = 8192;
 /// The matrix size of the slots over which the probe alone is measured: the largest whose slots are a hundredth of the bytes.
 const PROBE_SIZES: [u32; 5] = [4096, 2048, 1024, 512, 256];
 
-/// What to measure.
+/// The measurements of a device.
 #[derive(Debug, Clone)]
 pub struct BenchPlan {
     /// The matrix sizes, smallest first.
     pub sizes: Vec<u32>,
-    /// Whether also what takes long is measured.
+    /// Whether slow measurements are made too.
     pub patient: bool,
     /// The product kernels; when empty all of a GPU's, and the one chosen of a processor's.
     pub kernels: Vec<String>,
     /// The kinds of work of products and passes, at least one; everything else is measured with the first alone.
     pub precisions: Vec<Precision>,
-    /// How many samples of each.
+    /// Number of samples of each.
     pub rounds: u32,
     /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
     pub sample_s: f64,
@@ -53,7 +54,7 @@ pub struct BenchPlan {
 }
 
 impl BenchPlan {
-    /// How many slots of a size there are, where so many fit.
+    /// Number of slots of a size to use on a device where `fit` of them fit.
     fn count(&self, backend: BackendKind, n: u32, fit: u32) -> u32 {
         // CAST: the clamp keeps it small.
         let usual = (SLOTS_BYTES / (u64::from(n) * u64::from(n))).clamp(COUNT.0, COUNT.1) as u32;
@@ -66,7 +67,7 @@ impl BenchPlan {
     }
 }
 
-/// Shows on a terminal what is being measured.
+/// Shows the current measurement on a terminal.
 pub struct BenchProgress(ProgressBar);
 
 impl BenchProgress {
@@ -86,7 +87,6 @@ impl BenchProgress {
         self.0.set_message(format!("{}{part}", now.what));
     }
 
-    /// Shows what is being measured.
     pub(crate) fn show_text(&self, text: &str) {
         self.0.set_message(text.to_owned());
     }
@@ -102,7 +102,6 @@ impl Drop for BenchProgress {
     }
 }
 
-/// One thing to measure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Cell {
     stage: BenchStage,
@@ -121,7 +120,7 @@ impl std::fmt::Display for Cell {
 /// Measures a device whose memory holds `fits` slots of each size of the plan.
 ///
 /// # Errors
-/// The device's, but for stages that it has not.
+/// The device's, but for stages that it does not have.
 pub fn measure(
     bench: &mut dyn Bench,
     info: &DeviceInfo,
@@ -179,8 +178,8 @@ pub fn measure(
 /// The kernels to measure of a kind of work, at least one.
 type OfKind = (Precision, Vec<String>);
 
-/// The kernels to measure of each kind of work, the one that the device would choose first unless others were named; and
-/// what is left out, because the device does not compute a kind or none of its kernels was named.
+/// The kernels to measure of each kind of work, the one that the device would choose first unless others were named;
+/// and the kinds left out, because the device does not compute them or none of their kernels was named.
 fn kernels(
     bench: &dyn Bench,
     backend: BackendKind,
@@ -213,7 +212,7 @@ fn kernels(
     Ok((chosen, left_out))
 }
 
-/// What a run gathers.
+/// A run's rates and figures so far.
 struct Runner<'a> {
     plan: &'a BenchPlan,
     progress: &'a BenchProgress,
@@ -291,7 +290,7 @@ impl Runner<'_> {
 }
 
 impl Runner<'_> {
-    /// Measures the probe over slots of so many bytes.
+    /// Measures the probe over slots of `bytes` bytes.
     fn probe(&mut self, bench: &mut dyn Bench, kernels: &[OfKind], bytes: u64) -> Result<(), DeviceError> {
         let Some((precision, names)) = kernels.first() else { return Ok(()) };
         let fits = |n: &&u32| u64::from(**n).pow(2) * 100 <= bytes;
@@ -363,7 +362,7 @@ mod tests {
 
     use super::*;
 
-    /// A device as fast as it is told: `rates` operations a second for each kernel, bytes at 1 GB/s. It computes INT8 and
+    /// A device with set speeds: `rates` operations a second for each kernel, bytes at 1 GB/s. It computes INT8 and
     /// FP4, the latter twice as fast and by the first kernel alone.
     struct Told {
         rates: Vec<(&'static str, f64)>,

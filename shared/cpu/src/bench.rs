@@ -19,10 +19,8 @@ pub use register_loop::RegisterLoop;
 /// Walks of a probe round: enough that no thread waits for another.
 const WALKS: u32 = 1 << 16;
 
-/// Measures a CPU device.
 #[derive(Debug)]
 pub struct CpuBench {
-    /// The device.
     pub device: CpuDevice,
 }
 

@@ -10,9 +10,10 @@ use super::device::CpuDevice;
 use super::kernel::KernelKind;
 use assay_device::backend::{MAX_HOST_DEVICES, MIN_DEVICE_BYTES};
 use assay_device::machine;
+use assay_program::render::units::counted;
 use assay_program::settings::{AUTO, Settings, SettingsError};
-use assay_program::size::Size;
 use assay_work::DeviceId;
+use assay_work::size::Size;
 
 /// The most threads of one device: the memory limit is computed for these, for every n.
 pub const MAX_THREADS: usize = 256;
@@ -38,7 +39,7 @@ pub struct CpuArgs {
 }
 
 impl CpuArgs {
-    /// Checks what was written. The seed of device ids is left empty.
+    /// Checks the settings as written. The seed of device ids is left empty.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds.
@@ -76,14 +77,15 @@ fn check_fits<R: Args>(settings: &Settings<R>, memory: &[Size], devices: usize) 
     }
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     let reason = format!(
-        "{devices} device(s) would take {}, but this machine (or its container) has {}: give less, or auto",
+        "{} would take {}, but this machine (or its container) has {}: give less, or auto",
+        counted(devices as u64, "device"),
         mib(all),
         mib(total.bytes)
     );
     Err(settings.wrong("cpu_memory", reason))
 }
 
-/// One value for all devices, or one for each; `auto` is none.
+/// One value for all devices, or one for each; empty for `auto`.
 fn values<R: Args, T: FromStr<Err: Display>>(
     settings: &Settings<R>,
     key: &str,
@@ -96,7 +98,8 @@ fn values<R: Args, T: FromStr<Err: Display>>(
     let wrong = |error: T::Err| settings.wrong(key, format!("expected auto, or values: {error}"));
     let values = text.split(',').map(|value| value.trim().parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?;
     if values.len() != 1 && values.len() != devices {
-        let reason = format!("has {} values for {devices} devices: give one for all, or one for each", values.len());
+        let (found, devices) = (counted(values.len() as u64, "value"), counted(devices as u64, "device"));
+        let reason = format!("has {found} for {devices}: give one for all, or one for each");
         return Err(settings.wrong(key, reason));
     }
     Ok(values)
@@ -106,41 +109,41 @@ fn values<R: Args, T: FromStr<Err: Display>>(
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuConfig {
-    /// Number of devices.
     pub devices: usize,
-    /// Bytes of memory of each device; one value for all, one for each, or none: three quarters of what the
-    /// host has available, in equal parts.
+    /// Bytes of memory of each device; one value for all, one for each, or none: three quarters of the host's available
+    /// memory, in equal parts.
     pub memory_bytes: Vec<u64>,
     /// Threads of each device; one value for all, one for each, or none: those of the host in equal parts,
     /// at least one.
     pub threads: Vec<usize>,
-    /// The kernel of products.
     pub kernel: KernelKind,
-    /// What device ids are derived from, beside the host and the index: the daemon's public key, say.
+    /// The origin of device ids, beside the host and the index, such as the daemon's public key.
     #[serde(with = "hex::serde")]
     pub seed: Vec<u8>,
 }
 
-/// Why a configuration gives no devices.
+/// A configuration that gives no devices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuConfigError {
     /// More devices than a process may have.
     #[error("{0} CPU devices are too many: at most {MAX_HOST_DEVICES}")]
     Devices(usize),
     /// Neither one value, nor one for each device.
-    #[error("{found} values for {setting} of {devices} CPU devices: give one for all, or one for each")]
+    #[error(
+        "{} for {setting} of {}: give one for all, or one for each",
+        counted(*found as u64, "value"),
+        counted(*devices as u64, "CPU device")
+    )]
     Values {
-        /// Which setting.
+        /// The setting's name.
         setting: &'static str,
-        /// How many values it has.
         found: usize,
-        /// How many devices there are.
         devices: usize,
     },
-    /// No thread, or too many.
+    /// No thread, or more than `MAX_THREADS`.
     #[error("{0} threads for a CPU device: from 1 to {MAX_THREADS}")]
     Threads(usize),
-    /// No memory.
+    /// Zero bytes of memory.
     #[error("no memory for a CPU device: give it some bytes, or leave the setting out")]
     Memory,
     /// The processor lacks the kernel's instructions.
@@ -148,19 +151,17 @@ pub enum CpuConfigError {
     Kernel(KernelKind),
 }
 
-/// One device with every setting decided: what was left open is a part of what the whole host has.
+/// One device with every setting decided: a setting left open is a part of the whole host's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuSpec {
-    /// The device.
     id: DeviceId,
-    /// How it is called.
+    /// Its name, for people.
     name: String,
     /// The most bytes that it takes.
     memory_bytes: u64,
     /// Its threads, from 1 to 256.
     threads: usize,
-    /// Which kernel multiplies.
     kernel: KernelKind,
 }
 
@@ -181,16 +182,16 @@ impl CpuSpec {
 /// The CPU devices of a host, in this process. No memory is taken yet.
 ///
 /// # Errors
-/// [`CpuConfigError`], naming what to change.
+/// [`CpuConfigError`] for a configuration that the processor or the bounds refuse.
 pub fn devices(config: &CpuConfig) -> Result<Vec<CpuDevice>, CpuConfigError> {
     specs(config)?.iter().map(CpuSpec::open).collect()
 }
 
-/// What each CPU device of a host is. Ids are the same after a restart, and derived from the host's machine id, the
-/// seed and the index.
+/// The decided settings of each CPU device of a host. Ids are the same after a restart, and derived from the host's
+/// machine id, the seed and the index.
 ///
 /// # Errors
-/// [`CpuConfigError`], naming what to change.
+/// [`CpuConfigError`] for a configuration that the bounds refuse.
 pub fn specs(config: &CpuConfig) -> Result<Vec<CpuSpec>, CpuConfigError> {
     let devices = config.devices;
     if devices > MAX_HOST_DEVICES {
@@ -284,7 +285,7 @@ mod tests {
         assert!(devices(&CpuConfig::default()).unwrap().is_empty());
     }
 
-    /// What the whole host has is shared out once; opening a device looks at nothing.
+    /// The host's memory and threads are shared out once; opening a device looks at neither.
     #[test]
     fn a_device_is_opened_with_what_was_decided_for_it() {
         let config = CpuConfig { devices: 2, ..CpuConfig::default() };

@@ -70,8 +70,8 @@ impl CpuDevice {
         })
     }
 
-    /// What this device could hold if it gave back all that it holds: what the host has, less what others
-    /// were promised, within what was configured.
+    /// Bytes that this device could hold if it gave back its own: the host's available memory, less the promises to
+    /// others, at most the configured bytes.
     fn free_bytes(&self) -> u64 {
         let own = [&self.slots, &self.scratch].into_iter().flatten();
         let (held, touched) = own.fold((0, 0), |(h, t), map| (h + map.bytes(), t + map.touched_bytes()));
@@ -191,7 +191,7 @@ impl Device for CpuDevice {
         self.fill_stages(pass, handle, Stages::All)
     }
 
-    /// The states take `64 · walks` bytes of what the host has, in place of what a pass needs besides its slots.
+    /// The states take `64 · walks` bytes of the host's memory, in place of a pass's scratch memory.
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let resident = self.residency.begin_round(round)?;
         let needed_bytes = u64::from(round.walks) * LINE_BYTES as u64;
@@ -334,7 +334,7 @@ fn fill_chaining_values(
     let stretch = subtree.max(STRETCH.min(text.len()));
     let stretches = text.chunks(stretch).zip(values.chunks_mut(stretch / subtree)).enumerate();
     let stretches: Vec<_> = stretches.map(|(i, both)| Mutex::new((i * stretch, both))).collect();
-    // A tenth of a second for the largest slot: nobody needs to cancel it.
+    // A tenth of a second for the largest slot: cancelling can wait for it.
     ThreadTeam::run(threads.min(stretches.len()), &Handle::default(), |team, _| {
         while let Some(item) = team.take(stretches.len())? {
             let mut stretch = stretches[item].lock();

@@ -1,8 +1,8 @@
 //! Memory of a device: anonymous mappings on large pages, each page of the host counted for one device only.
 //!
-//! Pages come when they are first touched, long after a mapping was made. So that two devices of this
-//! process do not both count on the same free page, what is mapped but not yet touched is kept in one
-//! process-wide sum ([`promised_bytes`]) and taken off what the host has available.
+//! Pages come when they are first touched, long after a mapping was made. So that two devices of this process do not
+//! both count on the same free page, bytes that are mapped but not yet touched are kept in one process-wide sum
+//! ([`promised_bytes`]) and taken off the host's available memory.
 
 #[cfg(unix)]
 mod unix;
@@ -30,7 +30,7 @@ pub(super) fn promised_bytes() -> u64 {
 
 /// Anonymous memory of this process, aligned to [`LARGE_PAGE`], given back when dropped.
 ///
-/// It hands out raw pointers: who writes what when is the business of the pass that owns it.
+/// It hands out raw pointers: the pass that owns it orders all reads and writes.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pages: Pages,
@@ -38,7 +38,7 @@ pub(super) struct Mapping {
     untouched: u64,
 }
 
-// SAFETY: a mapping is plain memory that belongs to whoever owns the value; no thread is special to it.
+// SAFETY: a mapping is plain memory that belongs to the owner of the value; no thread is special to it.
 unsafe impl Send for Mapping {}
 // SAFETY: a shared reference gives a pointer and a length only; uses of the pointer are unsafe and argued for there.
 unsafe impl Sync for Mapping {}
@@ -56,7 +56,7 @@ impl Mapping {
         Ok(Self { pages, untouched: bytes as u64 })
     }
 
-    /// Makes `place` hold a mapping of at least `bytes`, in place where it is already as large. What was in it is lost.
+    /// Makes `place` hold a mapping of at least `bytes`, in place where it is already as large. Its content is lost.
     ///
     /// # Errors
     /// [`DeviceError::Busy`] when the system refuses; `place` is empty then.
@@ -83,7 +83,7 @@ impl Mapping {
         self.pages.bytes() as u64
     }
 
-    /// Bytes of it that were touched, hence are not in what the host has available.
+    /// Bytes of it that were touched, hence are not in the host's available memory.
     pub(super) const fn touched_bytes(&self) -> u64 {
         self.bytes() - self.untouched
     }
@@ -125,7 +125,7 @@ mod tests {
         let map = Mapping::new(3 << 20).unwrap();
         assert_eq!(map.base() as usize % LARGE_PAGE, 0);
         assert_eq!(map.bytes(), 4 << 20);
-        // SAFETY: both bytes lie inside the mapping, which nobody else uses.
+        // SAFETY: both bytes lie inside the mapping, which nothing else uses.
         unsafe {
             map.base().write(1);
             map.base().add((4 << 20) - 1).write(2);

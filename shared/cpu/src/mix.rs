@@ -1,10 +1,8 @@
 //! The mixing step of a product, one element at a time (WORK.md, A pass).
 
-/// What a slot's index adds to every element: `u · SLOT_FACTOR`.
+/// The factor of a slot's index, whose product is added to every element: `u · SLOT_FACTOR`.
 pub(super) const SLOT_FACTOR: u32 = 0xC2B2_AE35;
-/// The first multiplier.
 pub(super) const FIRST_FACTOR: u32 = 0x9E37_79B1;
-/// The second multiplier.
 pub(super) const SECOND_FACTOR: u32 = 0x85EB_CA6B;
 
 /// The element that `x = C[r][c] + r·n + c + u · SLOT_FACTOR` becomes.

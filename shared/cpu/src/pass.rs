@@ -23,7 +23,6 @@ use assay_work::{Digest, keys};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "benchmarks alone do leaves or digests alone"))]
 pub(super) enum Stages {
-    /// The whole pass.
     All,
     /// The products alone, over leaves that an earlier pass left.
     Products,
@@ -33,19 +32,16 @@ pub(super) enum Stages {
     Digests,
 }
 
-/// What the threads of a pass share.
+/// The shared state of a pass's threads.
 pub(super) struct PassRun<'a> {
-    /// What to compute.
     pub(super) pass: &'a Pass,
-    /// How it is cut.
     pub(super) plan: &'a Plan,
-    /// What multiplies, for the pass's kind of work.
+    /// The kernel, for the pass's kind of work.
     pub(super) kernel: &'static ProductKernel,
     /// The first byte of slot 0; `count · n²` bytes.
     pub(super) slots: *mut u8,
     /// The first byte of the scratch memory; `plan.scratch_bytes()`, aligned to 64.
     pub(super) scratch: *mut u8,
-    /// Which parts to run.
     pub(super) stages: Stages,
 }
 
@@ -53,7 +49,7 @@ pub(super) struct PassRun<'a> {
 // phase is decided by the queue, and phases are parted by barriers.
 unsafe impl Sync for PassRun<'_> {}
 
-/// What threads hand each other besides slots.
+/// The threads' messages to one another besides slots.
 struct PassState {
     /// For each row block, how many of its parts are done, counted on from product to product.
     parts_done: Vec<AtomicUsize>,
@@ -63,11 +59,11 @@ struct PassState {
 }
 
 impl PassRun<'_> {
-    /// Fills all slots and gives their digests (none where the stages leave them out).
+    /// Fills all slots and gives their digests (an empty list where the stages leave them out).
     ///
     /// # Safety
-    /// The memory behind `slots` and `scratch` is as large as the fields say and used by nobody else; the
-    /// plan is for this product and this `n`; the slots that the stages read were written before.
+    /// The memory behind `slots` and `scratch` is as large as the fields say and used by nothing else; the plan is for
+    /// this product and this `n`; the slots that the stages read were written before.
     ///
     /// # Errors
     /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
@@ -202,7 +198,7 @@ impl PassRun<'_> {
 
     fn hash_piece(&self, shared: &PassState, slot: u32, piece: usize) {
         let (bytes, start) = (self.plan.hash_piece, piece * self.plan.hash_piece);
-        // SAFETY: the slot was filled in an earlier phase, and nobody writes it in this one.
+        // SAFETY: the slot was filled in an earlier phase, and no thread writes it in this one.
         let part = unsafe { std::slice::from_raw_parts(self.row(slot, 0).add(start), bytes) };
         let value = chaining_value(part, start as u64);
         let mut pieces = shared.hashing[slot as usize % 2].lock();
@@ -239,7 +235,7 @@ impl PassRun<'_> {
         Ok(())
     }
 
-    /// Packs rows of the product's X for this thread, and says what each row's sums start from.
+    /// Packs rows of the product's X for this thread, and writes the start of each row's sums to `bias`.
     fn pack_x_rows(&self, thread: usize, product: &SlotProduct, rows: &Range<usize>, bias: &mut [u32]) {
         let (n, kernel) = (self.plan.n, self.kernel);
         for row in rows.clone().step_by(kernel.rows) {
@@ -312,6 +308,6 @@ struct SlotProduct {
     earlier: u32,
     /// The first column of the block.
     first: usize,
-    /// Which packed copy is Y.
+    /// The packed copy that is Y.
     copy: usize,
 }

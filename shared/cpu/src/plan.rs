@@ -1,4 +1,4 @@
-//! How a pass is cut into items of work, and what memory that takes besides the slots.
+//! The cut of a pass into items of work, and its memory besides the slots.
 //!
 //! Y, the second operand, is packed whole where two packed copies fit the budget: then the product of slot u
 //! writes its rows packed once more, as the Y of slot u + 1. Larger matrices are packed by blocks of columns,
@@ -36,7 +36,6 @@ const ITEMS_PER_THREAD: usize = 4;
 /// How passes of one size run on one device.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The matrix size.
     pub(super) n: usize,
     /// How many threads work: fewer than there are where the packed X of all is beyond the bound.
     pub(super) threads: usize,
@@ -90,7 +89,6 @@ impl Plan {
         }
     }
 
-    /// Bytes of one slot.
     pub(super) const fn slot_bytes(&self) -> usize {
         self.n * self.n
     }
@@ -105,7 +103,6 @@ impl Plan {
         (if self.fused { 2 } else { 1 }) * self.y_bytes + thread * self.x_bytes
     }
 
-    /// Bytes of scratch memory.
     pub(super) const fn scratch_bytes(&self) -> u64 {
         self.x_offset(self.threads) as u64
     }
@@ -179,13 +176,16 @@ mod tests {
         }
     }
 
-    /// Threads are left out only where their packed X, 32768 bytes a row and more, is beyond the bound.
+    /// Threads are left out only where their packed X is beyond the bound: tiles of 32 rows of two bytes an element, as AMX
+    /// has for FP4, take twice as much as all others.
     #[test]
     fn all_threads_work_but_on_the_largest_matrices() {
         for kernel in KernelKind::available().filter_map(KernelKind::kernel) {
             for precision in Precision::ALL {
-                let threads = |n, threads| Plan::new(kernel.product(precision), n, threads).threads;
-                assert_eq!(threads(16_384, 128), 128, "{} {precision}", kernel.kind);
+                let product = kernel.product(precision);
+                let threads = |n, threads| Plan::new(product, n, threads).threads;
+                let least = if product.rows * product.x_bytes > 32 { 64 } else { 128 };
+                assert!(threads(16_384, 128) >= least, "{} {precision}", kernel.kind);
                 assert!(threads(32_768, MAX_THREADS) >= 64, "{} {precision}", kernel.kind);
             }
         }

@@ -18,17 +18,12 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// A round over resident slots.
 pub(super) struct WalkRound<'a> {
-    /// What to walk.
     pub(super) round: &'a ProbeRound,
-    /// What walks.
     pub(super) kernel: &'static Kernel,
-    /// How many threads.
     pub(super) threads: usize,
     /// The first byte of slot 0.
     pub(super) slots: *const u8,
-    /// How many slots.
     pub(super) count: u32,
-    /// Bytes of a slot.
     pub(super) slot_bytes: u64,
     /// The first state, aligned to 64; `walks` of them.
     pub(super) states: *mut State,
@@ -41,7 +36,8 @@ impl WalkRound<'_> {
     /// Walks the round; the states after it stay in `states`.
     ///
     /// # Safety
-    /// The memory behind the pointers is as large as the fields say, the slots are filled, nobody else uses the states.
+    /// The memory behind the pointers is as large as the fields say, the slots are filled, nothing else uses the
+    /// states.
     ///
     /// # Errors
     /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
@@ -56,7 +52,7 @@ impl WalkRound<'_> {
             self.walk(team)?;
             team.barrier()?;
             while let Some(item) = team.take(bytes / piece)? {
-                // SAFETY: the item's states, which nobody writes in this phase.
+                // SAFETY: the item's states, which no thread writes in this phase.
                 let part = unsafe { std::slice::from_raw_parts(self.states.cast::<u8>().add(item * piece), piece) };
                 let value = chaining_value(part, (item * piece) as u64);
                 if let Some(whole) = pieces.lock().put(item, value) {
@@ -109,9 +105,7 @@ impl WalkRound<'_> {
 pub(super) struct LinkedStep<'a> {
     /// Where the device's slots are among those of all devices.
     pub(super) share: &'a LinkedShare,
-    /// What walks.
     pub(super) kernel: &'static Kernel,
-    /// How many threads.
     pub(super) threads: usize,
     /// The first byte of the device's first slot.
     pub(super) slots: *const u8,
@@ -135,7 +129,7 @@ impl LinkedStep<'_> {
     pub(super) unsafe fn run(&self, states: &mut [StateBytes]) -> Result<(), DeviceError> {
         let batches: Vec<_> = states.chunks_mut(BATCH).map(Mutex::new).collect();
         let refused = Mutex::new(None);
-        // So few states that nobody needs to cancel it.
+        // Few enough states that cancelling can wait for them.
         let done = ThreadTeam::run(self.threads.min(batches.len()).max(1), &Handle::default(), |team, _| {
             while let Some(item) = team.take(batches.len())? {
                 // SAFETY: the caller's promise.

@@ -12,7 +12,7 @@ const SPINS: u32 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopped;
 
-/// What the threads of one call share.
+/// The shared state of one call's threads.
 pub(super) struct ThreadTeam<'a> {
     handle: &'a Handle,
     threads: usize,
@@ -71,7 +71,7 @@ impl ThreadTeam<'_> {
         })
     }
 
-    /// The next item of this phase, of `items` in all; nothing when all are taken.
+    /// The next item of this phase, of `items`; `None` when all are taken.
     ///
     /// # Errors
     /// [`Stopped`] when the work is to end early.
@@ -81,10 +81,7 @@ impl ThreadTeam<'_> {
         Ok((item < items).then_some(item))
     }
 
-    /// Fails when the work is to end early. Cheap: for the loops inside an item.
-    ///
-    /// # Errors
-    /// [`Stopped`].
+    /// Fails with [`Stopped`] when the work is to end early. Cheap: for the loops inside an item.
     pub(super) fn check(&self) -> Result<(), Stopped> {
         if self.handle.is_cancelled() {
             self.stop.store(true, Ordering::Release);
@@ -92,7 +89,7 @@ impl ThreadTeam<'_> {
         if self.stop.load(Ordering::Acquire) { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Waits until every thread is here. What any did before is seen by all after; the queue starts anew.
+    /// Waits until every thread is here. All writes before are seen by all threads after; the queue starts anew.
     ///
     /// # Errors
     /// [`Stopped`] when the work is to end early.
@@ -114,7 +111,7 @@ impl ThreadTeam<'_> {
     }
 }
 
-/// Stops the others when its thread unwinds, so that nobody waits for it.
+/// Stops the others when its thread unwinds, so that none waits for it.
 struct StopOnPanic<'a, 'b>(&'a ThreadTeam<'b>);
 
 impl Drop for StopOnPanic<'_, '_> {

@@ -1,4 +1,4 @@
-//! The CPU backend does what every device must.
+//! The CPU backend meets the requirements on every device.
 
 use assay_cpu::{CpuConfig, CpuDevice, devices};
 use assay_work::Precision;

@@ -11,8 +11,9 @@ use crate::error::Fault;
 use crate::family::FAMILIES;
 use crate::multiply::Multiplier;
 use crate::plan::{HASH_BYTES, Layout};
-use crate::wait;
-use assay_device::accumulator::OperandFormat;
+use crate::product::Product;
+use crate::{self_test, wait};
+use assay_device::accumulator::{LAUNCH_ROWS, OperandFormat};
 use assay_device::bench::{
     Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
 };
@@ -28,10 +29,9 @@ const DEVICE_COPY_BYTES: u64 = 1 << 30;
 /// For how long a sample may take; a driver that hangs ends here.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(600);
 
-/// Measures a CUDA device.
 #[derive(Debug)]
 pub struct CudaBench {
-    /// Where copies and the peer's results go.
+    /// The target of copies and of the peer's results.
     other: Option<DeviceMemory>,
     pinned: Option<PinnedMemory>,
     peer: Option<CublasLt>,
@@ -77,6 +77,18 @@ impl Bench for CudaBench {
         self.device.fill(&bench_pass(precision, n, count), &Handle::default()).map(drop)
     }
 
+    fn sums(&mut self, pass: &Pass, u: u32) -> Result<Vec<f64>, DeviceError> {
+        let (device, layout) = (&self.device, self.device.residency.layout()?);
+        let unsupported = |why: String| DeviceError::Unsupported(format!("sums: {why}"));
+        if layout.n as usize != LAUNCH_ROWS {
+            return Err(unsupported(format!("n is {}, not {LAUNCH_ROWS}", layout.n)));
+        }
+        device.bind()?;
+        let loaded = device.kernels.products.of(pass.precision);
+        let loaded = loaded.ok_or_else(|| unsupported(format!("no kernel computes {}", pass.precision)))?;
+        self_test::sums_of(device.bench(), &device.kernels, loaded, &device.expanded(pass, &layout, u)?)
+    }
+
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError> {
         let layout = self.device.residency.layout()?;
         self.device.bind()?;
@@ -107,7 +119,6 @@ impl Bench for CudaBench {
 }
 
 impl CudaBench {
-    /// A benchmark of an opened device.
     #[must_use]
     pub const fn new(device: CudaDevice) -> Self {
         Self { other: None, pinned: None, peer: None, device }
@@ -144,7 +155,11 @@ impl CudaBench {
         let (result, workspace) = (other.address(), other.address() + result_bytes);
         let expanded = match precision {
             Precision::Int8 => None,
-            _ => Some(device.expanded(&bench_pass(precision, layout.n, layout.count), layout)?),
+            _ => {
+                let pass = bench_pass(precision, layout.n, layout.count);
+                let product = device.expanded(&pass, layout, product_slot(&pass, 0))?;
+                Some((product.left, product.right))
+            }
         };
         let multiply = |peer: &CublasLt, way: usize, turn: u32| {
             let (earlier, previous) = parents(&KEY, product_slot(&bench_pass(precision, layout.n, layout.count), turn));
@@ -164,7 +179,7 @@ impl CudaBench {
 }
 
 impl CudaDevice {
-    /// The time between two marks around what `enqueue` enqueues on the compute stream in each turn.
+    /// The time between two marks around the work that `enqueue` enqueues on the compute stream in each turn.
     fn timed(
         &self,
         stage: BenchStage,
@@ -180,20 +195,21 @@ impl CudaDevice {
         Ok(end.since(&start)?)
     }
 
-    /// Where the operands of a slot of the resident pass lie, expanded.
-    fn expanded(&self, pass: &Pass, layout: &Layout) -> Result<(u64, u64), DeviceError> {
+    /// The product that makes slot `u` of the resident pass, with its operands expanded.
+    fn expanded(&self, pass: &Pass, layout: &Layout, u: u32) -> Result<Product, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
-        let (u, mut operands) = (product_slot(pass, 0), (0, 0));
+        let parents = parents(&pass.key, u);
+        let mut product = Product::of_slots(slots.address(), layout.n, parents, u, multiplier.tiles());
         self.timed(BenchStage::Peer, 1, |_| {
-            let product = multiplier.operands(&self.compute, u, parents(&KEY, u))?;
-            operands = (product.left, product.right);
+            product = multiplier.operands(&self.compute, u, parents)?;
             Ok(())
         })?;
-        Ok(operands)
+        Ok(product)
     }
 
-    /// Products of the resident pass, slot after slot, with their operands. They write what is there already.
+    /// Products of the resident pass, slot after slot, with their operands. They write the bytes that are there
+    /// already.
     fn products(&self, pass: &Pass, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
@@ -227,14 +243,14 @@ impl CudaDevice {
     }
 }
 
-/// Room for at least so many bytes besides the slots.
+/// Room for at least `bytes` bytes besides the slots.
 fn room<'a>(
     other: &'a mut Option<DeviceMemory>,
     device: &CudaDevice,
     bytes: u64,
 ) -> Result<&'a DeviceMemory, DeviceError> {
     if other.as_ref().is_none_or(|other| other.bytes() < bytes) {
-        // What is too small goes first.
+        // A smaller area is freed first.
         *other = None;
     }
     Ok(match other {

@@ -1,6 +1,6 @@
 //! The driver's cache of compiled kernels.
 //!
-//! The driver caches what it compiled from PTX; this module sets the folder and the size. The driver does not tell that
+//! The driver caches its compilations of PTX; this module sets the folder and the size. The driver does not report that
 //! it has to compile, so a marker file for each set of modules, driver version and compute capability lies in the
 //! folder: where it is missing, a long start is announced.
 
@@ -29,7 +29,7 @@ pub fn environment(folder: &Path) -> io::Result<Vec<(&'static str, OsString)>> {
     Ok(ours.into_iter().filter(|(name, _)| env::var_os(name).is_none()).collect())
 }
 
-/// The device runs the cached code as it is: nobody else may write it.
+/// The device runs the cached code unchecked: no other user may write it.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -41,17 +41,17 @@ fn make_private(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder that the driver uses; none where that is not known.
+/// The folder that the driver uses; `None` where that is not known.
 fn in_use(folder: Option<&Path>) -> Option<PathBuf> {
     env::var_os(PATH_VARIABLE).map(PathBuf::from).or_else(|| folder.map(Path::to_owned))
 }
 
-/// The marker of what one kind of device needs compiled.
+/// The marker of the compiled modules of one kind of device.
 #[derive(Debug)]
 pub(super) struct Marker(Option<PathBuf>);
 
 impl Marker {
-    /// The marker in the folder that the driver uses; none where that is not known.
+    /// The marker in the folder that the driver uses; empty where that is not known.
     pub(super) fn new(folder: Option<&Path>, modules: &[&Ptx], driver: i32, capability: Capability) -> Self {
         let folder = in_use(folder);
         let mut hasher = blake3::Hasher::new();
@@ -80,9 +80,9 @@ impl Marker {
     }
 }
 
-/// A self-test of a unit that is running: while it does, a file lies in the folder, one byte for each test that has begun
-/// and not ended. A kernel that the hardware does not take ends the context, and with it the process: only a file can tell the
-/// next one.
+/// A self-test of a unit that is running: while it does, a file lies in the folder, one byte for each test that has
+/// begun and not ended. A kernel that the hardware does not take ends the context, and with it the process: only a file
+/// can inform the next one.
 #[derive(Debug)]
 pub(super) struct Trial(Option<(PathBuf, fs::File)>);
 
@@ -90,8 +90,8 @@ impl Trial {
     /// Tests that may have ended with their process before a unit is not tested again: one may have been interrupted.
     const MAX_UNENDED: u64 = 2;
 
-    /// Begins a test of a module's unit on a device. Where no file can be written, and where another process tests the same
-    /// at this moment, the test is not noted.
+    /// Begins a test of a module's unit on a device. Where no file can be written, or another process tests the same at
+    /// this moment, the test leaves no file.
     ///
     /// # Errors
     /// The file, where too many tests of this module with this driver on this device have not ended.
@@ -116,7 +116,7 @@ impl Trial {
         Ok(Self(Some((path, file))))
     }
 
-    /// The test has ended, whatever it found.
+    /// Ends the test, whatever the finding.
     pub(super) fn end(self) {
         if let Some((path, file)) = self.0 {
             // Another process may have opened the file before it is gone: it must see it empty.

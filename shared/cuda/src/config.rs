@@ -100,7 +100,7 @@ pub struct CudaArgs {
 }
 
 impl CudaArgs {
-    /// What was written, which needs no check.
+    /// The settings as written, which need no check.
     #[must_use]
     pub fn config(&self) -> CudaConfig {
         CudaConfig {
@@ -117,26 +117,28 @@ impl CudaArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CudaConfig {
-    /// Which family multiplies.
     pub kernel: KernelChoice,
-    /// Where the driver keeps what it compiled; without it, it does what it does by itself.
+    /// The folder in which the driver keeps its compilations; without it, the driver uses its own default.
     pub cache_folder: Option<PathBuf>,
     /// Whether matrix units with float sums are tested, and used where they pass.
     pub float_units: bool,
     /// The most operands of a row in those tests; without it, the kernel's own chunk, as the rules of the test ask for. For
     /// drivers that are slow.
     pub float_test_terms: Option<u32>,
-    /// Whether all memory is overwritten before each pass, so that reading what was not written shows.
+    /// Whether all memory is overwritten before each pass, so that a read of unwritten bytes shows.
     pub poison: bool,
     /// Whether slots are taken by `cuMemAlloc` at once, such that no other process maps them. No setting: benchmarks compare
     /// both ways.
     #[serde(default)]
     pub plain_memory: bool,
+    /// Whether kernels compute without their self-test. No setting: it lets the bits of one that fails be looked at.
+    #[serde(default)]
+    pub untested: bool,
     /// Whether each GPU is two devices. No setting: it lets benchmarks link the devices of one GPU.
     #[serde(default)]
     pub twice: bool,
-    /// For how long nothing may get done before a device counts as hung. No launch is meant to take a tenth of a
-    /// second; what is left is for a GPU that others use too.
+    /// The longest time without progress before a device counts as hung. Launches are cut to take less than a tenth of
+    /// a second; the rest is for a GPU that others use too.
     pub stall_limit: Duration,
 }
 
@@ -149,6 +151,7 @@ impl Default for CudaConfig {
             float_test_terms: None,
             poison: false,
             plain_memory: false,
+            untested: false,
             twice: false,
             stall_limit: Duration::from_secs(20),
         }

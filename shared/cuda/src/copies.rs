@@ -10,14 +10,14 @@ use super::wait;
 use assay_device::DeviceError;
 use assay_device::copies::Area;
 
-/// What copies go through.
+/// The context, stream and limit of copies.
 #[derive(Clone, Copy)]
 pub(super) struct Copier<'a> {
     /// The context, which is bound.
     pub(super) context: &'a Arc<Context>,
-    /// Where they are enqueued.
+    /// The stream for the copies.
     pub(super) stream: &'a Stream,
-    /// For how long one may take.
+    /// The longest time of one copy.
     pub(super) stall_limit: Duration,
 }
 
@@ -30,13 +30,12 @@ pub(super) struct CopyAreas {
 }
 
 impl CopyAreas {
-    /// Takes areas of so many bytes, beside what `memory` holds.
+    /// Takes areas of `bytes` bytes each, beside the memory in use.
     pub(super) fn take(copier: Copier<'_>, memory: &Memory, bytes: usize) -> Result<Self, DeviceError> {
         let pinned = PinnedMemory::new(copier.context, bytes)?;
         Ok(Self { pinned, near: memory.take_other(bytes as u64)?, far: memory.take_other(bytes as u64)? })
     }
 
-    /// How long each is.
     pub(super) const fn bytes(&self) -> usize {
         self.pinned.bytes()
     }

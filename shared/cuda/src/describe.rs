@@ -21,9 +21,7 @@ const TEXT_BYTES: usize = 256;
 /// A compute capability, such as 9.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Capability {
-    /// Before the point.
     pub major: u32,
-    /// After it.
     pub minor: u32,
 }
 
@@ -40,25 +38,19 @@ pub struct DeviceDescription {
     pub id: DeviceId,
     /// The driver's number of it, in this process's environment.
     pub ordinal: i32,
-    /// The model.
     pub name: String,
-    /// The compute capability.
     pub capability: Capability,
-    /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// All its memory.
+    /// All its memory, in bytes.
     pub memory_bytes: u64,
-    /// The most shared memory of a block.
+    /// The most shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Whether ECC is enabled.
     pub ecc: bool,
     /// Whether it is a MIG instance. The driver only says so in the name.
     pub mig: bool,
-    /// Whether it shares the host's memory.
     pub integrated: bool,
-    /// Its address on the bus.
     pub pci_address: String,
-    /// Why it cannot be used; `None` when it can.
+    /// The reason that it cannot be used; `None` when it can.
     pub refusal: Option<String>,
 }
 
@@ -86,7 +78,7 @@ impl DeviceDescription {
 /// Describes all devices, those that are refused too, in the driver's order.
 ///
 /// # Errors
-/// [`CudaError`]: why there are none.
+/// [`CudaError`] with the reason that there are no devices.
 pub(super) fn describe_all(library: Library) -> Result<Vec<DeviceDescription>, CudaError> {
     let mut count = 0;
     // SAFETY: the driver is initialised.
@@ -139,7 +131,7 @@ fn describe(_library: Library, ordinal: i32) -> Result<DeviceDescription, Fault>
     })
 }
 
-/// Why a device is not used, as far as its description tells.
+/// The reason not to use a device, as far as its description shows.
 fn refusal(capability: Capability, mode: i32) -> Option<String> {
     if capability < MIN_CAPABILITY {
         return Some(format!("compute capability {capability}, and {MIN_CAPABILITY} (Turing) is the least"));
@@ -150,7 +142,7 @@ fn refusal(capability: Capability, mode: i32) -> Option<String> {
 /// The driver's handle of a device.
 pub(super) fn handle(ordinal: i32) -> Result<CUdevice, Fault> {
     let mut device = 0;
-    // SAFETY: whoever calls this has loaded the driver.
+    // SAFETY: every caller has loaded the driver.
     call(unsafe { sys::cuDeviceGet(&raw mut device, ordinal) }, "choosing a device")?;
     Ok(device)
 }

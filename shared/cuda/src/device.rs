@@ -1,4 +1,4 @@
-//! One CUDA device ([`assay_device`] says what a device is).
+//! One CUDA device ([`assay_device`] defines a device).
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use assay_work::{ChainingValue, Digest, Precision};
 
 /// Memory of the host that copies go through, piece by piece.
 const STAGING_BYTES: usize = 4 << 20;
-/// The word behind the states of linked walks that tells of another device's line.
+/// The word behind the states of linked walks that reports another device's line.
 const FLAG_BYTES: usize = 4;
 /// For how long products that are timed may take: a driver that hangs ends here.
 const MAX_TIMED: Duration = Duration::from_secs(100);
@@ -115,9 +115,8 @@ impl CudaDevice {
     /// Loads a family, and tests its unit where it needs that.
     fn prepare_family(&mut self, precision: Precision, family: &'static Family) -> Result<(), NotThis> {
         self.kernels.products.load(&self.context, &self.description, family)?;
-        if family.needs_test() && self.kernels.products.finding(precision, family).is_none() {
-            let CudaConfig { stall_limit, float_test_terms: most_terms, .. } = self.config;
-            let bench = Bench { context: &self.context, stream: &self.compute, stall_limit, most_terms };
+        let is_tested = self.config.untested || !family.needs_test();
+        if !is_tested && self.kernels.products.finding(precision, family).is_none() {
             let Some(loaded) = self.kernels.products.get(family) else {
                 return Err(NotThis::Family("not loaded".into()));
             };
@@ -126,7 +125,7 @@ impl CudaDevice {
             }
             let trial = self.begin_trial(family)?;
             // A launch that fails says nothing about the unit, and a lost device is found at its next use.
-            let tested = self_test::test(bench, &self.kernels, loaded, precision);
+            let tested = self_test::test(self.bench(), &self.kernels, loaded, precision);
             if !self.context.is_lost() {
                 trial.end();
             }
@@ -139,6 +138,12 @@ impl CudaDevice {
             Some(failed) => Err(NotThis::Family(format!("its unit is not exact for {precision}: {failed}"))),
             None => Ok(()),
         }
+    }
+
+    /// The device as self-tests are launched on it.
+    pub(super) const fn bench(&self) -> Bench<'_> {
+        let CudaConfig { stall_limit, float_test_terms: most_terms, .. } = self.config;
+        Bench { context: &self.context, stream: &self.compute, stall_limit, most_terms }
     }
 
     /// Notes that a family is being tested. One whose tests keep losing the device is not tested again, so that the next start
@@ -159,8 +164,8 @@ impl CudaDevice {
         kernels: Kernels,
     ) -> Result<Self, Fault> {
         Ok(Self {
-            // Slot u's digest and slot u + 1's product become ready together: the next product waits for the product, and
-            // nothing before the pass's end for the digest, which fills what the product leaves idle.
+            // Slot u's digest and slot u + 1's product become ready together: the next product waits for the product,
+            // and only the pass's end waits for the digest, which fills the time that the product leaves idle.
             compute: Stream::new(&context, Priority::High)?,
             hash: Stream::new(&context, Priority::Low)?,
             compute_marks: Marks::new(&context)?,
@@ -180,7 +185,6 @@ impl CudaDevice {
         })
     }
 
-    /// The driver's description.
     #[must_use]
     pub const fn description(&self) -> &DeviceDescription {
         &self.description
@@ -194,7 +198,7 @@ impl CudaDevice {
         Ok(self.context.bind()?)
     }
 
-    /// Free memory, including what this object holds; 0 when the device does not answer.
+    /// Free memory, including this object's own; 0 when the device does not answer.
     fn free_bytes(&self) -> u64 {
         let free = self.bind().and_then(|()| Ok(self.memory.free_bytes()?));
         free.unwrap_or_else(|error| {
@@ -211,7 +215,7 @@ impl CudaDevice {
         Copier { context: &self.context, stream: &self.compute, stall_limit: self.config.stall_limit }
     }
 
-    /// The areas of copies, where they have so many bytes.
+    /// The areas of copies, where they are `bytes` bytes long.
     fn areas_of(&self, bytes: usize) -> Result<&CopyAreas, DeviceError> {
         let missing = || DeviceError::Unsupported("nothing so long was written to the areas of copies".into());
         self.areas.as_ref().filter(|areas| areas.bytes() >= bytes).ok_or_else(missing)
@@ -282,7 +286,7 @@ impl CudaDevice {
         Ok(Digest(digest))
     }
 
-    /// One step of linked walks: their states and the word that tells of foreign lines in one copy there, and one back.
+    /// One step of linked walks: their states and the word that reports foreign lines in one copy there, and one back.
     fn run_step(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
         const { assert!(MAX_STEPPED_STATES * LINE_BYTES + FLAG_BYTES <= STAGING_BYTES) };
         let refused_at = states.len() * LINE_BYTES;
@@ -508,7 +512,7 @@ impl Device for CudaDevice {
         let mut areas = match self.areas.take() {
             Some(areas) if areas.bytes() == data.len() => areas,
             old => {
-                // What is of another length goes first.
+                // Areas of another length are freed first.
                 drop(old);
                 CopyAreas::take(self.copier(), &self.memory, data.len())?
             }

@@ -35,7 +35,7 @@ pub enum CudaError {
     /// There may be GPUs, but the environment hides them.
     #[error("CUDA_VISIBLE_DEVICES={value:?} hides every GPU: unset it, or name the GPUs to use")]
     Hidden {
-        /// What the variable holds.
+        /// The variable's value.
         value: String,
     },
     /// The library and the kernel module are of different versions.
@@ -67,15 +67,15 @@ pub enum CudaError {
         see nvidia-smi -q -d COMPUTE"
     )]
     Unavailable {
-        /// How the device is called.
+        /// The device's title.
         device: String,
     },
     /// The GPU cannot do the work.
     #[error("{device}: {reason}")]
     Refused {
-        /// How the device is called.
+        /// The device's title.
         device: String,
-        /// Why, and what would help.
+        /// The reason, with the remedy.
         reason: String,
     },
     /// No GPU has this id now.
@@ -84,27 +84,27 @@ pub enum CudaError {
         /// The id asked for.
         id: DeviceId,
     },
-    /// The memory for what a device always needs is not there.
+    /// The memory that a device always needs is not free.
     #[error("{device}: not even its context fits into the memory that is free: wait for the other tenant")]
     NoMemory {
-        /// How the device is called.
+        /// The device's title.
         device: String,
     },
     /// No product kernel could be loaded.
     #[error("{device}: no kernel can be used: {reasons}")]
     NoKernel {
-        /// How the device is called.
+        /// The device's title.
         device: String,
-        /// Why, family by family.
+        /// The reasons, family by family.
         reasons: String,
     },
-    /// Anything else.
+    /// Any other failure.
     #[error("the NVIDIA driver failed: {0}; see the kernel's log (dmesg) for NVRM and Xid lines")]
     Driver(#[from] Fault),
 }
 
 impl CudaError {
-    /// What a failed start of the driver means.
+    /// The meaning of a failed start of the driver.
     pub(super) fn of_init(fault: Fault) -> Self {
         use sys::cudaError_enum as code;
         let is = |codes: &[code]| codes.iter().any(|c| *c as u32 == fault.code);
@@ -131,7 +131,7 @@ impl CudaError {
         }
     }
 
-    /// What a failed start of one device means.
+    /// The meaning of a failed start of one device.
     pub(super) fn of_device(device: &str, fault: Fault) -> Self {
         let device = device.to_owned();
         if fault.is(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE) {
@@ -150,9 +150,8 @@ impl CudaError {
 pub struct Fault {
     /// CUDA's number of the error.
     pub code: u32,
-    /// CUDA's name of it.
     pub name: String,
-    /// What was being done; for an error of work enqueued before, the oldest that was not done.
+    /// The failed operation; for an error of work enqueued before, the oldest that was not done.
     pub doing: String,
 }
 
@@ -187,8 +186,8 @@ impl Fault {
 }
 
 impl From<Fault> for DeviceError {
-    /// Nearly all errors of work end the context, and with it the process's use of the device (CUDA's manual,
-    /// Error Handling): none is tried again here.
+    /// Nearly all errors of work end the context, and with it the process's use of the device (CUDA's manual, Error
+    /// Handling): no operation is tried again here.
     fn from(fault: Fault) -> Self {
         Self::Sick(format!("{fault}; the process that drives it must start again"))
     }

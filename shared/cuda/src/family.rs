@@ -11,27 +11,21 @@ use assay_work::Precision;
 /// The launch parameters of one family's product kernel. The numbers are constants of the kernel's file as well.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// Its name in the settings.
     pub(super) choice: KernelChoice,
     /// The PTX that holds it.
     pub(super) module: &'static str,
-    /// The kernel in it.
     pub(super) entry: &'static str,
     /// Whether a device can run it.
     pub(super) runs_on: fn(Capability) -> bool,
     /// Its hardware requirement, for people.
     pub(super) needs: &'static str,
-    /// What its operands are.
     pub(super) format: OperandFormat,
     /// The kinds of work whose operands it holds, and that it is used for.
     pub(super) computes: &'static [Precision],
-    /// Threads of a block.
     pub(super) threads: u32,
     /// Dynamic shared memory of a block.
     pub(super) shared_bytes: u32,
-    /// Rows of a tile.
     pub(super) tile_rows: u32,
-    /// Columns of a tile.
     pub(super) tile_columns: u32,
     /// Whether a block goes on with another tile, so that there are never more blocks than multiprocessors.
     pub(super) is_persistent: bool,
@@ -40,22 +34,18 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// Tiles of an n-by-n product.
     pub(super) const fn tiles(&self, n: u32) -> u32 {
         (n / self.tile_rows) * (n / self.tile_columns)
     }
 
-    /// Multiply-accumulates of a tile.
     pub(super) const fn tile_work(&self, precision: Precision, n: u32) -> u64 {
         self.tile_elements() * precision.terms(n) as u64
     }
 
-    /// Elements of a tile.
     pub(super) const fn tile_elements(&self) -> u64 {
         self.tile_rows as u64 * self.tile_columns as u64
     }
 
-    /// What its sums are.
     pub(super) const fn sums(&self) -> Sums {
         if matches!(self.format, OperandFormat::Int8) { Sums::Int32 } else { Sums::Float32 }
     }
@@ -77,7 +67,7 @@ impl Family {
         precision.terms_per_byte() * self.format.bits() as u32 / 8
     }
 
-    /// Operands of a row after which float sums are drained (docs/NUMERICS.md): with operands as random as slots are, no
+    /// Operands of a row after which float sums are drained (docs/gpus.md): with operands as random as slots are, no
     /// sum then reaches 2²⁴.
     pub(super) const fn chunk_terms(&self, precision: Precision) -> u32 {
         match precision {
@@ -107,7 +97,6 @@ impl Family {
         self.choice == KernelChoice::MmaSm80 && capability == Capability { major: 8, minor: 0 }
     }
 
-    /// Its name.
     pub(super) const fn name(&self) -> &'static str {
         self.choice.name()
     }
@@ -121,7 +110,7 @@ const fn has_tcgen05(capability: Capability) -> bool {
     capability.major == 10 && matches!(capability.minor, 0 | 3)
 }
 
-/// What the families of data-centre Blackwell have in common.
+/// The common values of the families of data-centre Blackwell.
 const TCGEN05: Family = Family {
     choice: KernelChoice::Tcgen05Bf16Sm100f,
     module: "product_tcgen05_bf16_sm100f",
@@ -138,9 +127,9 @@ const TCGEN05: Family = Family {
     takes_tensor_maps: true,
 };
 
-/// All families, for each kind of work the fastest first, by the makers' figures (docs/NUMERICS.md). Data-centre Blackwell has
-/// its rates with `tcgen05` alone. B300 has no INT8 by it, and INT8 by `mma.sync` at a fifteenth of the rate of BF16. FP8 units
-/// of cards come after INT8 ones: none has them faster.
+/// All families, for each kind of work the fastest first, by the makers' figures (docs/gpus.md). Data-centre
+/// Blackwell has its rates with `tcgen05` alone. B300 has no INT8 by it, and INT8 by `mma.sync` at a fifteenth of the
+/// rate of BF16. FP8 units of cards come after INT8 ones: no card has them faster.
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         choice: KernelChoice::Tcgen05Fp4Sm100f,
@@ -380,7 +369,7 @@ mod tests {
     fn a_family_asked_for_is_the_only_one() {
         assert_eq!(names(KernelChoice::Dp4a, 9, 0), ["dp4a"]);
         assert_eq!(names(KernelChoice::MmaSm75, 12, 0), ["mma-sm75"]);
-        // It will be refused with what it needs, not replaced.
+        // It will be refused with its hardware requirement, not replaced.
         assert_eq!(names(KernelChoice::WgmmaSm90a, 8, 0), ["wgmma-sm90a"]);
     }
 

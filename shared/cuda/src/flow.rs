@@ -15,16 +15,14 @@ use assay_device::{DeviceError, Handle};
 /// Marks of a lane, and so its pending launches at most: short ones reach this limit, long ones the limit in time.
 pub(super) const DEPTH: usize = 128;
 
-/// What a launch does.
+/// The purpose of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// A leaf.
     Leaf(u32),
     /// The operands of a slot's product.
     Operands(u32),
     /// Tiles of a slot's product.
     Product(u32),
-    /// A slot's digest.
     Digest(u32),
     /// Steps of a round of the probe.
     Steps,
@@ -47,7 +45,7 @@ impl std::fmt::Display for What {
 pub(super) struct Marks(Vec<(CudaEvent, CudaEvent)>);
 
 impl Marks {
-    /// Makes them; the context is bound.
+    /// Makes the marks of a lane; the context is bound.
     pub(super) fn new(context: &std::sync::Arc<Context>) -> Result<Self, Fault> {
         let pair = |_| Ok((CudaEvent::new(context)?, CudaEvent::new(context)?));
         (0..DEPTH).map(pair).collect::<Result<_, _>>().map(Self)
@@ -56,16 +54,15 @@ impl Marks {
 
 struct PendingLaunch {
     what: What,
-    /// Its marks' place.
+    /// The index of its marks.
     mark: usize,
-    /// What it does, where it is measured.
+    /// The amount of work, where it is measured.
     work: Option<Workload>,
     estimate: Duration,
 }
 
 /// A stream and its pending launches.
 pub(super) struct Lane<'a> {
-    /// The stream.
     pub(super) stream: &'a Stream,
     marks: &'a [(CudaEvent, CudaEvent)],
     next: usize,
@@ -74,7 +71,6 @@ pub(super) struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    /// An empty lane.
     pub(super) fn new(stream: &'a Stream, marks: &'a Marks) -> Self {
         Self { stream, marks: &marks.0, next: 0, entries: VecDeque::with_capacity(DEPTH), queued: Duration::ZERO }
     }
@@ -104,9 +100,7 @@ pub(super) struct Flow<'a> {
     pub(super) context: &'a Context,
     /// Products, leaves, steps of a probe.
     pub(super) compute: Lane<'a>,
-    /// Digests.
     pub(super) hash: Lane<'a>,
-    /// The device's measured rates.
     pub(super) rates: &'a mut Rates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,

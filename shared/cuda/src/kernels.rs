@@ -1,4 +1,4 @@
-//! The kernels of one device, loaded, and their launches (kernels/README.md, Kernel interfaces).
+//! The kernels of one device, loaded, and their launches (docs/KERNELS.md, Kernel interfaces).
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -48,7 +48,6 @@ pub(super) struct Kernels {
     step: Function,
     linked_probe: Function,
     expand: Function,
-    /// The kernels that multiply.
     pub(super) products: Products,
     /// The most blocks of a persistent kernel.
     multiprocessors: u32,
@@ -111,7 +110,7 @@ impl Kernels {
     /// Enqueues `bytes` bytes of a keystream, a multiple of 64.
     ///
     /// # Safety
-    /// `out` is the address of so many bytes of the stream's context, which live until the stream is done.
+    /// `out` is the address of `bytes` bytes of the stream's context, which live until the stream is done.
     pub(super) unsafe fn keystream(
         &self,
         stream: &Stream,
@@ -126,15 +125,15 @@ impl Kernels {
         let mut words: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| key[4 * i + j])));
         let launch = Launch { grid: blocks.div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
         let mut arguments = [pointer(&mut out), pointer(&mut words), pointer(&mut id), pointer(&mut blocks)];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.keystream.launch(stream, launch, &mut arguments) }
     }
 
     /// Enqueues the operands of a slot: `bytes` bytes of them, in the format of a unit.
     ///
     /// # Safety
-    /// Both addresses are of the stream's context and live until the stream is done: the slot, which what the stream runs
-    /// before has written, and `bytes` bytes at `to`, which are what its operands take in that format.
+    /// Both addresses are of the stream's context and live until the stream is done: the slot, which earlier work of
+    /// the stream has written, and `bytes` bytes at `to`, the length of its operands in that format.
     pub(super) unsafe fn expand(
         &self,
         stream: &Stream,
@@ -155,21 +154,21 @@ impl Kernels {
             pointer(&mut precision),
             pointer(&mut encoding),
         ];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.expand.launch(stream, launch, &mut arguments) }
     }
 
     /// Enqueues tiles of a product.
     ///
     /// # Safety
-    /// Operands, slot and sums of `product` are of the stream's context and live until the stream is done; its tiles are
-    /// some that an n-by-n product has, and what the stream runs before has written both operands.
+    /// Operands, slot and sums of `product` are of the stream's context and live until the stream is done; its tiles
+    /// are some that an n-by-n product has, and earlier work of the stream has written both operands.
     pub(super) unsafe fn multiply(&self, stream: &Stream, loaded: &Loaded, product: Product) -> Result<(), Fault> {
         // SAFETY: the caller's.
         unsafe { self.multiply_in(stream, loaded, product, self.multiprocessors) }
     }
 
-    /// The same in at most so many blocks of a persistent kernel.
+    /// As [`Kernels::multiply`], in at most `blocks` blocks of a persistent kernel.
     ///
     /// # Safety
     /// As for [`Kernels::multiply`].
@@ -192,7 +191,7 @@ impl Kernels {
             arguments.extend([pointer(left), pointer(right)]);
         }
         arguments.push(pointer(&mut product));
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { loaded.function.launch(stream, launch, &mut arguments) }
     }
 
@@ -219,7 +218,7 @@ impl Kernels {
             pointer(&mut arrivals),
             pointer(&mut digest),
         ];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.digest.launch(stream, by_chunks(chunks), &mut arguments) }
     }
 
@@ -240,7 +239,7 @@ impl Kernels {
         let mut chunks = chunks(bytes);
         let mut arguments =
             [pointer(&mut data), pointer(&mut chunks), pointer(&mut subtree_chunks), pointer(&mut values)];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.subtrees.launch(stream, by_chunks(chunks), &mut arguments) }
     }
 
@@ -269,7 +268,7 @@ impl Kernels {
             pointer(&mut steps),
             pointer(&mut states),
         ];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.probe.launch(stream, launch, &mut arguments) }
     }
 
@@ -304,7 +303,7 @@ impl Kernels {
             pointer(&mut steps),
             pointer(&mut states),
         ];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.linked_probe.launch(stream, launch, &mut arguments) }
     }
 
@@ -337,7 +336,7 @@ impl Kernels {
             pointer(&mut states),
             pointer(&mut refused),
         ];
-        // SAFETY: the types are those of kernels/README.md; the caller vouches for the memory.
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.step.launch(stream, launch, &mut arguments) }
     }
 }

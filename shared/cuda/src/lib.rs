@@ -1,11 +1,10 @@
 //! The CUDA backend: NVIDIA GPUs through the driver, which is loaded at run time.
 //!
-//! [`detect`] asks the `library` and `describe`s what there is, taking no memory. [`open`] makes one device: its
+//! [`detect`] asks the `library` and `describe`s the devices found, taking no memory. [`open`] makes one device: its
 //! context, its `kernels` (compiled by the driver from `modules`, kept in a `cache`), streams and marks. A `pass` and a
-//! round of the `probe` are enqueued through a `flow`, which bounds what is enqueued by measured rates
-//! ([`assay_device::pace`]).
-//! `plan` says how memory is laid out, `memory` holds it. `driver` owns the driver's objects, and has, with `kernels`,
-//! nearly all of the `unsafe`.
+//! round of the `probe` are enqueued through a `flow`, which bounds the enqueued work by measured rates
+//! ([`assay_device::pace`]). `plan` lays memory out, `memory` holds it. `driver` owns the driver's objects, and has,
+//! with `kernels`, nearly all of the `unsafe`.
 //!
 //! Any failure of the driver loses the device for this process ([`DeviceError::Sick`]): most such errors end a context
 //! for good, so that a worker process ends with it (`assay-worker`).
@@ -67,14 +66,13 @@ use assay_device::{DeviceError, DeviceInfo};
 use assay_work::{DeviceId, Precision};
 use library::Library;
 
-/// Which device to open.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CudaSpec {
     id: DeviceId,
 }
 
-/// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` where there is no driver. Starts nothing.
+/// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` without a driver. Starts nothing.
 #[must_use]
 pub fn driver_version() -> Option<u32> {
     library::version().ok().and_then(|version| u32::try_from(version).ok())
@@ -83,7 +81,7 @@ pub fn driver_version() -> Option<u32> {
 /// Describes all CUDA devices, with those that cannot be used and why.
 ///
 /// # Errors
-/// [`CudaError`]: why there are none, in one sentence with what to do about it.
+/// [`CudaError`] when there are no devices, in one sentence with the remedy.
 pub fn detect() -> Result<Vec<DeviceDescription>, CudaError> {
     describe::describe_all(Library::load()?)
 }
@@ -91,7 +89,7 @@ pub fn detect() -> Result<Vec<DeviceDescription>, CudaError> {
 /// Opens one device.
 ///
 /// # Errors
-/// [`CudaError`]: why it cannot be used, in one sentence with what to do about it.
+/// [`CudaError`] when the device cannot be used, in one sentence with the remedy.
 pub fn open(id: DeviceId, config: CudaConfig, progress: &mut dyn FnMut(Preparing)) -> Result<CudaDevice, CudaError> {
     let library = Library::load()?;
     let all = describe::describe_all(library)?;
@@ -118,7 +116,7 @@ impl Backend for CudaConfig {
     fn environment(&self) -> Vec<(&'static str, OsString)> {
         let Some(folder) = &self.cache_folder else { return Vec::new() };
         cache::environment(folder).unwrap_or_else(|error| {
-            // The driver then uses its own default. On a host without GPUs this matters to nobody.
+            // The driver then uses its own default. On a host without GPUs it has no effect.
             tracing::debug!(folder = %folder.display(), %error, "no folder for compiled kernels");
             Vec::new()
         })
@@ -156,7 +154,7 @@ impl CudaConfig {
 /// Finds the devices that can be used, and names the others in the log.
 ///
 /// # Errors
-/// [`CudaError`]: why there are none.
+/// [`CudaError`] when there are no devices.
 pub fn find() -> Result<Vec<Found>, CudaError> {
     let (refused, usable): (Vec<_>, Vec<_>) = detect()?.into_iter().partition(|device| device.refusal.is_some());
     let refusals: Vec<_> = refused

@@ -67,7 +67,7 @@ const MIN_VERSION: i32 = 12_000;
 /// Proof that the driver is loaded, new enough, complete, and initialised.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Library {
-    /// As `cuDriverGetVersion` gives it.
+    /// As `cuDriverGetVersion` gives it: 1000 · major + 10 · minor.
     pub(super) version: i32,
     /// cudarc, built for CUDA 13, only knows a successor of this function that R525 does not have.
     pub(super) elapsed: EventElapsedTime,
@@ -77,7 +77,7 @@ impl Library {
     /// Loads the driver and starts it.
     ///
     /// # Errors
-    /// [`CudaError`]: which of the many ways to have no CUDA this is.
+    /// [`CudaError`] for each of the many ways to be without CUDA.
     pub(super) fn load() -> Result<Self, CudaError> {
         // The version first: an old driver also lacks functions, and its age is the better answer.
         let version = version()?;
@@ -95,7 +95,7 @@ impl Library {
 /// The version of CUDA that the driver speaks, as `cuDriverGetVersion` gives it. Loads the driver without starting it.
 ///
 /// # Errors
-/// [`CudaError`]: why it is not known.
+/// [`CudaError`] when the version is not known.
 pub(super) fn version() -> Result<i32, CudaError> {
     // SAFETY: only loads libraries by their names; the driver's has no other effect before `cuInit`.
     if !unsafe { sys::is_culib_present() } {
@@ -109,7 +109,6 @@ pub(super) fn version() -> Result<i32, CudaError> {
     Ok(version)
 }
 
-/// Whether the library has a function.
 fn find(symbol: &'static str) -> Result<(), CudaError> {
     // SAFETY: the library is present, so that this cannot panic; the address is not used.
     let found = unsafe { sys::culib().get::<*const c_char>(symbol.as_bytes()) }.is_ok();

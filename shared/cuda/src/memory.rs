@@ -8,13 +8,13 @@ use super::error::Fault;
 use super::plan::{Layout, paged};
 use assay_device::{DeviceError, PeerSlots, SharedSlots};
 
-/// What a device holds of its memory.
+/// A device's allocations.
 #[derive(Debug)]
 pub(super) struct Memory {
     context: Arc<Context>,
     /// All slots, in one.
     slots: Option<DeviceMemory>,
-    /// Digests and what they are made with ([`Layout`]).
+    /// Digests and the buffers that they are made with ([`Layout`]).
     scratch: Option<DeviceMemory>,
     /// The states of a probe.
     states: Option<DeviceMemory>,
@@ -29,7 +29,7 @@ pub(super) struct Memory {
 /// The slots of all devices of a linked probe, in the order of the shares.
 #[derive(Debug)]
 pub(super) struct Peers {
-    /// How many slots all have.
+    /// Number of slots of all devices.
     pub(super) total: u32,
     /// Of each device its first slot, and where its slots lie.
     pub(super) places: Vec<(u32, u64)>,
@@ -48,7 +48,7 @@ impl Memory {
         Self { context: context.clone(), slots: None, scratch: None, states: None, stepped: None, shares, peers: None }
     }
 
-    /// What would be free if this held nothing. The context is bound.
+    /// Bytes that would be free if this held nothing. The context is bound.
     pub(super) fn free_bytes(&self) -> Result<u64, Fault> {
         let held = [&self.slots, &self.scratch, &self.states, &self.stepped].into_iter().flatten();
         let held: u64 = held.map(|memory| paged(memory.bytes())).sum();
@@ -56,7 +56,7 @@ impl Memory {
         Ok((free + held).min(total))
     }
 
-    /// Makes room for a pass: slots, scratch, states. What is held and large enough stays.
+    /// Makes room for a pass: slots, scratch, states. Memory that is large enough stays.
     ///
     /// # Errors
     /// [`DeviceError::Busy`] when there is less.
@@ -98,7 +98,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What other processes map the slots by; `None` where they cannot.
+    /// The handle by which other processes map the slots; `None` where they cannot.
     pub(super) fn share_slots(&self) -> Result<Option<SharedSlots>, DeviceError> {
         Ok(there(&self.slots)?.export()?)
     }
@@ -117,7 +117,8 @@ impl Memory {
                         peers.mapped[peers.mapped.len() - 1].address()
                     }
                     Err(fault) => {
-                        // What a driver says where a device cannot be reached ends no context: one that is lost says so.
+                        // The driver's error for a device out of reach does not end a context; one that is lost fails
+                        // this call.
                         self.context.memory_bytes()?;
                         tracing::debug!(%fault, "another device's memory cannot be reached");
                         return Ok(false);
@@ -136,31 +137,30 @@ impl Memory {
         self.peers.as_ref().ok_or_else(|| DeviceError::Unsupported("no other device's slots are mapped".into()))
     }
 
-    /// Lets go of other devices' slots.
     pub(super) fn unmap_peers(&mut self) {
         self.peers = None;
     }
 
-    /// Room for the states of a round, beside what is resident.
+    /// Room for the states of a round, beside the resident slots.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is less; what is resident stays.
+    /// [`DeviceError::Busy`] when there is less; the slots stay resident.
     pub(super) fn fit_states(&mut self, bytes: u64) -> Result<(), DeviceError> {
         fit_beside(&self.context, &mut self.states, bytes)
     }
 
-    /// Room for states of linked walks, beside what is resident and the states of the last round.
+    /// Room for states of linked walks, beside the resident slots and the states of the last round.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is less; what is resident stays.
+    /// [`DeviceError::Busy`] when there is less; the slots stay resident.
     pub(super) fn fit_stepped(&mut self, bytes: u64) -> Result<(), DeviceError> {
         fit_beside(&self.context, &mut self.stepped, bytes)
     }
 
-    /// Memory besides what is held, for benchmarks and burn-ins.
+    /// Memory beside the allocations of a pass, for benchmarks and burn-ins.
     ///
     /// # Errors
-    /// [`DeviceError::Busy`] when there is less; what is resident stays.
+    /// [`DeviceError::Busy`] when there is less; the slots stay resident.
     pub(super) fn take_other(&self, bytes: u64) -> Result<DeviceMemory, DeviceError> {
         let free_bytes = self.context.memory_bytes()?.0;
         DeviceMemory::new(&self.context, bytes).map_err(|fault| busy_or_sick(fault, bytes, free_bytes))
@@ -171,17 +171,14 @@ impl Memory {
         Ok((there(&self.slots)?, there(&self.scratch)?))
     }
 
-    /// The states of the last round.
     pub(super) fn states(&self) -> Result<&DeviceMemory, DeviceError> {
         there(&self.states)
     }
 
-    /// The states of linked walks.
     pub(super) fn stepped(&self) -> Result<&DeviceMemory, DeviceError> {
         there(&self.stepped)
     }
 
-    /// Frees everything.
     pub(super) fn release(&mut self) {
         self.peers = None;
         (self.slots, self.scratch, self.states, self.stepped) = (None, None, None, None);
@@ -203,7 +200,7 @@ fn take(context: &Arc<Context>, memory: &mut Option<DeviceMemory>, bytes: u64) -
     Ok(())
 }
 
-/// Takes memory anew where there is less, beside all that is held.
+/// Takes memory anew where there is less, beside all other allocations.
 fn fit_beside(context: &Arc<Context>, memory: &mut Option<DeviceMemory>, bytes: u64) -> Result<(), DeviceError> {
     if memory.as_ref().is_none_or(|memory| memory.bytes() < bytes) {
         *memory = None;

@@ -8,12 +8,10 @@ use std::sync::OnceLock;
 /// Modules of a benchmark in place of those of the same names.
 static REPLACED: OnceLock<BTreeMap<&'static str, Ptx>> = OnceLock::new();
 
-/// One file of PTX.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ptx {
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     pub(super) name: &'static str,
-    /// The file's text.
     pub(super) text: &'static str,
 }
 

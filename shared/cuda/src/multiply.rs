@@ -1,4 +1,5 @@
-//! Products of one kind of work, slot after slot: operands are expanded where a slot's bytes are none, then multiplied.
+//! Products of one kind of work, slot after slot: operands are expanded where the unit does not take a slot's bytes,
+//! then multiplied.
 
 use super::driver::{DeviceMemory, Stream};
 use super::error::Fault;
@@ -10,11 +11,10 @@ use super::products::{Loaded, most_tiles};
 use assay_device::DeviceError;
 use assay_work::Precision;
 
-/// What multiplies the slots of a pass.
+/// The kernel and operands that multiply the slots of a pass.
 pub(super) struct Multiplier<'a> {
-    /// The kernels.
     kernels: &'a Kernels,
-    /// The one that multiplies.
+    /// The product kernel in use.
     loaded: &'a Loaded,
     precision: Precision,
     layout: &'a Layout,
@@ -24,7 +24,7 @@ pub(super) struct Multiplier<'a> {
 }
 
 impl<'a> Multiplier<'a> {
-    /// For slots that lie as `layout` says, which has room for products of this kind.
+    /// A multiplier over slots in the places of `layout`, which has room for products of this kind.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device does not compute this kind of work.
@@ -41,23 +41,20 @@ impl<'a> Multiplier<'a> {
         Ok(Self { kernels, loaded, precision, layout, slots, scratch, held: HeldOperands::default() })
     }
 
-    /// Tiles of a product.
     pub(super) const fn tiles(&self) -> u32 {
         self.loaded.family.tiles(self.layout.n)
     }
 
-    /// Tiles of one launch at most.
     pub(super) fn most_tiles(&self) -> u32 {
         most_tiles(self.loaded.family, self.precision, self.layout.n, self.kernels.multiprocessors())
     }
 
-    /// Multiply-accumulates of a tile.
     pub(super) const fn tile_work(&self) -> u64 {
         self.loaded.family.tile_work(self.precision, self.layout.n)
     }
 
-    /// The product that gives slot `u`, all tiles of it, and the operands of both parents as expanded on the stream. The
-    /// parents are written by what the stream runs before.
+    /// The product that gives slot `u`, all tiles of it, and the operands of both parents as expanded on the stream.
+    /// Earlier work of the stream writes the parents.
     pub(super) fn operands(&mut self, stream: &Stream, u: u32, parents: (u32, u32)) -> Result<Product, Fault> {
         let (n, family, precision) = (self.layout.n, self.loaded.family, self.precision);
         let mut product = Product::of_slots(self.slots.address(), n, parents, u, self.tiles());
@@ -72,8 +69,8 @@ impl<'a> Multiplier<'a> {
         let held = self.held.hold(<[u32; 2]>::from(parents));
         for (held, from) in held.into_iter().zip(from).filter(|(held, _)| held.is_new) {
             let to = first + held.place as u64 * matrix_bytes;
-            // SAFETY: the slot and the place lie in memory that outlives what is enqueued, as the caller's does; they are as
-            // large as asserted.
+            // SAFETY: the slot and the place lie in memory that outlives the enqueued work, as the caller's does; they
+            // are as large as asserted.
             unsafe { self.kernels.expand(stream, from, to, matrix_bytes, precision, family.format) }?;
         }
         product.left = first + held[0].place as u64 * matrix_bytes;
@@ -91,7 +88,7 @@ impl<'a> Multiplier<'a> {
     /// Enqueues tiles of a product.
     ///
     /// # Safety
-    /// `product` is what [`Self::operands`] gave for this stream, with tiles that it has, at most
+    /// `product` is the result of [`Self::operands`] for this stream, with tiles that it has, at most
     /// [`Self::most_tiles`] of them; slots and scratch memory live until the stream is done.
     pub(super) unsafe fn multiply(&self, stream: &Stream, product: Product) -> Result<(), Fault> {
         debug_assert!(product.tiles <= self.most_tiles(), "sums for each block");
@@ -102,7 +99,7 @@ impl<'a> Multiplier<'a> {
     /// Enqueues all of a product, its operands first.
     ///
     /// # Safety
-    /// As [`Self::multiply`]; all slots before `u` are written by what the stream runs before.
+    /// As [`Self::multiply`]; earlier work of the stream writes all slots before `u`.
     pub(super) unsafe fn multiply_all(&mut self, stream: &Stream, u: u32, parents: (u32, u32)) -> Result<(), Fault> {
         let mut product = self.operands(stream, u, parents)?;
         let (tiles, most) = (self.tiles(), self.most_tiles());

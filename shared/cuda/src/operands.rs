@@ -3,7 +3,7 @@
 /// Matrices of operands that are held.
 pub(super) const PLACES: usize = 2;
 
-/// What each place holds.
+/// The slot in each place.
 #[derive(Debug, Default)]
 pub(super) struct HeldOperands {
     slots: [Option<u32>; PLACES],
@@ -12,14 +12,13 @@ pub(super) struct HeldOperands {
 /// A place, and whether its operands are to be written first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Which of the places.
     pub(super) place: usize,
-    /// Whether it held something else.
+    /// Whether it held another slot.
     pub(super) is_new: bool,
 }
 
 impl HeldOperands {
-    /// Places for the operands of two slots, which are held from now on. What is held already stays where it is.
+    /// Places for the operands of two slots, which are held from now on. Operands that are held already stay in place.
     pub(super) fn hold(&mut self, slots: [u32; PLACES]) -> [Held; PLACES] {
         slots.map(|slot| {
             if let Some(place) = self.slots.iter().position(|held| *held == Some(slot)) {

@@ -13,20 +13,16 @@ use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
 
-/// What a poisoned byte holds: neither zero nor anything that a kernel writes by rule.
+/// The value of a poisoned byte: neither zero nor any that a kernel writes by rule.
 pub(super) const POISON: u8 = 0xA5;
 
 /// A pass over memory that was laid out for it.
 pub(super) struct Filling<'a> {
-    /// What to compute.
     pub(super) pass: &'a Pass,
-    /// Where its pieces lie.
+    /// The places of its buffers.
     pub(super) layout: &'a Layout,
-    /// With what.
     pub(super) kernels: &'a Kernels,
-    /// The slots.
     pub(super) slots: &'a DeviceMemory,
-    /// The scratch memory.
     pub(super) scratch: &'a DeviceMemory,
     /// Whether to overwrite all of it first.
     pub(super) poison: bool,
@@ -56,7 +52,8 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// What must be zero before the first digest; in the debug mode, all else as if it had never been written.
+    /// Clears the words that must be zero before the first digest; in the debug mode, poisons all other memory as if it
+    /// had never been written.
     fn clear(&self, flow: &Flow<'_>) -> Result<(), Fault> {
         let stream = flow.compute.stream;
         if self.poison {
@@ -96,12 +93,12 @@ impl Filling<'_> {
             let first = self.kernels.multiprocessors();
             let pieces = |flow: &Flow<'_>| flow.pieces(WorkKind::Product, left, tile_work, first).min(most);
             flow.make_way(Workload { kind: WorkKind::Product, units: u64::from(pieces(flow)) * tile_work })?;
-            // While it waited for room, more may have been learnt; a launch is what the latest says.
+            // The rates may have changed while it waited for room; a launch has the latest size.
             product.tiles = pieces(flow);
             let work = Workload { kind: WorkKind::Product, units: u64::from(product.tiles) * tile_work };
             let enqueue = |stream: &Stream| {
-                // SAFETY: the slots and the scratch memory outlive the flow, as above; both parents are filled by what this
-                // stream runs before, and the tiles are some that an n-by-n product has.
+                // SAFETY: the slots and the scratch memory outlive the flow, as above; earlier work of this stream
+                // fills both parents, and the tiles are some that an n-by-n product has.
                 unsafe { multiplier.multiply(stream, product) }
             };
             let end = flow.compute(What::Product(u), Some(work), enqueue)?;

@@ -17,9 +17,8 @@ pub(super) const BLOCK_CHUNKS: u64 = 128;
 /// A range of the scratch memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProductBand {
-    /// Where it starts.
+    /// The first byte, in the scratch memory.
     pub(super) first: u64,
-    /// How long it is.
     pub(super) bytes: u64,
 }
 
@@ -34,7 +33,7 @@ impl ProductBand {
     }
 }
 
-/// What products need besides slots.
+/// The memory of products besides slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ProductRoom {
     /// Operands that are no bytes of slots: those of two slots.
@@ -44,7 +43,7 @@ pub(super) struct ProductRoom {
 }
 
 impl ProductRoom {
-    /// Room for either.
+    /// Room for either product.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             operands_bytes: self.operands_bytes.max(other.operands_bytes),
@@ -53,18 +52,16 @@ impl ProductRoom {
     }
 }
 
-/// The memory of `count` n-by-n slots and of what a pass, openings and a probe need besides.
+/// The memory of `count` n-by-n slots and of the buffers of a pass, openings and a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The matrix size.
     pub(super) n: u32,
-    /// How many slots.
     pub(super) count: u32,
     /// The digests of all slots.
     pub(super) digests: ProductBand,
     /// The digest of a probe round.
     pub(super) round_digest: ProductBand,
-    /// What the digest kernel's blocks leave for one another, for a slot or for the states.
+    /// The hashes that the digest kernel's blocks leave for one another, for a slot or for the states.
     pub(super) partials: ProductBand,
     /// How many of its blocks have ended: one word.
     pub(super) arrivals: ProductBand,
@@ -72,9 +69,7 @@ pub(super) struct Layout {
     pub(super) values: ProductBand,
     /// The expanded operands of two slots.
     pub(super) operands: ProductBand,
-    /// Drained sums.
     pub(super) sums: ProductBand,
-    /// All of the scratch memory.
     pub(super) scratch_bytes: u64,
     /// The states that are taken with the slots.
     pub(super) states_bytes: u64,
@@ -110,22 +105,19 @@ impl Layout {
         }
     }
 
-    /// The slots alone.
     pub(super) const fn slots(&self) -> Slots {
         Slots { n: self.n, count: self.count }
     }
 
-    /// Bytes of a slot.
     pub(super) const fn slot_bytes(&self) -> u64 {
         self.slots().slot_bytes()
     }
 
-    /// Bytes of all slots.
     pub(super) const fn slots_bytes(&self) -> u64 {
         self.slots().bytes()
     }
 
-    /// What all of it takes of the device, in whole pages.
+    /// Bytes that all of it takes of the device, in whole pages.
     pub(super) const fn total_bytes(&self) -> u64 {
         paged(self.slots_bytes()) + paged(self.scratch_bytes) + paged(self.states_bytes)
     }
@@ -142,12 +134,12 @@ pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
     free_bytes / 100 * MAX_PERCENT
 }
 
-/// What memory of this size takes of the device.
+/// Bytes that memory of this size takes of the device.
 pub(super) const fn paged(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// What the digest kernel's blocks leave, for a string of this size.
+/// Bytes of the hashes that the digest kernel's blocks leave, for a string of this size.
 const fn partials_bytes(string_bytes: u64) -> u64 {
     string_bytes.div_ceil(CHUNK_BYTES * BLOCK_CHUNKS) * HASH_BYTES
 }

@@ -14,17 +14,12 @@ const FIRST_STEPS: u32 = 1;
 
 /// A round over resident slots.
 pub(super) struct Walking<'a> {
-    /// What to walk.
     pub(super) round: &'a ProbeRound,
-    /// Where the slots lie in their memory.
     pub(super) layout: &'a Layout,
-    /// With what.
     pub(super) kernels: &'a Kernels,
-    /// The slots.
     pub(super) slots: &'a DeviceMemory,
-    /// Where the round's digest goes.
+    /// The memory for the round's digest.
     pub(super) scratch: &'a DeviceMemory,
-    /// The states.
     pub(super) states: &'a DeviceMemory,
     /// The slots of all devices, where the walks are over those.
     pub(super) peers: Option<&'a Peers>,

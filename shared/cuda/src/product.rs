@@ -1,6 +1,6 @@
 //! One launch of a product, as its kernel takes it.
 
-/// The argument of every product kernel (kernels/README.md, Kernel interfaces; `assay::Product` in
+/// The argument of every product kernel (docs/KERNELS.md, Kernel interfaces; `assay::Product` in
 /// kernels/cuda/product.cuh). Addresses are of the device.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -9,11 +9,10 @@ pub(super) struct Product {
     pub(super) left: u64,
     /// Operands of the slot before it, the same.
     pub(super) right: u64,
-    /// Where the slot that is computed starts.
+    /// The first byte of the computed slot.
     pub(super) slot: u64,
-    /// Memory for raw sums and for what chunks leave; 0 where there are none.
+    /// Memory for raw sums and for the sums of chunks; 0 without either.
     pub(super) sums: u64,
-    /// The side of the matrix.
     pub(super) n: u32,
     /// Bytes of a row of operands.
     pub(super) depth: u32,
@@ -21,17 +20,14 @@ pub(super) struct Product {
     pub(super) chunk: u32,
     /// 1 to store the unit's own sums in place of the mixed slot.
     pub(super) raw: u32,
-    /// The number of the slot.
     pub(super) u: u32,
-    /// The first tile.
     pub(super) first_tile: u32,
-    /// How many.
     pub(super) tiles: u32,
     /// The kernel's struct ends at a multiple of its alignment.
     padding: u32,
 }
 
-/// What the kernel's file asserts as well.
+/// The size that the kernel's file asserts as well.
 const _: () = assert!(size_of::<Product>() == 64);
 
 impl Product {

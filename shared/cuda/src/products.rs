@@ -21,9 +21,7 @@ const DRAINING_WAVES: u32 = 4;
 /// A family's kernel on a device.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    /// Its launch parameters.
     pub(super) family: &'static Family,
-    /// The kernel.
     pub(super) function: Function,
 }
 
@@ -35,15 +33,13 @@ pub(super) struct Products {
     chosen: [Option<usize>; Precision::ALL.len()],
     /// Families that could not be used, and why.
     pub(super) passed_over: Vec<String>,
-    /// What the self-test found.
     pub(super) units: Vec<UnitFinding>,
 }
 
-/// Why a family was not loaded.
+/// The failure to load a family.
 pub(super) enum NotThis {
     /// The family cannot be used; another may.
     Family(String),
-    /// The device failed.
     Device(Fault),
 }
 
@@ -57,7 +53,7 @@ const fn place(precision: Precision) -> usize {
 }
 
 impl Products {
-    /// The kernel of a kind of work; none where the device does not compute it.
+    /// The kernel of a kind of work; `None` where the device does not compute it.
     pub(super) fn of(&self, precision: Precision) -> Option<&Loaded> {
         self.chosen[place(precision)].map(|at| &self.loaded[at])
     }
@@ -77,7 +73,7 @@ impl Products {
         self.chosen[place(precision)] = self.loaded.iter().position(|loaded| loaded.family.choice == family.choice);
     }
 
-    /// What the self-test found about a family, if it has run.
+    /// The self-test's finding about a family, if it has run.
     pub(super) fn finding(&self, precision: Precision, family: &Family) -> Option<&UnitFinding> {
         self.units.iter().find(|unit| unit.precision == precision && unit.unit == family.name())
     }
@@ -105,10 +101,8 @@ impl Products {
         }
     }
 
-    /// Chooses the first family that loads of those that need no test, for each kind of work that one computes.
-    ///
-    /// # Errors
-    /// The device's fault.
+    /// Chooses the first family that loads of those that need no test, for each kind of work that one computes. Fails
+    /// only with the device's fault.
     pub(super) fn choose_untested(
         &mut self,
         context: &Arc<Context>,
@@ -131,10 +125,10 @@ impl Products {
         Ok(())
     }
 
-    /// Makes sure that something computes INT8, once all families have been tried.
+    /// Refuses a device without a kernel for INT8, once all families have been tried.
     ///
     /// # Errors
-    /// [`CudaError::NoKernel`] where nothing does: the family asked for cannot be used.
+    /// [`CudaError::NoKernel`]: the family asked for cannot be used.
     pub(super) fn require_int8(&self, device: &DeviceDescription) -> Result<(), CudaError> {
         if self.of(Precision::Int8).is_some() {
             return Ok(());
@@ -147,7 +141,7 @@ impl Products {
     }
 }
 
-/// What products of some kinds of work need besides slots, by whichever family of those that a device runs.
+/// The memory of products of some kinds of work besides slots, for any family of those that a device runs.
 pub(super) fn room(precisions: &[Precision], n: u32, device: &DeviceDescription) -> ProductRoom {
     let rooms = precisions.iter().flat_map(|precision| {
         let families = FAMILIES.iter().filter(|family| family.computes.contains(precision));

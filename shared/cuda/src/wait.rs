@@ -7,18 +7,18 @@ use super::driver::Context;
 use super::error::Fault;
 use assay_device::{DeviceError, Handle};
 
-/// Polls that only yield to other threads, for what takes microseconds.
+/// Polls that only yield to other threads, for work of microseconds.
 const YIELDS: u32 = 64;
 /// The first sleep after those; it doubles from poll to poll.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
-/// The longest sleep: far below what is enqueued at once.
+/// The longest sleep: far below the time of the work enqueued at once.
 const MAX_SLEEP: Duration = Duration::from_millis(1);
 
 /// Polls until `done`.
 ///
 /// # Errors
-/// [`DeviceError::Cancelled`] when `handle` says so, the work still under way. [`DeviceError::Sick`] when a poll fails,
-/// or nothing gets done within `limit`; the context is lost then.
+/// [`DeviceError::Cancelled`] when `handle` is cancelled, the work still under way. [`DeviceError::Sick`] when a poll
+/// fails, or the work makes no progress within `limit`; the context is lost then.
 pub(super) fn until(
     context: &Context,
     limit: Duration,

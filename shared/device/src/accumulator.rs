@@ -33,7 +33,7 @@ const RUNNING_SUM_LAUNCHES: usize = 2;
 /// The largest operand of rows of mixed signs.
 const SMALL: i32 = 12;
 
-/// What a unit sums in.
+/// The format of a unit's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sums {
     /// Signed 32-bit integers.
@@ -42,16 +42,23 @@ pub enum Sums {
     Float32,
 }
 
+impl Sums {
+    /// The value of a word, where the integer 1 is `2^step`.
+    #[must_use]
+    pub fn value(self, word: u32, step: i32) -> f64 {
+        match self {
+            Self::Int32 => f64::from(word as i32),
+            Self::Float32 => f64::from(f32::from_bits(word)) / f64::powi(2.0, 2 * step),
+        }
+    }
+}
+
 /// A matrix unit as one kernel uses it for one kind of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// The kernel's name.
     pub name: String,
-    /// The kind of work.
     pub precision: Precision,
-    /// What its operands are.
     pub format: OperandFormat,
-    /// What its sums are.
     pub sums: Sums,
     /// K: the operands of a row of a launch, which is the kernel's longest chunk. At least 64, even.
     pub terms: u32,
@@ -68,19 +75,18 @@ pub trait SumsUnderTest {
     fn sums(&mut self, left: &[u8], right: &[u8]) -> Result<Vec<u32>, DeviceError>;
 }
 
-/// What the self-test found about a unit.
+/// The self-test's result for a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitFinding {
-    /// The kernel's name.
     pub unit: String,
     /// The kind of work that it was to compute.
     pub precision: Precision,
-    /// Fraction bits kept below the largest term of a sum, of 25 that the test looks for; none where the operands
-    /// cannot tell.
+    /// Fraction bits kept below the largest term of a sum, of 25 that the test looks for; `None` where the operands
+    /// cannot show it.
     pub bits_kept: Option<u8>,
-    /// Significant bits of a sum, of 24 that the test looks for; none where the operands cannot tell.
+    /// Significant bits of a sum, of 24 that the test looks for; `None` where the operands cannot show it.
     pub output_bits: Option<u8>,
-    /// Why the unit is not used; none for an exact one.
+    /// The failure for which the unit is not used; `None` for an exact one.
     pub failed: Option<String>,
 }
 
@@ -106,7 +112,6 @@ impl fmt::Display for UnitFinding {
 }
 
 impl Unit {
-    /// Bytes of a row of a launch.
     #[must_use]
     pub const fn row_bytes(&self) -> usize {
         self.format.row_bytes(self.terms)
@@ -124,14 +129,6 @@ impl Unit {
             _ => row.formats.contains(&self.format),
         };
         formats && row.length() <= self.terms
-    }
-
-    /// The value of a word of the unit, where the integer 1 is `2^step`.
-    fn value(&self, word: u32, step: i32) -> f64 {
-        match self.sums {
-            Sums::Int32 => f64::from(word as i32),
-            Sums::Float32 => f64::from(f32::from_bits(word)) / f64::powi(2.0, 2 * step),
-        }
     }
 
     /// Whether a word of the unit is an exact sum, bit for bit; a zero may have a sign.
@@ -228,7 +225,7 @@ impl Examination<'_> {
         self.failures.push(Failure { beside_partners: layout == Layout::BesidePartners, family, text });
     }
 
-    /// The failure that tells most, and how many there are.
+    /// The failure that says most about the unit, and the number of all failures.
     fn verdict(&mut self) -> Option<String> {
         self.failures.sort();
         let first = self.failures.first()?;
@@ -273,7 +270,7 @@ impl Examination<'_> {
     fn judge(&mut self, word: u32, layout: Layout, row: &Row) -> bool {
         let step = self.unit.format.row_step();
         let equal = self.unit.gave(word, row.sum(), step);
-        let value = self.unit.value(word, step);
+        let value = self.unit.sums.value(word, step);
         // The sum's neighbours in FP32: anything else did not come from a sum of these terms.
         let is_near = (value - row.sum() as f64).abs() <= 2.0;
         match row.expect {
@@ -371,13 +368,13 @@ impl Examination<'_> {
         let sum_of = |i: usize| wanted(i / LAUNCH_ROWS, i % LAUNCH_ROWS);
         let wrong = (0..words.len()).find(|&i| !self.unit.gave(words[i], sum_of(i), step));
         if let Some(i) = wrong {
-            let value = self.unit.value(words[i], step);
+            let value = self.unit.sums.value(words[i], step);
             self.fail(Layout::AsItStands, family, name, value, &sum_of(i).to_string());
         }
     }
 }
 
-/// The exact sum of a left and a right row of what was drawn; fits in 32 bits for every kind.
+/// The exact sum of a left and a right row of the drawn integers; fits in 32 bits for every kind.
 fn dot(drawn: &[Vec<i16>], row: usize, column: usize) -> i32 {
     let (left, right) = (&drawn[row], &drawn[LAUNCH_ROWS + column]);
     left.iter().zip(right).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
@@ -466,7 +463,6 @@ impl<'a> Operands<'a> {
 struct Random(u64);
 
 impl Random {
-    /// A number below `bound`.
     fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

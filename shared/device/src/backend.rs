@@ -11,18 +11,18 @@ use crate::{Device, DeviceError, DeviceInfo};
 /// A device that a backend found; it holds no memory of the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// What it is.
     pub info: DeviceInfo,
-    /// Where it is.
+    /// The hardware's address, to merge devices of several backends.
     pub place: Place,
-    /// What [`Backend::open`] needs to open this device and no other, in the backend's own form, at most
-    /// [`MAX_SPEC_BYTES`]: all that was decided over the host as a whole.
+    /// The part that [`Backend::open`] needs to open this device and no other, in the backend's own form, at most
+    /// [`MAX_SPEC_BYTES`]: all decisions over the host as a whole.
     pub spec: String,
 }
 
 /// The most devices of a host.
 pub const MAX_HOST_DEVICES: usize = 64;
-/// The least memory that a setting may give a device, in bytes: the smallest share of a challenge and what is around it.
+/// The least memory that a setting may give a device, in bytes: the smallest share of a challenge and the buffers
+/// around it.
 pub const MIN_DEVICE_BYTES: u64 = 8 << 20;
 /// The longest [`Found::spec`], in bytes: a line of JSON with an id, a path and some figures.
 pub const MAX_SPEC_BYTES: usize = 4096;
@@ -32,7 +32,7 @@ pub const MAX_SPEC_BYTES: usize = 4096;
 pub struct Preparing {
     /// The current step: "compiling kernels".
     pub what: String,
-    /// How much of it is done.
+    /// The part of it that is done.
     pub done: u64,
     /// How much of it there is; 0 when that is not known.
     pub total: u64,
@@ -49,7 +49,6 @@ pub type Opened = Result<Box<dyn Device>, DeviceError>;
 /// [`detect`](Self::detect) and [`open`](Self::open) run in different processes, either of which a broken driver may
 /// end: one lists all devices of a backend and ends, then each device is opened in a process of its own.
 pub trait Backend: Send + Sync {
-    /// Which backend it is.
     fn kind(&self) -> BackendKind;
 
     /// The settings, as JSON, from which the registry makes the same backend in another process.
@@ -63,13 +62,13 @@ pub trait Backend: Send + Sync {
     /// Finds the devices that can be used, in any order, without taking memory of any.
     ///
     /// # Errors
-    /// Why there is none, in one sentence with the remedy.
+    /// The reason that no device can be used, in one sentence with the remedy.
     fn detect(&self) -> Result<Vec<Found>, String>;
 
     /// Opens the device that [`detect`](Self::detect) described as [`Found::spec`].
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] when it can never be used, another [`DeviceError`] for all else.
+    /// [`DeviceError::Unsupported`] when it can never be used, another [`DeviceError`] for all other faults.
     fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened;
 
     /// Opens a device as [`open`](Self::open) does, for a benchmark.

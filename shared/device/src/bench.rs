@@ -17,7 +17,7 @@ const STATE_BYTES: u64 = 64;
 /// States are at most this part of the slots, as a policy asks.
 const SLOTS_PER_STATES: u64 = 8;
 
-/// What is measured.
+/// A measured stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BenchStage {
@@ -61,26 +61,26 @@ impl BenchStage {
         matches!(self, Self::Product | Self::Pass | Self::Peer)
     }
 
-    /// Whether the product kernel matters.
+    /// Whether the product kernel changes the rate.
     #[must_use]
     pub const fn depends_on_kernel(self) -> bool {
         matches!(self, Self::Product | Self::Pass)
     }
 
-    /// Whether the kind of work matters.
+    /// Whether the kind of work changes the rate.
     #[must_use]
     pub const fn depends_on_kind(self) -> bool {
         matches!(self, Self::Product | Self::Peer | Self::Pass)
     }
 
-    /// Whether the size of the matrices matters.
+    /// Whether the matrix size changes the rate.
     #[must_use]
     pub const fn depends_on_n(self) -> bool {
         !matches!(self, Self::HostToDevice | Self::DeviceToHost | Self::DeviceCopy)
     }
 
-    /// What a GPU did in `repeats` repeats over the slots of `pass`, one product, pass, round or copy each. A copy has
-    /// `copy_bytes`.
+    /// The measurement of a GPU's `repeats` repeats over the slots of `pass`, one product, pass, round or copy each. A
+    /// copy has `copy_bytes`.
     #[must_use]
     pub fn measurement(self, pass: &Pass, copy_bytes: u64, repeats: u32, elapsed: Duration) -> Measurement {
         let (operations, bytes) = match self {
@@ -130,7 +130,6 @@ pub struct PeakRates {
 
 /// A device whose stages are measured one by one. It gives all memory back as it is dropped.
 pub trait Bench {
-    /// The device.
     fn device(&mut self) -> &mut dyn Device;
 
     /// The product kernels that this device runs for a kind of work, the one that it would choose first.
@@ -144,13 +143,13 @@ pub trait Bench {
         if precision == Precision::Int8 { self.peak_rates().operations_per_s } else { None }
     }
 
-    /// What [`BenchStage::Peer`] measures for a kind of work, or why it cannot.
+    /// The library and operands of [`BenchStage::Peer`] for a kind of work.
     ///
     /// # Errors
-    /// One sentence.
+    /// The reason that it cannot be measured, in one sentence.
     fn peer(&self, precision: Precision) -> Result<String, String>;
 
-    /// Makes the slots of [`bench_pass`] resident, of random bytes; what is measured after it is of this kind of work.
+    /// Makes the slots of [`bench_pass`] resident, of random bytes, for later measurements of this kind of work.
     ///
     /// # Errors
     /// As [`Device::fill`].
@@ -158,17 +157,26 @@ pub trait Bench {
         self.device().fill(&bench_pass(precision, n, count), &Handle::default()).map(drop)
     }
 
-    /// Does a stage `repeats` times over what was prepared, and nothing else meanwhile.
+    /// The sums of the product that made slot `u` of `pass`, which is resident and of n = 256: row-major, as the kernel forms
+    /// them before they are mixed.
     ///
     /// # Errors
-    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] for a stage that this device has not.
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] where they cannot be had.
+    fn sums(&mut self, pass: &Pass, u: u32) -> Result<Vec<f64>, DeviceError> {
+        let _ = (pass, u);
+        Err(DeviceError::Unsupported("this backend keeps its sums to itself".into()))
+    }
+
+    /// Repeats a stage `repeats` times over the prepared slots, with no other work meanwhile.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] for a stage that this device does not have.
     fn sample(&mut self, stage: BenchStage, kernel: &str, repeats: u32) -> Result<Measurement, DeviceError>;
 }
 
 /// A benchmark that was opened, or why not.
 pub type OpenedBench = Result<Box<dyn Bench>, DeviceError>;
 
-/// The pass that is measured.
 #[must_use]
 pub const fn bench_pass(precision: Precision, n: u32, count: u32) -> Pass {
     Pass { precision, key: KEY, n, offset: 0, count }
@@ -186,7 +194,7 @@ pub const fn round_bytes(walks: u32) -> u64 {
     walks as u64 * PROBE_STEPS as u64 * STATE_BYTES
 }
 
-/// The walks of the probe over so many bytes of slots on a GPU: as many as a policy would ask for.
+/// Number of walks of the probe over `slots_bytes` bytes of slots on a GPU: as many as a policy would ask for.
 #[must_use]
 pub fn walks_over(slots_bytes: u64) -> u32 {
     const MIN_WALKS: u64 = 64;
@@ -201,10 +209,7 @@ pub const fn bench_round(turn: u32, walks: u32) -> ProbeRound {
     ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: PROBE_STEPS }
 }
 
-/// How long `repeats` turns take by the host's clock: what the host adds counts.
-///
-/// # Errors
-/// The first turn's.
+/// The time of `repeats` turns by the host's clock, the host's own part included.
 pub fn time(repeats: u32, turn: impl FnMut(u32) -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
     let start = Instant::now();
     (0..repeats).try_for_each(turn)?;

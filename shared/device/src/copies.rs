@@ -1,4 +1,4 @@
-//! Copies between host and device whose bytes are compared: what a burn-in does beside passes and probes.
+//! Copies between host and device whose bytes are compared: a burn-in's third part, beside passes and probes.
 //!
 //! A device that takes part keeps two areas of memory besides its slots, near and far. Bytes go from the host to the
 //! near area, from there to the far one, and come back from either.
@@ -12,7 +12,7 @@ use assay_work::leaf::keystream;
 
 /// The most bytes of one area.
 pub const MAX_COPY_BYTES: u64 = 64 << 20;
-/// The least: a chunk.
+/// The least bytes of one area: a chunk.
 pub const MIN_COPY_BYTES: u64 = 1024;
 
 /// The bytes that are copied: between [`MIN_COPY_BYTES`] and [`MAX_COPY_BYTES`], a multiple of 1024.
@@ -20,17 +20,15 @@ pub const MIN_COPY_BYTES: u64 = 1024;
 pub enum CopySource {
     /// The start of `KEYSTREAM(key, 0)`.
     Keystream {
-        /// The key.
         key: [u8; 32],
-        /// How many bytes.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// These: another device's, say.
+    /// Given bytes, such as another device's.
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
 impl CopySource {
-    /// How many bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
@@ -39,7 +37,7 @@ impl CopySource {
         }
     }
 
-    /// Whether there are none, which [`CopySource::check`] refuses.
+    /// Whether the length is 0, which [`CopySource::check`] refuses.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -71,7 +69,7 @@ impl CopySource {
     }
 }
 
-/// One way that bytes take.
+/// One leg of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CopyLeg {
@@ -87,7 +85,6 @@ impl CopyLeg {
     /// All, in the order in which they are gone.
     pub const ALL: [Self; 3] = [Self::HostToDevice, Self::WithinDevice, Self::DeviceToHost];
 
-    /// Its name, for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,53 +98,40 @@ impl CopyLeg {
 /// Where bytes that were copied differ from those that were to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyDifference {
-    /// On which way: a second reading tells a wrong byte in memory from one that was read wrong.
+    /// The leg at fault: a second reading tells a wrong byte in memory from a wrong read.
     pub leg: CopyLeg,
-    /// The first byte that is wrong.
+    /// Offset of the first wrong byte.
     pub first_byte: u64,
-    /// What it was to be.
     pub expected: u8,
-    /// What it is.
     pub found: u8,
-    /// How many bytes are wrong.
     pub wrong_bytes: u64,
 }
 
-/// How bytes came over.
+/// The result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReport {
     /// How long each way took, in the order of [`CopyLeg::ALL`], by the device's clock where it has one.
     pub took: [Duration; 3],
-    /// The first difference.
     pub difference: Option<CopyDifference>,
 }
 
-/// The two areas of a device: what [`test()`] needs of it.
+/// The two areas of a device, as [`test()`] uses them.
 pub trait Areas {
     /// Copies bytes from the host to the near area; both become as long.
-    ///
-    /// # Errors
-    /// The device's.
     fn write(&mut self, data: &[u8]) -> Result<Duration, DeviceError>;
 
     /// Copies the near area to the far one.
-    ///
-    /// # Errors
-    /// The device's.
     fn copy(&mut self) -> Result<Duration, DeviceError>;
 
     /// Copies an area to the host.
-    ///
-    /// # Errors
-    /// The device's.
     fn read(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError>;
 }
 
 /// Sends bytes to the device, reads them back, copies them within the device, reads them back again, and compares both
-/// with what was sent.
+/// with the source.
 ///
 /// # Errors
-/// The device's; [`DeviceError::Unsupported`] where it has no areas, or for a length out of bounds.
+/// [`DeviceError::Unsupported`] where the device has no areas, or for a length out of bounds; the device's others.
 pub fn test(device: &mut dyn Areas, source: &CopySource) -> Result<CopyReport, DeviceError> {
     source.check()?;
     let expected = source.data();
@@ -172,7 +156,7 @@ pub enum Area {
     Far,
 }
 
-/// The difference between what was sent and what came back from an area; `written` is how it came there.
+/// The difference between the bytes sent and those read from an area; `written` is the copy that wrote it.
 fn compare(
     device: &mut dyn Areas,
     area: Area,

@@ -28,25 +28,24 @@ pub const MAX_DEVICE_NAME_BYTES: usize = 128;
 /// The longest [`DeviceInfo::detail`], in bytes.
 pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
 
-/// What a device is, and the memory it has now.
+/// A device's description, and the memory it has now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// Stable over restarts, distinct on one host.
     pub id: DeviceId,
     /// The model, as a person reads it.
     pub name: String,
-    /// The backend that drives it.
     pub backend: BackendKind,
-    /// What the backend chose for this device (kernel, threads), as a person reads it.
+    /// The backend's choices for this device (kernel, threads), as a person reads them.
     pub detail: String,
     /// The kinds of work that it computes, ascending; a pass of another is refused.
     pub precisions: Vec<Precision>,
-    /// What the self-test found about its float units, one for each unit and kind of work that it was for; none for a
+    /// The self-test's results for its float units, one for each unit and kind of work that it was for; empty for a
     /// device without such units, or one that was not opened.
     pub units: Vec<UnitFinding>,
     /// All the device's memory, in bytes.
     pub total_bytes: u64,
-    /// What a challenge could take now, in bytes; memory that this device object holds for slots counts as free.
+    /// Bytes that a challenge could take now; memory that this device object holds for slots counts as free.
     pub free_bytes: u64,
 }
 
@@ -63,13 +62,13 @@ impl Handle {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether someone asked the work to stop.
+    /// Whether a caller asked the work to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Stops here when someone asked to.
+    /// Returns early when a caller asked to stop.
     ///
     /// # Errors
     /// [`DeviceError::Cancelled`] when [`Handle::cancel`] was called.
@@ -92,15 +91,13 @@ impl Handle {
 /// One pass for one device (WORK.md, A pass): everything that its bits depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
-    /// What the operands of its products are.
     pub precision: Precision,
-    /// The key of this pass.
     pub key: PassKey,
     /// The matrix size: a power of two, 256 … 32768.
     pub n: u32,
     /// The stream of leaf 0.
     pub offset: u32,
-    /// How many slots, at least 3.
+    /// Number of slots, at least 3.
     pub count: u32,
 }
 
@@ -111,7 +108,7 @@ impl Pass {
         self.count as u64 * self.slot_bytes()
     }
 
-    /// Refuses what WORK.md allows no device: a matrix size or a number of slots.
+    /// Refuses a matrix size or a number of slots that WORK.md does not allow.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`].
@@ -134,13 +131,11 @@ impl Pass {
         Err(DeviceError::Unsupported(format!("this device does not compute work of kind {}", self.precision)))
     }
 
-    /// Bytes of one slot: `n²`.
     #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
     }
 
-    /// Multiply-accumulates of one of its products.
     #[must_use]
     pub const fn multiply_accumulates_of_product(&self) -> u64 {
         self.precision.multiply_accumulates_of_product(self.n)
@@ -150,11 +145,10 @@ impl Pass {
 /// One round of the residency probe over the resident slots (WORK.md, Residency probe).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeRound {
-    /// The key of this round.
     pub key: RoundKey,
     /// How many walks W, a power of two from 64.
     pub walks: u32,
-    /// How many steps T each walk makes.
+    /// Number of steps T of each walk.
     pub steps: u32,
 }
 
@@ -188,13 +182,11 @@ pub const MAX_STEPPED_STATES: usize = 1 << 15;
 /// Where a device's resident slots are among those of all devices (WORK.md, Linked probe).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkedShare {
-    /// The matrix size.
     pub n: u32,
     /// The place of the device's first slot in the whole challenge.
     pub offset: u32,
-    /// How many slots the device holds.
     pub count: u32,
-    /// How many slots all devices hold together.
+    /// Number of slots of all devices together.
     pub total: u32,
 }
 
@@ -231,7 +223,7 @@ impl LinkedShare {
 pub struct PeerSlots {
     /// Where its slots are among those of all.
     pub share: LinkedShare,
-    /// Its slots; `None` for the device's own.
+    /// Its slots; `None` for those of the walking device.
     pub slots: Option<SharedSlots>,
 }
 
@@ -241,11 +233,8 @@ pub const MAX_LINKED_DEVICES: usize = 64;
 /// A range of a resident slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotRange {
-    /// Which slot.
     pub slot: u32,
-    /// Its first byte in the slot.
     pub first_byte: u64,
-    /// How many bytes.
     pub bytes: u64,
 }
 
@@ -278,15 +267,16 @@ pub fn check_size(n: u32) -> Result<(), DeviceError> {
 
 /// A device that holds slots and works on them.
 pub trait Device: Send {
-    /// What the device is, with its memory as it is now.
+    /// The device's description, with its memory as it is now.
     fn info(&self) -> DeviceInfo;
 
-    /// Why the device can take no work now; `None` when it can. A device with a fault is in no inventory.
+    /// The fault that keeps the device from work now; `None` when it can work. A device with a fault is in no
+    /// inventory.
     fn fault(&self) -> Option<DeviceError> {
         None
     }
 
-    /// How many n-by-n slots fit now, what the backend needs besides them already taken off.
+    /// Number of n-by-n slots that fit now, beside the backend's own needs.
     fn slots_that_fit(&self, n: u32) -> u32;
 
     /// Fills slots `0 … count-1` of a pass and gives their digests in order. The slots stay on the
@@ -322,7 +312,7 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the slots are not resident, or a state names another
-    /// device's line. The states count for nothing then.
+    /// device's line. The states are undefined then.
     fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
         share.check(states.len())?;
         let ranges: Result<Vec<_>, _> = states.iter().map(|state| share.line_of(&state_from_bytes(state))).collect();
@@ -339,8 +329,8 @@ pub trait Device: Send {
         Ok(())
     }
 
-    /// The resident slots, for other devices to walk over; `None` where no other device can. The memory stays what it is
-    /// for as long as a handle of it is open; what it holds is the slots' until the next `fill` or `release`.
+    /// The resident slots, for other devices to walk over; `None` where no other device can. The memory stays allocated
+    /// for as long as a handle of it is open; its content is that of the slots until the next `fill` or `release`.
     ///
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident.
@@ -358,8 +348,8 @@ pub trait Device: Send {
         Ok(false)
     }
 
-    /// Walks one round of a linked probe over the slots of all devices, which are mapped, and gives `probe_digest`.
-    /// The states of a round before are gone. Advances the handle by one.
+    /// Walks one round of a linked probe over the slots of all devices, which are mapped, and gives `probe_digest`. The
+    /// states of an earlier round are gone. Advances the handle by one.
     ///
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no devices are mapped.
@@ -383,8 +373,8 @@ pub trait Device: Send {
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when the range is not resident.
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Reads ranges of resident slots, one after another into one string. Whoever knows many ranges at once asks for
-    /// them at once: a device may be far away.
+    /// Reads ranges of resident slots, one after another into one string. A caller that knows many ranges asks for them
+    /// in one call: a device may be in another process.
     ///
     /// # Errors
     /// As [`Device::read`].
@@ -408,13 +398,13 @@ pub trait Device: Send {
     /// Gives all memory back; nothing is resident after it.
     fn release(&mut self);
 
-    /// The product kernels that this device runs for a kind of work, the one in use first; empty where it has one
-    /// without a name, or none.
+    /// The product kernels that this device runs for a kind of work, the one in use first; empty where it has only one
+    /// without a name, or cannot compute the kind.
     fn kernels(&self, _precision: Precision) -> Vec<String> {
         Vec::new()
     }
 
-    /// Multiplies with another of [`Device::kernels`] of a kind of work from now on. What is resident stays.
+    /// Multiplies with another of [`Device::kernels`] of a kind of work from now on. The slots stay resident.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] for one that the device does not run.
@@ -422,17 +412,17 @@ pub trait Device: Send {
         Err(DeviceError::Unsupported(format!("this device has no kernel {kernel} for {precision}")))
     }
 
-    /// Makes the first `products` products of the resident pass again, and nothing else: they write what is there
-    /// already. Gives the time of it, by the device's clock where it has one. For burn-ins.
+    /// Makes the first `products` products of the resident pass again, and nothing else: they write the bytes that are
+    /// there already. Gives their time, by the device's clock where it has one. For burn-ins.
     ///
     /// # Errors
-    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident, or the device cannot tell.
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no pass is resident, or the device cannot do it.
     fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
         Err(DeviceError::Unsupported(format!("{products} products alone")))
     }
 
     /// Copies bytes from the host to the near area, which becomes as long as they are, as does the far one
-    /// ([`copies`]). What is resident stays. Gives the time.
+    /// ([`copies`]). The slots stay resident. Gives the time.
     ///
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] where the device has no areas.
@@ -456,7 +446,7 @@ pub trait Device: Send {
         Err(DeviceError::Unsupported("no copies besides those of slots".into()))
     }
 
-    /// Copies bytes to the device, within it and back, and compares them, where the device is: it may be far away.
+    /// Copies bytes to the device, within it and back, and compares them in the device's own process.
     ///
     /// # Errors
     /// As [`copies::test`].
@@ -465,7 +455,6 @@ pub trait Device: Send {
     }
 }
 
-/// The areas of a device.
 struct AreasOf<'a, D: ?Sized>(&'a mut D);
 
 impl<D: Device + ?Sized> Areas for AreasOf<'_, D> {

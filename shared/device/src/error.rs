@@ -1,16 +1,15 @@
-//! Why a device did not do what it was asked.
+//! The errors of a device.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a device did not do what it was asked.
+/// A failure of a device's call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum DeviceError {
     /// Its memory is in use.
     #[error("{needed_bytes} bytes are needed, {free_bytes} are free: wait for the other tenant, or ask for less")]
     Busy {
-        /// What the call needs.
+        /// Bytes that the call needs.
         needed_bytes: u64,
-        /// What is free.
         free_bytes: u64,
     },
     /// It gave wrong bits, was lost, or its driver failed: look at the device.

@@ -30,7 +30,7 @@ impl Changes {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often that has happened.
+    /// The number of losses and returns so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -58,14 +58,13 @@ impl<T> Pending<T> {
     }
 }
 
-/// A device as a session describes it: what it is, and how many slots fit for each matrix size asked about.
+/// A device as a session describes it, with the slots that fit for each matrix size asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceReport {
-    /// What it is.
     pub info: DeviceInfo,
     /// How many slots fit, in the order of the sizes asked about.
     pub slots: Vec<u32>,
-    /// Why it can take no work now.
+    /// The fault that keeps it from work now.
     pub fault: Option<DeviceError>,
 }
 
@@ -76,7 +75,7 @@ impl Host {
         Self::with_changes(devices, Changes::default())
     }
 
-    /// Starts a thread for each device; the devices count in `changes` what happens to them.
+    /// Starts a thread for each device; the devices count their losses and returns in `changes`.
     #[must_use]
     pub fn with_changes(mut devices: Vec<Box<dyn Device>>, changes: Changes) -> Self {
         devices.sort_by_key(|d| d.info().id);
@@ -89,18 +88,15 @@ impl Host {
         self.changes.count()
     }
 
-    /// The devices, in order of id.
     pub fn ids(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.threads.iter().map(|t| t.id)
     }
 
-    /// How many devices there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.threads.len()
     }
 
-    /// Whether there is no device.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
@@ -123,7 +119,7 @@ impl Host {
         Ok(thread.submit(job))
     }
 
-    /// Asks every device what it is and how many slots of each size fit. Waits for running jobs.
+    /// Asks every device for its description and the slots of each size that fit. Waits for running jobs.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
@@ -131,7 +127,7 @@ impl Host {
         self.ask(sizes).into_iter().map(Pending::wait).collect()
     }
 
-    /// Asks the same, and waits for nothing: ahead of whatever is queued after it.
+    /// Asks as [`Self::report`] does, without waiting: ahead of all jobs queued after it.
     #[must_use]
     pub fn ask(&self, sizes: &'static [u32]) -> Vec<Pending<DeviceReport>> {
         let ask = |thread: &DeviceThread| {
@@ -152,14 +148,14 @@ impl Host {
         }
     }
 
-    /// Does the same, and waits for nothing: ahead of whatever is queued after it.
+    /// Releases as [`Self::release`] does, without waiting: ahead of all jobs queued after it.
     #[must_use]
     pub fn start_release(&self) -> Vec<Pending<()>> {
         self.threads.iter().map(|t| t.submit(|device: &mut dyn Device| device.release())).collect()
     }
 
-    /// Runs tasks on whatever devices there are: each device takes the first task left that fits it,
-    /// until none does. Results come in the order of `tasks`.
+    /// Runs tasks on any devices: each device takes the first task left that fits it, until no task fits. Results come
+    /// in the order of `tasks`.
     ///
     /// # Errors
     /// The first failed task's; [`DeviceError::Busy`] when a task fits no device.
@@ -192,14 +188,12 @@ impl Host {
     }
 }
 
-/// A task for whichever device has room.
+/// A task for the next device that has room.
 #[derive(Debug, Clone)]
 pub struct FitTask<K> {
-    /// The matrix size.
     pub n: u32,
-    /// How many slots it fills.
     pub slots: u32,
-    /// What to do.
+    /// The caller's input of the task.
     pub what: K,
 }
 
@@ -226,7 +220,7 @@ fn drain_queue<K, T>(
         let Some((index, task)) = next else { return Ok(done) };
         let result = run(device, task.what);
         if result.is_err() {
-            // The others need not go on with what is already lost.
+            // One failed task fails the call: the other devices drop the rest.
             queue.lock().clear();
         }
         done.push((index, result?));
@@ -260,7 +254,7 @@ impl DeviceThread {
     {
         let (result, pending) = mpsc::sync_channel(1);
         let job: Job = Box::new(move |device| {
-            // The caller may have gone; then nobody wants the result.
+            // A caller that stopped waiting takes no result.
             let _ = result.send(job(device));
         });
         if let Some(jobs) = &self.jobs {

@@ -10,7 +10,6 @@ pub enum BackendKind {
     Cuda,
     /// GPUs through Vulkan, Metal or DirectX 12.
     Wgpu,
-    /// The processor.
     Cpu,
 }
 
@@ -18,7 +17,6 @@ impl BackendKind {
     /// All backends, in the order of preference.
     pub const ALL: [Self; 3] = [Self::Cuda, Self::Wgpu, Self::Cpu];
 
-    /// Its name in settings and inventories.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,7 +26,6 @@ impl BackendKind {
         }
     }
 
-    /// Its name in sentences.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

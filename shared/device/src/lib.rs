@@ -1,8 +1,8 @@
-//! The contract of a compute device and of a backend, and what every backend shares.
+//! The contract of a compute device and of a backend, and the code that all backends share.
 //!
-//! A [`Device`] holds slots and works on them. A [`Backend`](backend::Backend) finds devices and opens them. Above both,
-//! [`host`] drives each device on a thread of its own, [`run`] does a device's part of a challenge, and [`open`] builds
-//! openings from what it holds. [`linked`] walks a probe over the slots of all devices together.
+//! A [`Device`] holds slots and works on them. A [`Backend`](backend::Backend) finds devices and opens them. Above
+//! both, [`host`] drives each device on a thread of its own, [`run`] does a device's part of a challenge, and [`open`]
+//! builds openings from its slots. [`linked`] walks a probe over the slots of all devices together.
 
 #![deny(unsafe_code)]
 

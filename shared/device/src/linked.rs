@@ -30,10 +30,10 @@ const WALK_BYTES: u64 = 4 * (LINE_BYTES as u64 + 4);
 /// The part of the host's available memory that the walks of a linked probe may take.
 const MEMORY_PER_WALKS: u64 = 8;
 
-/// Steps of the walks that test what is read through mappings.
+/// Steps of the walks that test reads through mappings.
 const TESTED_STEPS: u32 = 16;
 
-/// What the threads of all devices share.
+/// The state that the threads of all devices share.
 #[derive(Debug)]
 struct LinkedRun {
     slots: LinkedSlots,
@@ -44,21 +44,21 @@ struct LinkedRun {
     barrier: Barrier,
     /// The states that each device has next; those of even steps and those of odd ones.
     inboxes: Vec<[Mutex<Visitors>; 2]>,
-    /// What each device's round ended in.
+    /// Each device's digest of the round.
     digests: Mutex<Vec<Digest>>,
-    /// What each device's slots are mapped by, and whether it reaches those of all others.
+    /// Each device's handle for its slots, and its answer to the question at hand.
     offers: Mutex<Vec<Offer>>,
 }
 
-/// What a device says of walking over one another's memory.
+/// A device's part in the agreement to walk over one another's memory.
 #[derive(Debug, Default)]
 struct Offer {
     slots: Option<SharedSlots>,
-    /// To the question at hand.
+    /// The answer to the question at hand.
     agrees: bool,
 }
 
-/// States with the numbers of their walks, which tell where they come from.
+/// States with the numbers of their walks, which identify their origin.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Visitors {
     pub(crate) walks: Vec<u32>,
@@ -74,7 +74,7 @@ pub struct LinkedPart {
     done: bool,
 }
 
-/// The parts of a linked probe, one for each share in their order; `last_roots` are what the devices committed to for the
+/// The parts of a linked probe, one for each share in their order; `last_roots` are the devices' commitments for the
 /// last iteration, which must be resident on all of them.
 ///
 /// # Errors
@@ -147,16 +147,16 @@ impl LinkedPart {
         Ok(maps)
     }
 
-    /// What all devices say to a question: yes, where each of them does.
+    /// Whether all devices answer yes to a question.
     fn all_agree(&self, agrees: bool, handle: &Handle) -> Result<bool, DeviceError> {
         self.offers()[self.index].agrees = agrees;
         self.run.barrier.wait(handle)?;
         let mut offers = self.offers();
-        // All have mapped what they map: a handle that is kept would keep the memory too.
+        // All have mapped by now: a handle that is kept would keep the memory too.
         offers[self.index].slots = None;
         let all = offers.iter().all(|offer| offer.agrees);
         drop(offers);
-        // Nobody answers the next question before all have heard this answer.
+        // No device answers the next question before all have this answer.
         self.run.barrier.wait(handle)?;
         Ok(all)
     }
@@ -217,7 +217,7 @@ impl LinkedPart {
         Ok(digests)
     }
 
-    /// The key of a round, from what all devices answered.
+    /// The key of a round, from the digests of all devices.
     pub(crate) fn round_key(&self, round: u32, before: &Digest) -> RoundKey {
         linked_round_key(&self.run.keys[self.index], round, before)
     }
@@ -234,7 +234,6 @@ impl LinkedPart {
         Ok(out)
     }
 
-    /// A round of the probe.
     fn round(&self, key: RoundKey) -> ProbeRound {
         ProbeRound { key, walks: self.run.probe.walks(), steps: self.run.probe.steps() }
     }
@@ -272,7 +271,7 @@ impl LinkedPart {
         self.exchange_for(device, self.run.probe.steps(), starts, home, visit, handle)
     }
 
-    /// The same, by so many steps.
+    /// As [`Self::exchange`], by `steps` steps.
     fn exchange_for(
         &self,
         device: &mut dyn Device,
@@ -310,7 +309,7 @@ impl LinkedPart {
             self.run.barrier.wait(handle)?;
         }
         let ended = mem::take(&mut *self.inbox(self.index, steps).lock());
-        // Nobody hands anything over again before all have taken what is theirs.
+        // No device hands over again before all have taken their states.
         self.run.barrier.wait(handle)?;
         Ok(ended)
     }
@@ -342,7 +341,7 @@ impl LinkedPart {
         Ok(())
     }
 
-    /// Numbers of states by the device that they go to: none yet.
+    /// Numbers of states by the device that they go to, all empty.
     fn sorted(&self) -> Vec<Vec<u32>> {
         vec![Vec::new(); self.run.inboxes.len()]
     }
@@ -351,7 +350,7 @@ impl LinkedPart {
         &self.run.inboxes[device][step as usize % 2]
     }
 
-    /// Where this device's slots are among all.
+    /// The place of this device's slots among all.
     fn share(&self) -> LinkedShare {
         self.share_of(self.index)
     }
@@ -361,7 +360,6 @@ impl LinkedPart {
         LinkedShare { n: self.run.n, offset: share.offset, count: share.count, total: self.run.slots.total() }
     }
 
-    /// The slots of all devices.
     pub(crate) fn slots(&self) -> &LinkedSlots {
         &self.run.slots
     }

@@ -1,6 +1,6 @@
 //! Facts of the host: a stable name, its processor, its threads, the memory available now.
 //!
-//! What depends on the operating system is in a module for each.
+//! The parts that depend on the operating system are in a module for each.
 
 #[cfg(target_os = "macos")]
 #[allow(unsafe_code)]
@@ -41,8 +41,8 @@ pub fn limit_freed_memory() {
     system::limit_freed_memory();
 }
 
-/// Gives memory that this process freed back to the system, where its allocator does not do so by itself: glibc keeps
-/// what lies between blocks in use.
+/// Gives memory that this process freed back to the system, where its allocator keeps it: glibc keeps free memory
+/// between blocks in use.
 pub fn return_freed_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     system::return_freed_memory();
@@ -60,8 +60,8 @@ pub fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The id of a device whose hardware has none of its own: of this host, of a daemon by its `seed`, and by what names
-/// the device on this host.
+/// The id of a device whose hardware has none: from this host's name, the daemon's `seed`, and the `name` of the device
+/// on this host.
 #[must_use]
 pub fn derive_id(context: &str, seed: &[u8], name: &[u8]) -> DeviceId {
     let host = system::host_name().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! How much a GPU backend enqueues at once: launches are cut by measured rates, so that no watchdog sees a long one, a
-//! cancellation waits for little, and the device is never idle.
+//! The amount that a GPU backend enqueues at once: launches are cut by measured rates, so that no watchdog sees a long
+//! one, a cancellation waits for little, and the device is never idle.
 //!
-//! Each kind of work has a unit that takes about as long everywhere: multiply-accumulates, bytes, lines. What is
-//! enqueued cannot be taken back, so cancelling waits for it; cutting finer than that only costs launches.
+//! Each kind of work has a unit that takes about as long everywhere: multiply-accumulates, bytes, lines. A launch that
+//! is enqueued cannot be taken back, so cancelling waits for it; cutting finer than that only costs launches.
 //!
-//! A *launch* is what runs without interruption: a kernel launch (CUDA), a submission of several dispatches (wgpu).
+//! A *launch* runs without interruption: a kernel launch (CUDA), a submission of several dispatches (wgpu).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const MIN_MEASURED_TIME: Duration = Duration::from_micros(1);
 /// A quotient that rounding left this far below a whole number is that number.
 const ROUNDING: f64 = 1.0 + 1e-12;
 
-/// What is measured on its own.
+/// A kind of work with a rate of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkKind {
     /// Keystream, in bytes.
@@ -34,15 +34,13 @@ pub enum WorkKind {
     LinkedProbe,
 }
 
-/// How many kinds there are.
 const KINDS: usize = 6;
 
 /// Some work of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
-    /// What it is.
     pub kind: WorkKind,
-    /// How much, in the kind's unit.
+    /// The amount, in the kind's unit.
     pub units: u64,
 }
 
@@ -52,9 +50,9 @@ pub struct Timing {
     /// A launch has at most this many times the units of the largest one measured: a short one says little about long
     /// ones.
     max_growth: u64,
-    /// By one measurement, a rate becomes at most so many times slower.
+    /// The most by which one measurement slows a rate down, as a factor.
     max_slower: f64,
-    /// By one measurement, a rate becomes at most so many times faster.
+    /// The most by which one measurement speeds a rate up, as a factor.
     max_faster: f64,
 }
 
@@ -76,18 +74,17 @@ pub struct Rates {
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     seconds_per_unit: f64,
-    /// The most units that one measurement held.
+    /// The most units of one measurement.
     most_units: u64,
 }
 
 impl Rates {
-    /// Nothing measured yet.
     #[must_use]
     pub const fn new(timing: Timing) -> Self {
         Self { timing, known: [None; KINDS] }
     }
 
-    /// How long this takes; `None` while its kind was not measured.
+    /// The expected time; `None` while the kind was not measured.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an estimate to a few digits")]
     pub fn estimate(&self, work: Workload) -> Option<Duration> {
@@ -123,11 +120,11 @@ impl Rates {
         self.known[kind as usize] = None;
     }
 
-    /// How many pieces of `piece_units` each, of `left`, the next launch takes: at least 1, `first` while nothing was
+    /// Number of pieces of `piece_units` each, of `left`, for the next launch: at least 1, `first` while nothing was
     /// measured.
     ///
     /// # Panics
-    /// When nothing is left.
+    /// When `left` is 0.
     #[must_use]
     #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a time to a few digits, never negative")]
     pub fn pieces(&self, kind: WorkKind, left: u64, piece_units: u64, first: u64) -> u64 {
@@ -138,7 +135,7 @@ impl Rates {
         let in_time = (MAX_LAUNCH_TIME.as_secs_f64() / piece_seconds * ROUNDING) as u64;
         let in_growth = rate.most_units.saturating_mul(self.timing.max_growth) / piece_units.max(1);
         let pieces = in_time.min(in_growth).max(1);
-        // No short launch for what would be left.
+        // Takes all of the rest, where only a short launch would remain.
         if left - left.min(pieces) < pieces / 2 { left } else { pieces }
     }
 }

@@ -19,22 +19,22 @@ pub struct Place {
     pub pci_address: Option<PciAddress>,
     /// The driver's UUID of the hardware; NVIDIA's is the same in all its APIs.
     pub uuid: Option<[u8; 16]>,
-    /// PCI's number of the vendor, or Khronos's of who has none.
+    /// PCI's number of the vendor, or Khronos's for a vendor without one.
     pub vendor: Option<u32>,
 }
 
 impl Place {
     /// Whether this device is hardware that an earlier backend has already, in `earlier`.
     ///
-    /// An address or a UUID tells. A device that has neither is taken for one of its vendor's: better one GPU too few
-    /// than one that counts twice.
+    /// An address or a UUID identifies it. A device that has neither is taken for one of its vendor's: better one GPU
+    /// too few than one that counts twice.
     #[must_use]
     pub fn is_known_as(&self, earlier: &Self) -> bool {
         let nameless = self.pci_address.is_none() && self.uuid.is_none();
         self.is_where(earlier) || (nameless && same(self.vendor.as_ref(), earlier.vendor.as_ref()))
     }
 
-    /// Whether an address or a UUID tells that two devices are one piece of hardware.
+    /// Whether an address or a UUID shows two devices to be one piece of hardware.
     #[must_use]
     pub fn is_where(&self, other: &Self) -> bool {
         same(self.pci_address.as_ref(), other.pci_address.as_ref()) || same(self.uuid.as_ref(), other.uuid.as_ref())
@@ -60,7 +60,7 @@ pub fn vendor_name(vendor: u32) -> String {
         0x1AF4 => "virtio",
         0x5143 => "Qualcomm",
         0x8086 => "Intel",
-        // Khronos gives numbers to who has none of PCI's.
+        // Khronos gives numbers to vendors without one of PCI's.
         0x1_0005 => "Mesa",
         _ => return format!("vendor {vendor:#06x}"),
     };
@@ -72,15 +72,13 @@ pub fn vendor_name(vendor: u32) -> String {
 pub struct PciAddress {
     /// The domain: 16 bits, but for those that a hypervisor or a controller makes up.
     pub domain: u32,
-    /// The bus.
     pub bus: u8,
-    /// The device on it, to [`MAX_PCI_DEVICE`].
+    /// The number on the bus, to [`MAX_PCI_DEVICE`].
     pub device: u8,
-    /// The function of that, to [`MAX_PCI_FUNCTION`].
+    /// The number in the device, to [`MAX_PCI_FUNCTION`].
     pub function: u8,
 }
 
-/// A malformed PCI address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected an address on the PCI bus, such as 0000:02:00.0")]
 pub struct NoPciAddress;
@@ -101,7 +99,7 @@ impl FromStr for PciAddress {
     }
 }
 
-/// A hexadecimal number of so many digits at most, and not above `max`.
+/// A hexadecimal number of at most `digits` digits, and not above `max`.
 fn number(text: Option<&str>, digits: usize, max: u32) -> Result<u32, NoPciAddress> {
     let text = text.filter(|text| text.len() <= digits && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let number = text.and_then(|text| u32::from_str_radix(text, 16).ok()).filter(|number| *number <= max);

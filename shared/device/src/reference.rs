@@ -1,5 +1,5 @@
-//! A device that computes as the specification reads, in host memory, on one thread: what everything above the
-//! backends is tested with.
+//! A device that computes as the specification reads, in host memory, on one thread: the reference for tests of all
+//! code above the backends.
 
 use super::device::{Device, DeviceInfo, Handle, Pass, ProbeRound};
 use super::error::DeviceError;
@@ -24,18 +24,16 @@ pub struct ReferenceDevice {
 /// Bytes that turn wrong in memory once their slot is computed: later slots follow from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flip {
-    /// The slot.
     pub slot: u32,
-    /// The first byte of it.
+    /// Offset of the first byte in the slot.
     pub byte: u64,
-    /// How many bytes.
     pub bytes: u64,
-    /// The bits that turn in each.
+    /// The bits to flip in each byte.
     pub mask: u8,
 }
 
 impl ReferenceDevice {
-    /// A device that holds slots of up to `memory_bytes`; none are resident yet.
+    /// A device that holds slots of up to `memory_bytes`, empty at first.
     #[must_use]
     pub fn new(id: DeviceId, name: impl Into<String>, memory_bytes: u64) -> Self {
         Self { id, name: name.into(), memory_bytes, n: 0, slots: Vec::new(), states: None, flip: None }

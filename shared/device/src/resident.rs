@@ -1,4 +1,4 @@
-//! What is resident on a device: bookkeeping and checks that every backend shares.
+//! The resident slots of a device: bookkeeping and checks that every backend shares.
 
 use super::device::{MAX_LINKED_DEVICES, Pass, PeerSlots, ProbeRound, SlotRange};
 use super::error::DeviceError;
@@ -20,9 +20,7 @@ pub const SLOTS_PER_STATES: u64 = 8;
 /// Slots that lie on a device: how many, and how large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots {
-    /// The matrix size.
     pub n: u32,
-    /// How many.
     pub count: u32,
 }
 
@@ -33,13 +31,11 @@ impl From<&Pass> for Slots {
 }
 
 impl Slots {
-    /// Bytes of each: `n²`.
     #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
     }
 
-    /// Bytes of all.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.count as u64 * self.slot_bytes()
@@ -101,9 +97,10 @@ impl Slots {
     }
 }
 
-/// What a device holds: the layout `L` of the slots of its last pass, and what the last round of the probe left, `W`.
+/// A device's content: the layout `L` of the slots of its last pass, and the backend's record `W` of the last round of
+/// the probe.
 ///
-/// Every call that changes either begins here and ends here, so that after an error nothing counts as resident.
+/// Every call that changes either begins here and ends here, so that after an error no slot counts as resident.
 #[derive(Debug, Clone, Copy)]
 pub struct Residency<L, W = u32> {
     layout: Option<L>,
@@ -117,7 +114,6 @@ impl<L, W> Default for Residency<L, W> {
 }
 
 impl<L: Copy, W: Copy> Residency<L, W> {
-    /// Nothing is resident any more.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -155,12 +151,11 @@ impl<L: Copy, W: Copy> Residency<L, W> {
         self.layout()
     }
 
-    /// A round of the probe is done.
     pub fn walked(&mut self, walked: W) {
         self.walked = Some(walked);
     }
 
-    /// What the last round of the probe left.
+    /// The backend's record of the last round of the probe.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when no round was walked.

@@ -1,4 +1,4 @@
-//! What a device does for a challenge: passes one after another, then the probe.
+//! A device's part of a challenge: passes one after another, then the probe.
 
 use std::time::{Duration, Instant};
 
@@ -12,26 +12,21 @@ use assay_work::{Challenge, Digest, Precision, Root, Share, WorkKey};
 /// One device's part of a challenge.
 #[derive(Debug, Clone)]
 pub struct ShareTask {
-    /// What the operands of products are.
     pub precision: Precision,
-    /// Binds the work to its challenge.
+    /// The key that binds the work to its challenge.
     pub work_key: WorkKey,
-    /// The matrix size.
     pub n: u32,
-    /// How many passes.
     pub iterations: u32,
-    /// Which slots, for which device.
     pub share: Share,
 }
 
-/// What a share gave.
+/// The result of a share.
 #[derive(Debug, Clone)]
 pub struct ShareResult {
     /// One for each iteration.
     pub roots: Vec<Root>,
     /// The slots' digests of the last iteration, which is resident.
     pub last_digests: Vec<Digest>,
-    /// How long it took.
     pub elapsed: Duration,
 }
 
@@ -58,9 +53,6 @@ impl ShareTask {
     }
 
     /// Computes one iteration and leaves its slots resident.
-    ///
-    /// # Errors
-    /// The device's.
     pub fn run_pass(
         &self,
         device: &mut dyn Device,
@@ -73,9 +65,6 @@ impl ShareTask {
     }
 
     /// Computes every iteration and leaves the last one's slots resident.
-    ///
-    /// # Errors
-    /// The device's.
     pub fn run(&self, device: &mut dyn Device, handle: &Handle) -> Result<ShareResult, DeviceError> {
         let start = Instant::now();
         let mut roots = Vec::with_capacity(self.iterations as usize);
@@ -91,7 +80,7 @@ impl ShareTask {
     /// Walks the probe over the resident slots of the last iteration.
     ///
     /// # Errors
-    /// The device's; [`DeviceError::Unsupported`] for a linked probe, which no device walks alone.
+    /// The device's own; [`DeviceError::Unsupported`] for a linked probe, which no device walks alone.
     pub fn run_probe(
         &self,
         device: &mut dyn Device,

@@ -1,10 +1,10 @@
 //! Slots of a device as other devices map them, across processes.
 
-/// What another process maps memory of a device by.
+/// The handle by which another process maps memory of a device.
 #[cfg(unix)]
 pub type MemoryHandle = std::os::fd::OwnedFd;
 
-/// There is none on this system.
+/// No handle exists on this system.
 #[cfg(not(unix))]
 #[derive(Debug)]
 pub enum MemoryHandle {}
@@ -12,9 +12,8 @@ pub enum MemoryHandle {}
 /// The resident slots of a device, for other devices that walk over them.
 #[derive(Debug)]
 pub struct SharedSlots {
-    /// How long the memory is: the slots and what lies behind them.
+    /// Length of the memory, in bytes: the slots and the rest of their allocation.
     pub bytes: u64,
-    /// What it is mapped by.
     pub handle: MemoryHandle,
 }
 
@@ -22,13 +21,13 @@ impl SharedSlots {
     /// Another handle of the same memory.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's.
     #[cfg(unix)]
     pub fn try_clone(&self) -> std::io::Result<Self> {
         Ok(Self { bytes: self.bytes, handle: self.handle.try_clone()? })
     }
 
-    /// There is none to clone.
+    /// Never called: no handle exists.
     #[cfg(not(unix))]
     pub fn try_clone(&self) -> std::io::Result<Self> {
         match self.handle {}

@@ -1,4 +1,4 @@
-//! Which backends may be used, and what they find together.
+//! The choice of backends, and the devices that they find together.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::merge::exclude_hidden;
 
-/// Which backends may be used.
+/// The backends that may be used.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendChoice {
-    /// All GPUs, each once; the processor where there is none.
+    /// All GPUs, each once; the processor without any.
     #[default]
     Auto,
     /// All of these, each of which has to give a device.
@@ -19,13 +19,11 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// One backend alone.
     #[must_use]
     pub fn only(kind: BackendKind) -> Self {
         Self::These(BTreeSet::from([kind]))
     }
 
-    /// Whether a backend may be used.
     #[must_use]
     pub fn allows(&self, kind: BackendKind) -> bool {
         match self {
@@ -34,11 +32,10 @@ impl BackendChoice {
         }
     }
 
-    /// Which of `backends` are used together: first those of the first list, and those of the next one when these give
-    /// no device.
+    /// The stages of `backends` that are used together: the first stage, and the next one when it gives no device.
     ///
     /// # Errors
-    /// [`ChooseError`] when one was asked for that is not among them.
+    /// [`ChooseError`] when a backend asked for is not among them.
     pub fn stages(&self, backends: Vec<Box<dyn Backend>>) -> Result<Vec<Vec<Box<dyn Backend>>>, ChooseError> {
         let Self::These(kinds) = self else {
             let (gpus, processor): (Vec<_>, _) = backends.into_iter().partition(|backend| backend.kind().has_gpus());
@@ -51,7 +48,7 @@ impl BackendChoice {
         Ok(vec![backends.into_iter().filter(|backend| kinds.contains(&backend.kind())).collect()])
     }
 
-    /// Does without a backend, where that may be.
+    /// Passes a backend over with its reason, where that may be.
     ///
     /// # Errors
     /// [`ChooseError`] where that backend was asked for.
@@ -71,21 +68,22 @@ pub fn absence(kind: BackendKind) -> String {
     format!("this build has no {} backend: take one with the feature `{kind}`", kind.title())
 }
 
-/// Why there are no devices.
+/// A choice that gives no devices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
-    /// No backend gives a device: what each one says.
+    /// No backend gives a device: the reason of each.
     #[error("no device: {0}")]
     None(String),
-    /// A setting names no device, or none is left: which one, and the devices.
+    /// A setting names no device, or no device is left: the setting, and the devices.
     #[error("{0}")]
     Filter(String),
 }
 
-/// What each backend of a stage finds, for [`merge()`](super::merge::merge); `detect` asks one. Why others find nothing,
-/// and what is hidden, comes into `passed_over`.
+/// The devices that each backend of a stage finds, for [`merge()`](super::merge::merge); `detect` asks one. The reasons
+/// of backends without devices, and hidden devices, go into `passed_over`.
 ///
 /// # Errors
+/// [`ChooseError`] when a backend asked for finds no device.
 /// [`ChooseError`] when one finds nothing that was asked for.
 pub fn detect_all(
     choice: &BackendChoice,

@@ -13,18 +13,18 @@ const MIN_ID_DIGITS: usize = 4;
 /// The devices that are used, and those that are not. The default uses all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceFilter {
-    /// Only what one of these names; all where there is none.
+    /// Selectors of the devices to use; all devices when empty.
     pub include: Vec<Selector>,
-    /// Nothing that one of these names.
+    /// Selectors of the devices not to use.
     pub exclude: Vec<Selector>,
 }
 
-/// What names devices, as written: an index, the first digits of an id, or a part of a name.
+/// A selector of devices, as written: an index, the first digits of an id, or a part of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(String);
 
 impl Selector {
-    /// A text that names devices.
+    /// Reads a selector, without the white space around it.
     ///
     /// # Errors
     /// A sentence, for an empty text.
@@ -33,10 +33,10 @@ impl Selector {
         if text.is_empty() { Err("expected an id, an index or a part of a name".into()) } else { Ok(Self(text.into())) }
     }
 
-    /// The devices that it names, as places in the list.
+    /// The devices that it selects, as places in the list.
     ///
     /// # Errors
-    /// A sentence: it names none, or its digits are those of several.
+    /// A sentence: it selects no device, or its digits are those of several.
     fn find(&self, devices: &[&Found]) -> Result<Vec<usize>, String> {
         let text = &self.0;
         if text.len() <= MAX_INDEX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -71,7 +71,6 @@ fn id_digits(text: &str) -> Option<String> {
 }
 
 impl DeviceFilter {
-    /// Whether it uses all devices.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
@@ -80,7 +79,7 @@ impl DeviceFilter {
     /// The devices to use among those found.
     ///
     /// # Errors
-    /// [`ChooseError::Filter`], which lists the devices: a text names none of them, or none is left.
+    /// [`ChooseError::Filter`], which lists the devices: a selector matches no device, or no device is left.
     pub fn apply(&self, found: Vec<Found>) -> Result<Vec<Found>, ChooseError> {
         let listed = in_order(&found);
         let refused = |key: &str, why: &str| {

@@ -10,39 +10,36 @@ use assay_work::DeviceId;
 /// The variable by which an operator says which of NVIDIA's GPUs a program may use. Only CUDA's driver obeys it.
 pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
-/// What is taken of what was found.
+/// The result of a merge: the devices to use, and those left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Merged {
     /// The devices, those of the first backend first.
     pub devices: Vec<Found>,
-    /// What was found and is not taken.
+    /// Devices that were found and are not used.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A device that is not taken.
+/// A device that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its backend.
     pub backend: BackendKind,
-    /// Its model.
     pub name: String,
-    /// Why.
     pub why: Why,
 }
 
-/// Why a device is not taken.
+/// The reason to leave a device out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     /// An earlier backend has the same hardware.
     Twin {
-        /// That backend.
+        /// The backend that it is used through.
         through: BackendKind,
-        /// Where it is, where that is known.
+        /// Its address, where that is known.
         pci_address: Option<PciAddress>,
     },
     /// The operator gave it to another program.
     Hidden {
-        /// Where it is, where that is known.
+        /// Its address, where that is known.
         pci_address: Option<PciAddress>,
     },
     /// Another device has its id.
@@ -69,9 +66,9 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Takes NVIDIA's GPUs that CUDA does not list out of what the other backends found, and lists that are empty then:
-/// where an operator says which GPUs a program may use, the others are somebody else's. One that no address and no UUID
-/// tells from those is taken out too.
+/// Takes NVIDIA's GPUs that CUDA does not list out of the other backends' lists, and drops lists that are empty then:
+/// where an operator names the GPUs that a program may use, the others belong to other programs. A GPU that neither an
+/// address nor a UUID distinguishes from those is taken out too.
 pub fn exclude_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
     let cuda = |found: &Found| found.info.backend == BackendKind::Cuda;
     let visible: Vec<_> = lists.iter().flatten().filter(|found| cuda(found)).map(|found| found.place.clone()).collect();
@@ -91,10 +88,10 @@ pub fn exclude_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
     left_out
 }
 
-/// Merges what each backend found, the backend that is preferred first.
+/// Merges the lists of devices that the backends found, the preferred backend's first.
 ///
-/// Devices of one backend are never taken for one another: it says itself what its devices are, and the partitions of
-/// a GPU are several at one place.
+/// Devices of one backend are never taken for one another: it lists its devices itself, and the partitions of a GPU are
+/// several at one place.
 #[must_use]
 pub fn merge(lists: &[Vec<Found>]) -> Merged {
     let mut merged = Merged::default();
@@ -171,7 +168,7 @@ mod tests {
         assert_eq!(merge(&[cuda]).left_out, []);
     }
 
-    /// The partitions of a GPU share its address; none of them, and not the GPU either, is found again.
+    /// The partitions of a GPU share its address; neither they nor the GPU are found again.
     #[test]
     fn a_partitioned_gpu_is_its_partitions() {
         let partition = |id| Place { uuid: Some([id; 16]), ..at("0000:02:00.0", NVIDIA) };
@@ -180,14 +177,14 @@ mod tests {
         assert_eq!(ids(&merge(&[cuda, wgpu])), [(BackendKind::Cuda, 1), (BackendKind::Cuda, 2)]);
     }
 
-    /// What CUDA refuses (a GPU before Turing) is not among its devices, and another backend may have it.
+    /// A GPU that CUDA refuses (one before Turing) is not among its devices, and another backend may have it.
     #[test]
     fn a_gpu_that_an_earlier_backend_does_not_give_is_taken() {
         let old = found(BackendKind::Wgpu, 2, at("0000:03:00.0", NVIDIA));
         let cuda = vec![found(BackendKind::Cuda, 1, at("0000:02:00.0", NVIDIA))];
         assert_eq!(ids(&merge(&[cuda.clone(), vec![old.clone()]])), [(BackendKind::Cuda, 1), (BackendKind::Wgpu, 2)]);
         assert_eq!(ids(&merge(&[vec![], vec![old]])), [(BackendKind::Wgpu, 2)]);
-        // One that cannot be told from CUDA's is CUDA's.
+        // A GPU that cannot be distinguished from CUDA's is CUDA's.
         let nameless = found(BackendKind::Wgpu, 2, Place { vendor: Some(NVIDIA), ..Place::default() });
         let merged = merge(&[cuda, vec![nameless]]);
         assert_eq!(ids(&merged), [(BackendKind::Cuda, 1)]);

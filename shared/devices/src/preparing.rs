@@ -1,4 +1,4 @@
-//! What is done to open devices, where that takes long: bars on a terminal, lines in the log elsewhere.
+//! The progress of opening devices, where that takes long: bars on a terminal, lines in the log elsewhere.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,14 +19,14 @@ const STEPS_AHEAD: usize = 64;
 /// How long the bars may take to be cleared: a terminal that was stopped (Ctrl-S) takes nothing.
 const CLEAR_LIMIT: Duration = Duration::from_millis(200);
 
-/// Shows what is done to open devices. Dropped, it clears its bars.
+/// Shows the progress of opening devices. Dropped, it clears its bars.
 #[derive(Debug, Default)]
 pub struct Preparations {
     bars: Option<Bars>,
     of_device: HashMap<DeviceId, DeviceProgress>,
 }
 
-/// Bars, drawn by a thread of their own: a terminal that takes no text stops nobody else.
+/// Bars, drawn by a thread of their own: a terminal that takes no text stops only that thread.
 #[derive(Debug)]
 struct Bars {
     steps: Option<SyncSender<(DeviceId, String, Preparing)>>,
@@ -40,7 +40,6 @@ struct DeviceProgress {
 }
 
 impl Preparations {
-    /// Shows how far a device is.
     pub fn show(&mut self, info: &DeviceInfo, preparing: &Preparing) {
         if self.bars.is_none() && progress::is_shown() {
             self.bars = Bars::start();

@@ -28,19 +28,15 @@ const BUILT: &[(BackendKind, Load)] = &[
 /// The devices that a program wants: which backends, and the settings of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostConfig {
-    /// Which backends may be used.
     pub choice: BackendChoice,
-    /// Which of their devices are used.
+    /// The devices to use of those.
     pub filter: DeviceFilter,
     /// Whether `CUDA_VISIBLE_DEVICES` is set. Then `auto` takes no NVIDIA GPU that CUDA does not show, through whatever
     /// backend, and whether or not this build has CUDA: it may be another program's. A choice of backends is obeyed.
     pub gpus_are_hidden: bool,
-    /// The processor's devices.
     pub cpu: CpuConfig,
-    /// NVIDIA's GPUs.
     #[cfg(feature = "cuda")]
     pub cuda: assay_cuda::CudaConfig,
-    /// GPUs through Vulkan, Metal or DirectX 12.
     #[cfg(feature = "wgpu")]
     pub wgpu: assay_wgpu::WgpuConfig,
 }
@@ -64,6 +60,15 @@ impl HostConfig {
         #[cfg(feature = "cuda")]
         {
             self.cuda.plain_memory = true;
+        }
+    }
+
+    /// Has kernels of CUDA devices compute without their self-test, to look at the bits of one that fails it.
+    #[cfg(feature = "bench")]
+    pub const fn use_untested_kernels(&mut self) {
+        #[cfg(feature = "cuda")]
+        {
+            self.cuda.untested = true;
         }
     }
 

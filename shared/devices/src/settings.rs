@@ -93,14 +93,13 @@ fn backend_parser() -> impl TypedValueParser<Value = BackendOrAuto> {
 /// Settings of the devices, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceConfig {
-    /// What the devices are made from, without the seed of their ids.
+    /// The configuration of the devices, without the seed of their ids.
     pub unseeded: HostConfig,
-    /// The processes that drive devices.
     pub workers: WorkerConfig,
 }
 
 impl DeviceConfig {
-    /// Checks what was written.
+    /// Checks the settings as written.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds.
@@ -128,7 +127,7 @@ impl DeviceConfig {
         Ok(Self { unseeded, workers })
     }
 
-    /// What the devices are made from. Ids of devices that have none of their own are derived from `key`.
+    /// The configuration of the devices. Ids of devices that have none of their own are derived from `key`.
     #[must_use]
     pub fn host(&self, key: &PublicKey) -> HostConfig {
         let mut host = self.unseeded.clone();
@@ -142,10 +141,10 @@ impl DeviceConfig {
         host
     }
 
-    /// Opens the devices, each in its worker, and shows what takes long. Ids are as in [`DeviceConfig::host`].
+    /// Opens the devices, each in its worker, and shows slow start-ups. Ids are as in [`DeviceConfig::host`].
     ///
     /// # Errors
-    /// [`ChooseError`]: why there is none.
+    /// [`ChooseError`] when there are no devices.
     pub fn open(&self, key: &PublicKey) -> Result<Chosen, ChooseError> {
         let mut preparations = Preparations::default();
         start(&self.host(key), &self.workers, &mut |info, preparing| preparations.show(info, preparing))
@@ -277,7 +276,7 @@ mod tests {
         }
         assert_eq!(absent_backend("wgpu_memory"), absent(BackendKind::Wgpu));
         assert_eq!(absent_backend("cpu_memory"), None);
-        // What has such a name belongs to that backend.
+        // A setting with such a name belongs to that backend.
         for setting in settings(&[]).settings() {
             assert_eq!(absent_backend(&setting.key), None, "{}", setting.key);
         }

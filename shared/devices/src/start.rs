@@ -9,6 +9,7 @@ use assay_device::backend::{Backend, BackendKind, Found, Preparing};
 use assay_device::host::{Changes, Host};
 use assay_device::place::Place;
 use assay_device::{Device, DeviceError, DeviceInfo};
+use assay_program::render::units::counted;
 use assay_work::DeviceId;
 use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, WorkerSpec, detect};
 
@@ -24,17 +25,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The devices found, and how they were chosen.
 pub struct Chosen {
-    /// The devices, each on its thread.
     pub host: Host,
     /// Where each device is, as its backend found it.
     pub places: BTreeMap<DeviceId, Place>,
     /// The index by which settings name each device: its place among all that were found, by their ids.
     pub indices: BTreeMap<DeviceId, usize>,
-    /// The worker of each device.
     pub workers: BTreeMap<DeviceId, WorkerMonitor>,
     /// The backends that they are of: `cuda`, or `cuda, wgpu`.
     pub backend: String,
-    /// Why these, in one sentence.
+    /// The reason of the choice, in one sentence.
     pub why: String,
     /// Devices that were found and are left out, since they do not open or give wrong bits.
     pub unusable: Vec<(DeviceInfo, DeviceError)>,
@@ -44,14 +43,14 @@ pub struct Chosen {
 pub type StartProgress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
 
 /// Opens the devices of the backends chosen, each in its worker: for `auto`, every GPU that a backend gives, and the
-/// processor where there is none; else those of all that were asked for. Hardware that several backends have is used
-/// through the first ([`merge()`]).
+/// processor without any; else those of all backends asked for. Hardware that several backends have is used through the
+/// first ([`merge()`]).
 ///
-/// A backend whose listing fails, however it fails, gives none. A device that gives wrong bits is left out; one that
-/// cannot be opened now is kept, with a fault, as long as another one of its backend can.
+/// A backend whose listing fails, in any way, gives none. A device that gives wrong bits is left out; one that cannot
+/// be opened now is kept, with a fault, as long as another one of its backend can.
 ///
 /// # Errors
-/// [`ChooseError`]: why a backend asked for, or each one there is, gives no device.
+/// [`ChooseError`] when a backend asked for, or each of all backends, gives no device, with the reasons.
 pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: StartProgress<'_>) -> Result<Chosen, ChooseError> {
     let launcher = Program::new(workers.program.clone())
         .map_err(|error| ChooseError::None(format!("no worker can be started: {error}")))?;
@@ -62,9 +61,8 @@ pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: StartProgress<
     start_with(host, backends, &launch, progress)
 }
 
-/// How workers are launched.
+/// The way to launch workers.
 pub struct WorkerLaunch {
-    /// What starts them.
     pub launcher: Arc<dyn Launcher>,
     /// How long one may give no sign of life.
     pub silence: Duration,
@@ -100,7 +98,6 @@ struct HostStart<'a> {
     choice: &'a BackendChoice,
     filter: &'a DeviceFilter,
     launch: &'a WorkerLaunch,
-    /// The settings of each backend.
     settings: BTreeMap<BackendKind, String>,
     changes: Changes,
     /// Those that were started, the preferred backend's first.
@@ -112,7 +109,6 @@ struct HostStart<'a> {
 }
 
 impl<'a> HostStart<'a> {
-    /// Nothing is opened yet.
     fn new(
         choice: &'a BackendChoice,
         filter: &'a DeviceFilter,
@@ -126,11 +122,11 @@ impl<'a> HostStart<'a> {
         Self { choice, filter, launch, settings, changes, started, places, indices, left_out, unusable }
     }
 
-    /// Opens what each backend found, and waits for it; whether any backend is left. When one has to be done without,
-    /// hardware that it shares with another one is opened through that.
+    /// Opens the devices that each backend found, and waits for them; whether any backend is left. When one has to be
+    /// passed over, hardware that it shares with another one is opened through that.
     ///
     /// # Errors
-    /// [`ChooseError`] when one has to be done without that was asked for.
+    /// [`ChooseError`] when a backend asked for has to be passed over.
     fn open(
         &mut self,
         mut lists: Vec<Vec<Found>>,
@@ -144,7 +140,7 @@ impl<'a> HostStart<'a> {
             self.expect_all(&lists, &merged.devices)?;
             let numbered = in_order(&merged.devices).into_iter().enumerate();
             self.indices = numbered.map(|(index, found)| (found.info.id, index)).collect();
-            // What a device of a backend that gave none is named by names nothing now.
+            // A name of a device of a backend that gave none matches no device now.
             let why = |error: ChooseError| match &passed_over[..] {
                 [] => error,
                 passed_over => ChooseError::Filter(format!("{error}; {}", passed_over.join("; "))),
@@ -204,7 +200,7 @@ impl<'a> HostStart<'a> {
         Ok(())
     }
 
-    /// The backends none of whose devices opened, and why.
+    /// The backends none of whose devices opened, with the reason.
     fn failed(&self) -> Vec<(BackendKind, String)> {
         let backends: BTreeSet<_> = self.started.iter().map(|(info, _)| info.backend).collect();
         let why = |backend: BackendKind| {
@@ -215,12 +211,12 @@ impl<'a> HostStart<'a> {
             }
             let first = devices.iter().find_map(|device| device.fault());
             let first = first.as_ref().map(ToString::to_string).unwrap_or_default();
-            Some((backend, format!("none of {} device(s) can be used: {first}", devices.len())))
+            Some((backend, format!("none of {} can be used: {first}", counted(devices.len() as u64, "device"))))
         };
         backends.into_iter().filter_map(why).collect()
     }
 
-    /// The devices, once they are open; what was left out is told.
+    /// The devices, once they are open; devices left out are logged.
     fn into_chosen(self, passed_over: &[String]) -> Chosen {
         for left_out in self.left_out.iter().filter(|left_out| !matches!(left_out.why, Why::Twin { .. })) {
             tracing::warn!("{left_out}");
@@ -247,11 +243,11 @@ impl<'a> HostStart<'a> {
     fn why(&self, passed_over: &[String]) -> String {
         let mut parts = vec![match self.choice {
             BackendChoice::Auto => "auto".to_owned(),
-            BackendChoice::These(_) => "asked for".to_owned(),
+            BackendChoice::These(_) => "as set by backend".to_owned(),
         }];
         if !self.filter.is_all() {
             let (used, all) = (self.started.len(), self.indices.len());
-            parts.push(format!("{used} of {all} device(s) by include_device and exclude_device"));
+            parts.push(format!("{used} of {all} devices by include_device and exclude_device"));
         }
         parts.extend_from_slice(passed_over);
         let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, Why::Twin { .. }));
@@ -263,7 +259,7 @@ impl<'a> HostStart<'a> {
     }
 }
 
-/// Waits until each of these devices is open or is not, and tells how far they are.
+/// Waits until each of these devices is open or has failed, and reports their progress.
 fn wait_for(devices: &[&(DeviceInfo, WorkerDevice)], progress: StartProgress<'_>) {
     let mut shown = vec![Preparing::default(); devices.len()];
     while devices.iter().any(|(_, device)| device.start_outcome().is_none()) {

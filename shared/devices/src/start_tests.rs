@@ -1,4 +1,4 @@
-//! Several backends at once: which devices a host then has, and what happens when a backend has none.
+//! Several backends at once: the devices that a host then has, and the fallback when a backend has none.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::filter::Selector;
 /// A device as these tests write it: its id, its fault, and where it is.
 type Written = (u8, FakeFault, &'static str);
 
-/// What the backends find; one that is not named finds nothing.
+/// The devices that the backends find; a backend that is not listed finds none.
 type Machine = &'static [(BackendKind, &'static [Written])];
 
 fn fake(kind: BackendKind, machine: Machine) -> Box<dyn Backend> {
@@ -26,7 +26,7 @@ fn fake(kind: BackendKind, machine: Machine) -> Box<dyn Backend> {
     Box::new(Fakes { kind, devices })
 }
 
-/// What a host with these devices chooses, and how many workers it took.
+/// The choice on a host with these devices, and the number of workers that it took.
 fn choose(choice: BackendChoice, machine: Machine) -> (Result<Chosen, String>, u32) {
     choose_of(&HostConfig { choice, ..HostConfig::default() }, machine)
 }
@@ -82,7 +82,7 @@ fn auto_takes_the_processor_where_there_is_no_gpu() {
     );
 }
 
-/// Hardware that its preferred backend cannot open is used through the other one; what is open stays as it is.
+/// Hardware that its preferred backend cannot open is used through the other one; open devices stay as they are.
 #[test]
 fn auto_does_without_a_backend_that_opens_nothing() {
     let machine: Machine = &[
@@ -95,7 +95,7 @@ fn auto_does_without_a_backend_that_opens_nothing() {
     let retries = start.elapsed().as_secs() as u32;
     let chosen = chosen.unwrap();
     assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![2, 3], "wgpu"));
-    assert_eq!(chosen.why, "auto; cuda: none of 1 device(s) can be used: the device failed: it does not open");
+    assert_eq!(chosen.why, "auto; cuda: none of 1 device can be used: the device failed: it does not open");
     // While the others are opened, the one that does not open is tried again after a second, or not yet.
     let expected = 2 + 3..=2 + 3 + retries;
     assert!(expected.contains(&started), "two listings, and a worker for each device: {started}, not {expected:?}");
@@ -109,7 +109,7 @@ fn auto_keeps_the_backend_that_works() {
     ];
     let chosen = chosen(BackendChoice::Auto, machine);
     assert_eq!((ids(&chosen), chosen.backend.as_str()), (vec![1, 2], "cuda"), "a device that may come back is kept");
-    assert!(chosen.why.contains("wgpu: none of 1 device(s) can be used"), "{}", chosen.why);
+    assert!(chosen.why.contains("wgpu: none of 1 device can be used"), "{}", chosen.why);
 }
 
 #[test]
@@ -131,7 +131,10 @@ fn a_list_gives_the_devices_of_all_that_it_names() {
     let machine: Machine =
         &[(Cuda, &[(1, FakeFault::None, "")]), (Wgpu, &[(2, FakeFault::None, "0000:03:00.0")]), PROCESSOR];
     let mixed = chosen(these(&[Cpu, Wgpu]), machine);
-    assert_eq!((ids(&mixed), mixed.backend.as_str(), mixed.why.as_str()), (vec![2, 9], "wgpu, cpu", "asked for"));
+    assert_eq!(
+        (ids(&mixed), mixed.backend.as_str(), mixed.why.as_str()),
+        (vec![2, 9], "wgpu, cpu", "as set by backend")
+    );
     // Alone, a backend keeps hardware that another one has too.
     let twice: Machine =
         &[(Cuda, &[(1, FakeFault::None, "0000:02:00.0")]), (Wgpu, &[(2, FakeFault::None, "0000:02:00.0")])];
@@ -150,7 +153,7 @@ fn each_backend_of_a_list_has_to_give_a_device() {
     assert_eq!(refused(these(&[Wgpu, Cpu]), &[PROCESSOR, (Wgpu, &[])]), "no device: wgpu: it has no device");
     let closed: Machine = &[(Wgpu, &[(2, FakeFault::Closed, "")]), PROCESSOR];
     let said = refused(these(&[Wgpu, Cpu]), closed);
-    assert_eq!(said, "no device: wgpu: none of 1 device(s) can be used: the device failed: it does not open");
+    assert_eq!(said, "no device: wgpu: none of 1 device can be used: the device failed: it does not open");
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn what_is_excluded_takes_no_worker() {
     let (chosen, workers) = filter(&["0", "0303"], &[]);
     let chosen = chosen.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((ids(&chosen), workers), (vec![1, 3], 2 + 2), "two listings, and a worker for each device");
-    assert!(chosen.why.contains("2 of 3 device(s)"), "{}", chosen.why);
+    assert!(chosen.why.contains("2 of 3 devices"), "{}", chosen.why);
     // A device keeps its index among all that there are.
     assert_eq!(chosen.indices[&DeviceId([3; 16])], 2);
     let health = chosen.workers[&DeviceId([3; 16])].health();

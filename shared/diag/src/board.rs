@@ -1,7 +1,7 @@
-//! Where devices put what they computed, and see what others did.
+//! The board where devices post their results, and compare them with the others'.
 //!
-//! Slot u of a pass depends on its key and the slots before it, not on how many follow: passes of one key agree as far
-//! as the shorter one goes, whatever the device, the kernel and the memory.
+//! Slot u of a pass depends on its key and the slots before it, not on the number of slots after it: passes of one key
+//! agree up to the end of the shorter one, on any device, kernel and memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use parking_lot::Mutex;
 /// Keys that are kept: the current ones of devices that are not far apart.
 const MAX_KEYS: usize = 6;
 
-/// Results by what they are results of.
+/// Results by the pass or probe that they belong to.
 #[derive(Debug)]
 pub struct Board<K> {
     results: Mutex<BTreeMap<K, Vec<Entry>>>,
 }
 
-/// One result of one device.
 #[derive(Debug, Clone)]
 struct Entry {
     who: Who,
@@ -30,9 +29,8 @@ struct Entry {
 /// Whose result: the device, and which of its passes of that key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Who {
-    /// The device.
     pub device: DeviceId,
-    /// Which pass of the round, from 0.
+    /// The number of the pass in the round, from 0.
     pub step: u32,
 }
 
@@ -41,9 +39,9 @@ pub struct Who {
 pub struct Dispute {
     /// The first digest that differs.
     pub index: u32,
-    /// How many others have this device's digest.
+    /// Number of others with this device's digest.
     pub same: usize,
-    /// Those that have another one.
+    /// Results with another digest.
     pub others: Vec<Who>,
     /// How many digests differ from the first of those.
     pub differ: u32,

@@ -17,27 +17,24 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
     RGBColor(90, 90, 90),
 ];
-/// The colour of failures.
 const FAILURE: RGBColor = RGBColor(213, 94, 0);
 
-/// Why there is no chart.
+/// A failure to draw a chart.
 #[derive(Debug, thiserror::Error)]
 pub enum ChartError {
     /// No pass was measured.
     #[error("no pass was made: there is nothing to draw")]
     Empty,
-    /// What the drawing said.
+    /// The drawing library's error.
     #[error("the chart: {0}")]
     Drawing(String),
 }
 
-/// One line of a panel.
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
 }
 
-/// One panel.
 struct Panel {
     title: String,
     unit: &'static str,
@@ -46,10 +43,6 @@ struct Panel {
     failures: Vec<f64>,
 }
 
-/// Draws the chart.
-///
-/// # Errors
-/// [`ChartError`].
 pub fn draw(report: &DiagReport) -> Result<String, ChartError> {
     let panels: Vec<_> = report.devices.iter().flat_map(panels).filter(|panel| !panel.lines.is_empty()).collect();
     if panels.is_empty() {

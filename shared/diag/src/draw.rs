@@ -4,7 +4,7 @@ use assay_work::leaf::keystream;
 use assay_work::{PassKey, ProbeKey, ProbeSeed, Sample, Segment};
 use serde::Serialize;
 
-/// What everything of a run is drawn from.
+/// The seed of all draws of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u8; 32]);
 
@@ -39,9 +39,6 @@ impl Serialize for Seed {
 
 impl Seed {
     /// A seed from the system's random source.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn random() -> Result<Self, getrandom::Error> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed)?;
@@ -79,7 +76,6 @@ impl Seed {
         self.derive("assay v1 diag copy", round)
     }
 
-    /// Numbers for one pass of a device.
     #[must_use]
     pub fn draw(&self, round: u32, pass: u64) -> Draw {
         let stream = (pass ^ (pass >> 32)) as u32;
@@ -87,7 +83,6 @@ impl Seed {
     }
 }
 
-/// A stream of numbers.
 #[derive(Debug)]
 pub struct Draw {
     key: [u8; 32],
@@ -114,7 +109,6 @@ impl Draw {
         (0..samples).map(|_| sample()).collect()
     }
 
-    /// Segments of a probe.
     pub fn segments(&mut self, rounds: u32, walks: u32, segments: u32) -> Vec<Segment> {
         (0..segments).map(|_| Segment { round: self.below(rounds), walk: self.below(walks) }).collect()
     }

@@ -1,18 +1,16 @@
-//! What a burn-in finds, where, and how grave it is.
+//! The findings of a burn-in, their places, and their severity.
 
 use serde::Serialize;
 
-/// How grave a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// An operator should look at it; the device passes.
     Warn,
-    /// The device fails.
     Fail,
 }
 
-/// What is tested.
+/// A test of a burn-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
@@ -20,7 +18,7 @@ pub enum Test {
     Device,
     /// Passes give the same bits again, with every kernel, and on every other device.
     Passes,
-    /// Samples of passes are what the processor computes.
+    /// Samples of passes are equal to the processor's.
     Samples,
     /// Walks over all memory give the same digests again, and those that the processor walks.
     Probe,
@@ -37,7 +35,6 @@ impl Test {
     pub const ALL: [Self; 7] =
         [Self::Device, Self::Passes, Self::Samples, Self::Probe, Self::Copies, Self::Sensors, Self::Speed];
 
-    /// Its name, for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,20 +49,16 @@ impl Test {
     }
 }
 
-/// What came when a wrong pass was computed again.
+/// The result of computing a wrong pass again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Again {
-    /// The right bits.
     Right,
-    /// The same wrong bits.
     SameWrong,
-    /// Other wrong bits.
     OtherWrong,
 }
 
 impl Again {
-    /// In words.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -81,17 +74,13 @@ impl Again {
 pub struct Location {
     /// The slot: the first one of the pass that is wrong.
     pub slot: u32,
-    /// The row of the matrix.
     pub row: u32,
-    /// The column.
     pub column: u32,
     /// The byte of the slot, `row · n + column`.
     pub byte: u64,
     /// The lowest wrong bit of the byte, 0 to 7.
     pub bit: u32,
-    /// What the byte is to be.
     pub expected: u8,
-    /// What it is.
     pub found: u8,
     /// Wrong bytes in the slot.
     pub wrong_bytes: u64,
@@ -99,12 +88,9 @@ pub struct Location {
     pub wrong_bits: u64,
 }
 
-/// Something found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// How grave it is.
     pub severity: Severity,
-    /// Which test found it.
     pub test: Test,
     /// Seconds since the start.
     pub at_s: f64,
@@ -112,17 +98,16 @@ pub struct Finding {
     pub round: Option<u32>,
     /// The pass of the device, counted from 1 over all rounds.
     pub pass: Option<u64>,
-    /// The product kernel.
     pub kernel: Option<String>,
-    /// The device's temperature then.
+    /// The device's temperature at that time.
     pub temperature_c: Option<u32>,
     /// The first wrong bit, where it could be located.
     pub location: Option<Location>,
-    /// How many slots of the pass differ from what they should be: those after the first one follow from it.
+    /// Number of slots of the pass that differ from the right ones: those after the first one follow from it.
     pub slots_that_differ: Option<u32>,
-    /// What came when it was computed again.
+    /// The result when it was computed again.
     pub again: Option<Again>,
-    /// What was found, in a sentence or two.
+    /// The finding in a sentence or two.
     pub text: String,
 }
 

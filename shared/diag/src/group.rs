@@ -1,6 +1,6 @@
 //! Equal devices, which keep step: every pass is compared while it still lies in the memory of all of them.
 //!
-//! A device that is lost leaves its group and goes on alone, so that nobody waits for it.
+//! A device that is lost leaves its group and goes on alone, so that no other waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,13 +8,12 @@ use std::time::Duration;
 use assay_work::DeviceId;
 use parking_lot::{Condvar, Mutex};
 
-/// How often one who waits looks whether the run was stopped.
+/// The interval at which a waiting device looks for the end of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A step: the round, and the pass in it.
 pub type Step = (u32, u32);
 
-/// Devices that keep step.
 #[derive(Debug, Default)]
 pub struct Group {
     state: Mutex<GroupState>,
@@ -26,12 +25,11 @@ struct GroupState {
     members: BTreeSet<DeviceId>,
     arrived: BTreeMap<Step, BTreeSet<DeviceId>>,
     decisions: BTreeMap<Step, bool>,
-    /// The least and the largest value that members offered, by what it is.
+    /// The least and the largest value that members offered, by its name.
     offers: BTreeMap<&'static str, (u32, u32)>,
 }
 
 impl Group {
-    /// A group of these devices.
     #[must_use]
     pub fn new(members: impl IntoIterator<Item = DeviceId>) -> Self {
         let state = GroupState { members: members.into_iter().collect(), ..GroupState::default() };
@@ -42,7 +40,7 @@ impl Group {
     pub fn arrive(&self, step: Step, id: DeviceId, stop: impl Fn() -> bool) {
         let mut state = self.state.lock();
         state.arrived.entry(step).or_default().insert(id);
-        // Nobody asks for what is two rounds back.
+        // No member asks for a step of two rounds back.
         state.arrived.retain(|known, _| known.0 + 2 > step.0);
         state.decisions.retain(|known, _| known.0 + 2 > step.0);
         self.changed.notify_all();
@@ -58,13 +56,13 @@ impl Group {
         state.members.contains(&id) && state.arrived.get(&step).is_some_and(|there| there.contains(&id))
     }
 
-    /// A member leaves: nobody waits for it any more.
+    /// A member leaves: no other waits for it any more.
     pub fn leave(&self, id: DeviceId) {
         self.state.lock().members.remove(&id);
         self.changed.notify_all();
     }
 
-    /// Whether to go on with a step, decided by whoever asks first.
+    /// Whether to go on with a step, decided by the first member that asks.
     pub fn go_on(&self, step: Step, decide: impl FnOnce() -> bool) -> bool {
         *self.state.lock().decisions.entry(step).or_insert_with(decide)
     }
@@ -76,13 +74,11 @@ impl Group {
         *offers = (offers.0.min(value), offers.1.max(value));
     }
 
-    /// The least value offered.
     #[must_use]
     pub fn least(&self, what: &'static str) -> Option<u32> {
         self.state.lock().offers.get(what).map(|offers| offers.0)
     }
 
-    /// The largest value offered.
     #[must_use]
     pub fn most(&self, what: &'static str) -> Option<u32> {
         self.state.lock().offers.get(what).map(|offers| offers.1)

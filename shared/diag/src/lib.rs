@@ -1,8 +1,9 @@
 //! A burn-in that passes or fails: all devices of a host at once, their memory filled, every pass compared exactly.
 //!
-//! [`run()`] drives the devices: `drive` is one device's part, `state` is what all threads share, a `group` keeps equal
-//! devices in step, the `board` is where results meet. [`locate`] finds the first wrong bit. `speed` and `sensors` judge rates and readings; [`DiagReport`]
-//! says it all, as text and JSON, and [`chart`] draws it over time. Nothing here opens a socket.
+//! [`run()`] drives the devices: `drive` is one device's part, `state` is shared by all threads, a `group` keeps equal
+//! devices in step, the `board` is where results meet. [`locate`] finds the first wrong bit. `speed` and `sensors`
+//! judge rates and readings; [`DiagReport`] reports all of it, as text and JSON, and [`chart`] draws it over time.
+//! Nothing here opens a socket.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The exact place of a wrong bit: a slot computed again by the processor, from its parents as the device holds them.
 //!
-//! The slot is the first one that differs from what others computed, so that its parents are what others computed too.
-//! What the reference makes of them says whether this device is wrong or the others, and which bytes are.
+//! The slot is the first one that differs from the others' results, so that its parents are equal to theirs. The
+//! reference's product of them shows whether this device is wrong or the others, and which bytes are.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 
 use crate::finding::Location;
 
-/// A slot held against the processor.
+/// A slot compared with the processor's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// The first wrong bit and how many there are; `None`: the slot is right.
+    /// The first wrong bit, with the number of wrong bits; `None`: the slot is right.
     pub wrong: Option<Location>,
     /// The digest that the slot should have.
     pub truth: Digest,
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// What follows from a wrong slot is right by itself: the first one is to blame.
+    /// A slot that follows from a wrong one is right given its parents: the first one is to blame.
     #[test]
     fn a_slot_after_the_wrong_one_is_right_given_its_parents() {
         let mut device = filled(Some(Flip { slot: 5, byte: 9, bytes: 1, mask: 1 }));

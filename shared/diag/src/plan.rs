@@ -1,4 +1,4 @@
-//! What a burn-in does, for how long, and where it draws the line.
+//! The plan of a burn-in: its work, its time, and its limits.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const MAX_PASS: Duration = Duration::from_secs(30);
 /// The part of the slots that one area of copies takes.
 const SLOTS_PER_AREA: u64 = 16;
 
-/// What a burn-in does.
+/// The work and time of a burn-in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiagPlan {
     /// For how long; one round is made in any case.
@@ -32,26 +32,25 @@ pub struct DiagPlan {
     pub samples: u32,
     /// Kernels to run, `None`: all that a device has.
     pub kernels: Option<Vec<String>>,
-    /// What keys and samples are drawn from.
+    /// The seed of keys and samples.
     pub seed: Seed,
     /// How long a device may make no progress.
     pub stall: Duration,
     /// How long a lost device is waited for.
     pub comeback: Duration,
-    /// Where the line is.
     pub limits: Limits,
 }
 
-/// What makes a device fail beside wrong bits.
+/// Limits beyond which a device fails beside wrong bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// By how much a device may slow down, in percent.
     pub max_drift_percent: Option<f64>,
     /// The least rate of passes with the fastest kernel, in 10¹² operations a second.
     pub min_tops: Option<f64>,
-    /// What clocks that were reduced for heat or power are.
+    /// The severity of clocks that were reduced for heat or power.
     pub on_throttle: Severity,
-    /// What memory errors that the device corrected are.
+    /// The severity of memory errors that the device corrected.
     pub on_corrected: Severity,
 }
 

@@ -17,7 +17,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line on standard error.
     #[must_use]
     pub fn new(plan: &DiagPlan) -> Self {
         let length = plan.rounds.map_or(plan.time.as_secs().max(1), u64::from);
@@ -28,7 +27,6 @@ impl Progress {
         Self { bar, time: plan.time, rounds: plan.rounds }
     }
 
-    /// Shows where the run is.
     pub fn show(&mut self, run: &Run) {
         if self.bar.is_hidden() {
             return;
@@ -46,7 +44,7 @@ impl Progress {
         let rate: f64 = records.iter().filter_map(|record| newest(record)).sum();
         let mut parts = vec![
             format!("round {}", rounds + 1),
-            format!("{} device(s)", records.len()),
+            units::counted(records.len() as u64, "device"),
             format!("{} TOPS", units::figures(rate / 1e12)),
         ];
         if let Some(celsius) = hottest.max_by(f64::total_cmp) {

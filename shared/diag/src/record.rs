@@ -1,4 +1,4 @@
-//! What is known of a device while the burn-in runs: kept outside its thread, so that nothing is lost with it.
+//! The record of a device while the burn-in runs: kept outside its thread, so that a lost thread loses none of it.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,20 @@ use serde::Serialize;
 use crate::finding::{Finding, Severity, Test};
 use crate::stats::Series;
 
-/// Findings that are kept of a device: the first ones tell most.
+/// Findings kept of a device: the first ones say most.
 const MAX_FINDINGS: usize = 64;
 
-/// What a rate is of.
+/// The measured quantity of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Products alone.
     Products,
     /// Passes: leaves, products and digests.
     Passes,
-    /// Walks of the probe.
     Probe,
-    /// Copies from the host.
     HostToDevice,
     /// Copies within the device, bytes read and written counted once.
     WithinDevice,
-    /// Copies to the host.
     DeviceToHost,
 }
 
@@ -36,7 +32,6 @@ impl Measure {
         matches!(self, Self::Products | Self::Passes)
     }
 
-    /// Its name, for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,40 +50,33 @@ impl Measure {
 pub struct KernelPlan {
     /// Its name; empty where the device has one without a name.
     pub name: String,
-    /// Slots of its passes.
     pub slots: u32,
 }
 
-/// Everything known of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
-    /// The matrix size.
     pub n: u32,
-    /// Slots that fit.
     pub fits: u32,
     /// The kernels, the first one over all memory.
     pub kernels: Vec<KernelPlan>,
-    /// Whole rounds.
     pub rounds: u32,
-    /// Passes.
     pub passes: u64,
-    /// What was compared, by test.
+    /// Number of comparisons, by test.
     pub checked: BTreeMap<Test, u64>,
-    /// Why a test was not done.
+    /// The reason that a test was not done.
     pub not_done: BTreeMap<Test, String>,
-    /// Rates, by what they are of and the kernel.
+    /// Rates, by quantity and kernel.
     pub rates: BTreeMap<(Measure, String), Series>,
-    /// What was found, in order.
+    /// Findings in order, at most `MAX_FINDINGS`.
     pub findings: Vec<Finding>,
-    /// How many more were.
+    /// Number of findings left out.
     pub more_findings: u64,
-    /// Temperature over time.
+    /// Temperature in degrees Celsius over time.
     pub temperature: Series,
-    /// Power over time, in watts.
     pub power: Series,
-    /// What wears out, first and last.
+    /// The counters of wear, first and last.
     pub wear: Option<(Wear, Wear)>,
-    /// What it does now, for the progress line.
+    /// Its current step, for the progress line.
     pub doing: String,
     /// Whether the device is in a call that is to make progress.
     pub in_call: bool,
@@ -97,13 +85,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// Keeps a finding.
+    /// Keeps a finding, or counts it when there are too many.
     pub fn find(&mut self, finding: Finding) {
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);
         } else {
             self.more_findings += 1;
-            // What fails the device is not lost among warnings.
+            // A finding that fails the device is not lost among warnings.
             if finding.severity == Severity::Fail {
                 let warning = self.findings.iter_mut().rev().find(|kept| kept.severity == Severity::Warn);
                 if let Some(kept) = warning {
@@ -113,12 +101,11 @@ impl Record {
         }
     }
 
-    /// Counts what was compared.
+    /// Adds to the number of comparisons.
     pub fn count(&mut self, test: Test, checked: u64) {
         *self.checked.entry(test).or_default() += checked;
     }
 
-    /// Adds a rate.
     pub fn rate(&mut self, measure: Measure, kernel: &str, at_s: f64, per_s: f64) {
         if per_s.is_finite() {
             self.rates.entry((measure, kernel.to_owned())).or_default().push(at_s, per_s);

@@ -1,4 +1,4 @@
-//! What a burn-in gave: a verdict for each device and each test, the figures and the findings.
+//! The result of a burn-in: a verdict for each device and each test, the figures and the findings.
 
 use std::time::Duration;
 
@@ -19,22 +19,18 @@ use crate::stats::Figures;
 /// Points of a series in JSON and in a chart.
 const MAX_POINTS: usize = 1000;
 
-/// How a test went.
+/// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nothing was found.
     Pass,
-    /// Something to look at was found.
     Warn,
-    /// Something is wrong.
     Fail,
-    /// It was not done.
     NotDone,
 }
 
 impl Status {
-    /// As it stands in a report.
+    /// Its name in a report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,18 +42,17 @@ impl Status {
     }
 }
 
-/// All of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct DiagReport {
     /// The program and its version.
     pub program: String,
-    /// The worst of the devices'.
+    /// The worst of the devices' verdicts.
     pub verdict: Outcome,
-    /// What keys and samples were drawn from: the same one makes the same passes.
+    /// The seed of keys and samples: the same one makes the same passes.
     pub seed: Seed,
     /// Seconds since 1970 at the end.
     pub ended_unix_s: u64,
-    /// How long it took, in seconds.
+    /// The duration in seconds.
     pub took_s: f64,
     /// For how long it was to run, in seconds.
     pub asked_s: u64,
@@ -65,7 +60,6 @@ pub struct DiagReport {
     pub asked_rounds: Option<u32>,
     /// Whether a person ended it.
     pub interrupted: bool,
-    /// The devices.
     pub devices: Vec<DeviceReport>,
     /// Devices that were there and could not be tested at all.
     pub unusable: Vec<Unusable>,
@@ -74,32 +68,21 @@ pub struct DiagReport {
 /// A device that could not be tested.
 #[derive(Debug, Clone, Serialize)]
 pub struct Unusable {
-    /// The device.
     pub device_id: DeviceId,
-    /// The model.
     pub name: String,
-    /// Why.
     pub why: String,
 }
 
-/// One device.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceReport {
-    /// The device.
     pub device_id: DeviceId,
-    /// The model.
     pub name: String,
-    /// The backend's name.
     pub backend: String,
-    /// What the backend chose.
+    /// The backend's choices.
     pub detail: String,
-    /// How it did.
     pub verdict: Outcome,
-    /// Whole rounds.
     pub rounds: u32,
-    /// Passes.
     pub passes: u64,
-    /// The matrix size.
     pub n: u32,
     /// Slots that fitted into the free memory.
     pub slots_that_fit: u32,
@@ -107,47 +90,41 @@ pub struct DeviceReport {
     pub kernels: Vec<KernelPlan>,
     /// Bytes of the slots that the first kernel filled.
     pub filled_bytes: u64,
-    /// The tests.
     pub tests: Vec<TestReport>,
-    /// The rates.
     pub rates: Vec<RateReport>,
     /// The sensors over the run; `None`: not available.
     pub sensors: Option<Telemetry>,
-    /// What wears out, at the beginning and at the end.
+    /// The counters of wear, at the beginning and at the end.
     pub wear: Option<[Wear; 2]>,
     /// Temperature in degrees Celsius over seconds.
     pub temperature_c: Vec<(f64, f64)>,
     /// Power in watts over seconds.
     pub power_w: Vec<(f64, f64)>,
-    /// What was found, in order.
     pub findings: Vec<Finding>,
-    /// How many findings were left out.
+    /// Number of findings left out.
     pub more_findings: u64,
 }
 
 /// One test of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestReport {
-    /// Which.
     pub test: Test,
-    /// How it went.
     pub status: Status,
     /// How much was compared: slots, samples, rounds and walks, bytes, readings.
     pub checked: u64,
-    /// Why it was not done.
+    /// The reason that it was not done.
     pub not_done: Option<String>,
 }
 
 /// One rate of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RateReport {
-    /// What it is of.
+    /// The measured quantity.
     pub measure: Measure,
-    /// The product kernel, where it matters.
+    /// The product kernel, where the rate depends on it.
     pub kernel: Option<String>,
     /// `operations/s` or `bytes/s`.
     pub unit: &'static str,
-    /// The figures.
     #[serde(flatten)]
     pub figures: Figures,
     /// The rate over seconds.
@@ -236,7 +213,7 @@ impl DeviceReport {
         }
     }
 
-    /// How one test went.
+    /// The result of one test.
     #[must_use]
     pub fn status(&self, test: Test) -> Status {
         self.tests.iter().find(|report| report.test == test).map_or(Status::NotDone, |report| report.status)

@@ -19,27 +19,25 @@ use crate::state::Run;
 
 /// How often the main thread looks at everything.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often sensors are put down.
+/// The interval at which sensor readings are recorded.
 const SENSOR_INTERVAL: Duration = Duration::from_secs(1);
 /// How long devices may take to end after they were cancelled: a worker that does not stop is killed in 10 s.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// What a person asked for meanwhile.
+/// A request of a person during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asked {
-    /// To go on.
     Nothing,
     /// To end and report.
     End,
-    /// To report at once, whatever devices do.
+    /// To report at once, in any state of the devices.
     EndAtOnce,
 }
 
-/// What a burn-in gave.
+/// The end of a burn-in.
 pub struct Ended {
-    /// What all threads shared.
+    /// The state that all threads shared.
     pub run: Arc<Run>,
-    /// How long it took.
     pub took: Duration,
     /// Whether a person ended it.
     pub interrupted: bool,
@@ -125,10 +123,10 @@ fn watch(run: Arc<Run>, asked: &dyn Fn() -> Asked) -> Ended {
     Ended { run, took, interrupted: cancelled.is_some(), hangs }
 }
 
-/// What changes while a device makes progress: passes, steps of the call, and whether it is in one.
+/// The values that change while a device makes progress: passes, steps of the call, and whether it is in one.
 type Progressed = (u64, u64, bool);
 
-/// Cancels what makes no progress. A worker that is cancelled and does not stop is killed.
+/// Cancels calls that make no progress. A worker that is cancelled and does not stop is killed.
 fn look_for_stalls(run: &Run, stalls: &mut BTreeMap<DeviceId, (Progressed, Instant)>) {
     for (id, state) in &run.devices {
         let handle = state.handle.lock().clone();

@@ -11,7 +11,7 @@ use crate::state::Run;
 /// 119, 120), links (74). The others can be a program's.
 const HARDWARE_XIDS: [u32; 16] = [38, 48, 54, 62, 63, 64, 74, 79, 92, 94, 95, 110, 119, 120, 140, 157];
 
-/// Puts the newest readings down.
+/// Records the newest readings.
 pub fn put_down(run: &Run) {
     let at_s = run.at_s();
     for (id, state) in &run.devices {
@@ -34,7 +34,7 @@ pub fn put_down(run: &Run) {
     }
 }
 
-/// Judges what the sensors showed of each device.
+/// Judges the sensors of each device.
 pub fn conclude(run: &Run) {
     for (id, state) in &run.devices {
         let telemetry = run.sensors.so_far(*id);

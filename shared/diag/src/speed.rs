@@ -19,7 +19,6 @@ const MIN_SAMPLES: u64 = 4;
 /// How much slower than its siblings a device is before that is worth a warning.
 const OUTLIER: f64 = 0.85;
 
-/// Judges the rates of all devices.
 pub fn conclude(run: &Run) {
     let mut found: Vec<(DeviceId, Severity, String)> = Vec::new();
     let records: Vec<(&DeviceInfo, Record)> =
@@ -46,7 +45,7 @@ pub fn conclude(run: &Run) {
     }
 }
 
-/// What one device's rates say by themselves.
+/// Judges one device's rates against the limits and its own first ones.
 fn of_device(record: &Record, limits: &Limits) -> Vec<(Severity, String)> {
     let mut found = Vec::new();
     let passes = || record.rates.iter().filter(|((measure, _), _)| *measure == Measure::Passes);

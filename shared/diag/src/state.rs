@@ -1,4 +1,4 @@
-//! What all threads of a burn-in share.
+//! The state that all threads of a burn-in share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,45 +21,38 @@ use crate::record::Record;
 pub type PassId = (u32, u32);
 /// A probe that devices compare: the round, the matrix size, the walks, and the root of the pass that they go over.
 pub type ProbeId = (u32, u32, u32, [u8; 32]);
-/// Some bytes of a slot of a round's pass, as a device gave them: what its neighbour copies.
+/// Some bytes of a slot of a round's pass, as a device gave them, for its neighbour to copy.
 pub type Block = (PassId, Vec<u8>);
 
-/// What all threads share.
+/// The shared state of a burn-in.
 pub struct Run {
-    /// What to do.
     pub plan: DiagPlan,
-    /// When it began.
     pub started: Instant,
-    /// The devices, with what is known of each.
+    /// The devices, with the record of each.
     pub devices: BTreeMap<DeviceId, DeviceState>,
-    /// Passes.
     pub passes: Board<PassId>,
-    /// Probes.
     pub probes: Board<ProbeId>,
     /// The last block of each device.
     pub blocks: Mutex<BTreeMap<DeviceId, Block>>,
     /// Whether a person ended it.
     pub stop: AtomicBool,
-    /// The sensors.
     pub sensors: Arc<dyn SensorWatch>,
 }
 
 /// A device as all threads see it.
 pub struct DeviceState {
-    /// What it is.
     pub info: DeviceInfo,
-    /// Those that it keeps step with.
+    /// The devices that it keeps step with.
     pub group: Arc<Group>,
-    /// What is known of it.
     pub record: Mutex<Record>,
-    /// Of the call that it is in.
+    /// The handle of its current call.
     pub handle: Mutex<Handle>,
     /// Set when its call was cancelled because nothing got done.
     pub stalled: AtomicBool,
 }
 
 impl Run {
-    /// Nothing is done yet.
+    /// A run at its start.
     #[must_use]
     pub fn new(plan: DiagPlan, devices: Vec<DeviceInfo>, sensors: Arc<dyn SensorWatch>) -> Self {
         let mut groups: BTreeMap<String, Vec<DeviceId>> = BTreeMap::new();
@@ -131,20 +124,19 @@ impl Run {
         (next != id).then_some(next)
     }
 
-    /// Whether all devices have ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.devices.values().all(|state| state.record.lock().ended)
     }
 
-    /// Ends it: every device stops what it does.
+    /// Ends it: every device's call is cancelled.
     pub fn cancel_all(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.devices.values().for_each(|state| state.handle.lock().cancel());
     }
 }
 
-/// What equal devices have in common.
+/// The common key of equal devices: the backend and the model.
 #[must_use]
 pub fn model(info: &DeviceInfo) -> String {
     // Processor devices are called by their index.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The most points of a series. A longer one keeps every second, then every fourth, and so on.
 const MAX_POINTS: usize = 32_768;
-/// The fewest points whose drift is told: two in each quarter.
+/// The fewest points with a drift: two in each quarter.
 const MIN_DRIFT_POINTS: usize = 8;
 
 /// Values over time, in bounded memory.
@@ -12,7 +12,7 @@ const MIN_DRIFT_POINTS: usize = 8;
 pub struct Series {
     /// Seconds since the start, and the value.
     points: Vec<(f64, f64)>,
-    /// One of so many values is kept.
+    /// One of `stride` values is kept.
     stride: u64,
     seen: u64,
 }
@@ -24,7 +24,6 @@ impl Default for Series {
 }
 
 impl Series {
-    /// Adds a value.
     pub fn push(&mut self, at_s: f64, value: f64) {
         if self.seen.is_multiple_of(self.stride) {
             self.points.push((at_s, value));
@@ -40,13 +39,12 @@ impl Series {
         }
     }
 
-    /// The points that were kept.
     #[must_use]
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// How many values there were.
+    /// Number of values, those not kept included.
     #[must_use]
     pub const fn seen(&self) -> u64 {
         self.seen
@@ -78,7 +76,7 @@ impl Series {
         })
     }
 
-    /// How much faster the last quarter is than the first, in percent, by their medians; `None` for few points. A
+    /// The percentage by which the last quarter is faster than the first, by their medians; `None` for few points. A
     /// negative drift is a device that slows down.
     #[must_use]
     pub fn drift_percent(&self) -> Option<f64> {
@@ -93,20 +91,18 @@ impl Series {
     }
 }
 
-/// Figures of a series of rates. P95 is what 95 % of the samples reached: for rates the slow ones are of interest.
+/// Figures of a series of rates. P95 is the rate that 95 % of the samples reached: for rates the slow ones are of
+/// interest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// How many values.
+    /// Number of values.
     pub samples: u64,
-    /// The median.
     pub p50: f64,
-    /// What 95 % of the values reached.
+    /// The value that 95 % of the values reached.
     pub p95: f64,
-    /// What 99 % of the values reached.
+    /// The value that 99 % of the values reached.
     pub p99: f64,
-    /// The least.
     pub min: f64,
-    /// The largest.
     pub max: f64,
     /// The last quarter over the first, in percent; negative where the device slowed down.
     pub drift_percent: Option<f64>,

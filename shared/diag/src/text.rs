@@ -7,7 +7,7 @@ use crate::finding::Finding;
 use crate::finding::Severity;
 use crate::report::{DeviceReport, DiagReport, RateReport, Status, TestReport};
 
-/// What a pass means, and what it does not.
+/// The meaning of a pass, and its limits.
 const SHOWS: &str = "What this shows: in this time every pass gave the same bits again, with every kernel, and on \
 every equal device; the samples drawn are what the processor computes; walks read all of the memory filled. What it \
 does not show: memory that was not filled, units that no kernel uses (FP64, video, display), links between devices, \
@@ -15,7 +15,6 @@ the network, and faults that need longer or other heat. A single device of its k
 time is only found by samples.";
 
 impl DiagReport {
-    /// The report as text.
     #[must_use]
     pub fn text(&self, screen: &Screen) -> String {
         let mut parts = vec![self.headline()];
@@ -37,8 +36,8 @@ impl DiagReport {
         let failed = self.devices.iter().filter(|device| device.verdict == Outcome::Fail).count() + self.unusable.len();
         let rounds = self.devices.iter().map(|device| device.rounds).min().unwrap_or(0);
         let what = match self.verdict {
-            Outcome::Pass => format!("{devices} device(s) passed"),
-            Outcome::Fail => format!("{failed} of {devices} device(s) failed"),
+            Outcome::Pass => format!("{} passed", units::counted(devices as u64, "device")),
+            Outcome::Fail => format!("{failed} of {} failed", units::counted(devices as u64, "device")),
             Outcome::Inconclusive => "not one whole round on every device".to_owned(),
         };
         let ended = if self.interrupted { ", ended early" } else { "" };
@@ -62,7 +61,11 @@ impl DeviceReport {
         for kernel in self.kernels.iter().skip(1).filter(|kernel| kernel.slots < self.kernels[0].slots) {
             lines.push(format!("  passes with {}: {} slots, for its speed", kernel.name, kernel.slots));
         }
-        lines.push(format!("  {} round(s), {} passes", self.rounds, self.passes));
+        lines.push(format!(
+            "  {}, {}",
+            units::counted(self.rounds.into(), "round"),
+            units::counted(self.passes, "pass")
+        ));
         lines.push(self.tests(screen));
         if !self.rates.is_empty() {
             lines.push(self.rates(screen));
@@ -137,7 +140,7 @@ const fn what(test: crate::finding::Test) -> &'static str {
     }
 }
 
-/// How a result stands in a report.
+/// A result's word in a report.
 fn capitals(outcome: Outcome) -> String {
     outcome.to_string().to_uppercase()
 }
@@ -146,7 +149,6 @@ fn memory(bytes: u64) -> String {
     if bytes < 1 << 30 { format!("{} MiB", bytes >> 20) } else { format!("{} GiB", units::gib(bytes)) }
 }
 
-/// A finding in one line.
 fn line(finding: &Finding) -> String {
     let gravity = if finding.severity == Severity::Fail { Status::Fail } else { Status::Warn };
     let mut place = vec![clock(finding.at_s)];

@@ -1,4 +1,4 @@
-//! Bounds of what is kept, and of what is read back.
+//! Bounds of stored evidence, and of its reading.
 
 /// Bytes of one object before compression: eight times an audit of 8 GPUs, and the most that a reader decompresses.
 pub const MAX_CONTENT_BYTES: u64 = 512 << 20;

@@ -1,4 +1,4 @@
-//! What can go wrong with stored evidence.
+//! Errors of stored evidence.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,8 @@ pub enum EvidenceError {
     /// A file or folder of this machine.
     #[error("evidence in {path}: {source}")]
     File {
-        /// Which one.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The folder or bucket, by its library.
@@ -28,7 +27,7 @@ pub enum EvidenceError {
     Tampered {
         /// The object asked for.
         expected: Digest,
-        /// What its bytes hash to.
+        /// The hash of its bytes.
         found: Digest,
     },
     /// The object is larger than any that is written.
@@ -40,6 +39,23 @@ pub enum EvidenceError {
     /// The bucket has not taken anything for too long.
     #[error("{} GiB wait for the bucket: evidence is dropped until it takes them", MAX_OUTBOX_BYTES >> 30)]
     OutboxFull,
+    /// No room is left for more evidence.
+    #[error("{0}")]
+    NoRoom(NoRoom),
+}
+
+/// The reason for a lack of room for evidence. Verdicts stand without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    /// All evidence has reached its limit of size.
+    #[error("evidence has reached its limit of size")]
+    Limit,
+    /// Evidence of miners that never passed has reached its part of that.
+    #[error("evidence of miners that never passed has reached its part of the limit of size")]
+    Strangers,
+    /// The rest of the disk is for the records.
+    #[error("the disk is nearly full: what is left is for the records")]
+    Reserve,
 }
 
 impl EvidenceError {

@@ -1,9 +1,9 @@
 //! Evidence of challenges: compressed, addressed by content, in a folder or an S3 bucket.
 //!
-//! An object is one zstd frame. Its name is the BLAKE3 hash of the object as stored, not of what it holds: who reads it
+//! An object is one zstd frame. Its name is the BLAKE3 hash of the object as stored, not of its content: a reader
 //! checks the bytes before the decompressor sees them, and `b3sum` checks a copy without any program of ours.
 //!
-//! What is kept is on this machine's disk before [`EvidenceStore::keep`] returns: in the folder itself, or, for a bucket,
+//! An object is on this machine's disk before [`EvidenceStore::keep`] returns: in the folder itself, or, for a bucket,
 //! in an outbox that [`EvidenceStore::deliver`] uploads from. A bucket that is away for a while loses nothing.
 
 #![forbid(unsafe_code)]
@@ -14,12 +14,14 @@ mod error;
 mod limits;
 mod location;
 mod read;
+mod refusals;
+mod room;
 mod spool;
 mod store;
 
 pub use bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
 pub use digest::{Digest, NotADigest};
-pub use error::EvidenceError;
+pub use error::{EvidenceError, NoRoom};
 pub use limits::{Limits, Swept, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};
 pub use read::EvidenceReader;

@@ -18,26 +18,27 @@ pub struct Limits {
     pub max_bytes: Option<u64>,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
     /// The objects removed, the oldest first.
     pub removed: Vec<Digest>,
-    /// Their bytes.
+    /// Bytes of the removed objects.
     pub removed_bytes: u64,
     /// Objects that stay.
     pub kept: usize,
-    /// Their bytes.
+    /// Bytes of the kept objects.
     pub kept_bytes: u64,
     /// Bytes above the limit of size that stay: the objects are needed, or young.
     pub bytes_over: u64,
 }
 
 impl EvidenceStore {
-    /// Removes what is too old, then the oldest of what is too much. Nothing that `is_needed`, and nothing [`YOUNG`].
+    /// Removes objects that are too old, then the oldest beyond the limit of size; keeps all that `is_needed`, and all
+    /// younger than [`YOUNG`].
     ///
     /// # Errors
-    /// [`EvidenceError`], when the objects cannot be listed or one cannot be removed. What was removed by then stays
+    /// [`EvidenceError`], when the objects cannot be listed or one cannot be removed. Objects already removed stay
     /// removed; the next sweep goes on.
     pub async fn sweep(
         &self,
@@ -61,6 +62,7 @@ impl EvidenceStore {
                 swept.kept_bytes -= held.bytes;
             }
         }
+        self.room.counted(swept.kept_bytes);
         swept.bytes_over = limits.max_bytes.map_or(0, |most| swept.kept_bytes.saturating_sub(most));
         Ok(swept)
     }

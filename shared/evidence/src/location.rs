@@ -12,9 +12,8 @@ pub enum EvidenceLocation {
     /// Objects of a bucket. Region, endpoint and credentials come from the environment: `AWS_REGION`, `AWS_ENDPOINT`,
     /// `AWS_ACCESS_KEY_ID` and the others of the AWS tools.
     Bucket {
-        /// The bucket.
         bucket: String,
-        /// What the objects' names begin with; empty, or parts with `/` between them.
+        /// The prefix of the objects' names; empty, or parts with `/` between them.
         prefix: String,
     },
 }
@@ -30,7 +29,8 @@ impl FromStr for EvidenceLocation {
     fn from_str(text: &str) -> Result<Self, NotALocation> {
         let wrong = || NotALocation(text.chars().take(200).collect());
         let Some(rest) = text.strip_prefix("s3://") else {
-            let is_url = text.contains("://");
+            // `s3:/bucket` too: it is hardly meant as a folder.
+            let is_url = text.contains("://") || text.starts_with("s3:");
             return if text.is_empty() || is_url { Err(wrong()) } else { Ok(Self::Folder(text.into())) };
         };
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -71,7 +71,18 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(location), "{text}");
         }
-        for text in ["", "s3://", "s3:///a", "s3://b/../a", "s3://b//a", "s3://b/a?x", "gs://b", "s3://us er@b/a"] {
+        for text in [
+            "",
+            "s3:/x",
+            "s3:x",
+            "s3://",
+            "s3:///a",
+            "s3://b/../a",
+            "s3://b//a",
+            "s3://b/a?x",
+            "gs://b",
+            "s3://us er@b/a",
+        ] {
             assert!(text.parse::<EvidenceLocation>().is_err(), "{text}");
         }
         assert_eq!(bucket("fleet", "a/b").to_string(), "s3://fleet/a/b");

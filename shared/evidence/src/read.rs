@@ -7,7 +7,7 @@ use zstd::stream::read::Decoder;
 
 use crate::bounds::{MAX_CONTENT_BYTES, WINDOW_LOG};
 
-/// What an object holds, decompressed as it is read. Its bytes hashed to its name before the first of them was
+/// The content of an object, decompressed as it is read. Its bytes hashed to its name before the first of them was
 /// decompressed; still no more than [`MAX_CONTENT_BYTES`] come out.
 pub struct EvidenceReader {
     decoder: Decoder<'static, BufReader<File>>,
@@ -28,10 +28,7 @@ impl EvidenceReader {
         Ok(Self { decoder, left: MAX_CONTENT_BYTES })
     }
 
-    /// The same object from its beginning. Nobody could change the bytes meanwhile.
-    ///
-    /// # Errors
-    /// What the disk said.
+    /// The same object from its beginning. Its bytes cannot have changed meanwhile.
     pub fn again(self) -> io::Result<Self> {
         let mut file = self.decoder.finish().into_inner();
         file.rewind()?;

@@ -1,10 +1,11 @@
-//! Evidence on its way to the store, in a temporary file beside it. It is compressed once it is to be kept: that of most
-//! challenges is dropped, and to compress numbers that look random takes longer than to write them.
+//! Evidence on its way to the store, in a temporary file beside it. It is compressed once it is to be kept: that of
+//! most challenges is dropped, and to compress numbers that look random takes longer than to write them.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 use zstd::stream::write::Encoder;
@@ -12,6 +13,7 @@ use zstd::stream::write::Encoder;
 use crate::bounds::{MAX_CONTENT_BYTES, WINDOW_LOG};
 use crate::digest::Digest;
 use crate::error::EvidenceError;
+use crate::room::Room;
 
 /// Openings are rows of numbers that look random: more effort finds no more to save.
 const LEVEL: i32 = 1;
@@ -25,6 +27,7 @@ pub(crate) const SPOOL_PREFIX: &str = ".spool-";
 /// Its calls block on the disk: they belong on a thread that may.
 pub struct Spool {
     folder: PathBuf,
+    room: Arc<Room>,
     file: NamedTempFile,
     bytes: u64,
 }
@@ -55,20 +58,22 @@ impl fmt::Debug for Spool {
 }
 
 impl Spool {
-    pub(crate) fn create(folder: &Path) -> Result<Self, EvidenceError> {
+    pub(crate) fn create(folder: &Path, room: Arc<Room>) -> Result<Self, EvidenceError> {
         let file = temporary(folder).map_err(EvidenceError::file(folder))?;
-        Ok(Self { folder: folder.to_owned(), file, bytes: 0 })
+        Ok(Self { folder: folder.to_owned(), room, file, bytes: 0 })
     }
 
     /// Adds bytes.
     ///
     /// # Errors
-    /// [`EvidenceError::TooLarge`] when there are more than [`MAX_CONTENT_BYTES`] in all, [`EvidenceError::File`] for the disk.
+    /// [`EvidenceError::TooLarge`] when there are more than [`MAX_CONTENT_BYTES`] in all, [`EvidenceError::NoRoom`]
+    /// when the disk is nearly full, [`EvidenceError::File`] for the disk.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), EvidenceError> {
         let all = self.bytes + bytes.len() as u64;
         if all > MAX_CONTENT_BYTES {
             return Err(EvidenceError::TooLarge);
         }
+        self.room.check_reserve(&self.folder)?;
         self.bytes = all;
         let written = self.file.write_all(bytes);
         written.map_err(EvidenceError::file(self.file.path()))
@@ -83,8 +88,9 @@ impl Spool {
     /// Ends the object: compresses it, and brings it to the disk, still under a temporary name.
     ///
     /// # Errors
-    /// [`EvidenceError::File`] for the disk.
+    /// [`EvidenceError::NoRoom`] when the disk is nearly full, [`EvidenceError::File`] for the disk.
     pub fn finish(mut self) -> Result<Spooled, EvidenceError> {
+        self.room.check_reserve(&self.folder)?;
         let compressed = self.file.rewind().and_then(|()| compress(self.file.as_file(), &self.folder));
         let Hashed { file, hasher, bytes } = compressed.map_err(EvidenceError::file(self.file.path()))?;
         let digest = Digest(*hasher.finalize().as_bytes());
@@ -96,7 +102,7 @@ fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(SPOOL_PREFIX).tempfile_in(folder)
 }
 
-/// What a file has from where it stands, compressed and on disk.
+/// Compresses a file from its position to its end, onto disk.
 fn compress(raw: &File, folder: &Path) -> io::Result<Hashed> {
     let hashed = Hashed { file: temporary(folder)?, hasher: blake3::Hasher::new(), bytes: 0 };
     let mut encoder = Encoder::new(hashed, LEVEL)?;

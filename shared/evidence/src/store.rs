@@ -19,13 +19,15 @@ use crate::digest::Digest;
 use crate::error::EvidenceError;
 use crate::location::EvidenceLocation;
 use crate::read::EvidenceReader;
+use crate::refusals::Refusals;
+use crate::room::Room;
 use crate::spool::{SPOOL_PREFIX, Spool, Spooled};
 
-/// Bytes of an object as stored: what is written, and what zstd adds to bytes that it cannot compress.
+/// Bytes of an object as stored: the content, and zstd's overhead for bytes that it cannot compress.
 const MAX_STORED_BYTES: u64 = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 8) + 1024;
 /// How the names of objects end.
 const SUFFIX: &str = ".zst";
-/// Temporary files as old as this belong to nobody: no challenge takes so long.
+/// Temporary files of this age are abandoned: no challenge takes so long.
 const ABANDONED: Duration = Duration::from_secs(2 * 86_400);
 /// Bytes of a part of an upload, and of an object that is uploaded at once.
 const PART_BYTES: usize = 8 << 20;
@@ -41,14 +43,14 @@ const RETRY_LIMIT: Duration = Duration::from_secs(20);
 pub struct EvidenceStore {
     location: EvidenceLocation,
     objects: Arc<dyn ObjectStore>,
-    /// The folder of the temporary files, and of what waits for a bucket.
+    /// The folder of the temporary files, and of the objects that wait for a bucket.
     folder: PathBuf,
+    pub(crate) room: Arc<Room>,
+    refusals: Arc<Refusals>,
 }
 
-/// What was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// The object's name.
     pub digest: Digest,
     /// Bytes before compression.
     pub bytes: u64,
@@ -59,49 +61,44 @@ pub struct Stored {
 /// An object of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Its name.
     pub digest: Digest,
     /// Its bytes, compressed.
     pub bytes: u64,
-    /// When it was written.
+    /// The time of its writing.
     pub modified: SystemTime,
 }
 
-/// What waits for a bucket.
+/// The objects that wait for a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
-    /// Objects.
     pub objects: usize,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What an upload did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
-    /// Objects uploaded.
+    /// Count of uploaded objects.
     pub objects: usize,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl EvidenceStore {
-    /// Opens a store. The folder is made where it does not exist; `outbox` is the one for what waits for a bucket, and
-    /// is not used for a folder. A bucket is not asked for anything yet.
+    /// Opens a store. The folder is made where it does not exist; `outbox` is the folder of objects that wait for a
+    /// bucket, and is not used for a folder. The bucket is not asked for anything yet.
     ///
     /// # Errors
-    /// [`EvidenceError::File`] when the folder cannot be written to, [`EvidenceError::Store`] for wrong settings of a bucket.
+    /// [`EvidenceError::File`] when the folder cannot be written to, [`EvidenceError::Store`] for wrong settings of a
+    /// bucket.
     pub fn open(location: &EvidenceLocation, outbox: &Path) -> Result<Self, EvidenceError> {
         let variables =
             std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
         Self::open_with(location, outbox, variables)
     }
 
-    /// [`EvidenceStore::open`] with other variables than the environment's. Names that are none of the AWS tools' are
+    /// [`EvidenceStore::open`] with other variables than the environment's. Other names than those of the AWS tools are
     /// passed over.
-    ///
-    /// # Errors
-    /// As [`EvidenceStore::open`].
     pub fn open_with(
         location: &EvidenceLocation,
         outbox: &Path,
@@ -127,42 +124,76 @@ impl EvidenceStore {
                         builder = builder.with_config(key, value);
                     }
                 }
-                // Last: the bucket is the location's, whatever the environment names.
+                // Last: the bucket is the location's, and overrides the environment's.
                 Arc::new(builder.with_bucket_name(bucket).build()?)
             }
         };
-        Ok(Self { location: location.clone(), objects, folder })
+        Ok(Self { location: location.clone(), objects, folder, room: Arc::default(), refusals: Arc::default() })
     }
 
-    /// Where it is.
     #[must_use]
     pub const fn location(&self) -> &EvidenceLocation {
         &self.location
     }
 
-    /// Begins an object: a temporary file. Blocks on the disk.
-    ///
-    /// # Errors
-    /// [`EvidenceError::File`].
-    pub fn spool(&self) -> Result<Spool, EvidenceError> {
-        Spool::create(&self.folder)
+    /// Sets the limit of size that holds as evidence is kept; `None`: none.
+    pub fn limit(&self, max_bytes: Option<u64>) {
+        self.room.limit(max_bytes);
     }
 
-    /// Keeps an object: it survives a crash from here on. Keeping the same bytes again changes nothing.
+    /// The part of the limit of size that strangers have.
+    #[must_use]
+    pub fn max_stranger_bytes(&self) -> u64 {
+        self.room.max_stranger_bytes()
+    }
+
+    /// Notes the bytes of the strangers' evidence according to the records.
+    pub fn counted_of_strangers(&self, bytes: u64) {
+        self.room.counted_of_strangers(bytes);
+    }
+
+    /// Waits until there was no room for something.
+    pub async fn pressed(&self) {
+        self.room.pressed().await;
+    }
+
+    /// How often there was no room.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.room.refused()
+    }
+
+    /// Notes evidence that could not be written.
+    pub fn note_lost(&self) {
+        self.room.note_lost();
+    }
+
+    /// Count of objects that could not be written.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.room.lost()
+    }
+
+    /// Begins an object: a temporary file. Blocks on the disk.
+    pub fn spool(&self) -> Result<Spool, EvidenceError> {
+        Spool::create(&self.folder, self.room.clone())
+    }
+
+    /// Keeps an object: it survives a crash from here on. Keeping the same bytes again changes nothing. It is a
+    /// stranger's where its miner never passed.
     ///
     /// # Errors
-    /// [`EvidenceError::File`] for the disk, [`EvidenceError::OutboxFull`] when a bucket has not taken anything for long.
-    pub async fn keep(&self, spooled: Spooled) -> Result<Stored, EvidenceError> {
+    /// [`EvidenceError::NoRoom`] where the limits leave none, [`EvidenceError::File`] for the disk,
+    /// [`EvidenceError::OutboxFull`] when a bucket has not taken anything for long.
+    pub async fn keep(&self, spooled: Spooled, is_stranger: bool) -> Result<Stored, EvidenceError> {
         let store = self.clone();
-        spawn_blocking(move || store.keep_blocking(spooled)).await.map_err(lost_thread(&self.folder))?
+        spawn_blocking(move || store.keep_blocking(spooled, is_stranger)).await.map_err(lost_thread(&self.folder))?
     }
 
     /// [`EvidenceStore::keep`] on a thread that may block.
-    ///
-    /// # Errors
-    /// As [`EvidenceStore::keep`].
-    pub fn keep_blocking(&self, spooled: Spooled) -> Result<Stored, EvidenceError> {
+    pub fn keep_blocking(&self, spooled: Spooled, is_stranger: bool) -> Result<Stored, EvidenceError> {
         let Spooled { digest, bytes, stored_bytes, file } = spooled;
+        self.room.take(stored_bytes, is_stranger)?;
         if self.has_outbox() {
             let waiting: u64 = self.waiting()?.iter().map(|(_, bytes)| bytes).sum();
             if waiting + stored_bytes > MAX_OUTBOX_BYTES {
@@ -176,40 +207,56 @@ impl EvidenceStore {
         Ok(Stored { digest, bytes, stored_bytes })
     }
 
-    /// Uploads what waits for the bucket, the oldest first; nothing for a folder.
+    /// Uploads the objects that wait for the bucket, the oldest first; nothing for a folder. An object that is unreadable
+    /// here, or whose bytes do not hash to its name, holds up no other. One that the bucket did not take comes last the next
+    /// time; where the bucket takes others again and again, it is not offered until the next start, and stays readable here.
     ///
     /// # Errors
-    /// [`EvidenceError`] for the first object that was not taken: it and those after it go on waiting.
+    /// [`EvidenceError`] for the first object that was not taken: it goes on waiting, as do those after one that the
+    /// bucket does not take.
     pub async fn deliver(&self) -> Result<Delivered, EvidenceError> {
         let mut delivered = Delivered::default();
         if !self.has_outbox() {
             return Ok(delivered);
         }
         let store = self.clone();
-        let waiting = spawn_blocking(move || store.waiting()).await.map_err(lost_thread(&self.folder))??;
+        let mut waiting = spawn_blocking(move || store.waiting()).await.map_err(lost_thread(&self.folder))??;
+        self.refusals.sort(&mut waiting);
+        let mut first_error = None;
         for (digest, bytes) in waiting {
-            self.upload(&digest, bytes).await?;
             let path = self.folder.join(file_name(&digest));
-            fs::remove_file(&path).map_err(EvidenceError::file(&path))?;
-            delivered.objects += 1;
-            delivered.bytes += bytes;
+            let uploaded = self.upload(&digest, bytes).await;
+            match uploaded.and_then(|()| fs::remove_file(&path).map_err(EvidenceError::file(&path))) {
+                Ok(()) => {
+                    delivered.objects += 1;
+                    delivered.bytes += bytes;
+                    self.refusals.taken();
+                }
+                Err(error @ EvidenceError::Store(_)) => {
+                    if self.refusals.refused(digest) {
+                        let file = path.display();
+                        tracing::error!(%file, %error, "the bucket takes other evidence and not this: it stays here");
+                    }
+                    return Err(error);
+                }
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
         }
-        Ok(delivered)
+        first_error.map_or(Ok(delivered), Err)
     }
 
     /// Opens an object: reads it whole into a temporary file and holds it against its name first.
     ///
     /// # Errors
-    /// [`EvidenceError::Missing`], [`EvidenceError::Tampered`], [`EvidenceError::Oversized`], or what the store said.
+    /// [`EvidenceError::Missing`], [`EvidenceError::Tampered`], [`EvidenceError::Oversized`], or the store's error.
     pub async fn read(&self, digest: &Digest) -> Result<EvidenceReader, EvidenceError> {
         EvidenceReader::new(self.stored(digest).await?).map_err(EvidenceError::file(&self.folder))
     }
 
-    /// An object as it is stored, compressed, in a temporary file that nobody else changes: its bytes were held against
-    /// its name.
-    ///
-    /// # Errors
-    /// As [`EvidenceStore::read`].
+    /// An object as it is stored, compressed, in a temporary file that only this process changes: its bytes were
+    /// checked against its name.
     pub async fn stored(&self, digest: &Digest) -> Result<File, EvidenceError> {
         let (folder, expected) = (self.folder.clone(), *digest);
         let waits = self.folder.join(file_name(digest));
@@ -222,9 +269,6 @@ impl EvidenceStore {
     }
 
     /// Every object of the store, those that wait for a bucket included.
-    ///
-    /// # Errors
-    /// What the store said.
     pub async fn list(&self) -> Result<Vec<Held>, EvidenceError> {
         let prefix = self.prefix();
         let mut listed = self.objects.list(prefix.as_ref());
@@ -238,9 +282,6 @@ impl EvidenceStore {
     }
 
     /// Removes an object; one that is not there is removed already.
-    ///
-    /// # Errors
-    /// What the store said.
     pub async fn remove(&self, digest: &Digest) -> Result<(), EvidenceError> {
         match self.objects.delete(&self.object_path(digest)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -275,7 +316,7 @@ impl EvidenceStore {
         Ok(Backlog { objects: waiting.len(), bytes: waiting.iter().map(|(_, bytes)| bytes).sum() })
     }
 
-    /// What waits for the bucket, the oldest first, with its bytes.
+    /// The objects that wait for the bucket, the oldest first, with their bytes.
     fn waiting(&self) -> Result<Vec<(Digest, u64)>, EvidenceError> {
         let list = || {
             let mut waiting = Vec::new();
@@ -294,7 +335,8 @@ impl EvidenceStore {
 
     async fn upload(&self, digest: &Digest, bytes: u64) -> Result<(), EvidenceError> {
         let path = self.folder.join(file_name(digest));
-        let mut file = File::open(&path).map_err(EvidenceError::file(&path))?;
+        // A copy that was checked against its name, and that no other process can change.
+        let mut file = self.stored(digest).await?;
         let to = self.object_path(digest);
         if bytes <= PART_BYTES as u64 {
             let (_, part) = read_part(file).await.map_err(EvidenceError::file(&path))?;
@@ -342,7 +384,7 @@ impl EvidenceStore {
     }
 }
 
-/// A copy of an object that is hashed as it is made. The file has no name: nobody else changes it.
+/// A copy of an object that is hashed as it is made. The file has no name, so no other process changes it.
 struct Copy {
     file: File,
     hasher: blake3::Hasher,

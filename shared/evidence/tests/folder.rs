@@ -1,4 +1,5 @@
-//! A folder: what is kept is there and whole, what was changed is refused, and limits remove what nobody needs.
+//! A folder: kept evidence is there and whole, changed evidence is refused, and limits remove evidence that is not
+//! needed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -27,7 +28,7 @@ fn spooled(store: &EvidenceStore, content: &[u8]) -> Spool {
 }
 
 async fn keep(store: &EvidenceStore, content: &[u8]) -> Stored {
-    store.keep(spooled(store, content).finish().unwrap()).await.unwrap()
+    store.keep(spooled(store, content).finish().unwrap(), false).await.unwrap()
 }
 
 async fn content(store: &EvidenceStore, digest: &Digest) -> Result<Vec<u8>, EvidenceError> {
@@ -96,7 +97,7 @@ async fn an_object_that_was_changed_is_refused_before_it_is_decompressed() {
     assert!(matches!(store.read(&stored.digest).await, Err(EvidenceError::Missing(digest)) if digest == stored.digest));
 }
 
-/// An object of our own making: its name is right, and it is none that is ever written.
+/// An object of this test's making: its name is right, but the store never writes such an object.
 async fn planted(folder: &Path, object: &[u8]) -> std::io::Result<usize> {
     let store = open(folder);
     let digest = Digest(*blake3::hash(object).as_bytes());

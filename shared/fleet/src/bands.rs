@@ -1,66 +1,62 @@
-//! What a device's speed and memory say against the profile of the model that it claims, and against the fleet's own
+//! Checks of a device's speed and memory against the profile of the model that it claims, and against the fleet's own
 //! distribution for that model.
 //!
 //! A finding against the fleet holds in the distribution over all other operators and without each of them, so that no
-//! single operator's hosts make it. It rests on the policy's least numbers of hosts and operators.
+//! single operator's hosts cause it. It needs the policy's least numbers of hosts and operators.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use assay_protocol::verdict::{DeviceWork, Work};
 use assay_work::{DeviceId, Precision};
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::{Distribution, Speed, Spread};
+use crate::distribution::{Deviation, Distribution, Speed, Spread};
 use crate::finding::FindingCode;
 use crate::policy::BandPolicy;
 use crate::profile::Profile;
 
-/// Of the time of the device that takes longest, a device that takes so much is timed by its own work.
+/// A device whose expected time is at least this part of the slowest one's is timed by its own work.
 const SAME: f64 = 0.9;
 
-/// What a device showed, and what it claims to be.
+/// Measured speed and memory of a device, with its claimed model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The device.
     pub device_id: DeviceId,
-    /// The model that it claims.
+    /// Model by the device's claim.
     pub model: String,
-    /// The kind of work.
     pub precision: Precision,
-    /// The matrix size.
     pub n: u32,
-    /// Seconds of the work.
+    /// Duration of the work in seconds.
     pub seconds: f64,
     /// TOPS of the work.
     pub tops: f64,
     /// GB/s of the probe.
     pub gb_per_s: f64,
-    /// Bytes shown to be in memory.
+    /// Bytes proved to be in memory.
     pub bytes_held: u64,
     /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
-    /// was asked for, so that nothing follows for the memory of the device.
+    /// was asked for, so that the device's memory is not judged.
     pub fill_share: Option<f64>,
-    /// Another device of the host is expected to have taken longer for its work, which all are timed by: it may be
-    /// faster than it shows.
+    /// Another device of the host is expected to have taken longer for its work, by which all are timed: this one may
+    /// be faster than measured.
     pub waits_in_work: bool,
-    /// The same in the probe.
+    /// Likewise for the probe.
     pub waits_in_probe: bool,
 }
 
-/// What is known of the models that the devices of a host claim.
+/// Known models, profiles and distributions for the devices of a host.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// The models, where the name of a device alone does not tell.
+    /// Model names of devices whose own name is ambiguous.
     pub models: &'a BTreeMap<DeviceId, String>,
-    /// Their profiles.
     pub profiles: &'a BTreeMap<String, Profile>,
     /// The fleet's distributions of the kind of work, each without the hosts of the judged host's operator.
     pub fleets: &'a BTreeMap<String, Distribution>,
-    /// The kind of work.
     pub precision: Precision,
 }
 
-/// What a device did in one time that all devices of the host are measured by, and how fast its model is.
+/// A device's work in the time by which all devices of the host are measured, and the speed of its model.
 struct Amount<'a> {
     model: &'a str,
     amount: f64,
@@ -69,8 +65,8 @@ struct Amount<'a> {
 }
 
 impl Amount<'_> {
-    /// Whether this device is expected to be done clearly before `other`. A device of which nothing is known excuses
-    /// none: it could be added for that.
+    /// Whether this device is expected to finish clearly before `other`. A device of unknown speed excuses no other: it
+    /// could be added for that purpose.
     fn waits_for(&self, other: &Self) -> bool {
         let rates = match (self.by_profile.zip(other.by_profile), self.by_fleet.zip(other.by_fleet)) {
             _ if self.model == other.model => Some((1.0, 1.0)),
@@ -105,8 +101,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What each device of a host showed in work that held; not those that did not come so far.
-    #[must_use]
+    /// Measurements of each device of a host in work that held; devices without a result are left out.
     pub fn measured(&self, devices: &'a [DeviceWork], n: u32, fill_share: Option<f64>) -> Vec<Measured> {
         let measured = |device: &'a DeviceWork| {
             let Work { seconds, tops, probe_gb_per_s, bytes_held, .. } = device.work;
@@ -129,8 +124,7 @@ impl<'a> Known<'a> {
         devices.iter().filter_map(measured).collect()
     }
 
-    /// What the speed and memory of a host's devices say against the models that they claim.
-    #[must_use]
+    /// Findings about the speed and memory of a host's devices, against the models that they claim.
     pub fn judge(
         &self,
         devices: &'a [DeviceWork],
@@ -148,7 +142,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What a finding rests on.
+/// The source that a finding is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -158,37 +152,42 @@ pub enum Basis {
     Fleet,
 }
 
-/// Something that a device's speed or memory says against its claim.
+/// A finding about a device's speed or memory against its claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BandFinding {
-    /// What.
     pub code: FindingCode,
-    /// Of this device.
     pub device_id: DeviceId,
-    /// What it rests on.
     pub basis: Basis,
-    /// The figures.
+    /// Measured and expected figures.
     pub detail: String,
-    /// Whether the policy enforces it; otherwise it is recorded.
+    /// Whether the policy enforces it; otherwise it is only recorded.
     pub enforced: bool,
 }
 
-/// What one quantity may be: between both, including them.
+/// Allowed range of one quantity, bounds included.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Band {
-    /// At least.
     pub low: f64,
-    /// At most.
     pub high: f64,
 }
 
 impl Band {
+    /// Symmetric in ratios: however much hosts vary, the lower edge is above 0.
     fn of(spread: &Spread, policy: &BandPolicy) -> Self {
-        let half = (policy.width * spread.sigma).max(spread.median * policy.least_width_percent / 100.0);
-        Self { low: (spread.median - half).max(0.0), high: spread.median + half }
+        let (median, least) = (spread.median, policy.least_width_percent / 100.0);
+        match spread.deviation {
+            Deviation::Sigma(sigma) => {
+                let half = (policy.width * sigma).max(median * least);
+                Self { low: (median - half).max(0.0), high: median + half }
+            }
+            Deviation::LogSigma(sigma) => {
+                let factor = (policy.width * sigma).exp().max(1.0 + least);
+                Self { low: median / factor, high: median * factor }
+            }
+        }
     }
 
-    /// The band that holds the bands of all variants of a distribution.
+    /// The smallest band that covers the bands of all variants of a distribution.
     fn widest(of: &Distribution, quantity: fn(&Speed) -> &Spread, policy: &BandPolicy) -> Self {
         let bands = of.variants().map(|speed| Self::of(quantity(speed), policy));
         let both = |a: Self, b: Self| Self { low: a.low.min(b.low), high: a.high.max(b.high) };
@@ -200,22 +199,21 @@ impl Band {
     }
 }
 
-/// The bands of TOPS and GB/s of a model in the fleet, to be shown.
+/// Bands of TOPS and GB/s of a model in the fleet, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bands {
     /// TOPS of the work.
     pub tops: Band,
     /// GB/s of the probe.
     pub gb_per_s: Band,
-    /// Other hosts that they rest on.
+    /// Number of other hosts in the distribution.
     pub hosts: u32,
-    /// Other operators that they rest on.
+    /// Number of other operators in the distribution.
     pub operators: u32,
 }
 
 impl Bands {
-    /// The bands of a distribution; `None` where it rests on fewer hosts or operators than the policy asks for.
-    #[must_use]
+    /// The bands of a distribution; `None` below the policy's least numbers of hosts or operators.
     pub fn of(distribution: &Distribution, policy: &BandPolicy) -> Option<Self> {
         let Distribution { hosts, operators, .. } = *distribution;
         let rests = hosts >= policy.least_hosts && operators >= policy.least_operators;
@@ -232,8 +230,7 @@ impl Bands {
     }
 }
 
-/// What a device's speed and memory say against the model that it claims.
-#[must_use]
+/// Findings about a device's speed and memory against the model that it claims.
 pub fn judge_speed(
     profile: Option<&Profile>,
     fleet: Option<&Distribution>,
@@ -259,21 +256,24 @@ fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) 
     let name = &profile.name;
     let least = |figure: f64, percent: f64| figure * percent / 100.0;
     let most = |figure: f64| figure * (1.0 + policy.above_percent / 100.0);
-    // In short work the start of the device and the way of the messages count for much.
+    // In short work, device start and message transfer weigh too much.
     let is_long = measured.seconds >= policy.least_seconds && !measured.waits_in_work;
     if let Some(peak) = profile.dense_tops(measured.precision) {
         let (shown, kind) = (measured.tops, measured.precision);
-        // Another unit than the one whose peak is known may have computed it, and faster.
+        // A unit other than the one with the known peak may have computed it, and faster.
         let detour = kind.largest_detour();
         if shown > most(peak * detour) {
-            let detail = format!("{shown:.1} TOPS of {kind} were shown, the peak of {name} is {peak:.1}");
+            let detail = format!("{} TOPS of {kind} were shown, the peak of {name} is {}", Figure(shown), Figure(peak));
             findings.push(finding(FindingCode::TooFast, detail));
         }
         let least = least(peak, policy.least_tops_percent);
         if is_long && shown / detour < least {
             let by = if detour > 1.0 { format!(", less a detour of {detour}") } else { String::new() };
             let detail = format!(
-                "{shown:.1} TOPS of {kind} were shown{by}, {name} shows {least:.1} at least, of a peak of {peak:.1}"
+                "{} TOPS of {kind} were shown{by}, {name} shows {} at least, of a peak of {}",
+                Figure(shown),
+                Figure(least),
+                Figure(peak)
             );
             findings.push(finding(FindingCode::TooSlow, detail));
         }
@@ -281,13 +281,14 @@ fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) 
     if let Some(bandwidth) = &profile.memory_gb_per_s {
         let (shown, bandwidth) = (measured.gb_per_s, bandwidth.value);
         if shown > most(bandwidth) {
-            let detail = format!("the probe read {shown:.1} GB/s, the bandwidth of {name} is {bandwidth:.1}");
+            let detail =
+                format!("the probe read {} GB/s, the bandwidth of {name} is {}", Figure(shown), Figure(bandwidth));
             findings.push(finding(FindingCode::TooFast, detail));
         }
         let least = least(bandwidth, policy.least_bandwidth_percent);
         if shown < least && !measured.waits_in_probe {
-            let detail =
-                format!("the probe read {shown:.1} GB/s, {name} shows {least:.1} at least, of {bandwidth:.1} in all");
+            let [shown, least, bandwidth] = [shown, least, bandwidth].map(Figure);
+            let detail = format!("the probe read {shown} GB/s, {name} shows {least} at least, of {bandwidth} in all");
             findings.push(finding(FindingCode::BandwidthBelowClaim, detail));
         }
     }
@@ -295,13 +296,24 @@ fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) 
         let (shown, asked) = (measured.bytes_held as f64 / 1e9, memory.value * share.clamp(0.0, 1.0));
         let least = least(asked, policy.least_memory_percent);
         if shown < least {
-            let memory = memory.value;
-            let detail =
-                format!("{shown:.1} GB of memory were shown, {name} shows {least:.1} at least, of {memory:.1}");
+            let [shown, least, memory] = [shown, least, memory.value].map(Figure);
+            let detail = format!("{shown} GB of memory were shown, {name} shows {least} at least, of {memory}");
             findings.push(finding(FindingCode::MemoryBelowClaim, detail));
         }
     }
     findings
+}
+
+/// A figure of a finding, to three significant digits.
+struct Figure(f64);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0.abs().log10().floor();
+        // At most 9 digits: a figure below 1e-9 shows as 0.
+        let digits = (2.0 - whole).clamp(0.0, 9.0) as usize;
+        write!(f, "{:.digits$}", self.0)
+    }
 }
 
 fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec<BandFinding> {
@@ -311,8 +323,12 @@ fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec
         device_id: measured.device_id,
         basis: Basis::Fleet,
         detail: format!(
-            "{what}: {shown:.1} were shown, {hosts} hosts of {operators} operators at {}, n = {} show {:.1} to {:.1}",
-            measured.precision, measured.n, band.low, band.high
+            "{what}: {} were shown, {hosts} hosts of {operators} operators at {}, n = {} show {} to {}",
+            Figure(shown),
+            measured.precision,
+            measured.n,
+            Figure(band.low),
+            Figure(band.high)
         ),
         enforced: policy.enforce_fleet,
     };
@@ -333,7 +349,6 @@ fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec
 /// Whether a device that claims one model shows the speed of another one: outside the bands of the claimed model, and
 /// inside those of exactly one other. `fleets` are the distributions by model, each without the hosts of the judged
 /// host's operator.
-#[must_use]
 pub fn judge_model(
     fleets: &BTreeMap<String, Distribution>,
     measured: &Measured,
@@ -347,13 +362,13 @@ pub fn judge_model(
     let others = fleets.keys().filter(|model| **model != measured.model);
     let alike: Vec<_> = others.filter(|model| bands(model).is_some_and(|bands| bands.hold(measured))).collect();
     let [model] = alike[..] else { return None };
-    let Measured { tops, gb_per_s, .. } = measured;
+    let [tops, gb_per_s] = [measured.tops, measured.gb_per_s].map(Figure);
     let (claimed, model) = (assay_work::text::quoted(&measured.model), assay_work::text::quoted(model));
     Some(BandFinding {
         code: FindingCode::ModelMismatch,
         device_id: measured.device_id,
         basis: Basis::Fleet,
-        detail: format!("it claims to be {claimed}; {tops:.1} TOPS and {gb_per_s:.1} GB/s are those of {model}"),
+        detail: format!("it claims to be {claimed}; {tops} TOPS and {gb_per_s} GB/s are those of {model}"),
         enforced: policy.enforce_fleet,
     })
 }

@@ -1,27 +1,27 @@
-//! How fast the hosts of one model are: robust median and spread, in which every operator weighs the same.
+//! Speed of the hosts of one model: robust median and spread, in which every operator weighs the same.
 //!
-//! An operator with a thousand hosts weighs as much as one with one host, and the miners that no label gives to an
-//! operator weigh as much as one operator together: keys are free, labels are given. Whoever is judged is judged without
-//! the hosts of its own operator, and against the distribution without each of the others: what one operator's hosts
-//! show can neither clear its own nor convict another's ([`crate::bands`]).
+//! An operator with a thousand hosts weighs as much as one with one host, and the miners without an operator label
+//! weigh as much as one operator together: keys are free, labels are given. A host is judged without the hosts of its
+//! own operator, and against the distribution without each of the others: one operator's results can neither clear its
+//! own hosts nor convict another's ([`crate::bands`]).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Operators up to which the distribution without each of them is kept. With more each weighs below half a percent.
+/// The most operators for which the distribution without each of them is computed. With more, each weighs below half a
+/// percent.
 pub const MAX_OPERATORS_LEFT_OUT: usize = 256;
-/// From the median absolute deviation to the standard deviation of a normal distribution.
+/// Factor from the median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_SIGMA: f64 = 1.4826;
 
-/// What a device showed in a challenge that it passed.
+/// Speed of a device in a challenge that it passed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Whose the miner is, by its label; `None`: nobody said.
+    /// The miner's operator by its label; `None` without a label.
     pub operator: Option<String>,
-    /// The miner.
     pub miner: String,
-    /// The matrix size: speeds of different sizes are not compared, nor are those of different kinds of work.
+    /// The matrix size: speeds of different sizes are not compared, nor speeds of different kinds of work.
     pub n: u32,
     /// TOPS of the work.
     pub tops: f64,
@@ -29,16 +29,26 @@ pub struct Sample {
     pub gb_per_s: f64,
 }
 
-/// Median and spread of one quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of the weight is at or below.
+    /// The weighted median: half of the weight is at or below it.
     pub median: f64,
-    /// A robust standard deviation: 1.4826 times the median of the distances from the median.
-    pub sigma: f64,
+    /// Spread around the median.
+    #[serde(flatten)]
+    pub deviation: Deviation,
 }
 
-/// Both quantities of some hosts.
+/// A robust standard deviation: 1.4826 times the median of the distances from the median.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deviation {
+    /// Of differences: in evidence of releases that judged by differences, which is judged again the same way.
+    Sigma(f64),
+    /// Of natural logarithms.
+    LogSigma(f64),
+}
+
+/// Distribution of both quantities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// TOPS of the work.
@@ -47,38 +57,34 @@ pub struct Speed {
     pub gb_per_s: Spread,
 }
 
-/// How fast the hosts of one model are, seen by a host of one operator.
+/// Speed of the hosts of one model, as seen by a host of one operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// The matrix size.
     pub n: u32,
-    /// Other hosts that it rests on.
+    /// Number of other hosts.
     pub hosts: u32,
-    /// Other operators that it rests on.
+    /// Number of other operators.
     pub operators: u32,
-    /// Over all of them.
+    /// Over all other operators.
     pub all: Speed,
-    /// Over all but one operator, for each.
+    /// Over all operators but one, for each of them.
     pub without_one: Vec<Speed>,
 }
 
-/// A value and its weight.
 type Weighed = (f64, f64);
 
 /// A host's median speeds: TOPS, GB/s.
 type Host = (f64, f64);
 
 impl Distribution {
-    /// The distribution of samples at `n`, without those of the judged host's own operator: `own`, `None` for the
-    /// miners that no label gives to an operator. `None` without other hosts.
-    #[must_use]
+    /// The distribution of samples at `n`, without those of the judged host's own operator: `own`, `None` for miners
+    /// without an operator label. `None` without other hosts.
     pub fn of<'a>(samples: impl IntoIterator<Item = &'a Sample>, n: u32, own: Option<&str>) -> Option<Self> {
         let others = samples.into_iter().filter(|sample| sample.operator.as_deref() != own);
         Self::of_operators(n, &hosts_by_operator(others, n))
     }
 
-    /// The distribution of all samples at `n`, to be shown.
-    #[must_use]
+    /// The distribution of all samples at `n`, for display.
     pub fn of_all<'a>(samples: impl IntoIterator<Item = &'a Sample>, n: u32) -> Option<Self> {
         Self::of_operators(n, &hosts_by_operator(samples, n))
     }
@@ -99,7 +105,7 @@ impl Distribution {
         })
     }
 
-    /// It, and it without each operator.
+    /// Iterates over the whole distribution and those without one operator.
     pub fn variants(&self) -> impl Iterator<Item = &Speed> {
         std::iter::once(&self.all).chain(&self.without_one)
     }
@@ -109,7 +115,7 @@ fn count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The median speeds of each host, by operator. The miners of nobody are those of one operator.
+/// The median speeds of each host, by operator. Miners without a label count as one operator's.
 fn hosts_by_operator<'a>(samples: impl IntoIterator<Item = &'a Sample>, n: u32) -> Vec<Vec<Host>> {
     let mut operators = BTreeMap::<_, BTreeMap<_, Vec<&Sample>>>::new();
     let is_sound = |sample: &&Sample| {
@@ -135,8 +141,9 @@ fn speed<'a>(operators: impl Iterator<Item = &'a Vec<Host>> + Clone) -> Option<S
 
 fn spread(values: Vec<Weighed>) -> Option<Spread> {
     let middle = median(values.clone())?;
-    let distances = values.into_iter().map(|(value, weight)| ((value - middle).abs(), weight)).collect();
-    Some(Spread { median: middle, sigma: MAD_TO_SIGMA * median(distances)? })
+    // Speeds differ by factors: a tenth of the median is as far from it as ten times the median.
+    let distances = values.into_iter().map(|(value, weight)| ((value.ln() - middle.ln()).abs(), weight)).collect();
+    Some(Spread { median: middle, deviation: Deviation::LogSigma(MAD_TO_SIGMA * median(distances)?) })
 }
 
 /// The weighted median: the mean of the two values in the middle where the weight is split exactly. The same bits for
@@ -144,7 +151,7 @@ fn spread(values: Vec<Weighed>) -> Option<Spread> {
 fn median(mut values: Vec<Weighed>) -> Option<f64> {
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let total: f64 = values.iter().map(|(_, weight)| weight).sum();
-    // Weights such as a third add up to a half only nearly.
+    // Weights such as a third add up to a half only approximately.
     let (half, mut sum) = (total / 2.0, 0.0);
     let slack = total * 1e-9;
     let mut values = values.iter().peekable();

@@ -1,4 +1,4 @@
-//! What is found about a miner beside its work: stable names, and the reasons that they are in a verdict once enforced.
+//! Findings about a miner beside its work: stable names, and the reason codes of enforced ones.
 
 use std::fmt;
 
@@ -6,32 +6,30 @@ use assay_protocol::verdict::{Reason, ReasonCode, Verdict, outcome_of};
 use assay_work::DeviceId;
 use serde::{Deserialize, Serialize};
 
-/// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingCode {
-    /// The work took longer than that model takes.
+    /// The work took longer than the claimed model needs.
     TooSlow,
-    /// The work was faster than that model can be: more hardware than is claimed.
+    /// The work was faster than the claimed model can be: more hardware than claimed.
     TooFast,
-    /// Less memory was shown than that model has.
+    /// Less memory was shown than the claimed model has.
     MemoryBelowClaim,
-    /// The probe read slower than that model reads.
+    /// The probe read slower than the claimed model reads.
     BandwidthBelowClaim,
     /// The speed is that of another model.
     ModelMismatch,
-    /// Two miners show one device id at the same time.
+    /// Two miners show the same device id at the same time.
     DeviceAtTwoMiners,
-    /// A device id that another miner showed before.
+    /// Another miner showed this device id before.
     DeviceMoved,
-    /// Another number of devices than before.
+    /// The number of devices differs from the last session.
     DeviceCountChanged,
-    /// One key speaks for two hosts at the same time.
+    /// One key has sessions from two hosts at the same time.
     KeyAtTwoAddresses,
 }
 
 impl FindingCode {
-    /// Every code.
     pub const ALL: [Self; 9] = [
         Self::TooSlow,
         Self::TooFast,
@@ -44,8 +42,6 @@ impl FindingCode {
         Self::KeyAtTwoAddresses,
     ];
 
-    /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::TooSlow => "too_slow",
@@ -60,8 +56,7 @@ impl FindingCode {
         }
     }
 
-    /// The reason that it is in a verdict once it is enforced; `None` for one that only ever warns.
-    #[must_use]
+    /// The reason code of an enforced finding; `None` for findings that are only warnings.
     pub const fn reason(self) -> Option<ReasonCode> {
         Some(match self {
             Self::TooSlow => ReasonCode::TooSlow,
@@ -77,8 +72,7 @@ impl FindingCode {
 }
 
 impl FindingCode {
-    /// Whether it is about speed or memory, which only work that held has shown.
-    #[must_use]
+    /// Whether it concerns speed or memory, which only work that held can show.
     pub const fn needs_work(self) -> bool {
         matches!(
             self,
@@ -87,12 +81,27 @@ impl FindingCode {
     }
 }
 
-/// Adds an enforced finding to a verdict. What it says of speed or memory is added only where the work held: what was not
-/// shown was not slow either. Says whether it was added.
+/// Adds an enforced finding to a verdict. Findings about speed or memory are added only where the work held: a failed
+/// challenge measured neither. Returns whether it was added.
 pub fn enforce(verdict: &mut Verdict, code: FindingCode, device_id: Option<DeviceId>, detail: &str) -> bool {
     let Some(reason) = code.reason().filter(|_| !code.needs_work() || verdict.work_held()) else { return false };
     let reason = Reason { code: reason, detail: detail.to_owned(), device_id };
     if verdict.reasons.contains(&reason) {
+        return false;
+    }
+    verdict.reasons.push(reason);
+    verdict.outcome = outcome_of(&verdict.reasons);
+    true
+}
+
+/// Turns a pass into a disputed one: another miner showed the same device, and its owner is unknown. Returns whether
+/// the verdict changed.
+pub fn dispute(verdict: &mut Verdict, device_id: Option<DeviceId>, detail: &str) -> bool {
+    let took_part = device_id.is_none_or(|id| verdict.device(id).is_some());
+    let reason = Reason { code: ReasonCode::DeviceDisputed, detail: detail.to_owned(), device_id };
+    // Other reasons against the miner are not excused by it.
+    let is_pass = verdict.reasons.iter().all(|other| other.code == reason.code);
+    if !took_part || !is_pass || verdict.reasons.contains(&reason) {
         return false;
     }
     verdict.reasons.push(reason);
@@ -170,6 +179,18 @@ mod tests {
         assert!(!enforce(&mut passed, FindingCode::TooSlow, None, "1 TOPS"), "said once");
         assert!(!enforce(&mut passed, FindingCode::DeviceMoved, None, ""), "a warning");
         assert_eq!((passed.outcome, passed.reasons.len()), (Outcome::Fail, 1));
+    }
+
+    #[test]
+    fn a_disputed_device_leaves_a_pass_open_and_fails_nobody() {
+        let mut passed = verdict(Vec::new());
+        assert!(!dispute(&mut passed, Some(DeviceId([1; 16])), "b"), "a device that took no part");
+        assert!(dispute(&mut passed, None, "b") && !dispute(&mut passed, None, "b"));
+        assert_eq!((passed.outcome, passed.work_held()), (Outcome::Inconclusive, true));
+        for code in [ReasonCode::Disconnected, ReasonCode::DeviceMissing] {
+            let mut other = verdict(vec![Reason::new(code, "")]);
+            assert!(!dispute(&mut other, None, "b"), "it was no pass");
+        }
     }
 
     #[test]

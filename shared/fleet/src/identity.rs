@@ -1,9 +1,9 @@
-//! What the identities of devices and miners say when they are held against each other.
+//! Findings from comparing the identities of devices and miners.
 //!
-//! Device ids are claims: whoever knows one can claim it. So two miners that show one id prove that one of them lies, and
-//! not which. Both fail where both are one operator's, whose lie it is either way; otherwise the later one, since
-//! whoever claims the device of another would fail that one by it. Keys are proved: what one key says in two places at
-//! once is said by whoever holds it.
+//! Device ids are claims, and any user of a device can read its id. So two miners that show one id in work that held
+//! prove that one of them lies, but not which. Both fail where both belong to one operator, whose lie it is either way;
+//! otherwise the device is disputed until both miners are challenged in one round. Keys are proved: statements of one
+//! key in two places at once come from its holder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,73 +13,89 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::FindingCode;
 use crate::policy::{Enforce, IdentityPolicy};
+use crate::text::counted;
 
-/// A session of a miner, as far as it says who and what is where.
+/// A session of a miner: its identity, address, time and devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {
-    /// The miner: the first of its keys where they follow one another.
+    /// The miner: the first key of its lineage.
     pub miner: String,
-    /// Whose it is, by its label.
+    /// Operator of the miner, by its label.
     pub operator: Option<String>,
-    /// The session.
     pub session: String,
-    /// Where it connects from.
     pub address: IpAddr,
-    /// When the session began.
+    /// Start of the session.
     pub began_s: u64,
-    /// When something last came from it.
+    /// Time of the last message received in it.
     pub heard_s: u64,
+    /// Whether another session of its key replaced it.
+    pub is_replaced: bool,
     /// The devices of its inventory, each with the time at which the miner first showed it in work that held.
     pub devices: BTreeMap<DeviceId, Option<u64>>,
 }
 
 impl Presence {
-    /// Whether both sessions spoke while the other one was there. One that was only not yet known to be broken did not.
-    #[must_use]
+    /// Whether both sessions received messages while the other one existed. A broken session that was not detected yet
+    /// does not count.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.heard_s > other.began_s && other.heard_s > self.began_s
     }
+
+    fn shares_address(&self, other: &Self) -> bool {
+        self.address.to_canonical() == other.address.to_canonical()
+    }
+
+    /// Whether two hosts replaced one another, this one last, and neither had left: a key has one session at a time.
+    /// `all` are the sessions of the key.
+    fn takes_turns(&self, other: &Self, all: &[&Self]) -> bool {
+        let was_here =
+            |before: &&&Self| before.is_replaced && before.shares_address(self) && before.began_s <= other.began_s;
+        other.is_replaced && !other.shares_address(self) && all.iter().any(|before| was_here(&before))
+    }
 }
 
-/// What was known of a miner's devices before.
+/// Earlier knowledge of a miner's devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
-    /// The devices of its last session; `None` for a miner that never had one.
+    /// The devices of its last session; `None` before its first.
     pub devices: Option<BTreeSet<DeviceId>>,
-    /// For devices of the inventory that another miner showed last: that miner.
+    /// Miners that showed a device of the inventory last, where it was another miner.
     pub last_seen_at: BTreeMap<DeviceId, String>,
 }
 
-/// Something that identities say about a miner.
+/// A finding about a miner's identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityFinding {
-    /// What.
     pub code: FindingCode,
-    /// About this miner.
+    /// Key of the miner that the finding is about.
     pub miner: String,
-    /// The other one that it is held against.
+    /// Key of the other miner in the comparison.
     pub other: Option<String>,
-    /// The device.
     pub device_id: Option<DeviceId>,
     /// The circumstances.
     pub detail: String,
     /// Whether it proves a lie of this miner and the policy enforces it; otherwise it is a warning.
     pub enforced: bool,
+    /// Whether it is unknown which miner lies: a pass of this miner proves nothing, outside a round with the other.
+    #[serde(default)]
+    pub disputed: bool,
 }
 
-/// What a session says beside the others that are there.
-#[must_use]
+/// Findings about a session against the other current sessions, and the recently replaced ones of its key.
 pub fn among(present: &Presence, others: &[Presence], policy: &IdentityPolicy) -> Vec<IdentityFinding> {
-    let at_once = others.iter().filter(|other| other.session != present.session && present.overlaps(other));
-    let (same, different): (Vec<_>, Vec<_>) = at_once.partition(|other| other.miner == present.miner);
-    let mut findings: Vec<_> = same.iter().filter_map(|other| one_key(present, other, policy)).collect();
-    findings.extend(different.iter().flat_map(|other| one_device(present, other, policy)));
+    let others = others.iter().filter(|other| other.session != present.session);
+    let (same, different): (Vec<_>, Vec<_>) = others.partition(|other| other.miner == present.miner);
+    let is_there = |other: &Presence| !other.is_replaced && present.overlaps(other);
+    let at_once = same.iter().filter(|other| is_there(other) || present.takes_turns(other, &same));
+    let mut findings: Vec<_> = at_once.filter_map(|other| one_key(present, other, policy)).collect();
+    findings
+        .extend(different.iter().filter(|other| is_there(other)).flat_map(|other| one_device(present, other, policy)));
     findings
 }
 
-/// One key in two sessions. Another address may be another way of one host; other devices are another host.
+/// One key in two sessions. Another address may be a second path to one host; other devices mean another host.
 fn one_key(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Option<IdentityFinding> {
-    let is_elsewhere = present.address.to_canonical() != other.address.to_canonical();
+    let is_elsewhere = !present.shares_address(other);
     let shares_devices = present.devices.keys().any(|id| other.devices.contains_key(id));
     let has_devices = !present.devices.is_empty() && !other.devices.is_empty();
     if !is_elsewhere {
@@ -97,6 +113,7 @@ fn one_key(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Opt
         device_id: None,
         detail,
         enforced: is_two_hosts && policy.key_at_two_addresses != Enforce::Record,
+        disputed: false,
     })
 }
 
@@ -104,31 +121,29 @@ fn one_key(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Opt
 fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Vec<IdentityFinding> {
     let both = present.devices.iter().filter_map(|(id, first)| Some((*id, *first, *other.devices.get(id)?)));
     let is_one_operator = present.operator.is_some() && present.operator == other.operator;
-    let finding = |miner: &Presence, beside: &Presence, device_id: DeviceId, fails: bool| IdentityFinding {
+    let is_lie = match policy.device_at_two_miners {
+        Enforce::Record => false,
+        Enforce::Proved => is_one_operator,
+        Enforce::Both => true,
+    };
+    let finding = |miner: &Presence, beside: &Presence, device_id: DeviceId, disputed: bool| IdentityFinding {
         code: FindingCode::DeviceAtTwoMiners,
         miner: miner.miner.clone(),
         other: Some(beside.miner.clone()),
         device_id: Some(device_id),
         detail: format!("the miner {} shows it at the same time", beside.miner),
-        enforced: fails,
+        enforced: is_lie,
+        disputed: disputed && !is_lie && policy.device_at_two_miners != Enforce::Record,
     };
     let pair = |(device_id, first, other_first): (DeviceId, Option<u64>, Option<u64>)| {
-        // Who showed it first in work that held; else who came first.
-        let rank = |first: Option<u64>, began: u64| (first.is_none(), first.unwrap_or(began));
-        let (own, others) = (rank(first, present.began_s), rank(other_first, other.began_s));
-        let (fails, other_fails) = match policy.device_at_two_miners {
-            Enforce::Record => (false, false),
-            // At the same second it is not known who came later: nobody fails.
-            Enforce::Proved => (is_one_operator || own > others, is_one_operator || others > own),
-            Enforce::Both => (true, true),
-        };
-        [finding(present, other, device_id, fails), finding(other, present, device_id, other_fails)]
+        // A listed id can be copied: only work that held speaks against the other miner.
+        let (disputed, other_disputed) = (other_first.is_some(), first.is_some());
+        [finding(present, other, device_id, disputed), finding(other, present, device_id, other_disputed)]
     };
     both.flat_map(pair).collect()
 }
 
-/// What a session says against what was known before: warnings, since hosts are repaired and cards move.
-#[must_use]
+/// Findings about a session against earlier knowledge: warnings, since hosts are repaired and cards move.
 pub fn since(present: &Presence, before: &Before) -> Vec<IdentityFinding> {
     let warning = |code, other: Option<&String>, device_id, detail| IdentityFinding {
         code,
@@ -137,6 +152,7 @@ pub fn since(present: &Presence, before: &Before) -> Vec<IdentityFinding> {
         device_id,
         detail,
         enforced: false,
+        disputed: false,
     };
     let moved =
         before.last_seen_at.iter().filter(|(id, miner)| present.devices.contains_key(id) && **miner != present.miner);
@@ -146,7 +162,7 @@ pub fn since(present: &Presence, before: &Before) -> Vec<IdentityFinding> {
     });
     let mut findings: Vec<_> = moved.collect();
     if let Some(devices) = before.devices.as_ref().filter(|devices| devices.len() != present.devices.len()) {
-        let detail = format!("{} devices, {} before", present.devices.len(), devices.len());
+        let detail = format!("{}, {} before", counted(present.devices.len() as u64, "device"), devices.len());
         findings.push(warning(FindingCode::DeviceCountChanged, None, None, detail));
     }
     findings

@@ -1,14 +1,18 @@
-//! What a validator asks of a fleet: its policy, the schedule, the attestation state, and what speed and identity show.
+//! The validator's view of its fleet: policy, schedule, attestation state, and findings about speed and identity.
 //!
-//! Everything here is a function of its arguments: no clock, no randomness, no files. Times are seconds since 1970 by the
-//! validator's clock. Who calls draws the random numbers and passes them in.
+//! Everything here is a function of its arguments: no clock, no randomness, no files. Times are seconds since 1970 by
+//! the validator's clock. The caller draws random numbers and passes them in.
 
 #![forbid(unsafe_code)]
 
 pub mod bands;
+pub mod challenge;
 pub mod distribution;
+pub mod expectations;
+pub mod fields;
 pub mod finding;
 pub mod identity;
+pub mod memory;
 pub mod policy;
 pub mod profile;
 mod read;
@@ -21,12 +25,16 @@ pub mod text;
 use std::collections::BTreeMap;
 
 pub use bands::{BandFinding, Measured, judge_model, judge_speed};
+pub use challenge::Policy;
 pub use distribution::{Distribution, Sample};
+pub use expectations::Expectations;
+pub use fields::Overrides;
 pub use finding::FindingCode;
+pub use memory::{DeviceShown, End, MAX_ENDS, MinerMemory};
 pub use policy::{FleetPolicy, Group, Kind};
 pub use profile::{ModelProfiles, Profile};
 pub use read::{FileError, MAX_FILE_BYTES, Problem};
 pub use state::{Change, Event, Standing, State, step};
 
-/// What an operator calls a miner: names and values, such as `rack` and `7`.
+/// Labels that an operator gives a miner: names and values, such as `rack` and `7`.
 pub type Labels = BTreeMap<String, String>;

@@ -1,7 +1,8 @@
 //! Figures of GPU models by their vendors: memory, dense INT8 tensor peak, memory bandwidth, each with its source.
 //!
-//! `profiles.toml` is compiled in. An operator's file of the same form replaces the models that it names and adds others.
-//! A model is found by the exact name that its driver reports, so that a slice of a card is not taken for the card.
+//! `profiles.toml` is compiled in. An operator's file of the same form replaces the models that it names and adds
+//! others. A model is found by the exact name that its driver reports, so that a slice of a card is not mistaken for
+//! the card.
 
 use assay_work::Precision;
 use serde::{Deserialize, Serialize};
@@ -10,60 +11,56 @@ use crate::read::FileError;
 
 mod file;
 
-/// The figures that are compiled in.
+/// Built-in figures.
 const BUILT_IN: &str = include_str!("profiles.toml");
-/// The version of the form of the file.
+/// Version of the file format.
 pub const VERSION: u32 = 1;
-/// Models of a file.
+/// The most models of a file.
 pub const MAX_MODELS: usize = 1024;
 
-/// A figure and who says it.
+/// A figure with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The value.
     pub value: f64,
-    /// The document that it is from.
+    /// Document that states the figure.
     pub source: String,
 }
 
-/// The figures of one model. What is `None` is not known, and not judged.
+/// The figures of one model. `None` is unknown, and not judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// What people call it.
+    /// Common name of the model.
     pub name: String,
-    /// The names that drivers report.
+    /// Names that drivers report.
     pub names: Vec<String>,
     /// Memory in 10⁹ bytes.
     pub memory_gb: Option<Figure>,
     /// The peak of INT8 matrix products without sparsity, in TOPS.
     pub int8_dense_tops: Option<Figure>,
-    /// The same of FP16 or BF16 with FP32 sums.
+    /// The peak of FP16 or BF16 products with FP32 sums.
     pub f16_dense_tops: Option<Figure>,
-    /// The same of FP8 with FP32 sums.
+    /// The peak of FP8 products with FP32 sums.
     pub fp8_dense_tops: Option<Figure>,
-    /// The same of FP4.
+    /// The peak of FP4 products.
     pub fp4_dense_tops: Option<Figure>,
     /// Memory bandwidth in GB/s.
     pub memory_gb_per_s: Option<Figure>,
-    /// What else is to be known.
+    /// Remarks on the figures.
     pub note: Option<String>,
 }
 
-/// The figures of all models.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelProfiles {
-    /// When the figures were last revised, as `2026-11-22`.
+    /// Date of the last revision of the figures, such as `2026-11-22`.
     pub revision: String,
-    /// The models.
     pub models: Vec<Profile>,
 }
 
 impl ModelProfiles {
-    /// The figures that are compiled in.
+    /// Returns the built-in figures.
     ///
     /// # Panics
-    /// If these are no profiles, which a test rules out.
-    #[must_use]
+    /// If these are invalid, which a test rules out.
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN, "profiles.toml").expect("the profiles that are compiled in are tested")
     }
@@ -71,13 +68,12 @@ impl ModelProfiles {
     /// Reads profiles; `file` is its name in messages.
     ///
     /// # Errors
-    /// [`FileError`] with every problem that the file has.
+    /// [`FileError`] with every problem in the file.
     pub fn parse(text: &str, file: &str) -> Result<Self, FileError> {
         file::profiles(text, file)
     }
 
-    /// These profiles, with an operator's own in place of those with the same name or a name that a driver reports.
-    #[must_use]
+    /// Replaces profiles by an operator's own of the same name or the same name of a driver, and adds the others.
     pub fn with(mut self, own: Self) -> Self {
         let is_replaced = |model: &Profile| {
             own.models
@@ -88,8 +84,7 @@ impl ModelProfiles {
         Self { revision: own.revision, models: own.models.into_iter().chain(self.models).collect() }
     }
 
-    /// The profile of a model that a device claims to be.
-    #[must_use]
+    /// Returns the profile of a claimed model.
     pub fn find(&self, claimed: &str) -> Option<&Profile> {
         self.models.iter().find(|model| model.is_named(claimed))
     }
@@ -107,9 +102,8 @@ impl Profile {
         ]
     }
 
-    /// The peak of a kind of work without sparsity, in TOPS: that of the fastest unit that computes it. `None` where the
-    /// unit made for the kind is not known.
-    #[must_use]
+    /// The peak of a kind of work without sparsity, in TOPS: of the fastest unit that computes it. `None` where the
+    /// peak of the unit made for the kind is unknown.
     pub fn dense_tops(&self, precision: Precision) -> Option<f64> {
         let [int8, f16, fp8, fp4] =
             [&self.int8_dense_tops, &self.f16_dense_tops, &self.fp8_dense_tops, &self.fp4_dense_tops]
@@ -124,7 +118,7 @@ impl Profile {
     }
 
     fn is_named(&self, claimed: &str) -> bool {
-        // The Vulkan driver of Mesa adds its own name and the chip's.
+        // Mesa's Vulkan driver appends its own name and the chip's.
         let claimed = claimed.split_once(" (RADV ").map_or(claimed, |(name, _)| name).trim();
         self.names.iter().any(|name| name.eq_ignore_ascii_case(claimed))
     }

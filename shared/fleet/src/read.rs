@@ -1,43 +1,43 @@
-//! Reading a table of TOML field by field: what is wrong is noted with its line and field, and reading goes on.
+//! Reads a TOML table field by field: problems are collected with line and field, and reading continues.
 
 use std::cell::RefCell;
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use assay_work::Precision;
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::fields::{self, Bounds};
 use crate::text;
 
-/// How alike a known field must be to be suggested for an unknown one, from 0 to 1.
+/// The least similarity of a known field to be suggested for an unknown one, from 0 to 1.
 const SIMILAR: f64 = 0.8;
-/// Of a text in the file, so much is shown in a message.
+/// The most bytes of the file's text shown in a message.
 const MAX_SHOWN_BYTES: usize = 64;
-/// Bytes of a file.
+/// The most bytes of a file.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 type Table<'t> = DeTable<'t>;
 type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Something in a file that cannot be.
+/// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The line, from 1.
     pub line: usize,
     /// The field, such as `group[2].cadence.mean`; empty for the file's syntax.
     pub field: String,
-    /// What is wrong, and what is expected.
+    /// The problem, and the expected value.
     pub message: String,
 }
 
-/// Why a file cannot be used: every problem in it, in order of lines.
+/// Reason why a file cannot be used: every problem in it, in order of lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 pub struct FileError {
-    /// The file.
     pub file: String,
-    /// What is wrong with it.
     pub problems: Vec<Problem>,
 }
 
@@ -57,7 +57,6 @@ pub struct Reader<'t> {
     problems: RefCell<Vec<Problem>>,
 }
 
-/// A table being read.
 pub struct Section<'r> {
     reader: &'r Reader<'r>,
     path: String,
@@ -66,13 +65,12 @@ pub struct Section<'r> {
     known: Vec<&'static str>,
 }
 
-/// What stands for a section.
+/// Contents of an optional section.
 pub enum Given<'r> {
-    /// Nothing: it is as in the group that this one follows.
+    /// Absent: the values are those of the group that this one inherits from.
     Nothing,
-    /// `false`: there is none.
+    /// `false`: switched off.
     Off,
-    /// A table.
     Section(Section<'r>),
 }
 
@@ -81,7 +79,7 @@ impl<'t> Reader<'t> {
         Self { text, problems: RefCell::default() }
     }
 
-    /// The line of a byte, from 1.
+    /// Line number of a byte, from 1.
     pub fn line(&self, at: usize) -> usize {
         1 + self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
     }
@@ -91,7 +89,7 @@ impl<'t> Reader<'t> {
         self.problems.borrow_mut().push(problem);
     }
 
-    /// The whole text as a table; `None`, with the problems noted, where it is no TOML.
+    /// Parses the whole text as a table; `None`, with the problems noted, where it is not TOML.
     pub fn table(&self) -> Option<Spanned<Table<'t>>> {
         if self.text.len() > MAX_FILE_BYTES {
             self.problem(0, "", format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20));
@@ -101,11 +99,11 @@ impl<'t> Reader<'t> {
         for error in &errors {
             self.problem(error.span().map_or(0, |span| span.start), "", error.message());
         }
-        // What else is wrong with a text that is no TOML follows from that.
+        // Further problems of invalid TOML are consequences of the first ones.
         errors.is_empty().then_some(table)
     }
 
-    /// What was read, unless there is any problem.
+    /// Returns `read`, unless there is a problem.
     ///
     /// # Errors
     /// Every problem, in order of lines.
@@ -121,7 +119,7 @@ impl<'r> Section<'r> {
         Self { reader, path: path.into(), at, table, known: Vec::new() }
     }
 
-    /// The name of one of its fields in messages.
+    /// The path of one of its fields, for messages.
     pub fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -130,12 +128,20 @@ impl<'r> Section<'r> {
         self.table.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value)
     }
 
+    /// Refuses a field of earlier releases, with its replacement.
+    pub fn gone(&mut self, name: &'static str, instead: &str) {
+        if self.has(name) {
+            self.known.push(name);
+            self.wrong(name, format!("it is gone: {instead}"));
+        }
+    }
+
     fn field(&mut self, name: &'static str) -> Option<&'r Value<'r>> {
         self.known.push(name);
         self.find(name)
     }
 
-    /// Notes what is wrong with a field; with the table, where the field is not there.
+    /// Notes a problem with a field; at the table's position where the field is absent.
     pub fn wrong(&self, name: &str, message: impl Display) {
         let at = self.find(name).map_or(self.at, |value| value.span().start);
         self.reader.problem(at, self.path_of(name), message);
@@ -150,112 +156,60 @@ impl<'r> Section<'r> {
         self.find(name).is_some()
     }
 
-    /// A whole number within bounds.
-    pub fn whole(&mut self, name: &'static str, range: RangeInclusive<u32>, why: &str, to: &mut u32) {
-        let Some(value) = self.field(name) else { return };
-        let number = value.get_ref().as_integer().and_then(|n| i128::from_str_radix(n.as_str(), n.radix()).ok());
-        match number.and_then(|number| u32::try_from(number).ok()).filter(|number| range.contains(number)) {
-            Some(number) => *to = number,
-            None => {
-                let (low, high) = (range.start(), range.end());
-                self.expected(name, value, &format!("a whole number from {low} to {high}: {why}"));
+    /// Reads a value within bounds.
+    pub fn value(&mut self, name: &'static str, bounds: &Bounds, why: &str) -> Option<fields::Value> {
+        let value = self.field(name)?;
+        let read = match read(value.get_ref(), bounds) {
+            Ok(read) => read.filter(|read| bounds.hold(read)),
+            Err(message) => {
+                self.wrong(name, format!("{}: {message}", shown(value.get_ref())));
+                return None;
             }
-        }
-    }
-
-    /// The same, of a field that may be left out.
-    pub fn whole_or(&mut self, name: &'static str, range: RangeInclusive<u32>, why: &str, to: &mut Option<u32>) {
-        if self.has(name) {
-            let mut number = *range.start();
-            self.whole(name, range, why, &mut number);
-            *to = Some(number);
-        } else {
-            self.known.push(name);
-        }
-    }
-
-    /// A number within bounds.
-    pub fn number(&mut self, name: &'static str, range: RangeInclusive<f64>, why: &str, to: &mut f64) {
-        let Some(value) = self.field(name) else { return };
-        let number = match value.get_ref() {
-            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
-            DeValue::Float(n) => n.as_str().parse().ok(),
-            _ => None,
         };
-        // NaN is in no range.
-        match number.filter(|number| range.contains(number)) {
-            Some(number) => *to = number,
-            None => {
-                let (low, high) = (range.start(), range.end());
-                self.expected(name, value, &format!("a number from {low} to {high}: {why}"));
-            }
+        if read.is_none() {
+            let reason = if why.is_empty() { String::new() } else { format!(": {why}") };
+            self.expected(name, value, &format!("{}{reason}", bounds.expected()));
+        }
+        read
+    }
+
+    /// Reads a whole number within bounds.
+    pub fn whole(&mut self, name: &'static str, range: RangeInclusive<u32>, why: &str, to: &mut impl From<u32>) {
+        if let Some(fields::Value::Whole(number)) = self.value(name, &Bounds::Whole(*range.start(), *range.end()), why)
+        {
+            *to = number.into();
         }
     }
 
-    /// The same, of a field that may be left out.
-    pub fn number_or(&mut self, name: &'static str, range: RangeInclusive<f64>, why: &str, to: &mut Option<f64>) {
-        if self.has(name) {
-            let mut number = *range.start();
-            self.number(name, range, why, &mut number);
-            *to = Some(number);
-        } else {
-            self.known.push(name);
+    /// Reads a number within bounds.
+    pub fn number(&mut self, name: &'static str, range: RangeInclusive<f64>, why: &str, to: &mut impl From<f64>) {
+        let bounds = Bounds::Number(*range.start(), *range.end());
+        if let Some(fields::Value::Number(number)) = self.value(name, &bounds, why) {
+            *to = number.into();
         }
     }
 
-    /// A time with its unit, within bounds.
-    pub fn time(&mut self, name: &'static str, range: RangeInclusive<Duration>, why: &str, to: &mut Duration) {
-        let Some(value) = self.field(name) else { return };
-        let read = value.get_ref().as_str().map(text::duration);
-        let (low, high) = (text::short(*range.start()), text::short(*range.end()));
-        match read {
-            Some(Ok(time)) if range.contains(&time) => *to = time,
-            Some(Ok(_)) => self.expected(name, value, &format!("a time from {low} to {high}: {why}")),
-            Some(Err(message)) => self.reader.problem(
-                value.span().start,
-                self.path_of(name),
-                format!("{}: {message}", shown(value.get_ref())),
-            ),
-            None => self.expected(name, value, "a time with its unit in quotes, such as \"10m\""),
-        }
-    }
-
-    /// The same, of a field that may be left out.
-    pub fn time_or(
+    /// Reads a time with its unit, within bounds of whole seconds.
+    pub fn time(
         &mut self,
         name: &'static str,
         range: RangeInclusive<Duration>,
         why: &str,
-        to: &mut Option<Duration>,
+        to: &mut impl From<Duration>,
     ) {
-        if self.has(name) {
-            let mut time = *range.start();
-            self.time(name, range, why, &mut time);
-            *to = Some(time);
-        } else {
-            self.known.push(name);
+        let bounds = Bounds::Seconds(range.start().as_secs(), range.end().as_secs());
+        if let Some(fields::Value::Time(time)) = self.value(name, &bounds, why) {
+            *to = time.into();
         }
     }
 
-    pub fn switch(&mut self, name: &'static str, to: &mut bool) {
-        let Some(value) = self.field(name) else { return };
-        match value.get_ref().as_bool() {
-            Some(is_on) => *to = is_on,
-            None => self.expected(name, value, "true or false"),
+    pub fn switch(&mut self, name: &'static str, to: &mut impl From<bool>) {
+        if let Some(fields::Value::Switch(is_on)) = self.value(name, &Bounds::Switch, "") {
+            *to = is_on.into();
         }
     }
 
-    pub fn switch_or(&mut self, name: &'static str, to: &mut Option<bool>) {
-        if self.has(name) {
-            let mut is_on = false;
-            self.switch(name, &mut is_on);
-            *to = Some(is_on);
-        } else {
-            self.known.push(name);
-        }
-    }
-
-    /// One of some words.
+    /// Reads one of a set of words.
     pub fn word<T: Copy>(&mut self, name: &'static str, all: &[T], named: fn(T) -> &'static str, to: &mut T) {
         let Some(value) = self.field(name) else { return };
         let said = value.get_ref().as_str();
@@ -268,47 +222,7 @@ impl<'r> Section<'r> {
         }
     }
 
-    pub fn word_or<T: Copy>(
-        &mut self,
-        name: &'static str,
-        all: &[T],
-        named: fn(T) -> &'static str,
-        to: &mut Option<T>,
-    ) {
-        match all {
-            [first, ..] if self.has(name) => {
-                let mut choice = *first;
-                self.word(name, all, named, &mut choice);
-                *to = Some(choice);
-            }
-            _ => self.known.push(name),
-        }
-    }
-
-    /// A list of words, at least one, each once.
-    pub fn words_or<T: Copy>(
-        &mut self,
-        name: &'static str,
-        all: &[T],
-        named: fn(T) -> &'static str,
-        to: &mut Option<Vec<T>>,
-    ) {
-        if !self.has(name) {
-            self.known.push(name);
-            return;
-        }
-        let said = self.list(name);
-        let found: Vec<_> = said.iter().filter_map(|word| all.iter().find(|choice| named(**choice) == word)).collect();
-        let repeated = said.iter().enumerate().any(|(at, word)| said[..at].contains(word));
-        if found.is_empty() || found.len() < said.len() || repeated {
-            let words: Vec<_> = all.iter().map(|choice| format!("\"{}\"", named(*choice))).collect();
-            self.wrong(name, format!("expected one or more of {}, each once", words.join(", ")));
-            return;
-        }
-        *to = Some(found.into_iter().copied().collect());
-    }
-
-    /// A text that is not empty.
+    /// Reads a non-empty text.
     pub fn text(&mut self, name: &'static str) -> Option<String> {
         let value = self.field(name)?;
         let read = value.get_ref().as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
@@ -318,7 +232,7 @@ impl<'r> Section<'r> {
         read
     }
 
-    /// A list of texts.
+    /// Reads a list of texts.
     pub fn list(&mut self, name: &'static str) -> Vec<String> {
         let Some(value) = self.field(name) else { return Vec::new() };
         let text = |value: &Value<'_>| value.get_ref().as_str().map(str::to_owned);
@@ -329,7 +243,7 @@ impl<'r> Section<'r> {
         texts.unwrap_or_default()
     }
 
-    /// A table of texts.
+    /// Reads a table of texts.
     pub fn texts(&mut self, name: &'static str) -> Vec<(String, String)> {
         let Some(value) = self.field(name) else { return Vec::new() };
         let Some(table) = value.get_ref().as_table() else {
@@ -347,7 +261,7 @@ impl<'r> Section<'r> {
         table.iter().filter_map(text).collect()
     }
 
-    /// A table below this one.
+    /// Reads a table below this one.
     pub fn section(&mut self, name: &'static str) -> Option<Section<'r>> {
         let value = self.field(name)?;
         let Some(table) = value.get_ref().as_table() else {
@@ -357,7 +271,7 @@ impl<'r> Section<'r> {
         Some(Section::new(self.reader, self.path_of(name), value.span().start, table))
     }
 
-    /// Whether a field that can be switched off is.
+    /// Returns whether an optional field is switched off.
     pub fn is_off(&mut self, name: &'static str) -> bool {
         let is_off = self.find(name).is_some_and(|value| value.get_ref().as_bool() == Some(false));
         if is_off {
@@ -366,7 +280,7 @@ impl<'r> Section<'r> {
         is_off
     }
 
-    /// A table below this one that can be switched off.
+    /// Reads a table below this one that can be switched off.
     pub fn optional(&mut self, name: &'static str) -> Given<'r> {
         if self.is_off(name) {
             return Given::Off;
@@ -374,7 +288,7 @@ impl<'r> Section<'r> {
         self.section(name).map_or(Given::Nothing, Given::Section)
     }
 
-    /// The tables of a list, `[[name]]`.
+    /// Reads the tables of a list, `[[name]]`.
     pub fn sections(&mut self, name: &'static str) -> Vec<Section<'r>> {
         let Some(value) = self.field(name) else { return Vec::new() };
         let Some(list) = value.get_ref().as_array() else {
@@ -392,7 +306,7 @@ impl<'r> Section<'r> {
         list.iter().enumerate().filter_map(section).collect()
     }
 
-    /// Notes every field that nobody asked for.
+    /// Notes every field that was never read.
     pub fn finish(self) {
         for (key, _) in self.table {
             let name: &str = key.get_ref();
@@ -416,7 +330,28 @@ impl<'r> Section<'r> {
     }
 }
 
-/// A value as it was written, or what kind it is.
+/// Reads a value of the bounds' type, in or out of the bounds; `None` for another type.
+fn read(value: &DeValue<'_>, bounds: &Bounds) -> Result<Option<fields::Value>, String> {
+    let whole = || value.as_integer().and_then(|n| i128::from_str_radix(n.as_str(), n.radix()).ok());
+    let kind =
+        |value: &Value<'_>| Precision::ALL.into_iter().find(|kind| value.get_ref().as_str() == Some(kind.name()));
+    Ok(match bounds {
+        Bounds::Whole(..) | Bounds::Power(..) => whole().and_then(|n| u32::try_from(n).ok()).map(fields::Value::Whole),
+        Bounds::Number(..) => match value {
+            DeValue::Float(n) => n.as_str().parse().ok().map(fields::Value::Number),
+            _ => whole().map(|n| fields::Value::Number(n as f64)),
+        },
+        Bounds::Seconds(..) | Bounds::Millis(..) => match value.as_str() {
+            Some(text) => Some(fields::Value::Time(text::duration(text)?)),
+            None => return Err("expected a time with its unit in quotes, such as \"10m\"".to_owned()),
+        },
+        Bounds::Switch => value.as_bool().map(fields::Value::Switch),
+        Bounds::Word(_) => value.as_str().map(|word| fields::Value::Word(word.to_owned())),
+        Bounds::Kinds => value.as_array().and_then(|list| list.iter().map(kind).collect()).map(fields::Value::Kinds),
+    })
+}
+
+/// The value as written, or the name of its type.
 fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => {

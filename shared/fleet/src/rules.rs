@@ -1,40 +1,37 @@
-//! The numbers that the attestation state follows, as a policy sets them, and the causes of inconclusive results.
+//! Parameters of the attestation state, as a policy sets them, and causes of inconclusive results.
 
 use std::collections::BTreeMap;
 
 use assay_protocol::verdict::ReasonCode;
 use serde::{Deserialize, Serialize};
 
-/// The most results of one cause that a limit may allow: so many times are kept of each cause.
+/// The most results of one cause that a limit may allow: this many times are stored for each cause.
 pub const MAX_LIMIT: u32 = 64;
 
-/// Why a result was inconclusive by the miner's doing, or by nobody's that can be proved.
+/// Cause of an inconclusive result, by the miner's doing or without provable fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// It declined, was shutting down, or stopped.
+    /// The miner declined, was shutting down, or stopped.
     Busy,
-    /// It had too little memory, or devices that cannot do what was asked.
+    /// Too little memory, or devices unable to do the work.
     Memory,
-    /// A device that it showed before took no part.
+    /// A device that the miner showed before took no part.
     Incomplete,
     /// A device or its program failed.
     Sick,
-    /// It broke off after it knew what would be checked.
+    /// The miner broke off after it knew the positions to be checked.
     Evaded,
-    /// The connection broke, or it did not read or answer.
+    /// The connection broke, or the miner did not read or answer.
     Network,
-    /// It was not there when a challenge was due.
+    /// The miner was not connected when a challenge was due.
     Absent,
 }
 
 impl Cause {
-    /// Every cause.
     pub const ALL: [Self; 7] =
         [Self::Busy, Self::Memory, Self::Incomplete, Self::Sick, Self::Evaded, Self::Network, Self::Absent];
 
-    /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -47,8 +44,7 @@ impl Cause {
         }
     }
 
-    /// The cause that a reason of an inconclusive verdict counts as; `None` where it is the validator's own doing.
-    #[must_use]
+    /// The cause of an inconclusive verdict's reason; `None` for the validator's own doing.
     pub const fn of(code: ReasonCode) -> Option<Self> {
         use ReasonCode as Code;
         Some(match code {
@@ -57,7 +53,7 @@ impl Cause {
                 Self::Memory
             }
             Code::DeviceMissing => Self::Incomplete,
-            // An error of the miner's program is the miner's word.
+            // The miner's program reports its own error: the statement is unverified.
             Code::DeviceSick | Code::MinerInternal => Self::Sick,
             Code::Abandoned => Self::Evaded,
             Code::Disconnected | Code::NotReading | Code::PeerSilent => Self::Network,
@@ -65,75 +61,75 @@ impl Cause {
             | Code::ValidatorOverloaded
             | Code::ValidatorDraining
             | Code::Cancelled
-            | Code::ValidatorInternal => return None,
-            // Reasons that fail stand in no inconclusive verdict. Were one to, it must not be free.
+            | Code::ValidatorInternal
+            | Code::DeviceDisputed => return None,
+            // Reasons that fail occur in no inconclusive verdict. If one did, it must count.
             _ => Self::Evaded,
         })
     }
 
-    /// Whether a miner that repeats it owes as many passes as after a fail: it did so when it could have been caught.
-    #[must_use]
+    /// Whether a miner that repeats it owes as many passes as after a fail: it occurs when the miner could have been
+    /// caught.
     pub const fn is_evasion(self) -> bool {
         matches!(self, Self::Evaded | Self::Sick)
     }
 }
 
-/// So many results of one cause within the window.
+/// Limits on the results of one cause within the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// These make a passing miner suspect.
+    /// Results that make a passing miner suspect.
     pub suspect: u32,
-    /// These end the attestation.
+    /// Results that end the attestation.
     pub expire: u32,
 }
 
-/// What is allowed of inconclusive results.
+/// Tolerated inconclusive results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grace {
-    /// Results older than this no longer count.
+    /// Age in seconds from which results no longer count.
     pub window_s: u64,
-    /// For each cause.
+    /// Limits by cause.
     pub limits: BTreeMap<Cause, Limit>,
-    /// Over all causes but [`Cause::Busy`] together.
+    /// Limit over all causes but [`Cause::Busy`] together.
     pub any: Limit,
 }
 
-/// Passes in a row by which a miner gets an attestation: none of them more than the next.
+/// Consecutive passes required for an attestation, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Return {
-    /// Of a new miner.
+    /// For a new miner.
     pub first: u32,
-    /// After an attestation that expired.
+    /// After an attestation expired.
     pub after_expiry: u32,
-    /// After a fail, and after an attestation that expired by evasion.
+    /// After a fail, and after an attestation expired by evasion.
     pub after_fail: u32,
     /// Whether only heavy challenges count after a fail.
     pub heavy: bool,
 }
 
-/// When a miner that failed is set apart.
+/// Conditions and length of a quarantine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quarantine {
-    /// So many fails.
+    /// Number of fails that start it.
     pub fails: u32,
-    /// Within so long.
+    /// Window of these fails in seconds.
     pub window_s: u64,
-    /// For how long; `None`: until an operator releases it.
+    /// Length in seconds; `None`: until an operator releases the miner.
     pub period_s: Option<u64>,
 }
 
-/// The numbers that the attestation state follows.
+/// Parameters of the attestation state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// An attestation ends so long after the last pass.
+    /// Validity of an attestation after the last pass, in seconds.
     pub expires_after_s: u64,
-    /// And so long after the last pass of a heavy challenge; `None`: light ones suffice.
+    /// Validity after the last pass of a heavy challenge, in seconds; `None`: light ones suffice.
     pub heavy_expires_after_s: Option<u64>,
-    /// What is allowed of inconclusive results.
+    /// Tolerated inconclusive results.
     pub grace: Grace,
-    /// How a miner gets its attestation back.
+    /// Passes required to regain the attestation.
     pub returning: Return,
-    /// When a miner that failed is set apart.
     pub quarantine: Quarantine,
 }
 
@@ -171,10 +167,9 @@ impl Default for Rules {
 }
 
 impl Grace {
-    /// The limit of a cause.
-    #[must_use]
+    /// Returns the limit of a cause.
     pub fn limit(&self, cause: Cause) -> Limit {
-        // A cause without a limit has the strictest one.
+        // A cause without a configured limit has the strictest one.
         self.limits.get(&cause).copied().unwrap_or(Limit { suspect: 1, expire: 1 })
     }
 }

@@ -1,10 +1,10 @@
-//! The attestation state of a miner: [`next`] is its whole table, [`step`] counts what happens and looks it up.
+//! The attestation state of a miner: [`next`] is its whole table, [`step`] counts events and looks them up.
 //!
-//! Only [`State::Passing`] and [`State::Suspect`] are attested. Three rules hold whatever a miner does; the tests below
-//! try them against random sequences:
+//! Only [`State::Passing`] and [`State::Suspect`] are attested. Three rules hold for any behaviour of a miner; the
+//! tests below check them against random sequences:
 //!
-//! - An attestation ends when its last pass is too old. Nothing but a pass makes that younger.
-//! - Results that show nothing are counted by cause, and passes between them do not reset the counts.
+//! - An attestation ends when its last pass is too old. Only a pass renews it.
+//! - Inconclusive results are counted by cause, and passes between them do not reset the counts.
 //! - After a fail a miner owes a stated number of passes in a row. Time, silence and operators do not pay them.
 
 mod standing;
@@ -18,74 +18,65 @@ pub use self::table::{Input, State, next};
 use crate::finding::FindingCode;
 use crate::rules::Rules;
 
-/// Something that happened to a miner, or that time passed.
+/// An event of a miner, or the passing of time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A challenge ended.
     Verdict {
-        /// In this.
         outcome: Outcome,
-        /// For these reasons.
         codes: Vec<ReasonCode>,
-        /// Whether it was a heavy challenge.
+        /// Whether the challenge was heavy.
         heavy: bool,
     },
-    /// A challenge was due, and the miner was not there.
+    /// A challenge was due while the miner was not connected.
     Missed,
-    /// Time passed.
     Tick,
-    /// An operator said so.
+    /// An operator's decision.
     Operator(Word),
-    /// Something was found about the miner outside a verdict.
+    /// A finding about the miner outside a verdict.
     Finding {
-        /// This.
         code: FindingCode,
-        /// Whether the policy enforces it, and it proves a lie of this miner.
+        /// Whether the policy enforces it and it proves a lie of this miner.
         fails: bool,
     },
 }
 
-/// What an operator says of a miner.
+/// An operator's decision about a miner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// No challenges, no attestation, until it is resumed.
+    /// No challenges and no attestation until it is resumed.
     Suspend,
-    /// Never again, until it is reinstated.
+    /// No challenges and no attestation until it is reinstated.
     Revoke,
-    /// A suspended or revoked miner takes part again. It owes what it owed, and at least the first passes.
+    /// A suspended or revoked miner takes part again. It keeps its debt, with at least the first passes.
     Resume,
-    /// Set it apart until it is released.
+    /// Quarantine until it is released.
     Quarantine,
-    /// Its quarantine is over. The passes that it owes stay owed.
+    /// End of its quarantine. Owed passes stay owed.
     Release,
 }
 
-/// Why a state changed.
+/// Reason of a change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The passes that it owed are there.
+    /// The owed passes are complete.
     Passed,
-    /// Results of one cause, or of all together, are too many.
+    /// Too many results of one cause, or of all together.
     Inconclusive,
-    /// Its last pass is too old.
+    /// The last pass is too old.
     Outdated,
-    /// It failed a challenge.
     Failed,
-    /// What was found about it proves a lie.
+    /// A finding proves a lie.
     Finding,
-    /// It failed too often.
+    /// The miner failed too often.
     FailedOften,
-    /// Its quarantine is over.
     QuarantineOver,
-    /// An operator said so.
     Operator,
 }
 
 impl Why {
-    /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -100,23 +91,18 @@ impl Why {
     }
 }
 
-/// A change of state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Before.
     pub from: State,
-    /// After.
     pub to: State,
-    /// Why.
     pub why: Why,
-    /// The circumstances, with figures.
+    /// Details, with figures.
     pub detail: String,
 }
 
-/// The standing after an event, and the change of state where there is one.
+/// Returns the standing after an event, and the change of state where there is one.
 ///
-/// What time alone ends has ended before the event, and is looked at after it too: nothing can come instead of a tick.
-#[must_use]
+/// Changes by time alone are applied before the event, and checked again after it: an event replaces a tick.
 pub fn step(standing: &Standing, event: &Event, rules: &Rules, now_s: u64) -> (Standing, Option<Change>) {
     let mut after = standing.clone();
     after.turn_back(now_s);

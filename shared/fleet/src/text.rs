@@ -1,4 +1,4 @@
-//! Spans of time and counts as people write them.
+//! Text forms of times and counts.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use jiff::{Span, SpanRelativeTo};
 const UNITS: [(u64, &str, &str); 4] =
     [(86_400, "day", "d"), (3600, "hour", "h"), (60, "minute", "m"), (1, "second", "s")];
 
-/// Reads `90s`, `10m`, `1h 30m`, `1d`, `2w`; a day has 24 hours.
+/// Parses `90s`, `10m`, `1h 30m`, `1d`, `2w`; a day has 24 hours.
 ///
 /// # Errors
-/// What is expected instead.
+/// The expected form.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a time with its unit, such as \"90s\", \"10m\", \"6h\" or \"1d\"".to_owned();
     let span: Span = text.parse().map_err(|_| expected())?;
@@ -21,8 +21,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(signed).map_err(|_| expected())
 }
 
-/// A time as the policy file writes it: `1d 12h`.
-#[must_use]
+/// A time in the form of the policy file: `1d 12h`.
 pub fn short(duration: Duration) -> String {
     if duration.subsec_nanos() != 0 {
         return format!("{} ms", duration.as_millis());
@@ -38,14 +37,12 @@ pub fn short(duration: Duration) -> String {
 }
 
 /// Seconds in words, in the largest unit that shows them exactly: `2 days`.
-#[must_use]
 pub fn seconds(seconds: u64) -> String {
     let whole = UNITS.iter().find(|(unit, ..)| seconds != 0 && seconds.is_multiple_of(*unit)).unwrap_or(&UNITS[3]);
     counted(seconds / whole.0, whole.1)
 }
 
 /// A count with its noun: `1 pass`, `3 passes`.
-#[must_use]
 pub fn counted(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();
     let ending = match count {

@@ -16,24 +16,22 @@ pub const EXPORT_LIMIT: Duration = Duration::from_secs(5);
 const MAX_BATCH: usize = 512;
 /// For how long a batch is waited for to fill.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often the operator is told of a collector that takes nothing.
+/// The shortest interval between warnings of a collector that takes nothing.
 const WARNING_INTERVAL: Duration = Duration::from_secs(600);
 
-/// What the task is told.
 #[derive(Debug)]
 pub enum Message {
     /// A part of a challenge is over.
     Span(Box<Span>),
-    /// Send what is there, then say so.
+    /// Send the queued spans, then answer.
     Flush(oneshot::Sender<()>),
 }
 
-/// The task.
 pub struct Export {
     exporter: SpanExporter,
     endpoint: TraceEndpoint,
     counts: TraceCounts,
-    /// When the operator was told last, and what was lost since.
+    /// The time of the last warning, and the count of spans lost since.
     told: Option<Instant>,
     lost: u64,
 }
@@ -44,7 +42,7 @@ impl Export {
         Self { exporter, endpoint, counts, told: None, lost: 0 }
     }
 
-    /// Runs until nobody hands spans in any more.
+    /// Runs until every sender of spans is gone.
     pub async fn run(mut self, mut queue: mpsc::Receiver<Message>) {
         while let Some(first) = queue.recv().await {
             let (spans, flushed) = gather(first, &mut queue).await;
@@ -79,7 +77,7 @@ impl Export {
     }
 }
 
-/// A batch that begins with this: what comes until it is full, a moment has passed, or someone waits for it.
+/// A batch that begins with this message: it ends when it is full, after a moment, or when a caller waits for it.
 async fn gather(first: Message, queue: &mut mpsc::Receiver<Message>) -> (Vec<SpanData>, Option<oneshot::Sender<()>>) {
     let until = tokio::time::Instant::now() + LINGER;
     let (mut spans, mut next) = (Vec::new(), Some(first));

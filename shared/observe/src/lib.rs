@@ -8,8 +8,9 @@
 
 mod export;
 pub mod metrics;
+pub mod page;
 #[cfg(target_os = "linux")]
-mod process;
+pub mod process;
 pub mod settings;
 mod span;
 pub mod traces;

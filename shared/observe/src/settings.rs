@@ -21,7 +21,7 @@ pub struct RawTraces {
 /// Where spans go; `None`: nowhere.
 ///
 /// # Errors
-/// [`SettingsError::Value`] for what is no address of a collector.
+/// [`SettingsError::Value`] for a text that is not the address of a collector.
 pub fn check<R: Args>(settings: &Settings<R>, raw: &RawTraces) -> Result<Option<TraceEndpoint>, SettingsError> {
     raw.otlp_endpoint.as_ref().map(|text| settings.parsed("otlp_endpoint", text)).transpose()
 }
@@ -30,7 +30,7 @@ pub fn check<R: Args>(settings: &Settings<R>, raw: &RawTraces) -> Result<Option<
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEndpoint(String);
 
-/// Why a text is no address of a collector.
+/// A text is not the address of a collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TraceEndpointError {
     /// Not a URL with a scheme that is spoken.
@@ -53,7 +53,6 @@ impl TraceEndpoint {
         self.0.starts_with("https:")
     }
 
-    /// The address as a URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.0

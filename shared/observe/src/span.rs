@@ -9,7 +9,7 @@ use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, Tr
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-/// What the ids of spans are derived with.
+/// The context of the derivation of span ids.
 const ID_CONTEXT: &str = "assay 2026 span of a challenge";
 /// The scope that all spans are of.
 const SCOPE: &str = "assay";
@@ -23,7 +23,6 @@ const MAX_TEXT_BYTES: usize = 256;
 pub struct Place {
     /// The daemon whose part it is.
     side: &'static str,
-    /// The span's name.
     name: &'static str,
     /// The part that it belongs to.
     parent: Option<&'static Self>,
@@ -90,7 +89,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// What lasted from `began` to `ended`, neither of which is to come.
+    /// A span from `began` to `ended`, both in the past.
     #[must_use]
     pub fn new(challenge: ChallengeId, place: &'static Place, began: Instant, ended: Instant) -> Self {
         let (now, at) = (Instant::now(), SystemTime::now());
@@ -115,7 +114,7 @@ impl Span {
         self
     }
 
-    /// It did what it was for.
+    /// Marks the span as successful.
     #[must_use]
     pub fn ok(mut self) -> Self {
         self.status = Status::Ok;

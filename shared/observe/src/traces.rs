@@ -11,7 +11,7 @@ use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanExporter as _;
-use prometheus::IntCounter;
+use prometheus::{IntCounter, IntCounterVec};
 use tokio::sync::{mpsc, oneshot};
 use tracing::field::{DisplayValue, display};
 
@@ -54,7 +54,8 @@ impl Traces {
         Self(None)
     }
 
-    /// Traces of a service to a collector, which is dialled when there is something for it. Called in a runtime.
+    /// Traces of a service to a collector, which is dialled when there is something for it; their spans are counted in a
+    /// family by `outcome`. Called in a runtime.
     ///
     /// # Errors
     /// [`TracesError`]: the collector could never be dialled.
@@ -63,7 +64,7 @@ impl Traces {
         service: &'static str,
         version: &'static str,
         instance: String,
-        counts: TraceCounts,
+        spans: &IntCounterVec,
     ) -> Result<Self, TracesError> {
         let mut exporter =
             SpanExporter::builder().with_tonic().with_endpoint(endpoint.url()).with_timeout(EXPORT_LIMIT);
@@ -74,6 +75,7 @@ impl Traces {
         let about = [KeyValue::new("service.version", version), KeyValue::new("service.instance.id", instance)];
         exporter.set_resource(&Resource::builder().with_service_name(service).with_attributes(about).build());
         let (messages, queue) = mpsc::channel(MAX_SPANS);
+        let counts = TraceCounts::of(spans);
         let lost = counts.lost.clone();
         tokio::spawn(Export::new(exporter, endpoint.clone(), counts).run(queue));
         IS_ON.store(true, Ordering::Relaxed);
@@ -84,13 +86,13 @@ impl Traces {
     pub fn add(&self, span: impl FnOnce() -> Span) {
         let Some(queue) = &self.0 else { return };
         let span = span();
-        // An id of zeros, which a peer may choose, is no trace's.
+        // The id of zeros, which a peer may choose, is not the id of a trace.
         if span.trace() == TraceId::INVALID || queue.messages.try_send(Message::Span(Box::new(span))).is_err() {
             queue.lost.inc();
         }
     }
 
-    /// Waits until the collector has what was handed in, but no longer than `limit`.
+    /// Waits until the collector has the spans that were handed in, but no longer than `limit`.
     pub async fn finish(&self, limit: Duration) {
         let Some(queue) = &self.0 else { return };
         let (done, is_done) = oneshot::channel();
@@ -100,7 +102,7 @@ impl Traces {
                 let _ = is_done.await;
             }
         };
-        // What is left is lost with the process.
+        // Spans left in the queue are lost with the process.
         let _ = tokio::time::timeout(limit, flush).await;
     }
 }

@@ -7,11 +7,9 @@ use std::sync::LazyLock;
 pub struct Asset {
     /// Its name below `/assets/`.
     pub name: &'static str,
-    /// Its media type.
     pub media_type: &'static str,
-    /// What is in it.
     pub bytes: &'static [u8],
-    /// Its entity tag, in quotes: from what is in it.
+    /// The entity tag, in quotes, made from the content.
     pub etag: String,
 }
 
@@ -28,10 +26,8 @@ impl Asset {
     }
 }
 
-/// The stylesheet.
 pub static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("assay.css", "text/css; charset=utf-8", include_str!("assets/assay.css")));
-/// The script.
 pub static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("assay.js", "text/javascript; charset=utf-8", include_str!("assets/assay.js")));
 /// The sign in the browser's tab.

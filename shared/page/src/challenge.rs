@@ -10,17 +10,15 @@ use crate::text::{name, short, spaced, whole_id};
 /// A challenge under way, to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct ChallengeView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
-    /// How far it is.
     pub running: &'a Running,
     /// The id of its miner.
     pub miner: &'a str,
-    /// What operators call the miner.
+    /// The operators' name of the miner.
     pub miner_name: Option<&'a str>,
 }
 
-/// The phases, in their order, each with what happens in it.
+/// The phases, in their order, each with its name and description.
 const PHASES: [(&str, &str, &str); 7] = [
     (
         "work",
@@ -73,7 +71,8 @@ pub fn challenge(view: &ChallengeView<'_>) -> String {
 /// How far a challenge is.
 pub(crate) fn progress(running: &Running) -> Markup {
     let now = PHASES.iter().position(|(phase, ..)| *phase == running.phase);
-    // Held is a phase of rounds, replay one of that mode: where one was left out cannot be told, so it is not listed.
+    // Held is a phase of rounds, replay one of that mode: the page cannot know which ones were left out, so it does not
+    // list them.
     let is_shown = |index: usize| now == Some(index) || !matches!(PHASES[index].0, "held" | "replay");
     html! {
         div.panel {

@@ -1,5 +1,5 @@
-//! Charts as SVG: how a figure went over time, against what its model does. Lines differ by dashes and numbers,
-//! outcomes by shapes, the band by hatching: nothing is told by colour alone. A sentence says what a chart shows.
+//! Charts as SVG: a figure over time, with the range of its model. Lines differ by dashes and numbers, outcomes by
+//! shapes, the band by hatching: colour alone carries no meaning. A sentence sums a chart up.
 
 use assay_program::render::units::figures;
 use assay_protocol::verdict::Outcome;
@@ -11,9 +11,9 @@ pub(crate) mod strip;
 use self::scale::Scale;
 use crate::time;
 
-/// Lines of a chart: more could not be told apart.
+/// Lines of a chart: more could not be distinguished.
 pub const MAX_LINES: usize = 8;
-/// Points of a line up to which each has its sign; beyond, only those that are no pass.
+/// Points of a line up to which each has its sign; beyond, only those other than passes.
 const MAX_SIGNS: usize = 48;
 
 const WIDTH: f64 = 420.0;
@@ -23,10 +23,9 @@ const RIGHT: f64 = WIDTH - 20.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = HEIGHT - 24.0;
 
-/// What a figure may be.
+/// The expected range of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// At least.
     pub low: f64,
     /// At most; infinite where nothing is too much.
     pub high: f64,
@@ -37,35 +36,32 @@ pub struct Range {
 pub struct Point {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The figure.
     pub value: f64,
-    /// What the challenge ended in.
+    /// The outcome of the challenge.
     pub outcome: Outcome,
 }
 
 /// How a figure of one device went.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Line {
-    /// What it is about, in words.
+    /// The subject of the line, in words.
     pub label: String,
     /// Oldest first.
     pub points: Vec<Point>,
 }
 
-/// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart<'a> {
     /// Its place on the page: unique there.
     pub id: &'a str,
-    /// What is measured.
+    /// The measured quantity.
     pub title: &'a str,
-    /// Of the figures.
+    /// The unit of the figures.
     pub unit: &'a str,
     /// One for each device.
     pub lines: &'a [Line],
-    /// What the model does.
     pub range: Option<Range>,
-    /// What the range rests on, in words.
+    /// The basis of the range, in words.
     pub basis: &'a str,
 }
 
@@ -96,7 +92,7 @@ impl Chart<'_> {
         self.lines.iter().take(MAX_LINES).flat_map(|line| &line.points).filter(|point| point.value.is_finite())
     }
 
-    /// What the chart shows, in a sentence.
+    /// A sentence that sums up the chart.
     #[must_use]
     pub fn summary(&self) -> String {
         let (mut least, mut most, mut last) = (f64::INFINITY, f64::NEG_INFINITY, None::<&Point>);
@@ -167,7 +163,7 @@ fn tick(value: f64) -> String {
     format!("{rounded}")
 }
 
-/// What may be, in words.
+/// The range, in words.
 fn range_words(range: Range, unit: &str) -> String {
     let low = figures(range.low);
     if range.high.is_finite() {
@@ -208,7 +204,7 @@ fn drawn(line: &Line, index: usize, x: &Scale, y: &Scale) -> Markup {
     }
 }
 
-/// The sign of an outcome: a dot for a pass, a cross for a fail, an empty diamond for what could not be judged.
+/// The sign of an outcome: a dot for a pass, a cross for a fail, an empty diamond for an inconclusive verdict.
 fn sign(outcome: Outcome, (x, y): (f64, f64)) -> Markup {
     match outcome {
         Outcome::Pass => html! { circle.pass cx=(x) cy=(y) r="2.6" {} },
@@ -223,7 +219,7 @@ fn sign(outcome: Outcome, (x, y): (f64, f64)) -> Markup {
     }
 }
 
-/// Which line and sign means what, once for all charts of a page.
+/// The meaning of lines and signs, once for all charts of a page.
 #[must_use]
 pub fn legend(labels: &[Markup]) -> Markup {
     html! {

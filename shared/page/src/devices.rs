@@ -12,20 +12,18 @@ use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, detail, is_choice, name, option, short, whole_id};
 use crate::{address, time};
 
-/// Models that are counted.
+/// The most models that are counted.
 const MAX_MODELS: usize = 24;
 
-/// What devices are filtered by, as the form sends it.
+/// The filter of devices, as the form sends it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DevicesFilter {
     /// The first digits of a key of the miner.
     pub miner: String,
-    /// The model.
     pub model: String,
     /// `true`: also those that are gone.
     pub gone: String,
-    /// The page.
     pub cursor: String,
 }
 
@@ -38,20 +36,16 @@ impl DevicesFilter {
     }
 }
 
-/// Devices to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct DevicesView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
     /// A page of those that fit.
     pub devices: &'a Listed<DeviceRecord>,
-    /// What they fit.
     pub filter: &'a DevicesFilter,
     /// The models that are listed now, the most frequent first.
     pub models: &'a [ModelCount],
 }
 
-/// The page of devices.
 #[must_use]
 pub fn devices(view: &DevicesView<'_>) -> String {
     let DevicesView { frame, devices, filter, models } = view;
@@ -159,16 +153,13 @@ fn presence(device: &DeviceRecord, now_ms: i64) -> Markup {
     }
 }
 
-/// A device to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
     /// The device, at each miner.
     pub device: &'a Device,
 }
 
-/// The page of a device.
 #[must_use]
 pub fn device(view: &DeviceView<'_>) -> String {
     let DeviceView { frame, device } = view;

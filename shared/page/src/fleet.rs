@@ -1,4 +1,4 @@
-//! The fleet at a glance: who passes, who does not and why, and what to do about it.
+//! The fleet at a glance: passes, failures with their reasons, and remedies.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,16 @@ const MAX_LABELS: usize = 6;
 /// Models of a miner that a list names.
 const MAX_NAMED: usize = 2;
 
-/// What the fleet is filtered by, as its form sends it: what is empty leaves none out.
+/// The states in which a miner takes part and does not pass: as the API has it, and in words.
+const NOT_PASSING: (&str, &str) = ("not_passing", "Do not pass");
+
+/// The filter of the fleet, as its form sends it; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FleetFilter {
     /// A text in keys, labels, address or software.
     pub text: String,
-    /// The attestation state.
     pub state: String,
-    /// The status.
     pub status: String,
     /// The outcome of the last verdict.
     pub outcome: String,
@@ -38,7 +39,6 @@ pub struct FleetFilter {
     pub label: String,
     /// `true` or `false`.
     pub connected: String,
-    /// The page.
     pub cursor: String,
 }
 
@@ -65,26 +65,22 @@ impl FleetFilter {
     }
 }
 
-/// The fleet to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct FleetView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
     /// A page of the miners that fit.
     pub miners: &'a Listed<Miner>,
-    /// What they fit.
     pub filter: &'a FleetFilter,
-    /// All miners, counted.
+    /// Counts over all miners.
     pub counts: &'a [MinerCount],
     /// The models of their devices, the most frequent first.
     pub models: &'a [ModelCount],
     /// How many miners are connected to this validator.
     pub connected: u32,
-    /// What a miner needs to dial this validator.
+    /// The target by which a miner dials this validator.
     pub target: &'a str,
 }
 
-/// The page of the fleet.
 #[must_use]
 pub fn fleet(view: &FleetView<'_>) -> String {
     let all: i64 = view.counts.iter().map(|count| count.miners).sum();
@@ -131,9 +127,12 @@ fn counts(view: &FleetView<'_>, all: i64) -> Markup {
             }
         }
     };
+    let concerns = State::ALL.into_iter().filter(|state| state.is_concern());
+    let not_passing: i64 = concerns.map(|state| in_state(view.counts, state.name())).sum();
     html! {
         ul.counts id="counts" data-part="whole" aria-label="Miners by attestation state" {
             (tile("", all, html! { "All miners" }))
+            (tile(NOT_PASSING.0, not_passing, html! { (NOT_PASSING.1) }))
             @for state in State::ALL {
                 (tile(state.name(), in_state(view.counts, state.name()), words::state_badge(state.name())))
             }
@@ -145,12 +144,16 @@ fn filters(view: &FleetView<'_>) -> Markup {
     let filter = view.filter;
     let presences =
         [("true", "Connected"), ("false", "Away")].map(|(value, words)| (value.to_owned(), words.to_owned()));
+    let (value, words) = NOT_PASSING;
+    let states: Vec<_> = std::iter::once((value.to_owned(), words.to_owned()))
+        .chain(State::ALL.map(|state| same(state.name())))
+        .collect();
     html! {
         form.filters method="get" action="/" role="search" aria-label="Filter miners" {
             (field("text", "Key, label, address", &filter.text, "search", ""))
             (field("label", "Label", &filter.label, "text", "rack=7"))
             (select("model", "Model", &filter.model, &models(view)))
-            (select("state", "State", &filter.state, &State::ALL.map(|state| same(state.name()))))
+            (select("state", "State", &filter.state, &states))
             (select("outcome", "Last verdict", &filter.outcome, &["pass", "fail", "inconclusive"].map(same)))
             (select("status", "Decision", &filter.status, &Status::ALL.map(|status| same(status.name()))))
             (select("connected", "Connection", &filter.connected, &presences))
@@ -183,7 +186,7 @@ pub(crate) fn field(id: &str, label: &str, value: &str, kind: &str, example: &st
     }
 }
 
-/// A choice of a form of filters; what is chosen stays among the choices.
+/// A choice in a form of filters; the chosen value stays among the choices.
 pub(crate) fn select(id: &str, label: &str, value: &str, choices: &[(String, String)]) -> Markup {
     let is_known = value.is_empty() || choices.iter().any(|(choice, _)| choice == value);
     html! {
@@ -347,7 +350,7 @@ fn label_tag(label: &str, value: &str) -> Markup {
     }
 }
 
-/// What an empty fleet begins with.
+/// The first steps, for an empty fleet.
 fn welcome(view: &FleetView<'_>) -> Markup {
     html! {
         section.panel aria-labelledby="begin" {

@@ -1,4 +1,4 @@
-//! What all pages have around them: head, navigation, who is looking, and of when the page is.
+//! The common frame of all pages: head, navigation, the viewer, and the time of the page.
 
 use assay_api::Role;
 use maud::{DOCTYPE, Markup, html};
@@ -9,33 +9,32 @@ use crate::{icon, text, time};
 /// Who looks at a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Viewer<'a> {
-    /// The name of the token, or of whoever else it is.
+    /// The name of the token or of another caller.
     pub name: &'a str,
-    /// What it may do: actions beyond that are not offered.
+    /// The role: actions beyond it are not offered.
     pub role: Role,
     /// Whether signing out means something: the browser holds a token.
     pub is_signed_in: bool,
 }
 
-/// What all pages have in common.
+/// The common parts of all pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// Who looks; `None` before anybody signed in.
     pub viewer: Option<Viewer<'a>>,
-    /// The validator's key.
     pub validator: &'a str,
     /// The version of its program.
     pub version: &'a str,
     /// When the page is made.
     pub now_ms: i64,
-    /// The last event that the page shows: what follows brings it up to date.
+    /// The last event that the page shows: later events bring it up to date.
     pub last_event: i64,
-    /// What was done with the request before this page, to be said once.
+    /// The result of the request before this page, shown once.
     pub notice: Option<&'a str>,
 }
 
 impl Frame<'_> {
-    /// Whether what takes this role is offered.
+    /// Whether actions that take this role are offered.
     #[must_use]
     pub fn may(&self, role: Role) -> bool {
         self.viewer.is_some_and(|viewer| viewer.role >= role)
@@ -52,7 +51,7 @@ pub(crate) enum Place {
     Elsewhere,
 }
 
-/// What a page is brought up to date by.
+/// The events that bring a page up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Live<'a> {
     /// It stays as it is.

@@ -1,8 +1,7 @@
-//! Signs of outcomes and states: each has a shape of its own, so that none is told by its colour alone.
+//! Signs of outcomes and states: each has a shape of its own, so that colour alone carries no meaning.
 
 use maud::{Markup, PreEscaped, html};
 
-/// A sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Icon {
     /// A check mark in a circle.
@@ -31,16 +30,16 @@ pub enum Icon {
     Runs,
 }
 
-/// What a sign means for whoever looks after the fleet: the colour beside its shape.
+/// The meaning of a sign for the fleet's operators: the colour beside its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Nothing is to be done.
     Good,
     /// It speaks against the miner.
     Bad,
-    /// Somebody should look at it.
+    /// An operator should check it.
     Warn,
-    /// Neither.
+    /// Neither good nor bad.
     Calm,
 }
 
@@ -102,7 +101,7 @@ impl Icon {
         }
     }
 
-    /// The sign. It says nothing by itself: words stand beside it.
+    /// The sign, always with words beside it.
     #[must_use]
     pub fn svg(self) -> Markup {
         html! {

@@ -1,8 +1,8 @@
 //! The pages of a validator, as HTML: pure functions of the API's documents, with the charts, styles and script that
 //! they need. Nothing is loaded from elsewhere.
 //!
-//! A page is complete without its script, which only brings it up to date. What others wrote goes through [`text`]
-//! before it stands on a page, and `maud` escapes all that is not markup.
+//! A page is complete without its script, which only brings it up to date. Others' texts go through [`text`] before
+//! they stand on a page, and `maud` escapes all that is not markup.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Signing in, and what could not be done.
+//! Signing in, and refused requests.
 
 use assay_api::Problem;
 use maud::{Markup, html};
@@ -7,10 +7,8 @@ use crate::address;
 use crate::frame::{Frame, Live, Place, page};
 use crate::text::detail;
 
-/// Signing in.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
     /// The page to go on to.
     pub then: &'a str,
@@ -57,11 +55,9 @@ pub fn login(view: &LoginView<'_>) -> String {
 /// Something that was not done.
 #[derive(Debug, Clone, Copy)]
 pub struct ProblemView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
-    /// Why not.
+    /// The reason for the refusal.
     pub problem: &'a Problem,
-    /// What to do.
     pub remedy: &'a str,
 }
 

@@ -1,9 +1,9 @@
-//! A miner: what it has, what it showed over time, what was found about it, and what an operator can do.
+//! A miner: its devices, its results over time, the findings about it, and an operator's actions.
 
 use assay_api::{Miner, MinerDetail, Series};
 use assay_fleet::state::{Standing, Until};
 use assay_program::render::units::figures as figures_of;
-use assay_records::{Event, SessionRecord};
+use assay_records::{Event, MinerRecord, SessionRecord, Status};
 use maud::{Markup, html};
 
 use crate::chart::strip;
@@ -15,18 +15,15 @@ use crate::{challenge, devices, fleet, time, verdicts, words};
 mod actions;
 mod figures;
 
-/// A miner to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct MinerView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
     /// The miner, and all that lies behind it.
     pub detail: &'a MinerDetail,
-    /// What its devices showed.
     pub series: &'a Series,
     /// Its last verdicts, newest first.
     pub verdicts: &'a [ListedVerdict],
-    /// What else happened to it, newest first.
+    /// Its other events, newest first.
     pub history: &'a [Event],
 }
 
@@ -35,7 +32,6 @@ const MAX_LISTED: usize = 12;
 /// Things that happened, which its page lists.
 const MAX_HISTORY: usize = 24;
 
-/// The page of a miner.
 #[must_use]
 pub fn miner(view: &MinerView<'_>) -> String {
     let MinerView { frame, detail, verdicts, .. } = view;
@@ -121,8 +117,7 @@ fn headline(miner: &Miner) -> Markup {
 
 fn facts(view: &MinerView<'_>) -> Markup {
     let (record, now_ms) = (&view.detail.miner.record, view.frame.now_ms);
-    let standing: Option<Standing> =
-        record.standing.as_ref().and_then(|standing| serde_json::from_str(standing.get()).ok());
+    let standing = standing(record);
     html! {
         dl.facts {
             dt { "Id" } dd { (whole_id(&record.id)) }
@@ -131,13 +126,18 @@ fn facts(view: &MinerView<'_>) -> Markup {
                 dt { "Keys" } dd { (counted(record.keys.len() as u64, "key")) ", one after the other" }
             }
             dt { "Decision" }
-            dd { (capital(record.status.name())) "; admitted: " (name(&view.detail.miner.known.admitted)) }
+            dd {
+                @match record.status { Status::Pending => "None yet", decided => (capital(decided.name())) }
+                "; admitted: " (name(&view.detail.miner.known.admitted))
+            }
             dt { "Next challenge" }
             dd {
                 @match &record.due {
                     Some(due) => { (time::at(due.at_ms, now_ms)) ", " (name(&due.kind)) } None => "none is due"
                 }
+                @if let Some(why) = &view.detail.delayed { span.sub { "Not made yet: " (detail(why)) } }
             }
+            dt { "Group" } dd { (name(&view.detail.group)) }
             @if let Some(standing) = &standing { (of_standing(standing, now_ms)) }
             dt { "Address" } dd { (name(&record.address)) }
             dt { "Software" } dd { (name(&record.software)) }
@@ -148,6 +148,11 @@ fn facts(view: &MinerView<'_>) -> Markup {
             dt { "Came or left" } dd { (time::at(record.last_seen_ms, now_ms)) }
         }
     }
+}
+
+/// The basis of the miner's attestation.
+fn standing(record: &MinerRecord) -> Option<Standing> {
+    record.standing.as_ref().and_then(|standing| serde_json::from_str(standing.get()).ok())
 }
 
 fn of_standing(standing: &Standing, now_ms: i64) -> Markup {
@@ -164,6 +169,7 @@ fn of_standing(standing: &Standing, now_ms: i64) -> Markup {
                 }
             }
         }
+        @if !standing.because.is_empty() { dt { "Counts against it" } dd { (detail(&standing.because)) } }
         dt { "In all" }
         dd {
             (totals.passes) " passed, " (totals.fails) " failed, " (totals.inconclusive) " inconclusive ("
@@ -201,7 +207,7 @@ fn findings(view: &MinerView<'_>) -> Markup {
     }
 }
 
-/// What happened beside verdicts, sessions and findings, which stand elsewhere on the page.
+/// The events beside verdicts, sessions and findings, which stand elsewhere on the page.
 fn history(view: &MinerView<'_>) -> Markup {
     let is_shown = |event: &&Event| matches!(event, Event::Transition(_) | Event::Device(_) | Event::Action(_));
     let events: Vec<_> = view.history.iter().filter(is_shown).take(MAX_HISTORY).collect();

@@ -18,36 +18,28 @@ pub const MAX_COLUMNS: usize = 12;
 /// Miners that the matrix has as rows.
 const MAX_ROWS: usize = 500;
 
-/// What miners are called by operators, by their ids.
+/// The operators' names of miners, by their ids.
 pub type Names = BTreeMap<String, String>;
-/// What challenges ended in, by their ids.
+/// The outcomes of challenges, by their ids.
 pub type Outcomes = BTreeMap<String, Outcome>;
 
-/// Rounds to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundsView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
     /// Newest first.
     pub rounds: &'a [Round],
-    /// The cursor of the next page.
     pub next: Option<&'a str>,
-    /// The members' names.
     pub names: &'a Names,
-    /// What their challenges ended in.
+    /// The outcomes of their challenges.
     pub outcomes: &'a Outcomes,
 }
 
-/// A round to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct RoundView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
-    /// The round.
     pub round: &'a Round,
-    /// The members' names.
     pub names: &'a Names,
-    /// What their challenges ended in.
+    /// The outcomes of their challenges.
     pub outcomes: &'a Outcomes,
 }
 
@@ -131,7 +123,7 @@ fn link(miner: &str, names: &Names) -> Markup {
     }
 }
 
-/// What became of a member, and how long after the round's start.
+/// The state of a member, and its time after the round's start.
 fn answered(round: &Round, member: &RoundMember, outcomes: &Outcomes) -> Markup {
     html! {
         (state(member, outcomes))
@@ -161,7 +153,6 @@ fn state(member: &RoundMember, outcomes: &Outcomes) -> Markup {
     }
 }
 
-/// The page of a round.
 #[must_use]
 pub fn round(view: &RoundView<'_>) -> String {
     let RoundView { frame, round, names, outcomes } = view;

@@ -1,4 +1,4 @@
-//! Every page, whole: what stands on it, and what no page may have.
+//! Every page, whole: its content, and content that no page may have.
 
 mod sample;
 
@@ -132,6 +132,7 @@ fn the_fleet_says_who_does_not_pass_and_what_to_do() {
         "The last verdict failed.",
         "Look at its verdict.",
         "aria-current=\"true\"",
+        "href=\"/?state=not_passing\"",
         "8 × <bdi>NVIDIA H200</bdi>",
     ] {
         assert!(html.contains(part), "{part}");
@@ -157,8 +158,29 @@ fn actions_are_for_those_who_may() {
     {
         let html = miner_page(role);
         assert_eq!(html.contains("/challenge\""), can_challenge, "{role}");
-        assert_eq!(html.contains("/suspend\""), can_decide, "{role}");
+        for action in ["suspend", "quarantine"] {
+            assert_eq!(html.contains(&format!("/{action}\"")), can_decide, "{action} by {role}");
+        }
     }
+}
+
+#[test]
+fn a_quarantine_is_shown_with_its_cause_and_can_be_ended() {
+    let standing = r#"{"state":"quarantined","quarantine":"release","because":"too_fast: 3 fails within 7 days"}"#;
+    let mut detail = sample::detail();
+    detail.miner.record.standing = Some(serde_json::from_str(standing).unwrap());
+    let series = sample::series();
+    let view = MinerView { frame: sample::frame(), detail: &detail, series: &series, verdicts: &[], history: &[] };
+    let html = miner(&view);
+    for part in [
+        "Not made yet: <bdi>duty_percent",
+        "/release\"",
+        "until an operator releases it",
+        "too_fast: 3 fails within 7 days",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("/quarantine\""));
 }
 
 #[test]
@@ -214,7 +236,7 @@ fn outcomes_of_rounds_are_links() {
     );
 }
 
-/// For whoever changes a page: `ASSAY_WRITE_PAGES=FOLDER` has them all written there, to be looked at.
+/// For developers of the pages: `ASSAY_WRITE_PAGES=FOLDER` has them all written there, to be viewed.
 #[test]
 fn pages_can_be_looked_at() {
     let Some(folder) = std::env::var_os("ASSAY_WRITE_PAGES") else { return };

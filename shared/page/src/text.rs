@@ -1,6 +1,7 @@
-//! Texts and ids on a page. What a peer or an operator wrote is bounded, made printable and isolated, so that it changes
-//! neither the page nor the direction of what stands beside it.
+//! Texts and ids on a page. Texts of peers and operators are bounded, made printable and isolated, so that they change
+//! neither the page nor the direction of the text beside them.
 
+pub use assay_program::render::units::counted;
 use assay_work::text::{is_printable, printable, quoted};
 use maud::{Markup, html};
 
@@ -13,7 +14,7 @@ const MAX_CHOICE_BYTES: usize = 128;
 /// Digits of an id where it is a link among others.
 const SHORT: usize = 8;
 
-/// The beginning of a text, at most so many bytes.
+/// The beginning of a text, at most `most` bytes.
 fn beginning(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -27,7 +28,7 @@ fn cut(text: &str, max: usize) -> (String, bool) {
     // Looking at more of it than can be shown would cost time for nothing.
     let beginning = beginning(text, max + 1);
     let shown = printable(beginning, max);
-    // What cannot be printed became a space, which may have fewer bytes: characters are counted.
+    // An unprintable character became a space, which may have fewer bytes: characters are counted.
     let is_cut = beginning.len() < text.len() || shown.chars().count() < beginning.chars().count();
     (shown, is_cut)
 }
@@ -38,7 +39,7 @@ pub(crate) fn is_choice(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_CHOICE_BYTES && is_printable(text)
 }
 
-/// A name that somebody else gave, in a place of its own.
+/// A name from a peer or an operator, in a place of its own.
 #[must_use]
 pub fn name(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
@@ -49,7 +50,7 @@ pub fn name(text: &str) -> Markup {
 #[must_use]
 pub fn name_in_words(text: &str) -> String {
     let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
-    // First strong isolate and its end: the quotes and what follows keep their direction.
+    // First strong isolate and its end: the quotes and the text behind keep their direction.
     format!("\u{2068}{}{}\u{2069}", quoted(&shown), if is_cut { "…" } else { "" })
 }
 
@@ -60,7 +61,7 @@ pub fn detail(text: &str) -> Markup {
     html! { bdi { (shown) @if is_cut { "… (of " (text.len()) " bytes)" } } }
 }
 
-/// Words of the validator's own with others' among them, as a sentence; what stands in backticks is code.
+/// The validator's words with others' among them, as a sentence; text in backticks is code.
 #[must_use]
 pub fn sentence(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_DETAIL_BYTES);
@@ -68,7 +69,7 @@ pub fn sentence(text: &str) -> Markup {
     let is_open = !shown.is_empty() && !shown.ends_with(['.', '!', '?']);
     html! {
         bdi {
-            // Every second part stands in backticks; one that never ends is none.
+            // Every second part stands in backticks, unless the closing one is missing.
             @let parts: Vec<_> = shown.split('`').collect();
             @for (index, part) in parts.iter().enumerate() {
                 @if index % 2 == 1 && index + 1 < parts.len() { code { (part) } } @else { (part) }
@@ -96,12 +97,6 @@ pub fn short(id: &str) -> &str {
 pub fn whole_id(id: &str) -> Markup {
     let (shown, _) = cut(id, 2 * MAX_NAME_BYTES);
     html! { code.id data-copy { (shown) } }
-}
-
-/// A count and what is counted.
-#[must_use]
-pub fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A stable name, as people read it: `audit_element` as `audit element`.

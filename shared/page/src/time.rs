@@ -1,4 +1,4 @@
-//! Moments and stretches of time, as people read them. The page's script keeps what is relative up to date.
+//! Moments and lengths of time, as people read them. The page's script keeps relative ones up to date.
 
 use assay_program::utc;
 use maud::{Markup, html};
@@ -46,7 +46,7 @@ fn relative(at_ms: i64, now_ms: i64) -> String {
 }
 
 fn machine(at_ms: i64) -> String {
-    absolute(at_ms).replace(" UTC", "Z").replace(' ', "T")
+    utc::iso(u64::try_from(at_ms.div_euclid(SECOND_MS)).unwrap_or(0))
 }
 
 /// How long ago a moment is, or how far away; the date and time as its title.

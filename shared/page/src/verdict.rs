@@ -13,20 +13,15 @@ mod figures;
 mod proof;
 mod soundness;
 
-/// A verdict to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct VerdictView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
-    /// The verdict.
     pub verdict: &'a Verdict,
-    /// What is recorded with it.
     pub record: &'a FullVerdict,
-    /// What operators call the miner.
+    /// The operators' name of the miner.
     pub miner_name: Option<&'a str>,
 }
 
-/// The page of a verdict.
 #[must_use]
 pub fn verdict(view: &VerdictView<'_>) -> String {
     let VerdictView { frame, verdict, record, .. } = view;
@@ -79,7 +74,7 @@ fn reasons(verdict: &Verdict) -> Markup {
     }
 }
 
-/// A reason, what it means, what happened, and what to do.
+/// A reason with its meaning, circumstances and remedy.
 fn paragraph(reason: &Reason, verdict: &Verdict) -> Markup {
     let code = reason.code;
     let tone = if code.class().fails() { "bad" } else { "warn" };

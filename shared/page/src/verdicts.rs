@@ -13,25 +13,22 @@ use crate::{address, time, verdict, words};
 /// A verdict of a list.
 #[derive(Debug, Clone)]
 pub struct ListedVerdict {
-    /// As it is recorded.
     pub record: VerdictRecord,
-    /// The verdict; `None` where another release wrote what this one does not know.
+    /// The verdict; `None` where another release wrote fields that this one does not know.
     pub verdict: Option<Verdict>,
-    /// What operators call its miner.
+    /// The operators' name of its miner.
     pub miner_name: Option<String>,
 }
 
-/// What verdicts are filtered by, as the form sends it.
+/// The filter of verdicts, as the form sends it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerdictsFilter {
     /// The first digits of a key of the miner.
     pub miner: String,
-    /// The outcome.
     pub outcome: String,
     /// The code of a reason.
     pub code: String,
-    /// The page.
     pub cursor: String,
 }
 
@@ -44,20 +41,14 @@ impl VerdictsFilter {
     }
 }
 
-/// Verdicts to be shown.
 #[derive(Debug, Clone, Copy)]
 pub struct VerdictsView<'a> {
-    /// What all pages have.
     pub frame: Frame<'a>,
-    /// Those that fit.
     pub verdicts: &'a [ListedVerdict],
-    /// The cursor of the next page.
     pub next: Option<&'a str>,
-    /// What they fit.
     pub filter: &'a VerdictsFilter,
 }
 
-/// The page of verdicts.
 #[must_use]
 pub fn verdicts(view: &VerdictsView<'_>) -> String {
     let VerdictsView { frame, verdicts, filter, .. } = view;

@@ -17,7 +17,7 @@ pub const fn of_outcome(outcome: Outcome) -> (Icon, Tone) {
     }
 }
 
-/// The outcome of this name; what has no such name could not be judged.
+/// The outcome of this name; inconclusive for any other name.
 #[must_use]
 pub fn outcome(name: &str) -> Outcome {
     match name {
@@ -49,7 +49,7 @@ pub const fn of_state(state: State) -> (Icon, Tone) {
     }
 }
 
-/// What an attestation state means.
+/// The meaning of an attestation state.
 #[must_use]
 pub const fn about_state(state: State) -> &'static str {
     match state {
@@ -76,7 +76,7 @@ pub fn state_badge(name: &str) -> Markup {
     }
 }
 
-/// Something that goes on.
+/// The badge of something that has not ended.
 #[must_use]
 pub fn online() -> Markup {
     badge(Icon::Online, Tone::Good, "Still there")

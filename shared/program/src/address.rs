@@ -4,16 +4,14 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// A name, or an address without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 
-/// Why a text is no address.
+/// A text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// A scheme other than `http`.
@@ -22,7 +20,7 @@ pub enum AddressError {
     /// A path, a query or a user.
     #[error("expected host:port or http://host:port, with nothing after the port and no user before the host")]
     Extra,
-    /// There is no port, or it is no number.
+    /// The port is missing or not a number.
     #[error("expected host:port, such as 127.0.0.1:7400, with a port from 0 to 65535")]
     Port,
     /// The host is empty, or an IPv6 address without brackets.

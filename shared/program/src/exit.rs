@@ -4,7 +4,8 @@
 //! |---|---|
 //! | 0 | success; verdict pass; daemon drained |
 //! | 1 | verdict fail |
-//! | 2 | inconclusive verdict, or no challenge could be made; the miner does not run |
+//! | 2 | inconclusive verdict, or no challenge could be made; the miner does not run, or the validator does not serve |
+//! | 3 | verdict pass, but no memory was shown |
 //! | 64 | invalid command line |
 //! | 65 | invalid input file |
 //! | 70 | internal error, or a device failed |
@@ -23,7 +24,8 @@ use crate::standard_error;
 pub const HELP: &str = "Exit codes:
   0   success; verdict pass; daemon drained
   1   verdict fail
-  2   inconclusive verdict, or no challenge could be made; the miner does not run
+  2   inconclusive verdict, or no challenge could be made; the miner does not run, or the validator does not serve
+  3   verdict pass, but no memory was shown
   64  invalid command line
   65  invalid input file
   70  internal error, or a device failed
@@ -41,6 +43,8 @@ pub enum Exit {
     Fail = 1,
     /// A verdict: inconclusive.
     Inconclusive = 2,
+    /// A verdict: pass, though no memory was shown.
+    NoMemory = 3,
     /// Invalid command line.
     Usage = 64,
     /// Invalid input file.
@@ -61,15 +65,14 @@ impl Termination for Exit {
     }
 }
 
-/// An error that says itself what the program ends with. Put anywhere in a chain of causes.
+/// An error that determines the program's exit code. It may stand anywhere in a chain of causes.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What the program ends with.
+    /// The program's exit code.
     pub exit: Exit,
-    /// What went wrong, and what to do about it.
+    /// The problem and its remedy.
     pub message: String,
-    /// Why.
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -87,7 +90,7 @@ impl Failure {
     }
 }
 
-/// What a program ends with after this error: the first cause in the chain that decides it does.
+/// The exit code for an error: that of the first cause in the chain that determines one.
 #[must_use]
 pub fn of_error(error: &(dyn Error + 'static)) -> Exit {
     causes(error).find_map(of_cause).unwrap_or(Exit::Internal)
@@ -128,14 +131,14 @@ pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a 
     std::iter::successors(Some(error), |e: &&'a (dyn Error + 'static)| (*e).source())
 }
 
-/// Prints `error: …` with the chain of causes, and gives what the program ends with.
+/// Prints `error: …` with the chain of causes, and gives the exit code.
 pub fn report(error: &(dyn Error + 'static)) -> Exit {
     standard_error::print(&format!("error: {}", chain(error)));
     of_error(error)
 }
 
-/// Prints what clap has to say: help and versions are no errors, anything else is wrong usage. (Clap's own
-/// code for that is 2, which here is an inconclusive verdict.)
+/// Prints clap's message: help and versions are no errors, anything else is wrong usage. (Clap's own code for that is
+/// 2, which here is an inconclusive verdict.)
 pub fn report_usage(error: &clap::Error) -> Exit {
     let _ = error.print();
     if error.use_stderr() { Exit::Usage } else { Exit::Done }
@@ -144,7 +147,7 @@ pub fn report_usage(error: &clap::Error) -> Exit {
 /// Prints to standard output. A reader that has gone away (`| head`) is no error.
 ///
 /// # Errors
-/// What the system said, for anything else.
+/// The system's error, for anything else.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
@@ -165,6 +168,7 @@ mod tests {
             Exit::Done,
             Exit::Fail,
             Exit::Inconclusive,
+            Exit::NoMemory,
             Exit::Usage,
             Exit::Data,
             Exit::Internal,

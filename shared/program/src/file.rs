@@ -13,7 +13,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Reads a file (`-`: standard input) and parses its text.
 ///
 /// # Errors
-/// [`Failure`]: the file cannot be read, or is not what `parse` takes.
+/// [`Failure`]: the file cannot be read, or `parse` refuses its text.
 pub fn read<T, E: Display>(path: &Path, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, Failure> {
     let text = read_text(path)?;
     parse(&text).map_err(|error| Failure::new(Exit::Data, format!("{}: {error}", path.display())))
@@ -22,15 +22,12 @@ pub fn read<T, E: Display>(path: &Path, parse: impl Fn(&str) -> Result<T, E>) ->
 /// Reads a text from a file, or from standard input for `-`.
 ///
 /// # Errors
-/// [`Failure`]: the file cannot be read, is too large, or is no UTF-8.
+/// [`Failure`]: the file cannot be read, is too large, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
     read_at_most(path, MAX_FILE_BYTES)
 }
 
-/// Reads a text of at most so many bytes, as [`read_text`] does.
-///
-/// # Errors
-/// As [`read_text`].
+/// Reads a text of at most `max_bytes`, as [`read_text`] does.
 pub fn read_at_most(path: &Path, max_bytes: u64) -> Result<String, Failure> {
     let failed = |error| Failure::because(Exit::Io, format!("cannot read {}", path.display()), error);
     let mut text = String::new();
@@ -48,34 +45,25 @@ pub fn read_at_most(path: &Path, max_bytes: u64) -> Result<String, Failure> {
 }
 
 /// Whether a file could be written now, so that an hour's work is not done in vain. Nothing is changed.
-///
-/// # Errors
-/// As [`write_text`].
 pub fn check_writable(path: &Path) -> Result<(), Failure> {
     let is_new = !path.exists();
     std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, error))?;
     if is_new {
-        // What cannot be removed is empty.
+        // A file that cannot be removed stays, empty.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
 
 /// Writes a text to a file. Where that fails, no part of it is left.
-///
-/// # Errors
-/// [`Failure`] with what the system said.
 pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     write(path, text.as_bytes())
 }
 
 /// Writes bytes to a file. Where that fails, no part of them is left.
-///
-/// # Errors
-/// [`Failure`] with what the system said.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(|error| {
-        // What is no file, such as a device, stays; what cannot be removed is as it is.
+        // Anything but a file, such as a device, stays; a file that cannot be removed stays as it is.
         if path.is_file() {
             let _ = std::fs::remove_file(path);
         }

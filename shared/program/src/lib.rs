@@ -1,10 +1,11 @@
-//! What both programs have around their work: settings, logs, exit codes, signals, tables.
+//! The common parts of both programs around their work: settings, logs, exit codes, signals, tables.
 
 #![forbid(unsafe_code)]
 
 pub mod address;
 pub mod exit;
 pub mod file;
+pub mod help;
 pub mod lock;
 pub mod logging;
 pub mod manager;
@@ -16,7 +17,6 @@ pub mod reload;
 pub mod render;
 pub mod settings;
 pub mod shutdown;
-pub mod size;
 pub mod span;
 pub mod standard_error;
 pub mod utc;

@@ -1,7 +1,7 @@
-//! One daemon for a key file: a lock beside it, held for the life of the daemon.
+//! One daemon for a file, such as its key: a lock beside it, held for the life of the daemon.
 //!
 //! Two daemons with one key would take over each other's session for ever. The lock goes with its process, however that
-//! ends, so a file left behind by one that was killed is no obstacle. What it says of its holder is for people.
+//! ends, so a file left behind by one that was killed is no obstacle. The holder's name in it is for people.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,11 +14,10 @@ use serde::{Deserialize, Serialize};
 use super::exit::{Exit, Failure};
 use super::utc;
 
-/// What the lock's name adds to that of the key file.
+/// The suffix that the lock's name adds to the key file's.
 const SUFFIX: &str = ".lock";
-/// How often a lock that is held is tried again: whoever asks for its holder holds it for a moment.
+/// Attempts to take a lock that is held: a process that asks for the holder has it for a moment.
 const ATTEMPTS: u32 = 10;
-/// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The longest record that is read: it is one line.
 const MAX_RECORD_BYTES: u64 = 4096;
@@ -33,41 +32,41 @@ pub struct StateLock {
 /// Who holds a lock, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Its program.
     pub program: String,
     /// When it took the lock, in seconds since 1970.
     pub started: u64,
-    /// What it is: its public key.
+    /// Its public key.
     pub who: String,
 }
 
 /// Why a lock cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another daemon has it.
+    /// Another daemon holds the lock.
     #[error(
-        "the key file {} is in use by {}: stop that one first, or give this one another --key-file",
-        key_file.display(),
+        "the file {} is in use by {}: stop that one first, or give this one another --{setting}",
+        file.display(),
         shown(holder.as_ref())
     )]
     Held {
-        /// The file with the key.
-        key_file: PathBuf,
+        file: PathBuf,
+        /// The setting that names it.
+        setting: &'static str,
         /// Who has it, where that can be read.
         holder: Option<Holder>,
     },
     /// The lock file cannot be made, written or locked.
     #[error(
-        "cannot lock {}, which keeps a second daemon off the same key: the folder of the key file must be writable, or \
-         give another --key-file",
+        "cannot lock {}, which keeps a second daemon off the same file: its folder must be writable, or give another \
+         --{setting}",
         path.display()
     )]
     File {
-        /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The setting that names the file beside it.
+        setting: &'static str,
         source: io::Error,
     },
 }
@@ -83,13 +82,18 @@ impl From<LockError> for Failure {
 }
 
 impl StateLock {
-    /// Takes the lock of a key file at once, and writes down who has it. `who` is what the daemon is: its public key.
+    /// Takes the lock of a key file at once, and writes down its holder. `who` is the daemon's public key.
     ///
     /// # Errors
     /// [`LockError`]: another daemon has it, or the file cannot be made.
     pub fn acquire(key_file: &Path, who: &str) -> Result<Self, LockError> {
-        let path = path_of(key_file);
-        let failed = |source| LockError::File { path: path.clone(), source };
+        Self::acquire_for("key-file", key_file, who)
+    }
+
+    /// The same of the file that another setting names.
+    pub fn acquire_for(setting: &'static str, file: &Path, who: &str) -> Result<Self, LockError> {
+        let path = path_of(file);
+        let failed = |source| LockError::File { path: path.clone(), setting, source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(failed)?;
         }
@@ -102,10 +106,10 @@ impl StateLock {
                 thread::sleep(PAUSE);
             }
         }
-        Err(LockError::Held { key_file: key_file.to_owned(), holder: read(&path) })
+        Err(LockError::Held { file: file.to_owned(), setting, holder: read(&path) })
     }
 
-    /// Who holds the lock of a key file now; nobody when it is free, or the file cannot be read.
+    /// The holder of a key file's lock; `None` when the lock is free, or the file cannot be read.
     #[must_use]
     pub fn holder(key_file: &Path) -> Option<Holder> {
         let path = path_of(key_file);
@@ -113,8 +117,8 @@ impl StateLock {
     }
 }
 
-fn path_of(key_file: &Path) -> PathBuf {
-    let mut path = key_file.as_os_str().to_owned();
+fn path_of(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
     path.push(SUFFIX);
     path.into()
 }
@@ -187,7 +191,7 @@ mod system {
     /// `ERROR_SHARING_VIOLATION`.
     const SHARING_VIOLATION: i32 = 32;
 
-    /// The file, which nobody else can open to write; `None` when someone else has it so.
+    /// The file, which no other process can open to write; `None` when another process has it open so.
     pub(super) fn lock(path: &Path) -> io::Result<Option<File>> {
         let opened =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).share_mode(SHARE_READ).open(path);
@@ -222,6 +226,10 @@ mod tests {
             assert!(said.contains(part), "{part} in {said}");
         }
         assert_eq!(Failure::from(error).exit, Exit::Config);
+        let records = folder.path().join("state/validator.db");
+        let _records = StateLock::acquire_for("records", &records, "a key").unwrap();
+        let said = StateLock::acquire_for("records", &records, "another").unwrap_err().to_string();
+        assert!(said.contains("validator.db") && said.contains("another --records"), "{said}");
         drop(first);
         assert_eq!(StateLock::holder(&key_file), None);
         StateLock::acquire(&key_file, "another").unwrap();

@@ -8,9 +8,9 @@ use crate::settings::AUTO;
 /// The folder's name below the folders of a user.
 const FOLDER: &str = "assay";
 
-/// A file that persists: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`,
-/// `HOME/.local/state/assay`, or `/var/lib/assay`. On Windows below `LOCALAPPDATA\assay`, or where that is by default:
-/// what is made there only its user, administrators and the system can read.
+/// A file that persists: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`, `HOME/.local/state/assay`,
+/// or `/var/lib/assay`. On Windows below `LOCALAPPDATA\assay`, or its default place: only its user, administrators and
+/// the system can read files made there.
 #[must_use]
 pub fn state_file(name: &str) -> PathBuf {
     state_folder(|variable| env::var_os(variable).map(PathBuf::from)).join(name)
@@ -24,7 +24,7 @@ pub fn runtime_file(name: &str) -> PathBuf {
     runtime_folder(variable).unwrap_or_else(|| state_folder(variable)).join(name)
 }
 
-/// A file of this machine's settings: in `/etc/assay`. There is none on Windows.
+/// A file of this machine's settings: in `/etc/assay`. `None` on Windows.
 #[must_use]
 pub fn system_file(name: &str) -> Option<PathBuf> {
     cfg!(unix).then(|| Path::new("/etc").join(FOLDER).join(name))

@@ -16,7 +16,7 @@ const MAX_LISTED: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prefix(String);
 
-/// The text is no prefix.
+/// The text is not a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected the first {MIN_DIGITS} to {MAX_DIGITS} hex digits")]
 pub struct PrefixSyntaxError;
@@ -24,20 +24,18 @@ pub struct PrefixSyntaxError;
 /// Why a prefix names nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixError {
-    /// Nothing starts with it.
+    /// No candidate starts with it.
     #[error("nothing starts with {prefix}; there is {}", listed(.candidates))]
     None {
-        /// What was looked for.
         prefix: Prefix,
-        /// What there is, each as short as tells it apart.
+        /// The candidates, each as short as keeps it unique.
         candidates: Vec<String>,
     },
     /// More than one thing starts with it.
     #[error("{prefix} could be any of {}: give more digits", listed(.candidates))]
     Several {
-        /// What was looked for.
         prefix: Prefix,
-        /// What it could be, each as short as tells it apart.
+        /// The candidates that match, each as short as keeps it unique.
         candidates: Vec<String>,
     },
 }
@@ -60,7 +58,7 @@ impl Prefix {
     /// The one candidate that starts with these digits.
     ///
     /// # Errors
-    /// [`PrefixError`] when it is none, or more than one.
+    /// [`PrefixError`] when it matches no candidate, or more than one.
     pub fn find<T: AsRef<[u8]>>(&self, candidates: impl IntoIterator<Item = T>) -> Result<T, PrefixError> {
         let (mut matching, others): (Vec<T>, Vec<T>) =
             candidates.into_iter().partition(|candidate| self.matches(candidate.as_ref()));

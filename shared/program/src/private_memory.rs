@@ -2,8 +2,8 @@
 
 use crate::exit::{Exit, Failure};
 
-/// Has the system write no core dump of this process, and let no other one of the same user read its memory, by ptrace or
-/// `/proc`. A process that it starts begins without this.
+/// Has the system write no core dump of this process, and let no other one of the same user read its memory, by ptrace
+/// or `/proc`. A process that it starts begins without this.
 ///
 /// # Errors
 /// [`Failure`]: the system refuses, so that the key is not safe here.
@@ -21,7 +21,7 @@ mod system {
     }
 }
 
-/// Elsewhere core dumps can be switched off; macOS lets nobody but root read the memory of a program without a debugger's
+/// Elsewhere core dumps can be switched off; on macOS only root can read the memory of a program without a debugger's
 /// entitlement.
 #[cfg(all(unix, not(target_os = "linux")))]
 mod system {
@@ -33,7 +33,7 @@ mod system {
     }
 }
 
-/// Windows has no such switch: whoever may debug this user's processes can read them.
+/// Windows has no such switch: users that may debug this user's processes can read them.
 #[cfg(not(unix))]
 mod system {
     pub(super) fn keep() -> std::io::Result<()> {

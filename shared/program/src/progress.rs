@@ -137,7 +137,6 @@ mod tests {
         }
     }
 
-    /// What a bar draws.
     fn drawn(bar: ProgressBar, act: impl FnOnce(&ProgressBar)) -> String {
         let terminal = Terminal::default();
         bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));

@@ -4,7 +4,7 @@ use std::io;
 
 use super::settings::Settings;
 
-/// Hears SIGHUP. Elsewhere than on Unix there is none.
+/// Receives SIGHUP. Windows has no such signal.
 #[derive(Debug)]
 pub struct Hangups(#[cfg(unix)] tokio::signal::unix::Signal);
 
@@ -12,7 +12,7 @@ impl Hangups {
     /// Listens from now on, inside a Tokio runtime: SIGHUP does not end this program any more.
     ///
     /// # Errors
-    /// What the system said, when it takes no signal handlers.
+    /// The system's error, when it takes no signal handlers.
     pub fn new() -> io::Result<Self> {
         #[cfg(unix)]
         {
@@ -34,7 +34,7 @@ impl Hangups {
     }
 }
 
-/// The names of the settings whose values differ, whatever layer they come from.
+/// The names of the settings whose values differ, from any layer.
 #[must_use]
 pub fn changed<R: clap::Args>(old: &Settings<R>, new: &Settings<R>) -> Vec<String> {
     let pairs = old.settings().iter().zip(new.settings());

@@ -14,7 +14,7 @@ enum ShutdownStage {
     Stopped,
 }
 
-/// Tells when to drain and when to stop. Clones tell the same.
+/// The stage of the shutdown: drain, then stop. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<ShutdownStage>);
 
@@ -23,7 +23,7 @@ pub struct Shutdown(watch::Receiver<ShutdownStage>);
 pub struct Trigger(watch::Sender<ShutdownStage>);
 
 impl Trigger {
-    /// Does what a signal does: the first call asks to drain, the second to stop at once.
+    /// Has the effect of a signal: the first call asks to drain, the second to stop at once.
     pub fn signal(&self) {
         self.0.send_modify(|stage| {
             *stage = match *stage {
@@ -35,11 +35,11 @@ impl Trigger {
 }
 
 impl Shutdown {
-    /// Listens for SIGTERM and SIGINT from now on, inside a Tokio runtime. What is not drained after
-    /// `drain_timeout` is stopped as by a second signal.
+    /// Listens for SIGTERM and SIGINT from now on, inside a Tokio runtime. After `drain_timeout` the rest is stopped as
+    /// by a second signal.
     ///
     /// # Errors
-    /// What the system said, when it takes no signal handlers.
+    /// The system's error, when it takes no signal handlers.
     pub fn on_signals(drain_timeout: Duration) -> io::Result<Self> {
         let (trigger, shutdown) = Self::by_hand();
         let mut signals = Signals::new()?;
@@ -54,7 +54,7 @@ impl Shutdown {
                 }
             }
             trigger.signal();
-            // The trigger lives on, so that whoever waits later is told.
+            // The trigger lives on, so that later waits end too.
             trigger.0.closed().await;
         });
         Ok(shutdown)
@@ -117,7 +117,7 @@ impl Signals {
     /// Listens from now on, inside a Tokio runtime: the signals no longer end the process by themselves.
     ///
     /// # Errors
-    /// What the system said, when it takes no signal handlers.
+    /// The system's error, when it takes no signal handlers.
     pub fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -137,7 +137,7 @@ impl Signals {
 }
 
 /// The signals that ask a program to end, for a command that answers them in its own way. After the last two, Windows
-/// leaves a program some seconds, whatever it does.
+/// leaves a program some seconds to end.
 #[cfg(windows)]
 #[derive(Debug)]
 pub struct Signals {
@@ -152,7 +152,7 @@ impl Signals {
     /// Listens from now on, inside a Tokio runtime.
     ///
     /// # Errors
-    /// What the system said, when it takes no handlers.
+    /// The system's error, when it takes no handlers.
     pub fn new() -> io::Result<Self> {
         use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
         Ok(Self {
@@ -195,7 +195,7 @@ mod tests {
         trigger.signal();
         shutdown.stopped().await;
         assert!(shutdown.was_cut_short());
-        // Whoever asks late is told too.
+        // A late wait ends too.
         shutdown.draining().await;
     }
 

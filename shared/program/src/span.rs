@@ -9,11 +9,11 @@ const UNITS: [(&str, u64); 5] = [("w", 604_800), ("d", 86_400), ("h", 3600), ("m
 /// A length of time in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// In seconds.
+    /// The length in seconds.
     pub seconds: u64,
 }
 
-/// The text is no length of time.
+/// The text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a whole number and a unit (s, m, h, d, w), such as 30d")]
 pub struct SpanError;

@@ -1,4 +1,4 @@
-//! Standard error, where nobody may be there to read it.
+//! Standard error, which may have no reader.
 
 use std::io::{self, Write};
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long printing may take.
 const PRINT_LIMIT: Duration = Duration::from_millis(500);
 
-/// Standard error without the lock of the standard library: who waits there keeps nobody else from it.
+/// Standard error without the lock of the standard library: a thread that waits there blocks no other.
 #[cfg(unix)]
 #[must_use]
 pub fn unlocked() -> Box<dyn Write + Send> {
@@ -30,7 +30,7 @@ pub fn unlocked() -> Box<dyn Write + Send> {
 pub fn print(line: &str) {
     let (line, (done, ended)) = (format!("{line}\n"), mpsc::channel());
     let work = move || {
-        // Nobody is left to tell when standard error is closed.
+        // The error cannot be reported when standard error is closed.
         let _ = unlocked().write_all(line.as_bytes());
         let _ = done.send(());
     };

@@ -21,6 +21,12 @@ pub fn text(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// The same for programs (ISO 8601, RFC 3339): `2026-11-22T07:15:37Z`.
+#[must_use]
+pub fn iso(unix_s: u64) -> String {
+    text(unix_s).replace(" UTC", "Z").replace(' ', "T")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +44,7 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00:00 UTC"),
         ] {
             assert_eq!(text(unix_s), shown);
+            assert_eq!(iso(unix_s), format!("{}T{}Z", &shown[..10], &shown[11..19]));
         }
     }
 }

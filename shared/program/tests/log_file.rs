@@ -25,7 +25,7 @@ fn a_renamed_file_is_replaced_and_the_level_changes() {
     assert!(logging::reload(&config("info")).is_err(), "there is no log yet");
     let default = std::panic::take_hook();
     let guard = config("info").start().unwrap();
-    // What fails in this test is shown as well.
+    // The test's own failures are shown as well.
     let logged = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         logged(info);
@@ -44,7 +44,7 @@ fn a_renamed_file_is_replaced_and_the_level_changes() {
     assert_eq!(messages(&path), ["three"]);
     assert_eq!(messages(&old), ["one", "two"]);
 
-    // What cannot be done changes nothing.
+    // A reload that fails changes nothing.
     let missing = LogConfig { file: Some(folder.path().join("no/folder/log")), ..config("error") };
     assert!(logging::reload(&missing).unwrap_err().contains("no/folder/log"));
     assert!(logging::reload(&config("errors")).unwrap_err().contains("did you mean `error`?"));

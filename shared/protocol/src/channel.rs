@@ -1,5 +1,5 @@
-//! What a session's bytes pass through, as each side sees it. Both sign it, so that a session is proved for one
-//! connection and for no other: whoever ends the connection of each side, and passes on what they say, has two.
+//! The path of a session's bytes, as each side sees it. Both sign it, so that a session is proved for one connection
+//! and for no other: an intermediary that ends the connection of each side, and passes their messages on, has two.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use std::fmt;
 pub enum Channel {
     /// TLS from end to end. The value is the connection's `tls-exporter` of RFC 9266, which no other one has.
     Tls([u8; 32]),
-    /// TLS that ends at a proxy of the operators, which can read and change what passes.
+    /// TLS that ends at a proxy of the operators, which can read and change the bytes.
     Proxied,
-    /// No TLS.
+    /// Without TLS.
     Plaintext,
 }
 
 /// A signature of the handshake holds for the session, but not for the channel that it came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelMismatch {
-    /// What this side sees.
+    /// This side's channel.
     pub here: Channel,
-    /// What the other side signed, where it is one that every connection can have.
+    /// The channel that the other side signed, where it is one that every connection can have.
     pub there: Option<Channel>,
 }
 
@@ -27,7 +27,7 @@ impl Channel {
     /// Those that are no secret of one connection.
     const WITHOUT_EXPORTER: [Self; 2] = [Self::Proxied, Self::Plaintext];
 
-    /// What enters the signed bytes.
+    /// The channel's part of the signed bytes.
     #[must_use]
     pub const fn bytes(&self) -> [u8; 32] {
         match self {
@@ -37,7 +37,7 @@ impl Channel {
         }
     }
 
-    /// Why a signature that does not hold for this channel may not: `holds_for` tells whether it does for another one.
+    /// Explains a signature that does not hold for this channel: `holds_for` checks it against another one.
     #[must_use]
     pub fn mismatch(self, holds_for: impl Fn(Self) -> bool) -> ChannelMismatch {
         let there = Self::WITHOUT_EXPORTER.into_iter().find(|other| *other != self && holds_for(*other));

@@ -1,4 +1,4 @@
-//! Ed25519 identities, and what they sign. Their files are in [`key_file`](crate::key_file).
+//! Ed25519 identities, and the messages that they sign. Their files are in [`key_file`](crate::key_file).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::channel::{Channel, ChannelMismatch};
 pub use crate::signature::verify;
 use crate::successor::Successor;
 
-/// What stands before the seed in PKCS #8: version 1, id-Ed25519, 34 and 32 bytes of octets (RFC 8410, section 7).
+/// The bytes before the seed in PKCS #8: version 1, id-Ed25519, 34 and 32 bytes of octets (RFC 8410, section 7).
 const PKCS8_HEADER: [u8; 16] = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
 
 /// One side's signing key, and the statements by which its earlier keys are followed to it. Clones share both; the secret
@@ -57,8 +57,8 @@ impl Identity {
         &self.successors
     }
 
-    /// The first key, of which this one is a successor or itself. What is derived from the key and must outlast it, such
-    /// as ids of devices, is derived from this one.
+    /// The first key, of which this one is a successor or itself. Values that are derived from the key and must outlast
+    /// it, such as ids of devices, are derived from this one.
     #[must_use]
     pub const fn origin(&self) -> PublicKey {
         self.origin
@@ -86,7 +86,8 @@ impl Identity {
     }
 }
 
-/// What both sides of a session sign: the version, both keys, both nonces and the channel, under a name of its own.
+/// The transcript that both sides of a session sign: the version, both keys, both nonces and the channel, under a name
+/// of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionTranscript {
     /// The protocol version agreed on.
@@ -99,18 +100,18 @@ pub struct SessionTranscript {
     pub nonce: Nonce,
     /// The miner's nonce.
     pub miner_nonce: Nonce,
-    /// What the session's bytes pass through.
+    /// The path of the session's bytes.
     pub channel: Channel,
 }
 
 impl SessionTranscript {
-    /// What the validator signs in its welcome.
+    /// The message that the validator signs in its welcome.
     #[must_use]
     pub fn welcome_message(&self) -> Vec<u8> {
         self.message(b"assay v1 welcome")
     }
 
-    /// What the miner signs in its proof.
+    /// The message that the miner signs in its proof.
     #[must_use]
     pub fn proof_message(&self) -> Vec<u8> {
         self.message(b"assay v1 session")
@@ -119,7 +120,7 @@ impl SessionTranscript {
     /// Checks the validator's signature in its welcome.
     ///
     /// # Errors
-    /// What the channel may have to do with it, when the signature does not hold.
+    /// The channel's part in it, when the signature does not hold.
     pub fn check_welcome(&self, signature: &Signature) -> Result<(), ChannelMismatch> {
         self.check(&self.validator_key, signature, Self::welcome_message)
     }
@@ -156,7 +157,7 @@ impl SessionTranscript {
 /// Bytes from the operating system's random source.
 ///
 /// # Errors
-/// What the system said, when it has none to give.
+/// The system's error, when it gives no bytes.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;

@@ -6,14 +6,14 @@ use std::str::FromStr;
 /// The most bytes of a join token: a prefix and 256 bits in hexadecimal have fewer.
 pub const MAX_JOIN_TOKEN_BYTES: usize = 128;
 
-/// A secret that lets one new miner in. It is never shown: a log has none of it.
+/// A secret that lets one new miner in. Logs never show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JoinToken(String);
 
 /// Why a text is not a join token. The text itself is not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JoinTokenError {
-    /// There is none.
+    /// No character.
     #[error("the join token is empty")]
     Empty,
     /// Too many bytes.
@@ -25,7 +25,7 @@ pub enum JoinTokenError {
 }
 
 impl JoinToken {
-    /// The secret, for whoever checks or sends it.
+    /// The secret, to check or to send it.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.0

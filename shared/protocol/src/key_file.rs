@@ -21,18 +21,18 @@ use crate::successor::{Lineage, MAX_SUCCESSORS, Successor};
 
 /// The largest key file that is read: 64 digits and some blanks. One of successors has 8 lines of 272 digits.
 const MAX_FILE_BYTES: u64 = 4096;
-/// What the first word of the successors' first line says.
+/// The first word of the successors' first line.
 const ORIGIN: &str = "origin ";
 
-/// Why a key could not be had.
+/// An error of a key file.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// A file could not be read, made or written.
-    #[error("key file {path}: {source}")]
+    #[error("key file {path}: {source}{}", remedy(.source))]
     File {
-        /// The file.
+        /// The file concerned.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is a folder, a device or a pipe of that name.
@@ -46,17 +46,17 @@ pub enum KeyFileError {
         "key file {path} can be read by others (mode {mode:03o}): chmod 600 it, or move it away to have a new key made"
     )]
     Exposed {
-        /// The file.
+        /// The file concerned.
         path: PathBuf,
-        /// Its permission bits.
+        /// Its permission bits: some of group's or others' are set.
         mode: u32,
     },
     /// The file is another user's, who can change it at any time.
     #[error("key file {path} belongs to another user (uid {owner}): chown it to the user that this program runs as")]
     Foreign {
-        /// The file.
+        /// The file concerned.
         path: PathBuf,
-        /// Its owner.
+        /// The id of its owner.
         owner: u32,
     },
     /// The file of statements holds something else.
@@ -73,6 +73,16 @@ pub enum KeyFileError {
     Random(String),
 }
 
+/// The remedy for a file that the system does not give.
+fn remedy(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error.kind() {
+        PermissionDenied => ": run as the user whose key it is, or name another file",
+        ReadOnlyFilesystem => ": name a file in a folder that can be written to",
+        _ => "",
+    }
+}
+
 impl KeyFileError {
     fn file(path: &Path, source: io::Error) -> Self {
         Self::File { path: path.into(), source }
@@ -80,8 +90,8 @@ impl KeyFileError {
 }
 
 impl Identity {
-    /// Reads the key file and the statements beside it, or makes a key with mode 0600 (and its folder) when there is
-    /// none. Windows has no modes: whoever may read the folder may read the key.
+    /// Reads the key file and the statements beside it, or makes a key with mode 0600 (and its folder) when there is no
+    /// file. Windows has no modes: every reader of the folder can read the key.
     ///
     /// # Errors
     /// [`KeyFileError`], each with its remedy; a malformed or exposed file is never overwritten.
@@ -143,8 +153,8 @@ fn hex_line(seed: &[u8; 32]) -> Zeroizing<[u8; 65]> {
     line
 }
 
-/// The identity of a key with what the statements beside its file say of it at this time. What a rotation left behind
-/// that did not come to its end says nothing of this key.
+/// The identity of a key with the statements beside its file that stand at this time. The files of a rotation that did
+/// not finish say nothing about this key.
 fn following(key: Identity, key_file: &Path, now_unix_seconds: u64) -> Result<Identity, KeyFileError> {
     let path = successors_file(key_file);
     let Some((text, _)) = disk::read(&path)? else { return Ok(key) };

@@ -1,6 +1,7 @@
-//! What the miner and the validator say to each other: messages, verdicts and their reasons, identities, claims, and
-//! the wire that carries them.
+//! The protocol between miner and validator: messages, verdicts and their reasons, identities, claims, and the wire
+//! that carries them.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod channel;

@@ -1,4 +1,4 @@
-//! What the two sides say to each other, in the domain's types. `wire` carries it; both sessions speak it.
+//! The messages of the two sides, in the domain's types. `wire` carries them; both sessions use them.
 
 use std::time::Duration;
 
@@ -31,17 +31,17 @@ pub struct DeviceClaim {
     pub name: String,
     /// The backend's name.
     pub backend: String,
-    /// What the backend chose for the device.
+    /// The backend's choices for the device.
     pub detail: String,
-    /// All its memory.
+    /// All its memory, in bytes.
     pub total_bytes: u64,
-    /// What a challenge could take now, the memory of slots that are still held included.
+    /// Bytes that a challenge could take now, the memory of slots that are still held included.
     pub free_bytes: u64,
     /// How many slots fit into the free bytes, for each of [`MATRIX_SIZES`].
     pub slots: [u32; MATRIX_SIZES.len()],
     /// The kinds of work that it computes, ascending.
     pub precisions: Vec<Precision>,
-    /// What its management library says of it.
+    /// The claims of its management library.
     pub claimed_hardware: Option<Hardware>,
 }
 
@@ -52,20 +52,20 @@ impl DeviceClaim {
         self.claimed_hardware.as_ref().and_then(|hardware| hardware.model.as_deref()).unwrap_or(&self.name)
     }
 
-    /// How many n-by-n slots fit by its claim; 0 for an n that is none of [`MATRIX_SIZES`].
+    /// Number of n-by-n slots that fit by its claim; 0 for an n outside [`MATRIX_SIZES`].
     #[must_use]
     pub fn slots_of(&self, n: u32) -> u32 {
         MATRIX_SIZES.iter().position(|size| *size == n).map_or(0, |size| self.slots[size])
     }
 
-    /// The most n-by-n slots, for each of [`MATRIX_SIZES`], that so much free memory holds.
+    /// The most n-by-n slots that `free_bytes` hold, for each of [`MATRIX_SIZES`].
     #[must_use]
     pub fn max_slots(free_bytes: u64) -> [u32; MATRIX_SIZES.len()] {
         MATRIX_SIZES.map(|n| u32::try_from(free_bytes / (u64::from(n) * u64::from(n))).unwrap_or(u32::MAX))
     }
 
-    /// The claim without what it contradicts itself in: free bytes beyond all, slots beyond the free bytes. A device
-    /// counts the three at different moments, while other programs take and give memory.
+    /// The claim without its contradictions: free bytes beyond all, slots beyond the free bytes. A device counts the
+    /// three at different moments, while other programs take and give memory.
     #[must_use]
     pub fn consistent(mut self) -> Self {
         self.free_bytes = self.free_bytes.min(self.total_bytes);
@@ -87,10 +87,10 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// What a challenge over n-by-n matrices is split by: each device that computes its kind of work and has at least
-    /// `min_slots` slots, and at least one, with how many it has.
+    /// The weights that split a challenge over n-by-n matrices: each device that computes its kind of work and has at
+    /// least `min_slots` slots, and at least one, weighs its number of slots.
     ///
-    /// An n that is none of [`MATRIX_SIZES`] gives no weights.
+    /// An n outside [`MATRIX_SIZES`] gives no weights.
     #[must_use]
     pub fn weights(&self, precision: Precision, n: u32, min_slots: u32) -> Vec<Weight> {
         let computes = |d: &&DeviceClaim| d.precisions.contains(&precision);
@@ -119,9 +119,9 @@ pub struct Offer {
     pub precision: u32,
     /// The matrix size.
     pub n: u32,
-    /// How many passes.
+    /// Number of passes.
     pub iterations: u32,
-    /// How many matrices, over all devices.
+    /// Number of matrices, over all devices.
     pub total: u32,
     /// The inventory that it was sized from.
     pub inventory_sequence: u32,
@@ -173,25 +173,25 @@ impl Offer {
 /// Why a side does not start, or does not go on with, a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopCode {
-    /// Something else runs.
+    /// The miner works for another challenge.
     Busy,
-    /// It is shutting down.
+    /// The program is shutting down.
     Draining,
-    /// Less memory is free than needed.
+    /// Less memory is free than the challenge needs.
     NotEnoughMemory,
     /// A device failed.
     DeviceLost,
-    /// What was asked breaks a rule.
+    /// The request breaks a rule.
     Invalid,
     /// The inventory named is no longer the current one.
     StaleInventory,
-    /// No device can do it.
+    /// No device can compute the request.
     Unsupported,
     /// A deadline passed.
     Deadline,
-    /// An error of its own.
+    /// An error of the side that stops.
     Internal,
-    /// The miner's operator limits what it does: how long, or at what hours.
+    /// A limit of the miner's operator, such as how long a challenge takes.
     Declined,
 }
 
@@ -230,8 +230,6 @@ pub struct Hello {
     pub successors: Vec<Successor>,
     /// The nonce of the session that this one goes on from, which lost its connection.
     pub resumes: Option<Nonce>,
-    /// By what a validator lets in a miner that it does not know.
-    pub join_token: Option<JoinToken>,
 }
 
 /// The validator's answer to a hello.
@@ -243,7 +241,7 @@ pub struct Welcome {
     pub validator_key: PublicKey,
     /// Random, for the miner to sign.
     pub nonce: Nonce,
-    /// Over [`crate::identity::SessionTranscript::welcome_message`].
+    /// The validator's, over [`crate::identity::SessionTranscript::welcome_message`].
     pub signature: Signature,
     /// The program and its version.
     pub agent: String,
@@ -251,7 +249,7 @@ pub struct Welcome {
     pub successors: Vec<Successor>,
 }
 
-/// Why a session does not come about.
+/// A reason to refuse a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusedCode {
     /// No protocol version in common.
@@ -260,11 +258,11 @@ pub enum RefusedCode {
     Signature,
     /// The key is not on the validator's list.
     NotAllowed,
-    /// Too many miners.
+    /// The validator has as many miners as it may.
     Full,
     /// The validator is shutting down.
     Draining,
-    /// A message that makes no sense there.
+    /// A message out of order, or without a meaning there.
     Malformed,
     /// A challenge of the key is under way in another session.
     InChallenge,
@@ -274,11 +272,11 @@ pub enum RefusedCode {
     Pending,
     /// The validator's operator suspended the key.
     Suspended,
-    /// The key takes a join token, and the one given is not valid, or none was given.
+    /// The join token is not valid, or none was given where the key needs one.
     JoinToken,
 }
 
-/// What the miner commits to when it ends a stage: sent alone and first, so that its arrival can be timed.
+/// The miner's commitment at the end of a stage: sent alone and first, so that its arrival can be timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedChecksum {
     /// The challenge answered.
@@ -291,23 +289,23 @@ pub struct SignedChecksum {
     pub claimed: Duration,
 }
 
-/// What one device committed to, and what the miner says of it besides.
+/// The roots of one device, and the miner's claims about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceRoots {
-    /// The challenge.
+    /// The challenge answered.
     pub challenge_id: ChallengeId,
     /// Nothing in it is checked yet, its share included.
     pub evidence: DeviceEvidence,
     /// The device's own time: a claim.
     pub claimed: Duration,
-    /// What its sensors showed meanwhile: a claim.
+    /// Its sensors during the work: a claim.
     pub claimed_telemetry: Option<Box<Telemetry>>,
 }
 
-/// What one device answered to the probe.
+/// The answer of one device to the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceDigests {
-    /// The challenge.
+    /// The challenge answered.
     pub challenge_id: ChallengeId,
     /// Nothing in it is checked yet.
     pub answer: DeviceAnswer,
@@ -315,12 +313,12 @@ pub struct DeviceDigests {
     pub claimed: Duration,
 }
 
-/// One thing to open.
+/// One device's part of a request for openings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenItem {
-    /// The device.
+    /// The device that opens.
     pub device_id: DeviceId,
-    /// What of it.
+    /// The segments or samples to open.
     pub what: OpenWhat,
 }
 
@@ -343,15 +341,15 @@ pub enum OpenWhat {
 /// A part of the answer to one item of an open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpeningsChunk {
-    /// The challenge.
+    /// The challenge answered.
     pub challenge_id: ChallengeId,
-    /// Which item, from 0.
+    /// Index of the item in the request.
     pub item: u32,
     /// The part.
     pub part: OpeningsPart,
 }
 
-/// What a chunk of openings carries.
+/// The content of a chunk of openings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpeningsPart {
     /// The next digests of the pass.
@@ -360,99 +358,99 @@ pub enum OpeningsPart {
     Sample(SampleOpenings),
     /// The next segment.
     Segment(SegmentOpenings),
-    /// Nothing more comes for the item.
+    /// The item is complete.
     End,
 }
 
-/// Which challenge stops, and why.
+/// The end of a challenge by one side, with its code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// The challenge.
+    /// The challenge that ends.
     pub challenge_id: ChallengeId,
-    /// Why.
+    /// The reason.
     pub code: StopCode,
-    /// The circumstances.
+    /// The circumstances, for a person.
     pub detail: String,
 }
 
-/// What a miner sends.
+/// A message of a miner.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MinerMessage {
-    /// First of all.
+    /// The first message of a session.
     Hello(Hello),
-    /// The miner's signature over the session.
-    Proof(Signature),
+    /// The miner's signature over the session, and the token that admits a miner which the validator does not know.
+    Proof(Signature, Option<JoinToken>),
     /// The devices changed.
     Inventory(Inventory),
-    /// The answer to a ping.
+    /// The answer to a ping, with its number.
     Pong(u64),
-    /// The challenge is not taken up.
+    /// The miner does not take the challenge up.
     Declined(Stop),
-    /// How far the work is.
+    /// The progress of the work.
     Progress {
-        /// The challenge.
+        /// The challenge under way.
         challenge_id: ChallengeId,
-        /// Slots filled.
+        /// Slots filled, over all iterations.
         done_slots: u64,
-        /// Of so many.
+        /// Slots to fill.
         all_slots: u64,
     },
     /// The work is done.
     Commitment(SignedChecksum),
-    /// The roots behind it.
+    /// The roots behind the commitment, of one device.
     DeviceRoots(DeviceRoots),
     /// The probe is done.
     ProbeAnswer(SignedChecksum),
-    /// The digests behind it.
+    /// The digests behind the answer, of one device.
     DeviceDigests(DeviceDigests),
-    /// A part of the openings.
+    /// A part of the answer to an open.
     OpeningsChunk(OpeningsChunk),
-    /// The challenge ends here.
+    /// The miner breaks the challenge off.
     Abort(Stop),
-    /// The session ends here.
+    /// The miner ends the session.
     Goodbye(StopCode, String),
 }
 
-/// What a validator sends.
+/// A message of a validator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValidatorMessage {
     /// The answer to a hello.
     Welcome(Welcome),
     /// The session stands; the validator pings this often.
     Accepted(Duration),
-    /// There will be no session.
+    /// The validator refuses the session.
     Refused {
-        /// Why.
+        /// The reason.
         code: RefusedCode,
         /// For a person.
         detail: String,
-        /// When to dial again; `None`: by the miner's own pauses.
+        /// The pause before the miner dials again; `None`: by its own rule.
         retry_after: Option<Duration>,
     },
-    /// Are you there?
+    /// A request for a pong with this number.
     Ping(u64),
-    /// Do this.
+    /// A challenge to take up.
     Challenge(Offer),
-    /// Walk this.
+    /// A probe to answer.
     Probe {
-        /// The challenge.
+        /// The challenge that it belongs to.
         challenge_id: ChallengeId,
         /// The probe.
         probe: Probe,
         /// How long the validator waits for the answer.
         deadline: Duration,
     },
-    /// Open these.
+    /// A request for openings.
     Open {
-        /// The challenge.
+        /// The challenge that it belongs to.
         challenge_id: ChallengeId,
-        /// Answered in this order.
+        /// The items to open, answered in this order.
         items: Vec<OpenItem>,
         /// How long the validator waits for all of it.
         deadline: Duration,
     },
     /// The end of a challenge.
     Verdict(Box<Verdict>),
-    /// The session ends here.
+    /// The validator ends the session.
     Goodbye(StopCode, String),
 }

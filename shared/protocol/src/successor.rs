@@ -1,9 +1,9 @@
-//! Successor statements: an old key says which key follows it, and until when that stands for it.
+//! Successor statements: an old key states which key follows it, and until when that stands.
 //!
-//! A statement is `old_key ‖ new_key ‖ u64(until) ‖ signature`, 136 bytes; the signature is the old key's over
-//! `"assay v1 succeed" ‖ old_key ‖ new_key ‖ u64(until)`. Whoever pins the old key, or has it on a list, follows the
-//! statements to the new one, in chains of at most 8, until the first of them expires. That the new key is its holder's
-//! is for the session to prove.
+//! A statement is `old_key ‖ new_key ‖ u64(until) ‖ signature`, 136 bytes; the signature is the old key's over `"assay
+//! v1 succeed" ‖ old_key ‖ new_key ‖ u64(until)`. A side that pins the old key, or has it on a list, follows the
+//! statements to the new one, in chains of at most 8, until the first of them expires. The session proves that the
+//! other side holds the new key.
 
 use std::cmp::Reverse;
 
@@ -18,9 +18,9 @@ pub const MAX_SUCCESSORS: usize = 8;
 pub const SUCCESSOR_BYTES: usize = 136;
 /// Seconds of the longest overlap: a year. An old key that vouches for ever could never be given up.
 pub const MAX_OVERLAP_S: u64 = 365 * 86_400;
-/// Seconds that the clock of whoever reads a statement may be behind that of its maker: a day.
+/// Seconds that the reader's clock may be behind the clock of a statement's maker: a day.
 const CLOCK_SLACK_S: u64 = 86_400;
-/// What the signed message begins with.
+/// The start of the signed message.
 const NAME: &[u8; 16] = b"assay v1 succeed";
 
 /// A statement of `old_key` that `new_key` stands for it.
@@ -32,17 +32,17 @@ pub struct Successor {
     pub new_key: PublicKey,
     /// The end of the overlap, in seconds since 1970: from then on the statement says nothing.
     pub until_unix_seconds: u64,
-    /// The old key's.
+    /// The old key's, over the message.
     pub signature: Signature,
 }
 
-/// Why bytes are not statements.
+/// An error of encoded statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SuccessorError {
     /// No multiple of the length of a statement.
     #[error("expected successor statements of {SUCCESSOR_BYTES} bytes each, found {0} bytes")]
     Length(usize),
-    /// More than are followed.
+    /// More statements than a chain has.
     #[error("found {0} successor statements; at most {MAX_SUCCESSORS} are allowed")]
     TooMany(usize),
     /// A text that is not the hex form of a statement.
@@ -139,7 +139,7 @@ pub fn encode_all(statements: &[Successor]) -> Vec<u8> {
     statements.iter().flat_map(Successor::encode).collect()
 }
 
-/// Reads what [`encode_all`] gives. No signature is verified.
+/// Reads the form of [`encode_all`]. No signature is verified.
 ///
 /// # Errors
 /// [`SuccessorError::Length`], [`SuccessorError::TooMany`].
@@ -169,7 +169,7 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// Of a key that nothing leads to.
+    /// The lineage of a key that follows no other.
     #[must_use]
     pub const fn alone(key: PublicKey) -> Self {
         Self { key, statements: Vec::new() }
@@ -209,8 +209,8 @@ impl Lineage {
         found
     }
 
-    /// Until when the key follows `from`, by statements that `stands` lets through: the end of the first that ends.
-    /// `None` where it does not follow.
+    /// The time until which the key follows `from`, by statements that `stands` accepts: the end of the first that
+    /// ends, in seconds since 1970. `None` where it does not follow.
     pub fn until(&self, from: &PublicKey, stands: impl Fn(&Successor) -> bool) -> Option<u64> {
         let standing = self.standing(stands);
         let (mut key, mut until) = (*from, None);

@@ -1,4 +1,4 @@
-//! What a message may become in memory. A program of its own, since it counts all that is allocated.
+//! The memory that a decoded message may take. A program of its own, since it counts all allocations.
 
 use assay_protocol::wire::limits::MAX_MESSAGE_BYTES;
 use assay_protocol::wire::lists;
@@ -47,7 +47,7 @@ impl Draws {
         (self.0 >> 33) % bound
     }
 
-    /// Fields of small numbers in one another, up to so many bytes.
+    /// Fields of small numbers in one another, up to `bytes` bytes.
     fn message(&mut self, bytes: usize, depth: usize) -> Vec<u8> {
         let mut out = Vec::new();
         // A message is of few kinds of fields, often repeated.
@@ -71,7 +71,7 @@ impl Draws {
 
 #[test]
 fn what_is_accepted_decodes_within_a_bound() {
-    // What is known of the messages is read once.
+    // The schema of the messages is read once.
     lists::check::<SessionRequest>(&[]).unwrap();
     // The inventory of a request with as many empty devices as a message has room for.
     let devices = MAX_MESSAGE_BYTES / 2 - 8;

@@ -1,11 +1,12 @@
-//! What a receipt states, as its JSON has it.
+//! The statements of a receipt, as its JSON has them.
 //!
 //! Names and meaning are those of RFC 7519 (`iss` to `iat`), RFC 9711 (`eat_…`, `submods`) and draft-ietf-rats-ear-04
-//! (`ear_…`). What the verifier found is in `ear_verifier_claims` of a submodule; what the miner says of itself is in
-//! `ear_attester_claims`, and nowhere else.
+//! (`ear_…`). The verifier's findings are in `ear_verifier_claims` of a submodule; the miner's own claims are in
+//! `ear_attester_claims` alone.
 
 use std::collections::BTreeMap;
 
+use assay_protocol::verdict::{first_rule, is_first_rule};
 use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::nonce::EatNonce;
 
 /// The profile of attestation results, in the draft's version that this crate writes.
 pub const EAR_PROFILE: &str = "tag:ietf.org,2026:rats/ear#04";
-/// The profile of a submodule: what its `ear_attester_claims` and `ear_verifier_claims` mean (docs/receipts.md).
+/// The profile of a submodule: the meaning of its `ear_attester_claims` and `ear_verifier_claims` (docs/receipts.md).
 pub const SUBMODULE_PROFILE: &str = "urn:uuid:a7736711-5b03-4cb6-817a-af046ba8c518";
 /// Who made the verifier's software.
 pub const DEVELOPER: &str = "Assay";
@@ -24,11 +25,11 @@ pub const DEVELOPER: &str = "Assay";
 pub enum Tier {
     /// The verifier makes no assertion.
     None,
-    /// What was checked held.
+    /// The checks held.
     Affirming,
-    /// What was checked held, but something else speaks against relying on it.
+    /// The checks held, but another finding speaks against relying on it.
     Warning,
-    /// What was checked did not hold.
+    /// The checks did not hold.
     Contraindicated,
 }
 
@@ -60,7 +61,7 @@ pub struct Claims {
     pub iat: u64,
     /// From when on it must not be accepted, in seconds since 1970.
     pub exp: u64,
-    /// The nonce of whoever asked for the challenge.
+    /// The nonce of the client that requested the challenge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eat_nonce: Option<EatNonce>,
     /// The verifier's software.
@@ -103,15 +104,18 @@ pub struct Appraisal<R> {
     pub eat_profile: String,
     /// How far the verifier vouches.
     pub ear_status: Tier,
-    /// What is said in the categories of AR4SI, most of which the work says nothing about.
+    /// The policies that it was appraised by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ear_appraisal_policy_ids: Vec<String>,
+    /// The categories of AR4SI, on most of which the work gives no evidence.
     pub ear_trustworthiness_vector: TrustVector,
     /// The challenge's nonce, which the evidence is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eat_nonce: Option<EatNonce>,
-    /// What the miner says of itself. Nothing of it was checked.
+    /// The miner's claims about itself, unchecked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ear_attester_claims: Option<AttesterClaims>,
-    /// What the verifier found.
+    /// The verifier's findings.
     pub ear_verifier_claims: R,
 }
 
@@ -121,18 +125,18 @@ pub struct TrustVector {
     /// Whether the miner's key is known, and signed the work: 2, 0 or 99.
     #[serde(rename = "instance-identity", default, skip_serializing_if = "Option::is_none")]
     pub instance_identity: Option<i8>,
-    /// Always 0, no claim: the work does not show what the hardware is.
+    /// The tier of the submodule's status, by the hardware's results and not by its kind: 2, 32, 96 or 0.
     pub hardware: i8,
 }
 
-/// What a miner says of a device.
+/// A miner's claims about a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttesterClaims {
     /// Its model.
     pub claimed_model: String,
 }
 
-/// What was found of the host.
+/// The findings about the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostResult {
     /// `pass`, `fail` or `inconclusive`.
@@ -161,10 +165,10 @@ pub struct HostResult {
     pub iterations: u32,
     /// Passes of each device that were checked.
     pub iterations_checked: u32,
-    /// What all devices together showed; absent where the work did not hold.
+    /// The results of all devices together; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<Proven>,
-    /// What the devices showed of the memory of one another; absent where no linked probe was answered and held.
+    /// The devices' results on the memory of one another; absent where no linked probe was answered and held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linked: Option<Linked>,
     /// How likely wrong work would have passed; absent where the work did not hold.
@@ -176,7 +180,7 @@ pub struct HostResult {
     /// How many further reasons there are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasons_left_out: u64,
-    /// What else is known of the miner or its devices.
+    /// Other findings about the miner or its devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<FindingClaim>,
     /// How many further findings there are.
@@ -190,10 +194,10 @@ pub struct HostResult {
     pub missing_devices: Vec<DeviceId>,
 }
 
-/// What was found of a device.
+/// The findings about a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceResult {
-    /// What it showed; absent where the work did not hold.
+    /// Its results; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<Proven>,
     /// The share of its memory that may have been elsewhere, rounded up. It is taken off the proven bytes.
@@ -202,6 +206,9 @@ pub struct DeviceResult {
     /// Whether that share rests on the speed that the device chose to show.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden_share_rests_on_shown_speed: bool,
+    /// The rule that bounds that share, by its number in docs/verdicts.md; absent where it is 1, the first.
+    #[serde(default = "first_rule", skip_serializing_if = "is_first_rule")]
+    pub hidden_share_rule: u32,
     /// The rates that it showed in other kinds of work, each in the last challenge of its kind that it passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_kinds: Vec<RateClaim>,
@@ -225,7 +232,7 @@ fn is_int8(precision: &Precision) -> bool {
     *precision == Precision::Int8
 }
 
-/// What the work shows. Figures are rounded down.
+/// The results that the work proves. Figures are rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Proven {
     /// Bytes that were in memory at once.
@@ -240,7 +247,7 @@ pub struct Proven {
     pub probe_seconds: f64,
 }
 
-/// What a linked probe shows. Figures are rounded down.
+/// The results that a linked probe proves. Figures are rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Linked {
     /// 10⁹ bytes a second into each device from the others, in the mean, over `seconds`.
@@ -253,16 +260,16 @@ pub struct Linked {
     pub seconds: f64,
 }
 
-/// How likely a host would have passed although a fraction of what was checked was wrong.
+/// The probability that a host would have passed although a fraction of the checked work was wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Soundness {
-    /// Of the products.
+    /// Bounds for the products.
     pub work: Vec<BoundClaim>,
     /// Of the passes; empty where all were checked.
     pub iterations: Vec<BoundClaim>,
     /// Of the lines in memory.
     pub memory: Vec<BoundClaim>,
-    /// Of the lines of the linked probe; absent where there was none.
+    /// Bounds for the lines of the linked probe; absent without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub linked: Vec<BoundClaim>,
 }
@@ -279,9 +286,9 @@ pub struct BoundClaim {
 /// One reason behind an outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonClaim {
-    /// The code, as GUARANTEES.md lists it.
+    /// The code, as docs/verdicts.md lists it.
     pub code: String,
-    /// Whose doing it is.
+    /// The party to blame.
     pub class: String,
     /// The device, where one is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ pub(crate) struct Key {
     pub expires_s: Option<u64>,
 }
 
-/// Why a text is no set of keys for receipts.
+/// A text is not a set of keys for receipts.
 #[derive(Debug, thiserror::Error)]
 pub enum KeySetError {
     /// Too long to be read.

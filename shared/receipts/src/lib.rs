@@ -5,6 +5,7 @@
 //! Verdict -> Subject -> Signer::issue -> Receipt { token } -> verify(token, KeySet, Expect) -> Claims
 //! ```
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod claims;

@@ -7,22 +7,22 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the shortest nonce.
-pub const MIN_NONCE_BYTES: usize = 8;
+/// Bytes of the shortest nonce: 12 characters, the fewest that draft-ietf-rats-ear-04 allows.
+pub const MIN_NONCE_BYTES: usize = 9;
 /// Bytes of the longest nonce.
 pub const MAX_NONCE_BYTES: usize = 64;
 /// Characters of the longest nonce.
 pub const MAX_NONCE_CHARS: usize = 86;
 
-/// A nonce as a token has it: 8 to 64 bytes in base64url without padding. It is compared as text.
+/// A nonce as a token has it: 9 to 64 bytes in base64url without padding. It is compared as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EatNonce(String);
 
-/// The text is no nonce.
+/// The text is not a nonce.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a nonce of 8 to 64 bytes in base64url without padding (11 to 86 of A-Z a-z 0-9 - _), such as \
+    "expected a nonce of 9 to 64 bytes in base64url without padding (12 to 86 of A-Z a-z 0-9 - _), such as \
      `openssl rand -hex 16` prints"
 )]
 pub struct NonceError;
@@ -31,7 +31,7 @@ impl EatNonce {
     /// The nonce of these bytes.
     ///
     /// # Errors
-    /// [`NonceError`] when they are fewer than 8 or more than 64.
+    /// [`NonceError`] when they are fewer than 9 or more than 64.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, NonceError> {
         let allowed = (MIN_NONCE_BYTES..=MAX_NONCE_BYTES).contains(&bytes.len());
         if allowed { Ok(Self(URL_SAFE_NO_PAD.encode(bytes))) } else { Err(NonceError) }
@@ -81,19 +81,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonces_have_8_to_64_bytes_in_base64url() {
+    fn nonces_have_9_to_64_bytes_in_base64url() {
         let longest = EatNonce::of_bytes(&[0xa5; MAX_NONCE_BYTES]).unwrap().to_string();
         assert_eq!(longest.len(), MAX_NONCE_CHARS);
-        for good in ["AAAAAAAAAAA", "00112233445566778899aabbccddeeff", "a-b_c-d_e-f_", longest.as_str()] {
+        for good in ["AAAAAAAAAAAA", "00112233445566778899aabbccddeeff", "a-b_c-d_e-f_", longest.as_str()] {
             assert_eq!(good.parse::<EatNonce>().unwrap().as_str(), good);
         }
         let too_long = format!("{longest}A");
         // Too short, of a length that no bytes have, with bits that no byte has, in other alphabets, with padding.
         for wrong in [
             "",
-            "AAAAAAAAAA",
+            "AAAAAAAAAAA",
             "AAAAAAAAAAAAA",
-            "AAAAAAAAAAB",
+            "AAAAAAAAAAAAAB",
             "a+b/c+d/e+f/",
             "AAAAAAAAAAA=",
             "nonce of mine",
@@ -101,7 +101,7 @@ mod tests {
         ] {
             assert_eq!(wrong.parse::<EatNonce>(), Err(NonceError), "{wrong}");
         }
-        assert_eq!(EatNonce::of_bytes(&[0; 7]), Err(NonceError));
+        assert_eq!(EatNonce::of_bytes(&[0; 8]), Err(NonceError));
         assert_eq!(EatNonce::of_bytes(&[0; 65]), Err(NonceError));
     }
 }

@@ -1,19 +1,19 @@
 //! The key that receipts are signed with, its rotation, and the JWK set beside it.
 //!
 //! The key file and its statements are those of [`key_file`](assay_protocol::key_file): a rotation replaces the secret
-//! key, and the old one vouches for the new one as long as the overlap lasts. That long its public half stays in the set,
-//! so that receipts from before the rotation can be checked.
+//! key, and the old one vouches for the new one as long as the overlap lasts. That long its public half stays in the
+//! set, so that receipts from before the rotation can be checked.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::key_file::{KeyFileError, Rotated, Rotation};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::RwLock;
 use serde_json::json;
 
 use crate::keys::{KeySet, key_id};
@@ -43,7 +43,7 @@ pub struct Receipt {
     pub token: String,
 }
 
-/// Why there is no key to sign with.
+/// The key to sign with is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SignerError {
     /// The key file.
@@ -54,7 +54,7 @@ pub enum SignerError {
     KeySet {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -94,7 +94,7 @@ impl Signer {
     pub fn reload(&self) -> Result<bool, SignerError> {
         let identity = Identity::load_or_create(&self.key_file)?;
         write_key_set(&self.key_file, &identity)?;
-        let mut current = self.identity.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.identity.write();
         let is_new = current.public_key() != identity.public_key();
         *current = identity;
         Ok(is_new)
@@ -113,7 +113,7 @@ impl Signer {
     /// The JWK set: the key that signs, and those before it whose overlap lasts.
     #[must_use]
     pub fn key_set(&self) -> KeySet {
-        key_set(&self.identity.read().unwrap_or_else(PoisonError::into_inner))
+        key_set(&self.identity.read())
     }
 
     /// Issues a receipt.
@@ -121,7 +121,7 @@ impl Signer {
     /// # Errors
     /// [`IssueError`].
     pub fn issue(&self, subject: &Subject<'_>) -> Result<Receipt, IssueError> {
-        let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let identity = self.identity.read().clone();
         let id = random_bytes::<16>().map_err(IssueError::Random)?;
         let claims = subject.claims(format!("{:032x}", u128::from_be_bytes(id)), &self.build);
         let key_id = key_id(&identity.public_key());

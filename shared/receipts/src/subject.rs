@@ -1,9 +1,9 @@
-//! What a verdict lets a receipt state: the one place where that is decided.
+//! The one place that decides which statements a receipt makes of a verdict.
 //!
-//! Figures are stated where all that was checked held, and nowhere else. No status is `affirming` unless the verdict is a
-//! pass, nothing enforced speaks against the host, and its attestation state is `passing`.
+//! Figures are stated where all that was checked held, and nowhere else. No status is `affirming` unless the verdict is
+//! a pass that showed memory, nothing enforced speaks against the host, and its attestation state is `passing`.
 
-use assay_protocol::verdict::{Bound, DeviceWork, KindRate, LinkWork, Outcome, ReasonCode, Verdict, Work};
+use assay_protocol::verdict::{Bound, DeviceWork, KindRate, LinkWork, Outcome, ReasonCode, Verdict, Work, first_rule};
 use assay_work::text::printable;
 use assay_work::{DeviceId, Nonce, Precision};
 
@@ -22,6 +22,8 @@ const MAX_LISTED: usize = 16;
 const MAX_DETAIL_BYTES: usize = 256;
 /// Bytes of a state, a group, a finding's code and the build of a verifier.
 const MAX_WORD_BYTES: usize = 64;
+/// Bytes of the id of a policy.
+const MAX_POLICY_BYTES: usize = 128;
 /// Bytes of a model.
 const MAX_MODEL_BYTES: usize = 128;
 /// Figures are given to 9 decimals: all of them are read back exactly by every reader of JSON.
@@ -33,6 +35,12 @@ const LARGEST: f64 = 1e6;
 const NO_CLAIM: i8 = 0;
 /// AR4SI's value of an instance that is recognised and not known to be compromised.
 const RECOGNISED: i8 = 2;
+/// AR4SI's value of hardware that passed its verification.
+const HARDWARE_PASSED: i8 = 2;
+/// AR4SI's value of hardware that passed its verification with a reservation.
+const HARDWARE_WARNING: i8 = 32;
+/// AR4SI's value of hardware that did not pass its verification.
+const HARDWARE_FAILED: i8 = 96;
 /// AR4SI's value of evidence whose cryptographic check failed.
 const CRYPTO_FAILED: i8 = 99;
 
@@ -49,7 +57,7 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// What a receipt is about.
+/// The subject of a receipt.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// The verdict.
@@ -62,9 +70,11 @@ pub struct Subject<'a> {
     pub state: &'a str,
     /// The group whose policy it was challenged by.
     pub group: &'a str,
-    /// The nonce of whoever asked for the challenge.
+    /// The id of the policy in force: its group, and a digest of it.
+    pub policy_id: &'a str,
+    /// The nonce of the client that requested the challenge.
     pub eat_nonce: Option<&'a EatNonce>,
-    /// What else is known.
+    /// Other findings.
     pub findings: &'a [Finding],
     /// How long the receipt is to be accepted.
     pub lifetime_s: u64,
@@ -73,7 +83,7 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// What the receipt states.
+    /// The statements of the receipt.
     pub(crate) fn claims(&self, id: String, build: &str) -> Claims {
         let devices = self.verdict.devices.iter().map(|device| (device_label(device.device_id), self.device(device)));
         let host = self.host();
@@ -99,7 +109,7 @@ impl Subject<'_> {
             Outcome::Fail => Tier::Contraindicated,
             Outcome::Inconclusive => Tier::None,
             Outcome::Pass if speaks_against || !self.verdict.reasons.is_empty() => Tier::Contraindicated,
-            Outcome::Pass if self.state == STATE_PASSING => Tier::Affirming,
+            Outcome::Pass if self.state == STATE_PASSING && self.verdict.whole.bytes_held > 0 => Tier::Affirming,
             Outcome::Pass => Tier::Warning,
         }
     }
@@ -138,9 +148,10 @@ impl Subject<'_> {
         Appraisal {
             eat_profile: SUBMODULE_PROFILE.into(),
             ear_status: self.status(),
+            ear_appraisal_policy_ids: vec![printable(self.policy_id, MAX_POLICY_BYTES)],
             ear_trustworthiness_vector: TrustVector {
                 instance_identity: Some(self.instance_identity()),
-                hardware: NO_CLAIM,
+                hardware: hardware(self.status()),
             },
             eat_nonce: self.challenge_nonce.and_then(|nonce| EatNonce::of_bytes(nonce.as_bytes()).ok()),
             ear_attester_claims: None,
@@ -191,19 +202,25 @@ impl Subject<'_> {
         Appraisal {
             eat_profile: SUBMODULE_PROFILE.into(),
             ear_status: self.device_status(device.device_id),
-            ear_trustworthiness_vector: TrustVector { instance_identity: None, hardware: NO_CLAIM },
+            ear_appraisal_policy_ids: Vec::new(),
+            ear_trustworthiness_vector: TrustVector {
+                instance_identity: None,
+                hardware: hardware(self.device_status(device.device_id)),
+            },
             eat_nonce: None,
             ear_attester_claims: Some(AttesterClaims { claimed_model: printable(&device.name, MAX_MODEL_BYTES) }),
             ear_verifier_claims: DeviceResult {
                 proven: self.is_proven().then(|| shown(&device.work)),
                 hidden_share_at_most: hiding.map(|hiding| up(hiding.share)),
                 hidden_share_rests_on_shown_speed: hiding.is_some_and(|hiding| hiding.rate_is_shown_only),
+                hidden_share_rule: hiding.map_or(first_rule(), |hiding| hiding.rule),
                 other_kinds: if self.is_proven() { self.other_kinds(device) } else { Vec::new() },
             },
         }
     }
 
-    /// What is said of the miner's key. That it signed the work is shown by a pass; that it is known, by the operator.
+    /// The category of the miner's key. A pass shows that the key signed the work; the operator says whether the key is
+    /// recognised.
     fn instance_identity(&self) -> i8 {
         let is_forged = |code| matches!(code, ReasonCode::CommitmentSignature | ReasonCode::ProbeSignature);
         if self.verdict.reasons.iter().any(|reason| is_forged(reason.code)) {
@@ -213,6 +230,16 @@ impl Subject<'_> {
         } else {
             NO_CLAIM
         }
+    }
+}
+
+/// The claim that carries a status.
+const fn hardware(status: Tier) -> i8 {
+    match status {
+        Tier::Affirming => HARDWARE_PASSED,
+        Tier::Warning => HARDWARE_WARNING,
+        Tier::Contraindicated => HARDWARE_FAILED,
+        Tier::None => NO_CLAIM,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Checks a receipt with nothing but the keys: no network, no files, no clock.
 //!
-//! The cheapest checks come first. Nothing of a token is believed before its signature holds; of its header, only the id
-//! of the key is used, and only to look it up among those given.
+//! The cheapest checks come first. Nothing of a token is believed before its signature holds; of its header, only the
+//! id of the key is used, and only to look it up among those given.
 
+use assay_work::PublicKey;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::claims::{Claims, EAR_PROFILE, Tier};
 use crate::keys::{Key, KeySet};
@@ -19,11 +20,17 @@ pub(crate) const TOKEN_TYPE: &str = "eat+jwt";
 /// Bytes of a word of the token that an error names.
 const MAX_NAMED_CHARS: usize = 64;
 
-/// What a receipt is checked against.
+/// The expectations that a receipt is checked against.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expect<'a> {
     /// The nonce that must be in it; `None`: any, or none.
     pub nonce: Option<&'a EatNonce>,
+    /// The miner that it must be about; `None`: any.
+    pub miner: Option<PublicKey>,
+    /// The validator that must have judged; `None`: any whose receipt key is given.
+    pub validator: Option<PublicKey>,
+    /// The fewest bytes that must be proven to have been in memory; 0: none need be.
+    pub min_bytes: u64,
     /// Seconds since 1970.
     pub now_s: u64,
     /// Seconds that the issuer's clock may differ from this one.
@@ -74,7 +81,7 @@ pub enum ReceiptError {
     /// Signed, but no attestation result of this profile.
     #[error("the token is signed, but is no receipt: {0}")]
     NotReceipt(String),
-    /// Over.
+    /// The receipt has expired.
     #[error("the receipt expired {ago_s} s ago: ask for a newer one")]
     Expired {
         /// Seconds since then.
@@ -89,10 +96,24 @@ pub enum ReceiptError {
     /// Another nonce than expected.
     #[error("the receipt has the nonce {found:?}, expected {expected:?}: it was issued for somebody else's request")]
     OtherNonce {
-        /// What was expected.
+        /// The expected nonce.
         expected: String,
-        /// What it has.
+        /// The receipt's nonce.
         found: String,
+    },
+    /// About another miner than expected.
+    #[error("the receipt is about the miner {0}, and not about the one expected")]
+    OtherMiner(PublicKey),
+    /// Of another validator than expected.
+    #[error("the receipt is of the validator {0}, and not of the one expected")]
+    OtherValidator(PublicKey),
+    /// Less memory than expected.
+    #[error("the receipt proves {found} bytes of memory, expected {expected} or more")]
+    TooLittleMemory {
+        /// The expected bytes.
+        expected: u64,
+        /// The receipt's bytes.
+        found: u64,
     },
     /// No nonce, where one is expected.
     #[error("the receipt has no nonce, expected {0:?}: it was not issued for your request")]
@@ -119,26 +140,35 @@ impl ReceiptError {
             Self::FromFuture { .. } => "from_future",
             Self::OtherNonce { .. } => "other_nonce",
             Self::NoNonce(_) => "no_nonce",
+            Self::OtherMiner(_) => "other_miner",
+            Self::OtherValidator(_) => "other_validator",
+            Self::TooLittleMemory { .. } => "too_little_memory",
         }
     }
 }
 
-/// What is read of a header before the signature holds.
+/// The fields of a header that are read before the signature holds.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     typ: Option<String>,
     kid: Option<String>,
+    /// Also `null` is a value.
+    #[serde(default, deserialize_with = "present")]
     crit: Option<serde_json::Value>,
 }
 
-/// Only the profile: whatever else a token has.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<serde_json::Value>, D::Error> {
+    serde_json::Value::deserialize(value).map(Some)
+}
+
+/// The profile alone: all other claims are ignored.
 #[derive(Deserialize)]
 struct Profile {
     eat_profile: Option<String>,
 }
 
-/// Checks a receipt, and gives what it states.
+/// Checks a receipt, and gives its statements.
 ///
 /// # Errors
 /// [`ReceiptError`]: the first thing that is wrong.
@@ -151,6 +181,7 @@ pub fn verify(token: &str, keys: &KeySet, expect: &Expect<'_>) -> Result<Claims,
     check_result(&claims)?;
     check_times(&claims, expect)?;
     check_nonce(&claims, expect)?;
+    check_subject(&claims, expect)?;
     Ok(claims)
 }
 
@@ -219,6 +250,9 @@ fn signed_claims(token: &str, key: &Key) -> Result<Claims, ReceiptError> {
         let found = profile.map_or_else(|| "none".into(), |profile| format!("{:?}", named(&profile)));
         return Err(ReceiptError::NotReceipt(format!("its profile is {found}, expected {EAR_PROFILE:?}")));
     }
+    if let Some(claim) = ["aud", "nbf"].into_iter().find(|claim| json.get(claim).is_some()) {
+        return Err(ReceiptError::NotReceipt(format!("it has {claim}, which no receipt has")));
+    }
     Claims::deserialize(json).map_err(|error| ReceiptError::NotReceipt(named(&error.to_string())))
 }
 
@@ -256,6 +290,18 @@ fn check_nonce(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError>
             Err(ReceiptError::OtherNonce { expected: expected.to_string(), found: found.to_string() })
         }
     }
+}
+
+fn check_subject(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError> {
+    if expect.miner.is_some_and(|miner| miner != claims.sub) {
+        return Err(ReceiptError::OtherMiner(claims.sub));
+    }
+    if expect.validator.is_some_and(|validator| validator != claims.iss) {
+        return Err(ReceiptError::OtherValidator(claims.iss));
+    }
+    let found = claims.submods.host.ear_verifier_claims.proven.map_or(0, |proven| proven.bytes);
+    let expected = expect.min_bytes;
+    if found < expected { Err(ReceiptError::TooLittleMemory { expected, found }) } else { Ok(()) }
 }
 
 /// A word of somebody else's, as an error names it.

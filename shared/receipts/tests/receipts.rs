@@ -1,11 +1,12 @@
-//! Receipts as they are issued and checked: what is stated, what is refused, and how keys change.
+//! Receipts as they are issued and checked: statements, refusals, and changes of keys.
 
 use std::path::Path;
 use std::time::Duration;
 
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, Hiding, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict, Work, outcome_of,
+    Bound, DeviceWork, HIDING_RULE, Hiding, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict,
+    Work, outcome_of,
 };
 use assay_receipts::{
     Claims, EatNonce, Expect, Finding, KeySet, MAX_TOKEN_BYTES, Receipt, ReceiptError, STATE_PASSING, Signer, Subject,
@@ -78,6 +79,8 @@ fn device(number: u8) -> DeviceWork {
         computed: 0.01,
         over_buses: 0.02,
         share: 0.030_000_000_04,
+        rule: HIDING_RULE,
+        ..Hiding::default()
     };
     let name = format!("NVIDIA H200 \"{number}\"");
     DeviceWork {
@@ -130,6 +133,7 @@ fn subject(verdict: &Verdict) -> Subject<'_> {
         is_recognised: true,
         state: STATE_PASSING,
         group: "default",
+        policy_id: "default:0123456789abcdef",
         eat_nonce: None,
         findings: &[],
         lifetime_s: DAY_S,
@@ -169,11 +173,12 @@ fn a_pass_states_what_the_work_shows() {
     assert_eq!((proven.bytes, proven.tops, proven.gb_per_s), (80_000_000_123, 1_199.467_23, 107.374_182_4));
     assert_eq!(device.ear_verifier_claims.hidden_share_at_most, Some(0.030_000_001));
     assert_eq!(device.ear_attester_claims.as_ref().unwrap().claimed_model, "NVIDIA H200 \"1\"");
-    // The work does not show what the hardware is: nothing is claimed of it.
+    // The vector carries the status, for readers who look at nothing else.
     let json = serde_json::to_value(&claims).unwrap();
-    assert_eq!(json["submods"]["host"]["ear_trustworthiness_vector"], json!({ "instance-identity": 2, "hardware": 0 }));
+    assert_eq!(json["submods"]["host"]["ear_trustworthiness_vector"], json!({ "instance-identity": 2, "hardware": 2 }));
     let label = device_label(DeviceId([1; 16]));
-    assert_eq!(json["submods"][&label]["ear_trustworthiness_vector"], json!({ "hardware": 0 }));
+    assert_eq!(json["submods"][&label]["ear_trustworthiness_vector"], json!({ "hardware": 2 }));
+    assert_eq!(json["submods"]["host"]["ear_appraisal_policy_ids"], json!(["default:0123456789abcdef"]));
     assert_eq!(json["eat_profile"], "tag:ietf.org,2026:rats/ear#04");
     assert!(json["submods"][&label]["ear_verifier_claims"].to_string().find("H200").is_none());
 }
@@ -195,6 +200,10 @@ fn what_speaks_against_a_pass_is_in_its_status() {
     let pass = verdict(Vec::new());
     let quarantined = stated(&issuer, &Subject { state: "quarantined", ..subject(&pass) });
     assert_eq!(quarantined.ear_status, Tier::Warning);
+    assert_eq!(quarantined.submods.host.ear_trustworthiness_vector.hardware, 32);
+    let mut without_memory = pass.clone();
+    without_memory.whole.bytes_held = 0;
+    assert_eq!(stated(&issuer, &subject(&without_memory)).ear_status, Tier::Warning, "no memory was shown");
     let finding = |enforced| Finding {
         code: "too_fast".into(),
         enforced,
@@ -207,6 +216,8 @@ fn what_speaks_against_a_pass_is_in_its_status() {
     let found = stated(&issuer, &Subject { findings: &enforced, ..subject(&pass) });
     let status = |number: u8| found.submods.devices[&device_label(DeviceId([number; 16]))].ear_status;
     assert_eq!((found.ear_status, status(1), status(2)), (Tier::Contraindicated, Tier::Contraindicated, Tier::None));
+    let hardware = |number: u8| found.submods.devices[&device_label(DeviceId([number; 16]))].ear_trustworthiness_vector;
+    assert_eq!((hardware(1).hardware, hardware(2).hardware), (96, 0));
     let unknown = stated(&issuer, &Subject { is_recognised: false, ..subject(&pass) });
     assert_eq!(unknown.submods.host.ear_trustworthiness_vector.instance_identity, Some(0));
 }
@@ -228,7 +239,7 @@ fn a_failure_names_its_devices_and_proves_nothing() {
     assert_eq!(vector.instance_identity, Some(99), "AR4SI: the cryptographic check failed");
 }
 
-/// What held stays proven where only another device is missing, but nothing is affirmed.
+/// Results that held stay proven where only another device is missing, but the receipt affirms nothing.
 #[test]
 fn a_missing_device_leaves_figures_and_no_affirmation() {
     let issuer = Issuer::new();
@@ -311,7 +322,8 @@ fn tokens_that_are_not_signed_with_ed25519_are_refused() {
         assert_eq!(check(&issuer, &unsigned), Err(ReceiptError::Unsigned));
         assert_eq!(check(&issuer, &signed), Err(ReceiptError::Unsigned));
     }
-    // The public key as the secret of a MAC: whoever takes the algorithm from the token lets everybody sign.
+    // The public key as the secret of a MAC: a verifier that takes the algorithm from the token would accept anybody's
+    // signature.
     for secret in
         [issuer.identity().public_key().0.to_vec(), issuer.signer.key_set().to_json().to_string().into_bytes()]
     {
@@ -375,7 +387,7 @@ fn what_is_no_receipt_is_refused() {
     }
     let large = "A".repeat(MAX_TOKEN_BYTES + 1);
     assert_eq!(check(&issuer, &large), Err(ReceiptError::TooLarge(MAX_TOKEN_BYTES + 1)));
-    // What later versions add is passed over.
+    // Claims of later versions are passed over.
     let mut newer = good.clone();
     newer["later"] = json!({ "a": 1 });
     newer["submods"]["host"]["later"] = json!(1);
@@ -388,14 +400,14 @@ fn times_and_nonces_are_held_against_the_callers() {
     let (verdict, nonce): (_, EatNonce) = (verdict(Vec::new()), RENTERS.parse().unwrap());
     let token = issuer.signer.issue(&Subject { eat_nonce: Some(&nonce), ..subject(&verdict) }).unwrap().token;
     let keys = issuer.signer.key_set();
-    let at = |now_s, leeway_s| verify(&token, &keys, &Expect { now_s, leeway_s, nonce: None });
+    let at = |now_s, leeway_s| verify(&token, &keys, &Expect { now_s, leeway_s, ..Expect::default() });
     assert!(at(NOW, 0).is_ok() && at(NOW + DAY_S - 1, 0).is_ok() && at(NOW + DAY_S + 59, 60).is_ok());
     assert_eq!(at(NOW + DAY_S, 0), Err(ReceiptError::Expired { ago_s: 0 }));
     assert_eq!(at(NOW + DAY_S + 60, 60), Err(ReceiptError::Expired { ago_s: 60 }));
     assert_eq!(at(NOW - 61, 60), Err(ReceiptError::FromFuture { ahead_s: 61 }));
     assert!(at(NOW - 60, 60).is_ok());
     let asked = |token: &str, nonce: &str| {
-        verify(token, &keys, &Expect { now_s: NOW, leeway_s: 0, nonce: Some(&nonce.parse().unwrap()) })
+        verify(token, &keys, &Expect { now_s: NOW, nonce: Some(&nonce.parse().unwrap()), ..Expect::default() })
     };
     assert_eq!(asked(&token, RENTERS).unwrap().eat_nonce, Some(nonce));
     let other = RENTERS.replace("00", "01");
@@ -405,23 +417,41 @@ fn times_and_nonces_are_held_against_the_callers() {
 }
 
 #[test]
+fn a_receipt_is_about_whom_and_as_much_as_the_caller_says() {
+    let issuer = Issuer::new();
+    let (token, keys) = (issuer.pass().token, issuer.signer.key_set());
+    let asked = |expect: Expect<'_>| verify(&token, &keys, &Expect { now_s: NOW, ..expect }).map(|_| ());
+    let (miner, validator) = (Some(PublicKey([6; 32])), Some(PublicKey([7; 32])));
+    let all = Expect { miner, validator, min_bytes: 80_000_000_123, ..Expect::default() };
+    assert_eq!(asked(all), Ok(()));
+    let code = |expect| asked(expect).unwrap_err().code();
+    assert_eq!(code(Expect { miner: validator, ..all }), "other_miner");
+    assert_eq!(code(Expect { validator: miner, ..all }), "other_validator");
+    assert_eq!(code(Expect { min_bytes: 80_000_000_124, ..all }), "too_little_memory");
+    let failed = verdict(vec![Reason::new(ReasonCode::ProbeLate, "")]);
+    let token = issuer.signer.issue(&subject(&failed)).unwrap().token;
+    let refused = verify(&token, &keys, &Expect { now_s: NOW, min_bytes: 1, ..Expect::default() }).unwrap_err();
+    assert_eq!(refused, ReceiptError::TooLittleMemory { expected: 1, found: 0 }, "a fail proves nothing");
+}
+
+#[test]
 fn receipts_from_before_a_rotation_hold_while_the_overlap_lasts() {
     let issuer = Issuer::new();
     let (old, old_key) = (issuer.pass().token, issuer.identity().public_key());
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     Signer::rotate(&issuer.key_file(), Duration::from_secs(30 * DAY_S), now_s).unwrap();
-    // Until it is told, the signer goes on with its key, which the new set has as well.
+    // Until it reloads, the signer goes on with its key, which the new set has as well.
     let file = key_set_file(&issuer.key_file());
     let set = || KeySet::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
     let expect = Expect { now_s: NOW, ..Expect::default() };
-    let at = |now_s| Expect { now_s, leeway_s: NOW, nonce: None };
+    let at = |now_s| Expect { now_s, leeway_s: NOW, ..Expect::default() };
     verify(&old, &set(), &Expect { leeway_s: 2 * NOW, ..at(now_s) }).unwrap();
     assert!(issuer.signer.reload().unwrap() && !issuer.signer.reload().unwrap());
     let new = issuer.pass();
     assert_ne!(new.key_id, key_id(&old_key));
     verify(&new.token, &set(), &expect).unwrap();
     let until_s = now_s + 30 * DAY_S;
-    let long_after = Expect { now_s: until_s, leeway_s: 0, nonce: None };
+    let long_after = Expect { now_s: until_s, ..Expect::default() };
     assert_eq!(verify(&old, &set(), &long_after), Err(ReceiptError::KeyExpired { key_id: key_id(&old_key), until_s }));
     // Without an overlap the key before is given up at once, and those before it.
     Signer::rotate(&issuer.key_file(), Duration::ZERO, now_s).unwrap();

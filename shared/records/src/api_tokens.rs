@@ -13,42 +13,43 @@ use crate::miners::note_action;
 use crate::validators::ttl_ms;
 use crate::{Actor, MAX_ROWS, Records, RecordsError, Role, id};
 
-/// What every token begins with, so that one is known where it turns up.
+/// The prefix of every token, by which a leaked one is recognised.
 const PREFIX: &str = "assay_";
-/// Random bytes of a token: nobody guesses one, so that a hash without salt keeps it.
+/// Random bytes of a token: too many to guess, so that a hash without salt protects it.
 const TOKEN_BYTES: usize = 32;
 /// The longest text that is looked at.
 const MAX_TOKEN_BYTES: usize = 128;
 /// The longest name of a token.
 pub const MAX_TOKEN_NAME_BYTES: usize = 64;
+/// How long a token that ended stays in the list; its actions stay for good.
+pub(crate) const ENDED_KEPT_MS: i64 = 30 * 86_400_000;
 /// The most tokens that can be used at one time.
 pub const MAX_API_TOKENS: i64 = 1024;
 
-/// A token of the API: not the token itself.
+/// A token of the API, without the token itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ApiTokenRecord {
     /// Its id.
     pub id: String,
-    /// What it lets a caller do.
+    /// Role of its callers.
     pub role: Role,
-    /// What its maker calls it.
+    /// Name given by its creator.
     pub name: String,
-    /// When it was made.
+    /// Time of its creation.
     pub created_ms: i64,
-    /// By whom.
+    /// Its creator.
     pub created_by: String,
-    /// Until when it can be used.
+    /// End of its validity.
     pub expires_ms: i64,
-    /// When it was revoked.
+    /// Time of its revocation.
     pub revoked_ms: Option<i64>,
-    /// When it was used last, to the minute.
+    /// Time of its last use, to the minute.
     pub last_used_ms: Option<i64>,
 }
 
 impl ApiTokenRecord {
     /// Whether it can be used at this time.
-    #[must_use]
     pub const fn is_good(&self, now_ms: i64) -> bool {
         self.revoked_ms.is_none() && now_ms < self.expires_ms
     }
@@ -65,7 +66,6 @@ pub struct ApiTokenCursor {
 
 impl ApiTokenCursor {
     /// The page after this one.
-    #[must_use]
     pub fn of(last: &ApiTokenRecord) -> Self {
         Self { created_ms: last.created_ms, id: last.id.clone() }
     }
@@ -97,7 +97,7 @@ impl Records {
         getrandom::fill(&mut random).map_err(RecordsError::Random)?;
         let token = format!("{PREFIX}{role}_{}", BASE64_URL_SAFE_NO_PAD.encode(random));
         let created_ms = id::now_ms();
-        let record = ApiTokenRecord {
+        let mut record = ApiTokenRecord {
             id: id::random()?,
             role,
             name: name.to_owned(),
@@ -107,32 +107,41 @@ impl Records {
             revoked_ms: None,
             last_used_ms: None,
         };
-        self.write("note a token of the API", self.insert_api_token(&record, &hash(&token), actor)).await?;
+        let hash = hash(&token);
+        let inserted = self.insert_api_token(&record, &hash, actor);
+        record.expires_ms = self.write("note a token of the API", inserted).await?;
         Ok((token, record))
     }
 
-    async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<(), RecordsError> {
+    /// Gives when it ends: no later than the token that it was made with.
+    async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<i64, RecordsError> {
         let mut tx = self.begin().await?;
+        let (parent, mut expires_ms) = (actor.token_id(), record.expires_ms);
+        if let Some(parent) = parent {
+            let sql = "SELECT expires_ms FROM api_tokens WHERE id = $1 AND revoked_ms IS NULL";
+            let ends_ms: Option<i64> = sqlx::query_scalar(sql).bind(parent).fetch_optional(&mut *tx).await?;
+            expires_ms = expires_ms.min(ends_ms.unwrap_or(record.created_ms));
+        }
+        let sql = "DELETE FROM api_tokens WHERE revoked_ms < $1 OR expires_ms < $1";
+        sqlx::query(sql).bind(record.created_ms - ENDED_KEPT_MS).execute(&mut *tx).await?;
         let sql = "SELECT COUNT(*) FROM api_tokens WHERE revoked_ms IS NULL AND expires_ms > $1";
         let count: i64 = sqlx::query_scalar(sql).bind(record.created_ms).fetch_one(&mut *tx).await?;
         if count >= MAX_API_TOKENS {
             return Err(RecordsError::TooMany { what: "tokens of the API", max: MAX_API_TOKENS });
         }
-        let sql = "INSERT INTO api_tokens (id, hash, role, name, created_ms, created_by, expires_ms) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let sql = "INSERT INTO api_tokens (id, hash, role, name, created_ms, created_by, expires_ms, parent) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let insert = sqlx::query(sql).bind(&record.id).bind(hash).bind(record.role.name()).bind(&record.name);
-        let insert = insert.bind(record.created_ms).bind(&actor.name).bind(record.expires_ms);
+        let insert = insert.bind(record.created_ms).bind(&actor.name).bind(expires_ms).bind(parent);
         insert.execute(&mut *tx).await?;
         let detail = format!("token {} {:?}, role {}", record.id, record.name, record.role);
         note_action(&mut tx, actor, "create token", None, &detail).await?;
-        tx.commit().await
+        tx.commit().await?;
+        Ok(expires_ms)
     }
 
     /// The record of a token that can be used now. That it was used is noted, at most once a minute; whether that
     /// succeeds does not matter here.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn api_token(&self, token: &str) -> Result<Option<ApiTokenRecord>, RecordsError> {
         if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
             return Ok(None);
@@ -166,9 +175,6 @@ impl Records {
     }
 
     /// The tokens of the API that were made, newest first; with a cursor the page after it.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn api_tokens(
         &self,
         before: Option<&ApiTokenCursor>,
@@ -183,17 +189,23 @@ impl Records {
         rows.iter().map(token_of).collect()
     }
 
-    /// Revokes a token of the API by its id; false where there is none that was not revoked.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Revokes a token of the API by its id, and those that were made with it; false where the id is unknown or revoked
+    /// already.
     pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
         self.write("revoke a token of the API", async {
             let mut tx = self.begin().await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
             let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected() > 0;
             if revoked {
-                note_action(&mut tx, actor, "revoke token", None, &format!("token {id}")).await?;
+                let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE revoked_ms IS NULL AND id IN \
+                     (WITH RECURSIVE ended (id) AS (SELECT CAST($1 AS TEXT) UNION SELECT t.id FROM api_tokens t \
+                     JOIN ended e ON t.parent = e.id) SELECT id FROM ended)";
+                let children = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+                let detail = match children {
+                    0 => format!("token {id}"),
+                    _ => format!("token {id}, and {children} made with it"),
+                };
+                note_action(&mut tx, actor, "revoke token", None, &detail).await?;
             }
             tx.commit().await?;
             Ok(revoked)

@@ -1,4 +1,4 @@
-//! What begins: a challenge, and a round.
+//! Beginnings: of a challenge, and of a round.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Begun {
     pub miner: String,
     /// The validator's key.
     pub validator: String,
-    /// Which run of the validator's process.
+    /// Id of this run of the validator's process.
     pub instance: String,
     /// The session.
     pub session: String,
@@ -20,13 +20,14 @@ pub struct Begun {
     pub group: String,
     /// The kind of challenge in the policy.
     pub kind: String,
-    /// Why: `schedule`, `connect`, `operator`, `round` or `renter`.
+    /// Origin: `schedule` or `operator`.
     pub asked: String,
-    /// The round it belongs to.
+    /// The round that it belongs to.
     pub round: Option<String>,
-    /// When.
+    /// Time of its beginning.
     pub begun_ms: i64,
-    /// Device time that it is expected to take, in milliseconds over all devices: counted until the verdict says more.
+    /// Device time that it is expected to take, in milliseconds over all devices: counted until the verdict has the
+    /// actual time.
     pub device_ms: i64,
 }
 
@@ -36,16 +37,16 @@ pub struct Begun {
 pub struct RoundRecord {
     /// Its id.
     pub id: String,
-    /// The group of the policy, or what else its members have in common.
+    /// The group of the policy, or the common property of its members.
     pub group: String,
-    /// Why: `operator` or `schedule`.
+    /// Origin: `operator` or `schedule`.
     pub asked: String,
     /// The validator that began it.
     pub validator: String,
-    /// When its members were to start.
+    /// Scheduled start of its members.
     pub begun_ms: i64,
-    /// When the last one was judged.
+    /// Time of its last verdict.
     pub ended_ms: Option<i64>,
-    /// The circumstances, as its validator tells them.
+    /// Details from its validator.
     pub detail: String,
 }

@@ -8,6 +8,7 @@ use sqlx::any::AnyRow;
 use crate::column::get;
 use crate::due::Due;
 use crate::keys::ensure_miners;
+use crate::kind::Kind;
 use crate::rows::{Rows, Value};
 use crate::tx::Tx;
 use crate::{Begun, MAX_ROWS, Records, RecordsError, Told};
@@ -16,17 +17,16 @@ use crate::{Begun, MAX_ROWS, Records, RecordsError, Told};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChallengeRecord {
-    /// What was known at its beginning; the miner by its id.
+    /// The data of its beginning; the miner by its id.
     #[serde(flatten)]
     pub begun: Begun,
     /// When it was concluded; `None` while it runs.
     pub ended_ms: Option<i64>,
 }
 
-/// A challenge that nobody drives any more: the run of the validator that began it has ended.
+/// A challenge without a driver: the run of the validator that began it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {
-    /// The challenge.
     #[serde(flatten)]
     pub begun: Begun,
     /// When its validator was heard of last, by the database's clock; `None` where it never was.
@@ -36,19 +36,14 @@ pub struct Orphan {
 /// Device time that challenges of a miner took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Duty {
-    /// In milliseconds, over all devices; challenges that run count with what they are expected to take.
+    /// In milliseconds, over all devices; running challenges count with their expected time.
     pub device_ms: i64,
-    /// How many challenges.
     pub challenges: i64,
     /// How many of them run.
     pub running: i64,
 }
 
 impl Records {
-    /// A challenge.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn challenge(&self, id: &str) -> Result<Option<ChallengeRecord>, RecordsError> {
         let row = sqlx::query("SELECT * FROM challenges WHERE id = $1").bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a challenge"))?;
@@ -57,25 +52,16 @@ impl Records {
 
     /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
     /// ended, or it runs anew. Oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn orphans(&self, limit: u32) -> Result<Vec<Orphan>, RecordsError> {
-        let sql = format!(
-            "SELECT c.*, v.heartbeat_ms AS heard_ms FROM challenges c LEFT JOIN validators v ON v.key = c.validator \
-             WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR v.expires_ms <= {}) \
-             ORDER BY c.begun_ms, c.id LIMIT $1",
-            self.store.kind.now()
-        );
-        let rows = sqlx::query(&sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = sqlx::query(&orphans_sql(self.store.kind))
+            .bind(i64::from(limit.min(MAX_ROWS)))
+            .fetch_all(self.read())
+            .await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("look for challenges of lost validators"))?;
         rows.iter().map(|row| Ok(Orphan { begun: begun_of(row)?, heard_ms: get(row, "heard_ms")? })).collect()
     }
 
     /// Ends a challenge that came to no verdict: its offer never went out.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn abandon_challenge(&self, id: &str, at_ms: i64) -> Result<(), RecordsError> {
         self.write("end a challenge", async {
             let mut tx = self.begin().await?;
@@ -91,10 +77,6 @@ impl Records {
         .await
     }
 
-    /// The next challenge of a miner.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn due(&self, miner: &str) -> Result<Option<Due>, RecordsError> {
         let sql = "SELECT due_ms, due_kind FROM miners \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
@@ -104,9 +86,6 @@ impl Records {
     }
 
     /// Sets when a miner is challenged next: it survives restarts, and moves between validators.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn set_due(&self, miner: &str, due: Option<&Due>) -> Result<(), RecordsError> {
         self.write("set the next challenge", async {
             let mut tx = self.begin().await?;
@@ -120,9 +99,6 @@ impl Records {
     }
 
     /// Device time that a miner's challenges took that began since a time.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<Duty, RecordsError> {
         let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges, \
              CAST(COALESCE(SUM(CASE WHEN ended_ms IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS running \
@@ -137,7 +113,16 @@ impl Records {
     }
 }
 
-/// Notes challenges that begin, and tells of them.
+fn orphans_sql(kind: Kind) -> String {
+    format!(
+        "SELECT c.*, v.heartbeat_ms AS heard_ms FROM challenges c LEFT JOIN validators v ON v.key = c.validator \
+         WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR v.expires_ms <= {}) \
+         ORDER BY c.begun_ms, c.id LIMIT $1",
+        kind.now()
+    )
+}
+
+/// Notes challenges that begin, with their events.
 pub(crate) async fn begin(tx: &mut Tx, begun: &[&Begun]) -> Result<(), RecordsError> {
     let keys = begun.iter().map(|begun| (begun.miner.clone(), begun.begun_ms));
     let miners = ensure_miners(tx, keys.collect()).await?;
@@ -200,4 +185,32 @@ fn begun_of(row: &AnyRow) -> Result<Begun, RecordsError> {
         begun_ms: get(row, "begun_ms")?,
         device_ms: get(row, "device_ms")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Row;
+
+    use super::*;
+    use crate::Location;
+    use crate::strangers::IS_STRANGER;
+
+    #[tokio::test]
+    async fn challenges_that_run_are_found_by_an_index_that_has_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let sql = "SELECT sql FROM sqlite_master WHERE name = 'challenges_open'";
+        let index: String = sqlx::query_scalar(sql).fetch_one(records.store.writers()).await.unwrap();
+        assert!(index.ends_with("WHERE ended_ms IS NULL"), "{index}");
+        let strangers = format!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
+        for (sql, expected) in [
+            (orphans_sql(Kind::Sqlite), "challenges_open (ended_ms=?)"),
+            (strangers, "challenges_open (ended_ms=? AND miner=?)"),
+        ] {
+            let plan =
+                sqlx::query(&format!("EXPLAIN QUERY PLAN {sql}")).fetch_all(records.store.writers()).await.unwrap();
+            let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+            assert!(plan.iter().any(|step| step.contains(expected)), "{plan:#?}");
+        }
+    }
 }

@@ -5,7 +5,6 @@ use sqlx::{Any, Decode, Row, Type};
 
 use crate::RecordsError;
 
-/// A column's value.
 pub(crate) fn get<'r, T>(row: &'r AnyRow, column: &str) -> Result<T, RecordsError>
 where
     T: Decode<'r, Any> + Type<Any>,

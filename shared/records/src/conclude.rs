@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use assay_fleet::{DeviceShown, End};
 use assay_protocol::verdict::{DeviceWork, Verdict};
 
 use crate::document::to_json;
 use crate::keys::ensure_miners;
 use crate::rows::Rows;
 use crate::tx::Tx;
-use crate::{Begun, Conclusion, RecordsError, Told, VerdictTold, challenges, evidence, receipts, standing};
+use crate::{
+    Begun, Conclusion, RecordsError, Told, Transition, VerdictTold, challenges, evidence, memory, receipts, standing,
+};
 
 /// Writes verdicts; false where one of their challenges has a verdict.
 pub(crate) async fn conclude_all(tx: &mut Tx, conclusions: &[&Conclusion]) -> Result<bool, RecordsError> {
@@ -67,9 +70,11 @@ async fn write(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
     insert_reasons(tx, rows).await?;
     insert_devices(tx, rows).await?;
     update_devices(tx, rows).await?;
+    memory::insert_shown(tx, rows.iter().flat_map(Row::shown)).await?;
     insert_telemetry(tx, rows).await?;
     insert_commitments(tx, rows).await?;
-    for Row { conclusion, challenge, miner, .. } in rows {
+    for row in rows {
+        let Row { conclusion, challenge, miner, .. } = row;
         let at_ms = conclusion.at_ms;
         if let Some(kept) = &conclusion.evidence {
             evidence::insert(tx, challenge, kept, at_ms).await?;
@@ -77,7 +82,7 @@ async fn write(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
         for finding in &conclusion.findings {
             standing::insert_finding(tx, finding, Some(challenge), at_ms).await?;
         }
-        if let Some(transition) = &conclusion.transition {
+        if let Some(transition) = row.transition() {
             standing::insert_transition(tx, miner, transition, Some(challenge)).await?;
         }
     }
@@ -99,7 +104,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// What a challenge that was not noted at its beginning is noted as, and when it ended.
+    /// The miner's id, the beginning to note for a challenge that was not noted when it began, and the time of its end.
     fn begun_and_ended(&self) -> (&str, Begun, i64) {
         let Conclusion { verdict, at_ms, asked, group, kind, round, session, device_ms, .. } = self.conclusion;
         let begun = Begun {
@@ -118,9 +123,8 @@ impl Row<'_> {
         (&self.miner, begun, crate::id::now_ms().max(*at_ms))
     }
 
-    /// The verdict in short.
     fn told(&self) -> VerdictTold {
-        let Conclusion { verdict, group, kind, asked, round, transition, receipt, .. } = self.conclusion;
+        let Conclusion { verdict, group, kind, asked, round, receipt, .. } = self.conclusion;
         let Verdict { outcome, reasons, mode, n, whole, .. } = verdict;
         VerdictTold {
             outcome: outcome.to_string(),
@@ -138,9 +142,18 @@ impl Row<'_> {
             bytes_held: integer(whole.bytes_held),
             gb_per_s: finite(whole.probe_gb_per_s),
             seconds: finite(whole.seconds),
-            state: transition.as_ref().map(|transition| transition.to.clone()),
+            state: self.transition().map(|transition| transition.to.clone()),
             receipt: receipt.as_ref().map(|receipt| receipt.id.clone()),
         }
+    }
+
+    fn transition(&self) -> Option<&Transition> {
+        self.conclusion.standing.as_ref()?.transition.as_ref()
+    }
+
+    /// The devices' results, each with its miner's id.
+    fn shown(&self) -> impl Iterator<Item = (&str, &DeviceShown)> {
+        self.conclusion.shown.iter().map(|shown| (self.miner.as_str(), shown))
     }
 
     fn operator(&self) -> &str {
@@ -157,8 +170,8 @@ impl Row<'_> {
 async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, mode, n, iterations, \
-         iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document, precision) \
-         VALUES",
+         iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document, precision, \
+         ended) VALUES",
         " ON CONFLICT (challenge) DO NOTHING",
     );
     for row in rows {
@@ -183,15 +196,19 @@ async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsE
             row.operator().into(),
             row.document.as_str().into(),
             i64::from(verdict.precision.code()).into(),
+            End::of(verdict).map(|end| end.name().to_owned()).into(),
         ]);
     }
     Ok(insert.execute(tx).await? == rows.len() as u64)
 }
 
 async fn insert_reasons(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
-    let mut insert = Rows::new("INSERT INTO reasons (challenge, position, code, class, device_id, detail) VALUES", "");
+    let mut insert =
+        Rows::new("INSERT INTO reasons (challenge, position, code, class, device_id, detail, first_ms) VALUES", "");
     for row in rows {
+        let mut codes = BTreeSet::new();
         for (position, reason) in (0_i64..).zip(&row.conclusion.verdict.reasons) {
+            let first_ms = codes.insert(reason.code.name()).then_some(row.conclusion.at_ms);
             insert.push([
                 row.challenge.as_str().into(),
                 position.into(),
@@ -199,6 +216,7 @@ async fn insert_reasons(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
                 reason.code.class().name().into(),
                 reason.device_id.map(|id| id.to_string()).into(),
                 reason.detail.as_str().into(),
+                first_ms.into(),
             ]);
         }
     }
@@ -238,7 +256,6 @@ async fn insert_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
     insert.execute(tx).await.map(drop)
 }
 
-/// What the devices' own rows say of them.
 async fn update_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
     let mut update = Rows::new(
         "UPDATE devices SET last_challenge = v.column3, last_pass_ms = COALESCE(v.column4, last_pass_ms) FROM (VALUES",
@@ -285,7 +302,7 @@ async fn insert_commitments(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), Records
     insert.execute(tx).await.map(drop)
 }
 
-/// What the miners' own rows say of them.
+/// Updates the miners' own rows, unless their standings have changed since the conclusions were drawn.
 async fn update_miners(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
     let mut update = Rows::new(
         "UPDATE miners SET state = COALESCE(v.column2, state), standing = COALESCE(v.column3, standing), \
@@ -294,23 +311,30 @@ async fn update_miners(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError
          last_outcome = CASE WHEN COALESCE(last_verdict_ms, 0) <= v.column8 THEN v.column7 ELSE last_outcome END, \
          last_verdict_ms = CASE WHEN COALESCE(last_verdict_ms, 0) <= v.column8 THEN v.column8 ELSE last_verdict_ms END \
          FROM (VALUES",
-        ") AS v WHERE id = v.column1",
+        ") AS v WHERE id = v.column1 AND COALESCE(standing, '') = COALESCE(v.column9, standing, '')",
     );
-    for Row { conclusion, challenge, miner, .. } in rows {
-        let Conclusion { verdict, at_ms, standing, transition, next_due, .. } = conclusion;
+    for row in rows {
+        let Row { conclusion, challenge, miner, .. } = row;
+        let Conclusion { verdict, at_ms, standing, next_due, .. } = conclusion;
         let (due_ms, due_kind) = next_due.clone().unzip();
         update.push([
             miner.as_str().into(),
-            transition.as_ref().map(|transition| transition.to.clone()).into(),
-            standing.clone().into(),
+            row.transition().map(|transition| transition.to.clone()).into(),
+            standing.as_ref().map(|standing| standing.after.clone()).into(),
             due_ms.into(),
             due_kind.into(),
             challenge.as_str().into(),
             verdict.outcome.to_string().into(),
             (*at_ms).into(),
+            standing.as_ref().and_then(|standing| standing.before.clone()).into(),
         ]);
     }
-    update.execute(tx).await.map(drop)
+    match (update.execute(tx).await?, rows.first()) {
+        (updated, Some(first)) if updated < rows.len() as u64 => {
+            Err(RecordsError::StandingChanged(first.miner.clone()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A count for a column.

@@ -3,6 +3,8 @@
 use assay_protocol::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
+use assay_fleet::DeviceShown;
+
 /// A verdict, and all that becomes known with it: it is written whole or not at all.
 #[derive(Debug, Clone)]
 pub struct Conclusion {
@@ -10,7 +12,7 @@ pub struct Conclusion {
     pub verdict: Verdict,
     /// When it was judged: milliseconds since 1970. The verdict itself says when its challenge was sent.
     pub at_ms: i64,
-    /// Why the challenge was made: `schedule`, `connect`, `operator`, `round` or `renter`.
+    /// Why the challenge was made: `schedule` or `operator`.
     pub asked: String,
     /// The group of the policy.
     pub group: String,
@@ -20,17 +22,16 @@ pub struct Conclusion {
     pub round: Option<String>,
     /// The session of the miner.
     pub session: String,
-    /// What the miner signed.
+    /// The commitment that the miner signed.
     pub commitment: Option<CommitmentRecord>,
-    /// Where the evidence lies.
+    /// The place of the evidence.
     pub evidence: Option<EvidenceRecord>,
-    /// The change of the miner's attestation state.
-    pub transition: Option<Transition>,
-    /// The miner's attestation state and what it rests on, as JSON; `None` leaves it as it is.
-    pub standing: Option<String>,
-    /// What else was found.
+    /// The basis of the miner's attestation from now on; `None` leaves it as it is.
+    pub standing: Option<StandingChange>,
+    /// The devices' results: the miner's memory of them from now on.
+    pub shown: Vec<DeviceShown>,
+    /// Findings beside the verdict.
     pub findings: Vec<FindingRecord>,
-    /// The receipt.
     pub receipt: Option<ReceiptRecord>,
     /// When the miner is challenged next, in milliseconds since 1970, and with which kind.
     pub next_due: Option<(i64, String)>,
@@ -40,32 +41,44 @@ pub struct Conclusion {
     pub operator: Option<String>,
 }
 
-/// What a miner signed, in hexadecimal.
+/// The miner's signed checksums, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CommitmentRecord {
-    /// Over the roots.
+    /// Checksum over the roots.
     pub checksum: String,
-    /// Of the commitment.
+    /// Signature of the commitment.
     pub signature: String,
-    /// Over the digests of the probe.
+    /// Checksum over the digests of the probe.
     pub probe_checksum: Option<String>,
-    /// Of the probe answer.
+    /// Signature of the probe answer.
     pub probe_signature: Option<String>,
 }
 
-/// Where the evidence of a challenge lies.
+/// Location of a challenge's evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EvidenceRecord {
     /// BLAKE3 of the evidence, in hexadecimal: its name in the store of evidence.
     pub digest: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: i64,
-    /// Its size as it is stored, compressed.
+    /// Its stored, compressed size in bytes.
     pub stored_bytes: i64,
-    /// Why it is kept: `fail`, `inconclusive` or `drawn`.
+    /// Reason for keeping it: `fail`, `inconclusive` or `drawn`.
     pub why: String,
+}
+
+/// The basis of a miner's attestation from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandingChange {
+    /// The basis from which the new one was derived, empty for no basis: where the records differ by now, nothing is
+    /// written. `None`: any basis.
+    pub before: Option<String>,
+    /// The new basis, as JSON.
+    pub after: String,
+    /// The change of its state.
+    pub transition: Option<Transition>,
 }
 
 /// A change of a miner's attestation state.
@@ -74,7 +87,7 @@ pub struct EvidenceRecord {
 pub struct Transition {
     /// Any key of the miner.
     pub miner: String,
-    /// When.
+    /// Time of the change.
     pub at_ms: i64,
     /// The state before.
     pub from: String,
@@ -82,11 +95,11 @@ pub struct Transition {
     pub to: String,
     /// A stable name of the cause.
     pub why: String,
-    /// The circumstances.
+    /// Details of the change.
     pub detail: String,
 }
 
-/// Something found about a miner that no single challenge shows.
+/// A finding about a miner that no single challenge shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FindingRecord {
@@ -96,11 +109,11 @@ pub struct FindingRecord {
     pub miner: String,
     /// The other miner, where two are concerned.
     pub other_miner: Option<String>,
-    /// The device, where one is meant.
+    /// The device that it concerns, if any.
     pub device_id: Option<String>,
-    /// The circumstances, with figures.
+    /// Details, with figures.
     pub detail: String,
-    /// Whether it counts; else it is only recorded.
+    /// Whether it is enforced; otherwise it is only recorded.
     pub enforced: bool,
 }
 
@@ -116,7 +129,7 @@ pub struct ReceiptRecord {
     pub issued_s: i64,
     /// `exp`: seconds since 1970.
     pub expires_s: i64,
-    /// `eat_nonce`: what a renter gave.
+    /// `eat_nonce`: the nonce of its requester.
     pub nonce: Option<String>,
     /// The token.
     pub token: String,

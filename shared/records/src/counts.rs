@@ -7,37 +7,34 @@ use crate::column::get;
 use crate::miner::status_of;
 use crate::{MAX_ROWS, Records, RecordsError, Status};
 
-/// How many miners are the same in these.
+/// Number of miners with this status, state and outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MinerCount {
-    /// Whether they take part.
+    /// Their status.
     pub status: Status,
     /// Their attestation state.
     pub state: String,
-    /// What their last verdicts ended in.
+    /// Outcome of their last verdicts.
     pub outcome: Option<String>,
-    /// How many.
+    /// Number of miners.
     pub miners: i64,
 }
 
-/// The devices of a model that are listed now.
+/// The currently listed devices of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ModelCount {
     /// The product name: a claim; empty where it is unknown.
     pub model: String,
-    /// How many.
+    /// Number of devices.
     pub devices: i64,
-    /// At how many miners.
+    /// Number of miners that list them.
     pub miners: i64,
 }
 
 impl Records {
     /// Miners by status, state and last outcome.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn miner_counts(&self) -> Result<Vec<MinerCount>, RecordsError> {
         let sql = "SELECT status, state, last_outcome, COUNT(*) AS miners FROM miners \
              GROUP BY status, state, last_outcome ORDER BY status, state, last_outcome";
@@ -55,9 +52,6 @@ impl Records {
     }
 
     /// Connected miners whose challenge has been due since before `since_ms`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn overdue_miners(&self, since_ms: i64) -> Result<i64, RecordsError> {
         let sql = "SELECT COUNT(*) FROM miners WHERE due_ms < $1 AND status NOT IN ('suspended', 'revoked') AND EXISTS \
              (SELECT 1 FROM sessions WHERE sessions.miner = miners.id AND sessions.disconnected_ms IS NULL)";
@@ -66,9 +60,6 @@ impl Records {
     }
 
     /// The models of the devices that miners list now, the most frequent first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn model_counts(&self, limit: u32) -> Result<Vec<ModelCount>, RecordsError> {
         let sql = "SELECT model, COUNT(*) AS devices, COUNT(DISTINCT miner) AS miners FROM devices \
              WHERE gone_ms IS NULL GROUP BY model ORDER BY 2 DESC, model LIMIT $1";

@@ -7,7 +7,6 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(text: &str, what: &'static st
     serde_json::from_str(text).map_err(|source| RecordsError::Malformed { what, source })
 }
 
-/// JSON for a column.
 pub(crate) fn to_json<T: serde::Serialize>(value: &T, what: &'static str) -> Result<String, RecordsError> {
     serde_json::to_string(value).map_err(|source| RecordsError::Malformed { what, source })
 }

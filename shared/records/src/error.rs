@@ -1,9 +1,14 @@
-//! What can go wrong with records.
+//! Errors of the records.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::Location;
+use crate::readers::STATEMENT_LIMIT;
+use crate::trouble::{is_damage, without_paths};
+
+/// The databases' codes for a statement that ended at its limit of time: SQLITE_INTERRUPT, query_canceled.
+const STATEMENT_IS_OVER: [&str; 2] = ["9", "57014"];
 
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -11,18 +16,30 @@ pub enum RecordsError {
     /// The store cannot be opened.
     #[error("cannot open the records {location}: {source}")]
     Open {
-        /// The store.
         location: Location,
-        /// What the database said.
+        /// The database's error.
         source: sqlx::Error,
     },
     /// The folder or the file cannot be made.
     #[error("cannot use the file {path} for records: {source}")]
     File {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
+    },
+    /// The file is there, and is not a store of ours.
+    #[error("{path} has no records of assay ({what}): move it away, or restore a backup")]
+    Foreign {
+        path: PathBuf,
+        /// The actual kind of file.
+        what: String,
+    },
+    /// Others can change the file.
+    #[error("the records {path} can be changed by others (mode {mode:03o}): chmod 600 them")]
+    Exposed {
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
     },
     /// A newer release has migrated the store.
     #[error(
@@ -30,9 +47,8 @@ pub enum RecordsError {
          release, or restore a backup from before the upgrade"
     )]
     Newer {
-        /// The store.
         location: Location,
-        /// Its schema.
+        /// The version of its schema.
         theirs: i64,
         /// The newest schema of this program.
         ours: i64,
@@ -40,23 +56,22 @@ pub enum RecordsError {
     /// A migration failed, or was changed after it was applied.
     #[error("cannot migrate the records {location}: {source}")]
     Migrate {
-        /// The store.
         location: Location,
-        /// What failed.
+        /// The migration's error.
         source: sqlx::migrate::MigrateError,
     },
-    /// A statement failed.
-    #[error("cannot {doing} in the records: {source}")]
+    /// A statement failed. Its text goes to clients: the source alone has paths.
+    #[error("cannot {doing} in the records: {}", without_paths(.source))]
     Database {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// What the database said.
+        /// The database's error.
         source: sqlx::Error,
     },
     /// No answer came in time.
     #[error("cannot {doing} in the records: no answer within {limit_s} s")]
     Slow {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// How long it was waited for.
         limit_s: u64,
@@ -64,39 +79,39 @@ pub enum RecordsError {
     /// The challenge has another verdict already: another validator concluded it.
     #[error("the challenge {challenge} has another verdict in the records already")]
     ConcludedBefore {
-        /// The challenge.
+        /// Its id.
         challenge: String,
     },
-    /// Nobody knows this miner.
+    /// The basis of the miner's attestation has changed meanwhile: its next state follows from the new one.
+    #[error("the attestation state of miner {0} changed meanwhile")]
+    StandingChanged(String),
+    /// The miner is unknown.
     #[error("no miner {0} in the records")]
     NoSuchMiner(String),
-    /// A document of the store is not what this program writes.
+    /// A document of the store does not have the form that this program writes.
     #[error("a document in the records is malformed ({what}): {source}")]
     Malformed {
-        /// Which.
+        /// The kind of document.
         what: &'static str,
-        /// What is wrong.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// A value is larger than its bound.
     #[error("{what} has {len} bytes, of at most {max}")]
     TooLarge {
-        /// What.
+        /// The kind of document.
         what: &'static str,
-        /// Its size.
         len: usize,
-        /// The bound.
         max: usize,
     },
     /// There are as many as there may be.
     #[error("there are {max} {what} already: remove one first")]
     TooMany {
-        /// Of what.
+        /// The counted objects.
         what: &'static str,
-        /// The bound.
         max: i64,
     },
-    /// Nobody knows this webhook.
+    /// The webhook is unknown.
     #[error("no webhook {0} in the records")]
     NoSuchWebhook(String),
     /// An export cannot be written.
@@ -113,15 +128,19 @@ pub enum RecordsError {
     Random(getrandom::Error),
 }
 
-/// Errors of statements carry what was tried from `doing` on.
+/// Errors of statements carry the operation from `doing` on.
 impl From<sqlx::Error> for RecordsError {
     fn from(source: sqlx::Error) -> Self {
+        let is_over = |code: &str| STATEMENT_IS_OVER.contains(&code);
+        if source.as_database_error().and_then(|error| error.code()).is_some_and(|code| is_over(&code)) {
+            return Self::Slow { doing: "work", limit_s: STATEMENT_LIMIT.as_secs() };
+        }
         Self::Database { doing: "work", source }
     }
 }
 
 impl RecordsError {
-    /// The same error, with what was tried.
+    /// The same error, with the operation.
     pub(crate) fn doing(self, what: &'static str) -> Self {
         match self {
             Self::Database { source, .. } => Self::Database { doing: what, source },
@@ -130,8 +149,12 @@ impl RecordsError {
         }
     }
 
+    /// Whether the database found its own files damaged: to try again does not help.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Database { source, .. } if is_damage(source))
+    }
+
     /// Whether the store could not do it now, so that trying again later can help.
-    #[must_use]
     pub fn is_trouble(&self) -> bool {
         match self {
             Self::Slow { .. } => true,

@@ -1,4 +1,4 @@
-//! What happens, as it is told to programs that follow it.
+//! Events, as they are sent to programs that follow them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::document::{json, to_json};
 use crate::{Action, Begun, FindingRecord, RecordsError, RoundRecord, Transition};
 
-/// An event: something that happened, with its place in the order of everything that did.
+/// An event, with its place in the order of all events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EventRecord {
-    /// Its place: one more than that of the event before, in the order in which they were written.
+    /// Its number: one more than the previous event's, in the order of writing.
     pub seq: i64,
-    /// Its id, which no other event of any store has.
+    /// Its id, unique across stores.
     pub id: String,
-    /// When it happened, by the clock of the validator that tells it.
+    /// Its time, by the clock of the validator that reports it.
     pub at_ms: i64,
-    /// The miner's id, where one is concerned.
+    /// The miner's id, if it concerns one.
     pub miner: Option<String>,
-    /// The challenge, where one is concerned.
+    /// The challenge, if it concerns one.
     pub challenge: Option<String>,
-    /// What happened.
+    /// The document of the event.
     #[serde(flatten)]
     pub told: Told,
 }
@@ -50,21 +50,17 @@ macro_rules! told {
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The stable name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What it means, in a sentence.
-            #[must_use]
+            /// The meaning of the kind, in a sentence.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($about),+),)+ }
             }
         }
 
         impl Told {
-            /// The kind of the event.
-            #[must_use]
             pub const fn kind(&self) -> EventKind {
                 match self { $(Self::$variant(_) => EventKind::$variant,)+ }
             }
@@ -110,8 +106,6 @@ told! {
 }
 
 impl EventRecord {
-    /// The kind of the event.
-    #[must_use]
     pub const fn kind(&self) -> EventKind {
         self.told.kind()
     }
@@ -135,15 +129,15 @@ impl FromStr for EventKind {
     }
 }
 
-/// A verdict in short; the whole one is in the records by its challenge.
+/// A verdict in short; the records have it in full by its challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct VerdictTold {
-    /// What it ended in: `pass`, `fail` or `inconclusive`.
+    /// Its outcome: `pass`, `fail` or `inconclusive`.
     pub outcome: String,
     /// The codes of the reasons behind it.
     pub codes: Vec<String>,
-    /// How the work was checked, where it came so far.
+    /// How the work was checked, if the challenge came that far.
     pub mode: Option<String>,
     /// The key that answered.
     pub key: String,
@@ -153,23 +147,23 @@ pub struct VerdictTold {
     pub group: String,
     /// The kind of challenge.
     pub kind: String,
-    /// Why it was made.
+    /// Origin of the challenge.
     pub asked: String,
-    /// The round it belongs to.
+    /// The round that it belongs to.
     pub round: Option<String>,
     /// The matrix size.
     pub n: u32,
-    /// How many devices were challenged.
+    /// Number of challenged devices.
     pub devices: u32,
-    /// Over all devices, measured.
+    /// TOPS over all devices, measured.
     pub tops: f64,
     /// Memory shown over all devices, in bytes.
     pub bytes_held: i64,
-    /// What the probe read, measured.
+    /// GB/s read by the probe, measured.
     pub gb_per_s: f64,
-    /// From the challenge out to the commitment in, measured.
+    /// Seconds from the challenge out to the commitment in, measured.
     pub seconds: f64,
-    /// The attestation state from now on, where it changed.
+    /// The new attestation state, if it changed.
     pub state: Option<String>,
     /// The id of its receipt.
     pub receipt: Option<String>,
@@ -185,11 +179,11 @@ pub struct ConnectedTold {
     pub key: String,
     /// The validator.
     pub validator: String,
-    /// Where it connected from, without the port.
+    /// Address of its connection, without the port.
     pub address: String,
     /// The software that it names: a claim.
     pub software: String,
-    /// How many devices it claims.
+    /// Number of devices that it claims.
     pub devices: u32,
 }
 
@@ -203,9 +197,9 @@ pub struct LeftTold {
     pub key: String,
     /// The validator.
     pub validator: String,
-    /// How long it lasted.
+    /// Its length in seconds.
     pub connected_s: i64,
-    /// Why it ended.
+    /// Reason for its end.
     pub why: String,
 }
 
@@ -215,8 +209,8 @@ pub struct LeftTold {
 pub struct HealthTold {
     /// The validator.
     pub validator: String,
-    /// Whether it does.
+    /// Whether it serves.
     pub serving: bool,
-    /// Why not.
+    /// The reason why it does not serve.
     pub why: String,
 }

@@ -13,20 +13,17 @@ use crate::{EvidenceRecord, MAX_ROWS, Records, RecordsError};
 pub struct KeptEvidence {
     /// The challenge.
     pub challenge: String,
-    /// When the challenge was sent.
+    /// Sending time of the challenge.
     pub at_ms: i64,
-    /// Where it lies.
+    /// Its location.
     #[serde(flatten)]
     pub evidence: EvidenceRecord,
-    /// When it was removed, by the limits of age and size.
+    /// Time of its removal, by the limits of age and size.
     pub dropped_ms: Option<i64>,
 }
 
 impl Records {
     /// The evidence that is kept, oldest first, from a time and challenge on.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn kept_evidence(
         &self,
         after: Option<(i64, &str)>,
@@ -40,11 +37,8 @@ impl Records {
         rows.iter().map(kept_of).collect()
     }
 
-    /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or quarantined,
-    /// that of its latest failing verdict.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or
+    /// quarantined, that of its latest failing verdict.
     pub async fn needed_evidence(&self) -> Result<Vec<String>, RecordsError> {
         let sql = "SELECT e.digest FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
              JOIN miners m ON m.id = v.miner WHERE e.dropped_ms IS NULL AND v.outcome = 'fail' \
@@ -55,9 +49,6 @@ impl Records {
     }
 
     /// Notes that evidence of this name was removed.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<(), RecordsError> {
         self.write("note removed evidence", async {
             let mut tx = self.begin().await?;
@@ -68,10 +59,6 @@ impl Records {
         .await
     }
 
-    /// The evidence of a challenge.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn evidence_of(&self, challenge: &str) -> Result<Option<KeptEvidence>, RecordsError> {
         let row = sqlx::query("SELECT * FROM evidence WHERE challenge = $1").bind(challenge);
         let row = row.fetch_optional(self.read()).await;

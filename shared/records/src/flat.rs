@@ -16,10 +16,10 @@ impl<'de> Deserialize<'de> for Document {
 }
 
 impl Document {
-    /// A part of it: what it has beside that is ignored.
+    /// A part of it: other fields are ignored.
     ///
     /// # Errors
-    /// It is no such thing.
+    /// The part is missing or malformed.
     pub fn part<T: DeserializeOwned, E: Error>(&self) -> Result<T, E> {
         serde_json::from_str(self.0.get()).map_err(E::custom)
     }

@@ -1,29 +1,29 @@
-//! What comes while others are on their way to the database goes there together, since it takes as long for one as for
-//! many: a disk to commit, a thread to wake up. Nobody is answered before what he asked for is done.
+//! Requests that come while others are on their way to the database are grouped, since many take as long as one: a disk
+//! to commit, a thread to wake up. A request is answered only once it is done.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 use crate::RecordsError;
+use parking_lot::Mutex;
 
-/// How many go together, so that nobody else waits for long.
+/// The most requests in a group, so that later ones do not wait for long.
 const MAX_GROUP: usize = 64;
 
-/// What waits for its turn, in the order in which it came.
+/// Requests that wait, in the order of their arrival.
 #[derive(Debug)]
 pub(crate) struct Group<A, R>(Mutex<Queue<A, R>>);
 
 #[derive(Debug)]
 struct Queue<A, R> {
     waiting: VecDeque<Waiting<A, R>>,
-    /// Tasks that work.
+    /// Count of running tasks.
     workers: usize,
     max_workers: usize,
 }
 
-/// What was asked for, and who waits for what comes of it.
+/// A request, and the channel of its answer.
 #[derive(Debug)]
 pub(crate) struct Waiting<A, R> {
     pub(crate) asked: A,
@@ -31,12 +31,12 @@ pub(crate) struct Waiting<A, R> {
 }
 
 impl<A, R> Group<A, R> {
-    /// With so many tasks that work at once.
+    /// A group with at most `max_workers` tasks at once.
     pub(crate) const fn new(max_workers: usize) -> Self {
         Self(Mutex::new(Queue { waiting: VecDeque::new(), workers: 0, max_workers }))
     }
 
-    /// Waits for what comes of it. `work` is begun as a task where too few work already.
+    /// Waits for the answer. `work` is begun as a task where too few work already.
     pub(crate) async fn ask<W>(&self, asked: A, work: impl FnOnce() -> W) -> Result<R, RecordsError>
     where
         W: Future<Output = ()> + Send + 'static,
@@ -51,7 +51,7 @@ impl<A, R> Group<A, R> {
 
     /// Puts it behind the others; says whether the caller is to begin a task that works.
     fn push(&self, waiting: Waiting<A, R>) -> bool {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         queue.waiting.push_back(waiting);
         let begins = queue.workers < queue.max_workers;
         queue.workers += usize::from(begins);
@@ -63,13 +63,10 @@ impl<A, R> Group<A, R> {
         Worker { group: self, has_ended: false }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue<A, R>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next ones, at most [`MAX_GROUP`]; none ends the task that asks. Whoever waits no more is passed over.
+    /// The next requests, at most [`MAX_GROUP`]; `None` ends the task that asks. Requests whose sender waits no more
+    /// are passed over.
     fn next(&self) -> Option<Vec<Waiting<A, R>>> {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         let mut next = Vec::new();
         while next.len() < MAX_GROUP
             && let Some(waiting) = queue.waiting.pop_front()
@@ -94,7 +91,7 @@ pub(crate) struct Worker<'a, A, R> {
 }
 
 impl<A, R> Worker<'_, A, R> {
-    /// What is next; `None` ends the task.
+    /// The next requests; `None` ends the task.
     pub(crate) fn next(&mut self) -> Option<Vec<Waiting<A, R>>> {
         let next = self.group.next();
         self.has_ended = next.is_none();
@@ -105,7 +102,7 @@ impl<A, R> Worker<'_, A, R> {
 impl<A, R> Drop for Worker<'_, A, R> {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.group.lock().workers -= 1;
+            self.group.0.lock().workers -= 1;
         }
     }
 }

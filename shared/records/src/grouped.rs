@@ -1,4 +1,4 @@
-//! What is written in transactions that several share: challenges that begin, and verdicts.
+//! Writes in transactions that several requests share: challenges that begin, and verdicts.
 
 use std::sync::Arc;
 
@@ -10,10 +10,7 @@ use crate::write::Write;
 use crate::{Begun, Conclusion, Records, RecordsError, challenges};
 
 impl Records {
-    /// Notes a challenge before its offer goes out, so that none is lost with its validator.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Notes a challenge before its offer goes out, so that it is not lost with its validator.
     pub async fn begin_challenge(&self, begun: &Begun) -> Result<(), RecordsError> {
         let write = Write::Begin(Box::new(begun.clone()));
         self.write("note a challenge", self.store.write_grouped(write)).await
@@ -23,8 +20,9 @@ impl Records {
     /// The same verdict again changes nothing.
     ///
     /// # Errors
-    /// [`RecordsError::ConcludedBefore`] when the challenge has another verdict: this one must not be given out. Else
-    /// the store cannot be written, and the same call can be tried again.
+    /// [`RecordsError::ConcludedBefore`] when the challenge has another verdict: this one must not be given out.
+    /// [`RecordsError::StandingChanged`]: nothing is written. Else the store cannot be written, and the same call can
+    /// be tried again.
     pub async fn conclude(&self, conclusion: &Conclusion) -> Result<(), RecordsError> {
         let write = Write::Conclude(Box::new(conclusion.clone()));
         self.write("record a verdict", self.store.write_grouped(write)).await
@@ -47,7 +45,7 @@ impl Store {
         self.writing.ask(write, || write_waiting(self.clone())).await
     }
 
-    /// All of them in one transaction; false where one of them was written before, and none is.
+    /// Writes all of them in one transaction; false, without a write, where one of them was written before.
     async fn write_together(&self, group: &[Waiting<Write, ()>]) -> Result<bool, RecordsError> {
         let (mut begun, mut conclusions) = (Vec::new(), Vec::new());
         for waiting in group {
@@ -74,7 +72,7 @@ impl Store {
     }
 }
 
-/// Writes what waits until nothing does.
+/// Writes the waiting requests until the queue is empty.
 async fn write_waiting(store: Arc<Store>) {
     let mut worker = store.writing.worker();
     while let Some(group) = worker.next() {

@@ -1,4 +1,4 @@
-//! What happened to a miner, from all tables, and what an id stands for.
+//! The events of a miner, from all tables, and the objects of an id.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -8,12 +8,12 @@ use crate::miners::action_of;
 use crate::standing::{NotedFinding, NotedTransition, finding_of};
 use crate::{Action, DeviceEvent, MAX_ROWS, Records, RecordsError, SessionRecord, VerdictFilter, VerdictRecord};
 
-/// Something that happened to a miner.
+/// An event of a miner.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
-    /// It connected, and perhaps disconnected.
+    /// A connection, with its end if it has ended.
     Session(SessionRecord),
     /// A verdict.
     Verdict(VerdictRecord),
@@ -23,11 +23,10 @@ pub enum Event {
     Finding(NotedFinding),
     /// A change of its devices.
     Device(DeviceEvent),
-    /// What an operator did.
+    /// An operator's action.
     Action(Action),
 }
 
-/// What an [`Event`] is.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum EventKind {
@@ -59,8 +58,7 @@ impl<'de> Deserialize<'de> for Event {
 }
 
 impl Event {
-    /// When.
-    #[must_use]
+    /// The time of the event.
     pub fn at_ms(&self) -> i64 {
         match self {
             Self::Session(session) => session.connected_ms,
@@ -73,30 +71,23 @@ impl Event {
     }
 }
 
-/// What an id stands for.
+/// An object that an id stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "found", content = "id")]
 pub enum Found {
-    /// A challenge.
     Challenge(String),
-    /// A miner: its id.
+    /// A miner's id.
     Miner(String),
-    /// A device.
     Device(String),
-    /// A receipt.
     Receipt(String),
-    /// A round.
     Round(String),
 }
 
-/// The most that [`Records::find`] gives of one kind: more is no beginning of an id.
+/// The most objects of one kind that [`Records::find`] gives: a prefix with more matches is too short.
 const MAX_FOUND: u32 = 8;
 
 impl Records {
-    /// What happened to a miner, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The events of a miner, newest first.
     pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<Event>, RecordsError> {
         let limit = limit.min(MAX_ROWS);
         let Some(miner) = self.miner_id(miner).await? else { return Ok(Vec::new()) };
@@ -116,16 +107,13 @@ impl Records {
                 events.push(event(&row)?);
             }
         }
-        // Stable: what happened in the same moment stays in the order of the tables.
+        // Stable: events of the same moment stay in the order of the tables.
         events.sort_by_key(|event| std::cmp::Reverse(event.at_ms()));
         events.truncate(limit as usize);
         Ok(events)
     }
 
-    /// What an id, or the beginning of one, stands for: more than one thing where it is ambiguous.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The objects of an id or of its prefix: several where it is ambiguous.
     pub async fn find(&self, prefix: &str) -> Result<Vec<Found>, RecordsError> {
         if prefix.is_empty() {
             return Ok(Vec::new());

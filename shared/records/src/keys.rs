@@ -51,14 +51,13 @@ pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Resu
     Ok(miners)
 }
 
-/// Every table that names a miner besides its keys, and under which column.
+/// Every table that names a miner besides its keys and the results of its devices, and under which column.
 const OF_A_MINER: [(&str, &str); 14] = [
     ("sessions", "miner"),
     ("device_events", "miner"),
     ("device_events", "other_miner"),
     ("challenges", "miner"),
     ("verdicts", "miner"),
-    ("device_results", "miner"),
     ("transitions", "miner"),
     ("findings", "miner"),
     ("findings", "other_miner"),
@@ -67,10 +66,14 @@ const OF_A_MINER: [(&str, &str); 14] = [
     ("tokens", "used_by"),
     ("devices", "miner"),
     ("round_members", "miner"),
+    ("shown", "miner"),
 ];
 
-/// Makes a chain of keys, oldest first, one miner, and gives its id. What was known under several ids becomes the
-/// oldest's, with the strictest status: nobody gets rid of a record by a new key.
+/// States that a new key does not shed, the strictest last.
+const STRICT_STATES: [&str; 4] = ["failed", "quarantined", "suspended", "revoked"];
+
+/// Makes a chain of keys, oldest first, one miner, and gives its id. The records of several ids become the oldest's,
+/// with the strictest status and state: a new key does not shed a record.
 pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Status, at_ms: i64) -> Result<String, RecordsError> {
     let mut miner: Option<String> = None;
     for key in chain {
@@ -110,14 +113,32 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> 
     }
     let status = statuses[0].stricter(statuses[1]).name();
     sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(kept).bind(status).execute(&mut **tx).await?;
-    // What both have is kept once.
+    let mut ranks = [0; 2];
+    for (rank, miner) in ranks.iter_mut().zip([kept, gone]) {
+        let state: String =
+            sqlx::query_scalar("SELECT state FROM miners WHERE id = $1").bind(miner).fetch_one(&mut **tx).await?;
+        *rank = STRICT_STATES.iter().position(|strict| *strict == state).map_or(0, |place| place + 1);
+    }
+    if ranks[1] > ranks[0] {
+        let sql = "UPDATE miners SET state = (SELECT g.state FROM miners g WHERE g.id = $2), \
+             standing = (SELECT g.standing FROM miners g WHERE g.id = $2) WHERE id = $1";
+        sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+    }
+    // Rows that both have are kept once.
     for (table, column) in [("devices", "device_id"), ("round_members", "round")] {
         let sql = format!(
             "DELETE FROM {table} WHERE miner = $2 AND {column} IN (SELECT o.{column} FROM {table} o WHERE o.miner = $1)"
         );
         sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     }
+    let sql = "DELETE FROM shown WHERE miner = $2 AND EXISTS (SELECT 1 FROM shown o WHERE o.miner = $1 \
+         AND o.device_id = shown.device_id AND o.precision = shown.precision)";
+    sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     sqlx::query("UPDATE miner_keys SET miner = $1 WHERE miner = $2").bind(kept).bind(gone).execute(&mut **tx).await?;
+    // By its verdicts, while they are its own: no index of results begins with the miner.
+    let sql =
+        "UPDATE device_results SET miner = $1 WHERE challenge IN (SELECT challenge FROM verdicts WHERE miner = $2)";
+    sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     for (table, column) in OF_A_MINER {
         let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
         sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;

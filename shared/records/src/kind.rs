@@ -1,6 +1,5 @@
 //! The two databases, and the SQL that differs between them.
 
-/// Which database it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sqlite,
@@ -24,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// What a SELECT ends with whose rows are changed next. SQLite has one writer at a time anyway.
+    /// The end of a SELECT whose rows are changed next. SQLite has one writer at a time anyway.
     pub(crate) const fn skip_locked(self) -> &'static str {
         match self {
             Self::Sqlite => "",
@@ -32,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// What a SELECT ends with whose rows must not change before the transaction ends.
+    /// The end of a SELECT whose rows must not change before the transaction ends.
     pub(crate) const fn for_update(self) -> &'static str {
         match self {
             Self::Sqlite => "",

@@ -11,21 +11,18 @@ use crate::{Records, RecordsError};
 /// A lease that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// What is held.
+    /// The subject that is held.
     pub subject: String,
     /// Who holds it: the run of a validator's process.
     pub holder: String,
-    /// Since when.
+    /// The beginning, in ms since 1970.
     pub since_ms: i64,
     /// Until when, unless it is renewed.
     pub expires_ms: i64,
 }
 
 impl Records {
-    /// Takes a lease that nobody holds, or whose time is over; or prolongs one's own. False while another holds it.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Takes a lease that is free or whose time is over; or prolongs one's own. False while another holds it.
     pub async fn lease(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -43,10 +40,7 @@ impl Records {
         .await
     }
 
-    /// Prolongs a lease that is still held. False when it ended or is another's: what was done under it must stop.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Prolongs a lease that is still held. False when it ended or is another's: the work under it must stop.
     pub async fn renew(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -63,9 +57,6 @@ impl Records {
 
     /// Prolongs all leases of a holder that have not ended, and gives their subjects: a lease that is not among them
     /// was lost.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn renew_all(&self, holder: &str, ttl: Duration) -> Result<Vec<String>, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -80,10 +71,6 @@ impl Records {
         .await
     }
 
-    /// Gives a lease back.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn release(&self, subject: &str, holder: &str) -> Result<(), RecordsError> {
         self.write("release a lease", async {
             let mut tx = self.begin().await?;
@@ -96,9 +83,6 @@ impl Records {
     }
 
     /// The leases that have not ended, of one holder or of all.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn leases(&self, holder: Option<&str>) -> Result<Vec<Lease>, RecordsError> {
         let sql = format!(
             "SELECT * FROM leases WHERE expires_ms > {} AND ($1 = '' OR holder = $1) ORDER BY subject",

@@ -3,7 +3,7 @@
 //!
 //! Keys, ids and digests are lower-case hexadecimal texts, times are milliseconds since 1970 (`*_ms`), documents are
 //! JSON. A miner is known by the first of its keys that was seen, its *id*; wherever a function takes a miner, any of
-//! its keys will do.
+//! its keys will do. A query fails where the store cannot be read, a change where it cannot be written.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod error;
 mod event;
 mod evidence;
 mod export;
+mod file;
 pub mod flat;
 mod group;
 mod grouped;
@@ -32,10 +33,12 @@ mod keys;
 mod kind;
 mod leases;
 mod location;
+mod memory;
 mod miner;
 mod miners;
 mod outbox;
 mod queue;
+mod readers;
 mod receipts;
 mod role;
 mod rounds;
@@ -45,6 +48,7 @@ mod series;
 mod sessions;
 mod standing;
 mod store;
+mod strangers;
 mod summary;
 pub mod tables;
 #[cfg(all(unix, feature = "testing"))]
@@ -63,20 +67,24 @@ pub use actor::{Action, Actor};
 pub use api_tokens::{ApiTokenCursor, ApiTokenRecord, MAX_API_TOKENS, MAX_TOKEN_NAME_BYTES};
 pub use begun::{Begun, RoundRecord};
 pub use challenges::{ChallengeRecord, Duty, Orphan};
-pub use conclusion::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, Transition};
+pub use conclusion::{
+    CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, StandingChange, Transition,
+};
 pub use counts::{MinerCount, ModelCount};
 pub use devices::{DeviceEvent, DeviceFilter, DeviceRecord, DeviceSeen};
 pub use due::Due;
 pub use error::RecordsError;
 pub use event::{ConnectedTold, EventKind, EventRecord, HealthTold, LeftTold, Told, VerdictTold};
 pub use evidence::KeptEvidence;
-pub use export::{Exported, Format};
+pub use export::Exported;
 pub use history::{Event, Found};
 pub use leases::Lease;
 pub use location::{Location, LocationError};
 pub use miner::{Labels, LastVerdict, MinerFilter, MinerRecord, Status};
+pub use miners::MinerChange;
 pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
 pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
+pub use readers::as_api;
 pub use role::Role;
 pub use rounds::{RoundCursor, RoundFilter, RoundMember};
 pub use schema::SCHEMA_VERSION;
@@ -84,12 +92,13 @@ pub use series::SeriesPoint;
 pub use sessions::{Connected, SessionRecord};
 pub use standing::{FindingFilter, NotedFinding, NotedTransition};
 pub use store::Records;
+pub use strangers::{MAX_STRANGERS, Removed, STRANGER_AGE_MS, StrangerEvidence};
 pub use summary::MinerSummary;
 pub use tokens::{TokenCursor, TokenRecord, TokenRefusal};
 pub use validators::ValidatorRecord;
 pub use verdicts::{FullVerdict, MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter, VerdictRecord};
-pub use webhooks::{DeliveryRecord, MAX_WEBHOOKS, NewWebhook, WebhookRecord, WebhookSecrets, WebhookSource};
+pub use webhooks::{DeliveryRecord, MAX_WEBHOOKS, NewWebhook, WebhookRecord, WebhookSecrets};
 pub use writes::Writes;
 
-/// The most rows that one query gives; what asks for more pages on.
+/// The most rows of one query; callers that need more page on.
 pub const MAX_ROWS: u32 = 10_000;

@@ -15,10 +15,10 @@ pub enum Location {
     Postgres(String),
 }
 
-/// Why a text is no location.
+/// A text is not a location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
-    /// It is empty.
+    /// The text is empty.
     #[error("the location of the records is empty: give a file, or the URL of a PostgreSQL database")]
     Empty,
     /// A URL of PostgreSQL that sqlx does not take.

@@ -18,22 +18,20 @@ pub type Labels = BTreeMap<String, String>;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = MinerStatus))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nobody has decided yet.
+    /// No decision yet.
     Pending,
     /// It takes part.
     Approved,
-    /// It is not challenged for now.
+    /// It is not challenged until it is resumed.
     Suspended,
-    /// It is not let in any more.
+    /// It is excluded permanently.
     Revoked,
 }
 
 impl Status {
-    /// Every status.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Approved, Self::Suspended, Self::Revoked];
 
     /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -46,7 +44,7 @@ impl Status {
     /// The stricter of two, for records that turn out to be one miner's.
     pub(crate) fn stricter(self, other: Self) -> Self {
         let strictness = |status| match status {
-            // Nobody has decided: whatever was decided about the other one counts.
+            // No decision: the other one's counts.
             Self::Pending => 0,
             Self::Approved => 1,
             Self::Suspended => 2,
@@ -77,9 +75,9 @@ impl FromStr for Status {
 pub struct LastVerdict {
     /// The challenge.
     pub challenge: String,
-    /// What it ended in.
+    /// Its outcome.
     pub outcome: String,
-    /// When the challenge was sent.
+    /// Sending time of the challenge.
     pub at_ms: i64,
 }
 
@@ -87,7 +85,7 @@ pub struct LastVerdict {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MinerRecord {
-    /// The first key of it that was seen: its id.
+    /// Its id: the first of its keys that the records know.
     pub id: String,
     /// Its newest key.
     pub key: String,
@@ -95,20 +93,20 @@ pub struct MinerRecord {
     pub keys: Vec<String>,
     /// Whether it takes part.
     pub status: Status,
-    /// What operators call it.
+    /// Labels set by operators.
     pub labels: Labels,
     /// Its attestation state.
     pub state: String,
-    /// What the state rests on, as it was given with a conclusion.
+    /// The data behind its state, as of its last conclusion.
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub standing: Option<Box<RawValue>>,
-    /// When it came first.
+    /// Time of its first connection.
     pub first_seen_ms: i64,
-    /// When it connected or disconnected last.
+    /// Time of its last connection or disconnection.
     pub last_seen_ms: i64,
-    /// Where it connected from last.
+    /// Address of its last connection.
     pub address: String,
-    /// The software that it named last: a claim.
+    /// Software named in its last connection: a claim.
     pub software: String,
     /// Its next challenge.
     pub due: Option<Due>,
@@ -118,19 +116,16 @@ pub struct MinerRecord {
     pub connected_to: Option<String>,
 }
 
-/// Which miners; what is empty leaves none out.
+/// A selection of miners; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MinerFilter {
-    /// The status.
     pub status: Option<Status>,
-    /// The attestation state.
     pub state: Option<String>,
     /// Labels that it has, all of them.
     pub labels: Labels,
     /// The product name of a device that it lists now.
     pub model: Option<String>,
-    /// What its last verdict ended in.
     pub outcome: Option<String>,
     /// A text that is somewhere in its keys, its labels, its address or its software, in capitals or not.
     pub text: Option<String>,
@@ -138,18 +133,18 @@ pub struct MinerFilter {
     pub connected: Option<bool>,
     /// Only those that follow this id in order of ids.
     pub after: Option<String>,
-    /// At most so many, and at most [`MAX_ROWS`](crate::MAX_ROWS).
+    /// The most rows, [`MAX_ROWS`](crate::MAX_ROWS) at most.
     pub limit: Option<u32>,
 }
 
 impl MinerFilter {
-    /// Whether the database leaves out all that it leaves out. It does not where labels are asked for: no SQL for JSON is
-    /// the same in both databases.
+    /// Whether the database leaves out all that it leaves out. It does not where labels are asked for: no SQL for JSON
+    /// is the same in both databases.
     pub(crate) fn is_sql(&self) -> bool {
         self.labels.is_empty() && self.connected.is_none() && self.text.is_none()
     }
 
-    /// Whether a miner has what the database does not compare.
+    /// Whether a miner fits the conditions that the database does not compare.
     pub(crate) fn fits(&self, miner: &MinerRecord) -> bool {
         self.labels.iter().all(|(name, value)| miner.labels.get(name) == Some(value))
             && self.connected.is_none_or(|wanted| wanted == miner.connected_to.is_some())
@@ -157,7 +152,7 @@ impl MinerFilter {
     }
 }
 
-/// Whether a text in small letters is somewhere in what names a miner.
+/// Whether a text in small letters occurs in the names of a miner.
 fn has_text(miner: &MinerRecord, text: &str) -> bool {
     let labels = miner.labels.iter().map(|(name, value)| format!("{name}={value}"));
     let names = [&miner.id, &miner.address, &miner.software].into_iter().cloned();

@@ -12,11 +12,12 @@ use crate::keys::{ensure_miner, known_miner};
 use crate::kind::Kind;
 use crate::miner::status_of;
 use crate::rows::Rows;
+use crate::standing::change_standing;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::{
-    Action, Actor, Due, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, Records, RecordsError, Status, Told,
-    id,
+    Action, Actor, Due, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, Records, RecordsError, StandingChange,
+    Status, Told, id,
 };
 
 /// Rows that are read at once where not all of them are given.
@@ -28,15 +29,23 @@ const SELECT: &str = "SELECT m.*, (SELECT JOIN_TEXTS(k.key, ' ' ORDER BY k.posit
      ON v.key = s.validator AND v.instance = s.instance WHERE s.miner = m.id AND s.disconnected_ms IS NULL \
      AND v.expires_ms > NOW) AS connected_to FROM miners m";
 
+/// An operator's change of a miner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MinerChange {
+    /// The name of the action in the records, one word.
+    pub action: &'static str,
+    /// Whether the miner takes part from now on; `None` leaves that as it is.
+    pub status: Option<Status>,
+    /// The change of its attestation's basis.
+    pub standing: Option<StandingChange>,
+}
+
 fn select(kind: Kind) -> String {
     SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", kind.now())
 }
 
 impl Records {
     /// A miner, by any of its keys.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn miner(&self, key: &str) -> Result<Option<MinerRecord>, RecordsError> {
         let store = &self.store;
         let found = store.looking_up.ask(key.to_owned(), || look_up_waiting(store.clone())).await;
@@ -44,15 +53,12 @@ impl Records {
     }
 
     /// Miners in order of their ids.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn miners(&self, filter: &MinerFilter) -> Result<Vec<MinerRecord>, RecordsError> {
         let limit = filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS) as usize;
         let mut found = Vec::new();
         let mut after = filter.after.clone().unwrap_or_default();
         while found.len() < limit {
-            // What is compared here leaves out rows that were read.
+            // Conditions that are compared here leave out rows that were read.
             let wanted = limit - found.len();
             let rows_wanted = if filter.is_sql() { wanted } else { wanted.max(MIN_ROWS) };
             let rows = self.miner_rows(filter, &after, rows_wanted).await?;
@@ -89,10 +95,7 @@ impl Records {
         rows.map_err(|e| RecordsError::from(e).doing("list miners"))
     }
 
-    /// Every key of the miners that somebody decided about, with the status: those that are not pending.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// Every key of the miners whose status is not pending, with that status.
     pub async fn decided(&self) -> Result<Vec<(String, Status)>, RecordsError> {
         let sql = "SELECT k.key AS key, m.status AS status FROM miner_keys k JOIN miners m ON m.id = k.miner \
              WHERE m.status <> 'pending'";
@@ -102,9 +105,6 @@ impl Records {
     }
 
     /// The id of a miner: the first of its keys that was seen.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn miner_id(&self, key: &str) -> Result<Option<String>, RecordsError> {
         let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
         let found = found.fetch_optional(self.read()).await;
@@ -112,9 +112,6 @@ impl Records {
     }
 
     /// The ids of miners whose id or any of whose keys begins with these digits, at most `limit`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn miners_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>, RecordsError> {
         let sql = "SELECT DISTINCT miner FROM miner_keys WHERE key >= $1 AND key < $2 ORDER BY miner LIMIT $3";
         let found = sqlx::query_scalar(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
@@ -122,34 +119,35 @@ impl Records {
         found.map_err(|e| RecordsError::from(e).doing("look up a miner"))
     }
 
-    /// Decides whether a miner takes part, and notes who did. Gives the status before. A miner that never came is
-    /// noted too: that is an allow-list.
+    /// Makes a change that an operator decided on, whole or not at all, and notes who did. Gives the status before. A
+    /// miner that never came is noted too: that is an allow-list.
     ///
     /// # Errors
-    /// The store cannot be written.
-    pub async fn set_status(&self, key: &str, status: Status, actor: &Actor) -> Result<Status, RecordsError> {
-        let (action, work) = match status {
-            Status::Pending => ("unapprove", self.set_status_now(key, status)),
-            Status::Approved => ("approve", self.set_status_now(key, status)),
-            Status::Suspended => ("suspend", self.set_status_now(key, status)),
-            Status::Revoked => ("revoke", self.set_status_now(key, status)),
-        };
-        self.write("change the status of a miner", async {
-            let (mut tx, miner, before) = work.await?;
-            note_action(&mut tx, actor, action, Some(&miner), &format!("{before} → {status}")).await?;
+    /// [`RecordsError::StandingChanged`], or the store cannot be written.
+    pub async fn change_miner(&self, key: &str, change: &MinerChange, actor: &Actor) -> Result<Status, RecordsError> {
+        let MinerChange { action, status, standing } = change;
+        self.write("change a miner", async {
+            let mut tx = self.begin().await?;
+            let miner = ensure_miner(&mut tx, key, Status::Pending, id::now_ms()).await?;
+            let before = self.status_for_update(&mut tx, &miner).await?;
+            if let Some(status) = status {
+                let update = sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(&miner);
+                update.bind(status.name()).execute(&mut *tx).await?;
+            }
+            let moved = standing.as_ref().and_then(|standing| standing.transition.as_ref());
+            let detail = match (status, moved) {
+                (Some(status), _) => format!("{before} → {status}"),
+                (None, Some(moved)) => format!("{} → {}", moved.from, moved.to),
+                (None, None) => String::new(),
+            };
+            note_action(&mut tx, actor, action, Some(&miner), &detail).await?;
+            if let Some(standing) = standing {
+                change_standing(&mut tx, &miner, standing).await?;
+            }
             tx.commit().await?;
             Ok(before)
         })
         .await
-    }
-
-    async fn set_status_now(&self, key: &str, status: Status) -> Result<(Tx, String, Status), RecordsError> {
-        let mut tx = self.begin().await?;
-        let miner = ensure_miner(&mut tx, key, Status::Pending, id::now_ms()).await?;
-        let before = self.status_for_update(&mut tx, &miner).await?;
-        let update = sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(&miner).bind(status.name());
-        update.execute(&mut *tx).await?;
-        Ok((tx, miner, before))
     }
 
     async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Status, RecordsError> {
@@ -199,10 +197,6 @@ impl Records {
         Ok(labels)
     }
 
-    /// Notes what an operator did.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn note_action(
         &self,
         actor: &Actor,
@@ -222,21 +216,22 @@ impl Records {
         .await
     }
 
-    /// What operators did since a time, newest first, for one miner or all.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The operators' actions since a time, newest first, for one miner or all.
     pub async fn actions(&self, miner: Option<&str>, since_ms: i64, limit: u32) -> Result<Vec<Action>, RecordsError> {
-        let sql = "SELECT * FROM actions WHERE ($1 = '' OR miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)) \
-             AND at_ms >= $2 ORDER BY at_ms DESC, id DESC LIMIT $3";
-        let query = sqlx::query(sql).bind(miner.unwrap_or("")).bind(since_ms).bind(i64::from(limit.min(MAX_ROWS)));
+        let of_miner = match miner {
+            Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
+            None => "$1 = ''",
+        };
+        let sql =
+            format!("SELECT * FROM actions WHERE {of_miner} AND at_ms >= $2 ORDER BY at_ms DESC, id DESC LIMIT $3");
+        let query = sqlx::query(&sql).bind(miner.unwrap_or("")).bind(since_ms).bind(i64::from(limit.min(MAX_ROWS)));
         let rows = query.fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list actions"))?;
         rows.iter().map(action_of).collect()
     }
 }
 
-/// Looks up who waits for it until nobody does.
+/// Serves the waiting look-ups until the queue is empty.
 async fn look_up_waiting(store: Arc<Store>) {
     let mut worker = store.looking_up.worker();
     while let Some(group) = worker.next() {
@@ -245,7 +240,7 @@ async fn look_up_waiting(store: Arc<Store>) {
         for Waiting { asked, done } in group {
             let miner = match &mut found {
                 Ok(found) => Ok(found.get(&asked).cloned()),
-                // What one of them cannot be told is not what keeps the others from it.
+                // One look-up's error must not fail the others.
                 Err(_) => store.look_up(&[&asked]).await.map(|mut found| found.remove(&asked)),
             };
             // A caller that has gone does not want to know.
@@ -255,13 +250,12 @@ async fn look_up_waiting(store: Arc<Store>) {
 }
 
 impl Store {
-    /// Miners by their keys.
     async fn look_up(&self, keys: &[&str]) -> Result<HashMap<String, MinerRecord>, RecordsError> {
         let sql =
             format!("{} WHERE m.id IN (SELECT k.miner FROM miner_keys k WHERE k.key IN (VALUES", select(self.kind));
         let mut select = Rows::new(sql, "))");
         keys.iter().for_each(|key| select.push([(*key).into()]));
-        let mut connection = self.read().acquire().await?;
+        let mut connection = self.unlimited().acquire().await?;
         let mut found = HashMap::new();
         for row in select.fetch(&mut connection).await? {
             let miner = miner_of(&row)?;

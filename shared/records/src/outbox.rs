@@ -1,5 +1,5 @@
-//! The outbox: events are written in the transaction that does what they tell, so that none is lost and none told that
-//! did not happen. Their numbers have no gaps, and whoever has seen one has seen all before it.
+//! The outbox: events are written in the transaction that makes the change they report, so that every change has its
+//! event and every event its change. Their numbers have no gaps, and a reader that has seen one has seen all before it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ const MAX_PRUNED: i64 = 10_000;
 /// How often other validators' events are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks for the events of other validators, for as long as the store is open and somebody wants to know.
+/// Looks for the events of other validators, for as long as the store is open and has subscribers.
 async fn poll(store: Weak<Store>) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
@@ -46,9 +46,6 @@ impl Store {
 
 impl Records {
     /// The events after one, in order. Where the first of them does not follow it, those between were removed.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn events(&self, after: i64, limit: u32) -> Result<Vec<EventRecord>, RecordsError> {
         let sql = "SELECT * FROM events WHERE seq > $1 ORDER BY seq LIMIT $2";
         let rows = sqlx::query(sql).bind(after).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
@@ -57,17 +54,11 @@ impl Records {
     }
 
     /// The number of the last event; 0 before the first one.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn last_event(&self) -> Result<i64, RecordsError> {
         self.store.read_last_event().await
     }
 
-    /// The number of the oldest event that is kept; `None` where there is none.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The number of the oldest event that is kept; `None` in an empty outbox.
     pub async fn first_event(&self) -> Result<Option<i64>, RecordsError> {
         let first = sqlx::query_scalar("SELECT MIN(seq) FROM events").fetch_one(self.read()).await;
         first.map_err(|e| RecordsError::from(e).doing("look for events"))
@@ -76,8 +67,7 @@ impl Records {
     /// The number of the last event, and each change of it: at once for this process's, within a second for others'.
     ///
     /// # Panics
-    /// Outside a Tokio runtime.
-    #[must_use]
+    /// Panics outside a Tokio runtime.
     pub fn event_watch(&self) -> watch::Receiver<i64> {
         let watch = self.store.last_event.subscribe();
         // A file is one validator's alone.
@@ -87,10 +77,7 @@ impl Records {
         watch
     }
 
-    /// Tells that a validator serves, or does not.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Notes that a validator serves, or does not, with its event.
     pub async fn note_health(&self, health: HealthTold, at_ms: i64) -> Result<(), RecordsError> {
         self.write("note the validator's health", async {
             let mut tx = self.begin().await?;
@@ -101,18 +88,12 @@ impl Records {
     }
 
     /// Removes the events that are older than [`MAX_EVENT_AGE`] or more than [`MAX_EVENTS`], and gives how many.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn prune_events(&self) -> Result<u64, RecordsError> {
         let age_ms = i64::try_from(MAX_EVENT_AGE.as_millis()).unwrap_or(i64::MAX);
         self.prune(id::now_ms() - age_ms, MAX_EVENTS).await
     }
 
     /// Removes the events of before a time, and all but the newest `kept`.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn prune(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
         let mut removed = 0;
         loop {
@@ -125,7 +106,7 @@ impl Records {
     }
 
     async fn prune_some(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
-        // The oldest come first in order of numbers too, but for what clocks do.
+        // The oldest come first in order of numbers too, unless clocks were set back.
         let sql = "SELECT MAX(seq) FROM (SELECT seq, at_ms FROM events ORDER BY seq LIMIT $3) AS oldest \
              WHERE at_ms < $1 OR seq <= (SELECT last_event FROM store WHERE id = 1) - $2";
         let until = sqlx::query_scalar(sql).bind(before_ms).bind(kept).bind(MAX_PRUNED).fetch_one(self.read()).await;

@@ -1,7 +1,7 @@
 //! The queue of replays: validators submit jobs, replay workers take them.
 //!
 //! A job is taken by one worker at a time, under a lease. A worker that is lost loses its job to another one; after
-//! [`MAX_JOB_ATTEMPTS`] the job has failed, since it may be what kills workers.
+//! [`MAX_JOB_ATTEMPTS`] the job has failed, since it may be the cause of the losses.
 
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ pub const MAX_JOB_BYTES: usize = 16 << 20;
 /// How often a job is given to workers.
 pub const MAX_JOB_ATTEMPTS: i64 = 3;
 
-/// A job that is submitted.
 #[derive(Debug, Clone)]
 pub struct JobRequest<'a> {
     /// The challenge that it belongs to.
@@ -28,49 +27,41 @@ pub struct JobRequest<'a> {
     pub submitted_by: &'a str,
     /// Memory that the largest share needs on one device, in bytes.
     pub needs_bytes: i64,
-    /// After so long nobody waits for it any more.
+    /// The submitter's limit of waiting.
     pub ttl: Duration,
-    /// What is to be done, at most [`MAX_JOB_BYTES`].
+    /// The job's document, at most [`MAX_JOB_BYTES`].
     pub document: &'a [u8],
 }
 
 /// A job that a worker has taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its id.
     pub id: String,
     /// The challenge that it belongs to.
     pub challenge: String,
     /// Which attempt it is, from 1 on.
     pub attempt: i64,
-    /// Until when somebody waits for it, by the database's clock.
+    /// The end of the submitter's wait, in ms since 1970 by the database's clock.
     pub expires_ms: i64,
-    /// What is to be done.
+    /// The job's document.
     pub document: Vec<u8>,
 }
 
-/// How a job stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum JobState {
-    /// Nobody has taken it.
+    /// It waits for a worker.
     Waiting {
         /// How many are before it.
         ahead: i64,
     },
-    /// A worker has it.
     Running {
-        /// Which.
         worker: String,
     },
-    /// It is done.
     Done {
-        /// What the worker found, as JSON.
         result: String,
     },
-    /// It is given up.
     Failed {
-        /// Why.
         why: String,
     },
 }
@@ -78,22 +69,17 @@ pub enum JobState {
 /// How much waits for workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueLoad {
-    /// Jobs that wait.
     pub waiting: i64,
-    /// Jobs that run.
     pub running: i64,
-    /// Workers that live.
     pub workers: i64,
 }
 
 /// A worker that lives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerRecord {
-    /// Its id.
     pub id: String,
-    /// Where it runs.
     pub address: String,
-    /// What it can do, as it says: JSON.
+    /// Its claims about its capacity, as JSON.
     pub capacity: Box<RawValue>,
     /// When it was heard of last.
     pub heartbeat_ms: i64,
@@ -128,9 +114,6 @@ impl Records {
 
     /// Takes the oldest job that fits a worker's memory, for a time: it must be renewed before that is over. Several
     /// workers that ask at once get different jobs.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn take(&self, worker: &str, memory_bytes: i64, ttl: Duration) -> Result<Option<Job>, RecordsError> {
         let now = self.store.kind.now();
         let select = format!(
@@ -155,10 +138,7 @@ impl Records {
         .await
     }
 
-    /// Prolongs a worker's hold on a job. False when it lost the job, or nobody waits for it any more.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Prolongs a worker's hold on a job. False when the worker lost the job, or the job was given up.
     pub async fn renew_job(&self, id: &str, worker: &str, ttl: Duration) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -174,7 +154,7 @@ impl Records {
         .await
     }
 
-    /// Ends a job with what the worker found, as JSON. False when it had lost the job: its result does not count.
+    /// Ends a job with the worker's result, as JSON. False when it had lost the job: its result does not count.
     ///
     /// # Errors
     /// The result is too large, or the store cannot be written.
@@ -186,9 +166,6 @@ impl Records {
     }
 
     /// Gives a job back that a worker cannot do: another one may. False when it had lost the job.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn hand_back(&self, id: &str, worker: &str, why: &str) -> Result<bool, RecordsError> {
         self.end_job("hand a replay back", id, worker, "waiting", why).await
     }
@@ -215,10 +192,7 @@ impl Records {
         .await
     }
 
-    /// How a job stands; `None` when there is none of this id any more.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The state of a job; `None` when no job has this id any more.
     pub async fn job(&self, id: &str) -> Result<Option<JobState>, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -232,10 +206,7 @@ impl Records {
         row.as_ref().map(state_of).transpose()
     }
 
-    /// Takes a job out of the queue: nobody waits for it any more. Its worker finds that out when it renews.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Takes a job out of the queue: its submitter has given it up. Its worker learns that when it renews.
     pub async fn remove_job(&self, id: &str) -> Result<(), RecordsError> {
         self.write("remove a replay", async {
             let mut tx = self.begin().await?;
@@ -246,9 +217,6 @@ impl Records {
     }
 
     /// Takes all jobs of a challenge out of the queue, as for a validator that was lost.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn remove_jobs_of(&self, challenge: &str) -> Result<(), RecordsError> {
         self.write("remove replays", async {
             let mut tx = self.begin().await?;
@@ -258,10 +226,7 @@ impl Records {
         .await
     }
 
-    /// Removes jobs that nobody waits for any more, and workers that are long gone.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Removes jobs whose submitters' time is over, and workers that are long gone.
     pub async fn sweep_queue(&self, kept: Duration) -> Result<u64, RecordsError> {
         let now = self.store.kind.now();
         self.write("sweep the queue of replays", async {
@@ -276,10 +241,7 @@ impl Records {
         .await
     }
 
-    /// Says that a worker lives, for a time, and what it can do, as JSON.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Notes that a worker lives, for a time, and its capacity, as JSON.
     pub async fn worker_heartbeat(
         &self,
         worker: &str,
@@ -301,10 +263,6 @@ impl Records {
         .await
     }
 
-    /// The workers that live.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn workers(&self) -> Result<Vec<WorkerRecord>, RecordsError> {
         let sql = format!("SELECT * FROM workers WHERE expires_ms > {} ORDER BY id", self.store.kind.now());
         let rows = sqlx::query(&sql).fetch_all(self.read()).await;
@@ -321,9 +279,6 @@ impl Records {
     }
 
     /// How much waits for workers, and how many there are.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn queue_load(&self) -> Result<QueueLoad, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(

@@ -9,13 +9,14 @@ use crate::{ReceiptRecord, Records, RecordsError};
 
 impl Records {
     /// A receipt by its id, and the challenge that it is about.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn receipt(&self, id: &str) -> Result<Option<(String, ReceiptRecord)>, RecordsError> {
         let row = sqlx::query("SELECT * FROM receipts WHERE id = $1").bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
         row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
+    }
+
+    pub async fn receipt_of(&self, challenge: &str) -> Result<Option<ReceiptRecord>, RecordsError> {
+        of_challenge(self, challenge).await.map(|receipts| receipts.into_iter().next())
     }
 }
 

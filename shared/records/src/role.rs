@@ -1,11 +1,11 @@
-//! What a caller of the API may do.
+//! The rights of a caller of the API.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a caller of the API may do; each role may do all that those before it may.
+/// Role of a caller of the API; each role includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -14,7 +14,7 @@ pub enum Role {
     Read,
     /// Also challenges miners, cancels challenges, begins rounds, labels miners.
     Operate,
-    /// Also decides who takes part, makes tokens and webhooks, and reloads the settings.
+    /// Also decides about miners, creates tokens and webhooks, and reloads the settings.
     Admin,
 }
 
@@ -23,7 +23,6 @@ impl Role {
     pub const ALL: [Self; 3] = [Self::Read, Self::Operate, Self::Admin];
 
     /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",

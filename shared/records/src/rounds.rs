@@ -1,5 +1,7 @@
 //! Synchronised rounds: who was asked to start in the same moment, and who did.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
@@ -12,15 +14,15 @@ use crate::{MAX_ROWS, Records, RecordsError, RoundRecord, Told};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RoundMember {
-    /// Any key of the miner; its id, in what is read.
+    /// Any key of the miner; its id in documents read from the records.
     pub miner: String,
     /// `invited`, `started`, `late`, `declined`, `absent` or `judged`.
     pub state: String,
     /// Its challenge.
     pub challenge: Option<String>,
-    /// Since when it is in this state.
+    /// Time since which it is in this state.
     pub at_ms: i64,
-    /// The circumstances.
+    /// Details of the state.
     pub detail: String,
 }
 
@@ -35,21 +37,19 @@ pub struct RoundCursor {
 
 impl RoundCursor {
     /// The page after this one.
-    #[must_use]
     pub fn of(last: &RoundRecord) -> Self {
         Self { begun_ms: last.begun_ms, id: last.id.clone() }
     }
 }
 
-/// Which rounds; what is empty leaves none out.
+/// A selection of rounds; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoundFilter {
-    /// The group.
     pub group: Option<String>,
     /// The page after this one.
     pub before: Option<RoundCursor>,
-    /// At most so many, and at most [`MAX_ROWS`].
+    /// The most rows, [`MAX_ROWS`] at most.
     pub limit: Option<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Records {
     /// Notes a round with its members.
     ///
     /// # Errors
-    /// A member is no known miner, or the store cannot be written.
+    /// A member is an unknown miner, or the store cannot be written.
     pub async fn plan_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
         self.write("note a round", async {
             let mut tx = self.begin().await?;
@@ -74,10 +74,7 @@ impl Records {
         .await
     }
 
-    /// Notes when a round begins, and tells of it.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Notes the beginning of a round, with its event.
     pub async fn begin_round(&self, round: &str, at_ms: i64) -> Result<(), RecordsError> {
         self.write("note the beginning of a round", async {
             let mut tx = self.begin().await?;
@@ -91,7 +88,7 @@ impl Records {
         .await
     }
 
-    /// Notes what became of a member of a round, known to it or not.
+    /// Notes the state of a member of a round, whether the round lists it or not.
     ///
     /// # Errors
     /// The round or the miner is unknown, or the store cannot be written.
@@ -104,10 +101,6 @@ impl Records {
         .await
     }
 
-    /// Notes the end of a round.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<(), RecordsError> {
         self.write("note the end of a round", async {
             let mut tx = self.begin().await?;
@@ -121,10 +114,16 @@ impl Records {
         .await
     }
 
+    /// Whether a miner was a member of a round of this group since a time.
+    pub async fn was_in_round(&self, miner: &str, group: &str, since_ms: i64) -> Result<bool, RecordsError> {
+        let sql = "SELECT COUNT(*) FROM round_members m JOIN rounds r ON r.id = m.round \
+             WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3";
+        let found = sqlx::query_scalar(sql).bind(miner).bind(since_ms).bind(group).fetch_one(self.read()).await;
+        let found: i64 = found.map_err(|e| RecordsError::from(e).doing("look for rounds of a miner"))?;
+        Ok(found > 0)
+    }
+
     /// Rounds, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn rounds(&self, filter: &RoundFilter) -> Result<Vec<RoundRecord>, RecordsError> {
         let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) AND (begun_ms < $2 OR (begun_ms = $2 AND id < $3)) \
              ORDER BY begun_ms DESC, id DESC LIMIT $4";
@@ -136,10 +135,32 @@ impl Records {
         rows.iter().map(round_of).collect()
     }
 
+    /// The members of these rounds, by the rounds' ids and in order of their own, each with the outcome of its
+    /// challenge; of at most [`MAX_ROWS`] rounds.
+    pub async fn round_members(
+        &self,
+        rounds: &[&str],
+    ) -> Result<BTreeMap<String, Vec<(RoundMember, Option<String>)>>, RecordsError> {
+        let rounds = &rounds[..rounds.len().min(MAX_ROWS as usize)];
+        let mut found = BTreeMap::<String, Vec<_>>::new();
+        if rounds.is_empty() {
+            return Ok(found);
+        }
+        let placeholders: Vec<_> = (1..=rounds.len()).map(|number| format!("${number}")).collect();
+        let sql = format!(
+            "SELECT m.*, v.outcome AS outcome FROM round_members m LEFT JOIN verdicts v ON v.challenge = m.challenge \
+             WHERE m.round IN ({}) ORDER BY m.round, m.miner",
+            placeholders.join(", ")
+        );
+        let query = rounds.iter().fold(sqlx::query(&sql), |query, round| query.bind(*round));
+        let rows = query.fetch_all(self.read()).await;
+        for row in &rows.map_err(|e| RecordsError::from(e).doing("look up rounds"))? {
+            found.entry(get(row, "round")?).or_default().push((member_of(row)?, get(row, "outcome")?));
+        }
+        Ok(found)
+    }
+
     /// A round with its members, in order of their ids.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn round(&self, id: &str) -> Result<Option<(RoundRecord, Vec<RoundMember>)>, RecordsError> {
         let row = sqlx::query("SELECT * FROM rounds WHERE id = $1").bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a round"))?;

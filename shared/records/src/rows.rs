@@ -12,7 +12,7 @@ use crate::RecordsError;
 /// Rows of one statement. Both databases allow at least 32,766 parameters.
 const MAX_ROWS_AT_ONCE: usize = 64;
 
-/// What a column gets.
+/// The value of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Text(Option<String>),
@@ -30,7 +30,7 @@ pub(crate) struct Rows<const N: usize> {
 }
 
 impl<const N: usize> Rows<N> {
-    /// For a statement that ends in `VALUES`, but for the rows and what follows them.
+    /// A statement that ends in `VALUES`, without its rows and the text behind them.
     pub(crate) fn new(before: impl Into<Cow<'static, str>>, after: &'static str) -> Self {
         Self { before: before.into(), after, rows: Vec::new() }
     }

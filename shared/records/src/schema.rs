@@ -13,6 +13,10 @@ const MIGRATIONS: &[Step] = &[
     (1, "records", include_str!("../migrations/0001_records.sql")),
     (2, "events", include_str!("../migrations/0002_events.sql")),
     (3, "kinds", include_str!("../migrations/0003_kinds.sql")),
+    (4, "memory", include_str!("../migrations/0004_memory.sql")),
+    (5, "bounds", include_str!("../migrations/0005_bounds.sql")),
+    (6, "webhooks", include_str!("../migrations/0006_webhooks.sql")),
+    (7, "open", include_str!("../migrations/0007_open.sql")),
 ];
 
 /// A migration: its version, its name, its statements.
@@ -78,15 +82,14 @@ mod tests {
     use crate::testing::Postgres;
     use crate::{Records, Status};
 
-    /// A release after this one.
-    const NEXT: &[Step] = &[
-        MIGRATIONS[0],
-        MIGRATIONS[1],
-        MIGRATIONS[2],
-        (4, "next", "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );"),
-    ];
+    /// The migration that a release after this one adds.
+    const NEXT: Step = (
+        SCHEMA_VERSION + 1,
+        "next",
+        "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );",
+    );
 
-    /// A program that opens the store and ends: what it refuses it holds a lock of meanwhile.
+    /// A program that opens the store and ends: until its end it holds a lock of a store that it refuses.
     async fn open(steps: &[Step], location: &Location, kind: Kind) -> Result<(), RecordsError> {
         let pool = AnyPool::connect(&location.url()).await.unwrap();
         let migrated = migrate_by(steps, &pool, kind, location).await;
@@ -101,31 +104,28 @@ mod tests {
         let insert = "INSERT INTO miners (id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software) \
              VALUES ('a', 'a', 'approved', '{}', 'enrolled', 1, 1, '', '')";
         sqlx::query(insert).execute(&pool).await.unwrap();
-        // Again changes nothing; the next release adds to what is there.
+        // A second run changes nothing; the next release adds its step.
         open(MIGRATIONS, &location, kind).await.unwrap();
-        open(NEXT, &location, kind).await.unwrap();
+        let next = [MIGRATIONS, &[NEXT]].concat();
+        open(&next, &location, kind).await.unwrap();
         let mood: String = sqlx::query_scalar("SELECT mood FROM miners").fetch_one(&pool).await.unwrap();
         assert_eq!(mood, "fine");
         let refused = open(MIGRATIONS, &location, kind).await.unwrap_err();
-        assert!(matches!(refused, RecordsError::Newer { theirs: 4, ours: 3, .. }), "{refused}");
+        let RecordsError::Newer { theirs, ours, .. } = refused else { panic!("{refused}") };
+        assert_eq!((theirs, ours), (NEXT.0, SCHEMA_VERSION));
         // A released migration never changes.
-        let changed = [(1, "records", "CREATE TABLE other (x TEXT);"), NEXT[1], NEXT[2], NEXT[3]];
+        let changed = [&[(1, "records", "CREATE TABLE other (x TEXT);")], &next[1..]].concat();
         let refused = open(&changed, &location, kind).await.unwrap_err();
         assert!(refused.to_string().contains("migration 1 was previously applied but has been modified"), "{refused}");
         // One that fails leaves nothing.
-        let broken = [
-            NEXT[0],
-            NEXT[1],
-            NEXT[2],
-            NEXT[3],
-            (5, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;"),
-        ];
+        let half = (NEXT.0 + 1, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;");
+        let broken = [&next[..], &[half]].concat();
         assert!(open(&broken, &location, kind).await.is_err());
         assert!(sqlx::query("SELECT * FROM half").execute(&pool).await.is_err(), "not even in part");
-        open(NEXT, &location, kind).await.unwrap();
+        open(&next, &location, kind).await.unwrap();
     }
 
-    /// A store of the first schema, with what its release wrote.
+    /// A store of the first schema, with rows that its release wrote.
     async fn keeps_what_an_older_release_wrote(location: Location, kind: Kind) {
         sqlx::any::install_default_drivers();
         open(&MIGRATIONS[..1], &location, kind).await.unwrap();
@@ -143,6 +143,15 @@ mod tests {
         ] {
             sqlx::query(sql).execute(&pool).await.unwrap();
         }
+        open(&MIGRATIONS[..5], &location, kind).await.unwrap();
+        for sql in [
+            "INSERT INTO webhooks (id, source, target, url, secret, kinds, created_ms, created_by) \
+             VALUES ('o', 'operator', '', '', '', '[]', 1, ''), ('s', 'settings', '', '', '', '[]', 1, '')",
+            "INSERT INTO deliveries (webhook, last_event, delivered, skipped, attempts) \
+             VALUES ('o', 0, 0, 0, 0), ('s', 0, 0, 0, 0)",
+        ] {
+            sqlx::query(sql).execute(&pool).await.unwrap();
+        }
         pool.close().await;
         let records = Records::open(&location).await.unwrap();
         let miner = records.miner("a").await.unwrap().unwrap();
@@ -151,7 +160,9 @@ mod tests {
         let precision = sqlx::query_scalar("SELECT precision FROM verdicts").fetch_one(records.read());
         let precision: i64 = precision.await.unwrap();
         assert_eq!(precision, 1, "INT8 was all there was");
-        // What happened before is not told; what happens now is.
+        let webhooks = records.webhooks().await.unwrap();
+        assert_eq!(webhooks.iter().map(|webhook| &*webhook.id).collect::<Vec<_>>(), ["o"], "that of a setting is gone");
+        // Earlier changes have no events; those from now on have.
         assert_eq!(records.last_event().await.unwrap(), 0);
         records.abandon_challenge("c", 9).await.unwrap();
         assert_eq!(records.events(0, 9).await.unwrap()[0].seq, 1);

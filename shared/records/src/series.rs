@@ -1,4 +1,4 @@
-//! What the devices of a miner showed over time, for charts.
+//! The results of a miner's devices over time, for charts.
 
 use assay_protocol::claims::Telemetry;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::column::get;
 use crate::document::json;
 use crate::{MAX_ROWS, Records, RecordsError};
 
-/// What a device showed in a challenge.
+/// Results of a device in a challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SeriesPoint {
@@ -16,35 +16,32 @@ pub struct SeriesPoint {
     pub challenge: String,
     /// The device.
     pub device_id: String,
-    /// The name that the miner gives it: a claim.
+    /// The name given by the miner: a claim.
     pub model: String,
-    /// When the challenge was concluded.
+    /// Time of the challenge's conclusion.
     pub at_ms: i64,
-    /// What it ended in.
+    /// The outcome.
     pub outcome: String,
-    /// Whether all work that was checked held: else the figures are no speed.
+    /// Whether all checked work held: otherwise the figures are not speeds.
     pub work_held: bool,
-    /// The kind of work, by its number: speeds of different kinds do not compare.
+    /// The kind of work, by its number: speeds of different kinds are not comparable.
     pub precision: i64,
-    /// The matrix size: nor do speeds at different sizes.
+    /// The matrix size: speeds at different sizes are not comparable.
     pub n: i64,
     /// 2 · multiply-accumulates per second / 10¹², measured.
     pub tops: f64,
     /// Memory shown, in bytes.
     pub bytes_held: i64,
-    /// What the probe read per second / 10⁹, measured.
+    /// Bytes read by the probe per second / 10⁹, measured.
     pub gb_per_s: f64,
-    /// The mean of its temperature: a claim.
+    /// Its mean temperature: a claim.
     pub temperature_c: Option<f64>,
-    /// The mean of its power draw: a claim.
+    /// Its mean power draw: a claim.
     pub power_w: Option<f64>,
 }
 
 impl Records {
-    /// What the devices of a miner showed since a time: the newest `limit` points, the oldest of them first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The results of a miner's devices since a time: the newest `limit` points, the oldest of them first.
     pub async fn series(&self, miner: &str, since_ms: i64, limit: u32) -> Result<Vec<SeriesPoint>, RecordsError> {
         let sql = "SELECT d.*, v.outcome AS outcome, t.document AS telemetry FROM verdicts v \
              JOIN device_results d ON d.challenge = v.challenge \

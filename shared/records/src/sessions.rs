@@ -13,10 +13,12 @@ use crate::keys::join_keys;
 use crate::tx::Tx;
 use crate::{ConnectedTold, LeftTold, MAX_ROWS, MinerRecord, Records, RecordsError, Status, Told, devices};
 
-/// A miner that connected.
+/// Sessions of a miner that are kept, the newest: of one that connects anew every hour, half a year's.
+const MAX_SESSIONS: i64 = 4096;
+
 #[derive(Debug, Clone)]
 pub struct Connected {
-    /// The session, in hexadecimal.
+    /// The session's id, in hexadecimal.
     pub session: String,
     /// The validator's key, and which run of its process ([`Records::heartbeat`]).
     pub validator: String,
@@ -30,11 +32,10 @@ pub struct Connected {
     pub address: String,
     /// The software that it names: a claim.
     pub software: String,
-    /// What it lists.
     pub devices: Vec<DeviceSeen>,
-    /// What else it says about its host, as JSON: a claim.
+    /// Other claims about its host, as JSON.
     pub inventory: String,
-    /// When.
+    /// The time, in ms since 1970.
     pub at_ms: i64,
 }
 
@@ -50,34 +51,35 @@ pub struct SessionRecord {
     pub key: String,
     /// The validator.
     pub validator: String,
-    /// Which run of the validator's process.
+    /// Id of this run of the validator's process.
     pub instance: String,
-    /// Where it connected from.
+    /// Address of its connection.
     pub address: String,
-    /// The software that it named.
+    /// Software that it named: a claim.
     pub software: String,
-    /// What it said about its host; null for nothing.
+    /// The miner's description of its host; null without one.
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub inventory: Box<RawValue>,
-    /// When it began.
+    /// Time of its start.
     pub connected_ms: i64,
-    /// When it ended.
+    /// Time of its end.
     pub disconnected_ms: Option<i64>,
-    /// Why it ended.
+    /// Reason for its end.
     pub why: Option<String>,
 }
 
 impl Records {
     /// Notes a miner that connected: the miner and its keys, the session, and the devices it lists. Devices that come,
     /// go, and lie with other miners too become events. Gives the miner's record back.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn connected(&self, connected: &Connected) -> Result<MinerRecord, RecordsError> {
         let miner = self.write("note a miner's session", async {
             let mut tx = self.begin().await?;
             let miner = note_session(&mut tx, connected).await?;
             devices::note(&mut tx, &miner, &connected.session, &by_id(&connected.devices), connected.at_ms).await?;
+            let sql = "DELETE FROM sessions WHERE miner = $1 AND disconnected_ms IS NOT NULL AND connected_ms < \
+                 (SELECT o.connected_ms FROM sessions o WHERE o.miner = $1 ORDER BY o.connected_ms DESC \
+                 LIMIT 1 OFFSET $2)";
+            sqlx::query(sql).bind(&miner).bind(MAX_SESSIONS - 1).execute(&mut *tx).await?;
             tx.commit().await?;
             Ok(miner)
         });
@@ -105,10 +107,6 @@ impl Records {
         .await
     }
 
-    /// Notes the end of a session.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn disconnected(&self, session: &str, at_ms: i64, why: &str) -> Result<(), RecordsError> {
         self.write("note the end of a session", async {
             let mut tx = self.begin().await?;
@@ -127,9 +125,6 @@ impl Records {
     }
 
     /// The sessions of a miner, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn sessions(&self, miner: &str, limit: u32) -> Result<Vec<SessionRecord>, RecordsError> {
         let sql = "SELECT * FROM sessions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              ORDER BY connected_ms DESC, id LIMIT $2";
@@ -171,7 +166,7 @@ async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, Reco
     Ok(miner)
 }
 
-/// Tells of a session that has just ended: a row of `sessions`.
+/// Adds the event of a session that has just ended: a row of `sessions`.
 pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
     let (miner, connected_ms): (String, i64) = (get(row, "miner")?, get(row, "connected_ms")?);
     let ended_ms: i64 = get(row, "disconnected_ms")?;

@@ -6,44 +6,43 @@ use sqlx::any::AnyRow;
 use crate::column::get;
 use crate::keys::{ensure_miner, known_miner};
 use crate::tx::Tx;
-use crate::{FindingRecord, MAX_ROWS, Records, RecordsError, Status, Told, Transition, id};
+use crate::{FindingRecord, MAX_ROWS, Records, RecordsError, StandingChange, Status, Told, Transition, id};
 
-/// Which findings; what is empty leaves none out.
+/// A selection of findings; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindingFilter {
     /// Any key of the miner.
     pub miner: Option<String>,
-    /// The code.
     pub code: Option<String>,
     /// Not before this time.
     pub since_ms: Option<i64>,
-    /// At most so many, and at most [`MAX_ROWS`].
+    /// The most rows, [`MAX_ROWS`] at most.
     pub limit: Option<u32>,
 }
 
-/// A finding as it was noted.
+/// A finding with its record data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotedFinding {
     /// Its id.
     pub id: String,
-    /// When.
+    /// Time of the finding.
     pub at_ms: i64,
-    /// The challenge with which it was noted.
+    /// The challenge of its verdict.
     pub challenge: Option<String>,
     /// The finding.
     #[serde(flatten)]
     pub finding: FindingRecord,
 }
 
-/// A change of a state as it was noted.
+/// A change of state with its record data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotedTransition {
     /// Its id.
     pub id: String,
-    /// The challenge with which it came.
+    /// The challenge of its verdict.
     pub challenge: Option<String>,
     /// The change.
     #[serde(flatten)]
@@ -51,42 +50,21 @@ pub struct NotedTransition {
 }
 
 impl Records {
-    /// Sets a miner's attestation state without a verdict, as time or an operator does, and what it rests on.
+    /// Changes the basis of a miner's attestation without a verdict, because of time or a finding.
     ///
     /// # Errors
-    /// The store cannot be written.
-    pub async fn transition(&self, transition: &Transition, standing: Option<&str>) -> Result<(), RecordsError> {
+    /// [`RecordsError::StandingChanged`], or the store cannot be written.
+    pub async fn change_standing(&self, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
         self.write("change an attestation state", async {
             let mut tx = self.begin().await?;
-            let miner = known_miner(&mut tx, &transition.miner).await?;
-            insert_transition(&mut tx, &miner, transition, None).await?;
-            let sql = "UPDATE miners SET state = $2, standing = COALESCE($3, standing) WHERE id = $1";
-            let update = sqlx::query(sql).bind(&miner).bind(&transition.to).bind(standing.map(str::to_owned));
-            update.execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
-    }
-
-    /// Sets what a miner's attestation state rests on; the state stays.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn set_standing(&self, miner: &str, standing: &str) -> Result<(), RecordsError> {
-        self.write("note an attestation state", async {
-            let mut tx = self.begin().await?;
             let miner = known_miner(&mut tx, miner).await?;
-            let update = sqlx::query("UPDATE miners SET standing = $2 WHERE id = $1").bind(&miner).bind(standing);
-            update.execute(&mut *tx).await?;
+            change_standing(&mut tx, &miner, change).await?;
             tx.commit().await
         })
         .await
     }
 
     /// The changes of a miner's attestation state, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn transitions(&self, miner: &str, limit: u32) -> Result<Vec<NotedTransition>, RecordsError> {
         let sql = "SELECT * FROM transitions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              ORDER BY at_ms DESC, id DESC LIMIT $2";
@@ -96,9 +74,6 @@ impl Records {
     }
 
     /// Notes findings without a verdict.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn note_findings(&self, findings: &[FindingRecord], at_ms: i64) -> Result<(), RecordsError> {
         self.write("note findings", async {
             let mut tx = self.begin().await?;
@@ -110,20 +85,39 @@ impl Records {
         .await
     }
 
-    /// Findings, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn findings(&self, filter: &FindingFilter) -> Result<Vec<NotedFinding>, RecordsError> {
-        let sql = "SELECT * FROM findings WHERE ($1 = '' OR miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)) \
-             AND ($2 = '' OR code = $2) AND at_ms >= $3 ORDER BY at_ms DESC, id DESC LIMIT $4";
-        let query = sqlx::query(sql)
+        // Only the conditions in use are in the statement: then the database can choose an index by them.
+        let of_miner = match filter.miner {
+            Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
+            None => "$1 = ''",
+        };
+        let sql = format!(
+            "SELECT * FROM findings WHERE {of_miner} AND ($2 = '' OR code = $2) AND at_ms >= $3 \
+             ORDER BY at_ms DESC, id DESC LIMIT $4"
+        );
+        let query = sqlx::query(&sql)
             .bind(filter.miner.as_deref().unwrap_or(""))
             .bind(filter.code.as_deref().unwrap_or(""))
             .bind(filter.since_ms.unwrap_or(0))
             .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
         let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list findings"))?;
         rows.iter().map(finding_of).collect()
+    }
+}
+
+/// Changes it in a transaction, which must not be committed after an error.
+pub(crate) async fn change_standing(tx: &mut Tx, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
+    let StandingChange { before, after, transition } = change;
+    let sql = "UPDATE miners SET state = COALESCE($2, state), standing = $3 \
+         WHERE id = $1 AND COALESCE(standing, '') = COALESCE($4, standing, '')";
+    let update = sqlx::query(sql).bind(miner).bind(transition.as_ref().map(|transition| transition.to.clone()));
+    let updated = update.bind(after).bind(before.clone()).execute(&mut **tx).await?;
+    if updated.rows_affected() == 0 {
+        return Err(RecordsError::StandingChanged(miner.to_owned()));
+    }
+    match transition {
+        Some(transition) => insert_transition(tx, miner, transition, None).await,
+        None => Ok(()),
     }
 }
 

@@ -9,38 +9,44 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sqlx::any::AnyPoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Database, Executor, Transaction, TransactionManager};
 use tokio::sync::watch;
 
 use crate::group::Group;
 use crate::kind::Kind;
+use crate::readers::{Readers, STATEMENT_LIMIT, Steps, is_api};
 use crate::token_uses::TokenUses;
-use crate::trouble::{SLOW_LIMIT, Trouble};
+use crate::trouble::{Lasting, SLOW_LIMIT, Trouble};
 use crate::tx::{LastEvent, Tx};
 use crate::write::Write;
 use crate::writes::{WriteCounter, Writes};
-use crate::{Location, MinerRecord, RecordsError, schema};
+use crate::{Location, MinerRecord, RecordsError, file, schema};
 
 /// How long a connection is waited for: longer than writers of SQLite wait for each other.
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a write may take before it counts as failed. Whether it was done is unknown then; writes can be repeated.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// How often a server is asked whether it answers.
+const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store in trouble is tried.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// Connections that read a file at once. One writes.
 const FILE_READERS: u32 = 4;
 /// Connections of one process to PostgreSQL, whose default bound for all of them is 100.
 const POSTGRES_CONNECTIONS: u32 = 8;
+/// Connections that read for the API: few, so that it leaves sessions their share of the processor.
+const API_READERS: u32 = 2;
 /// Groups of writes that are on their way to PostgreSQL at once: half of the connections.
 const POSTGRES_GROUPS: usize = 4;
 
 /// Queries for miners at once, each for all that were asked for meanwhile.
 const LOOKUPS: usize = 2;
 
-/// What each connection to a file is told: readers do not wait for the writer, and what is committed is on disk.
+/// Settings of each connection to a file: readers do not wait for the writer, and a commit is on disk.
 const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
      PRAGMA busy_timeout = 8000; PRAGMA journal_size_limit = 67108864";
-/// What each connection to PostgreSQL is told: what is committed is on disk, and nobody waits for a lock for ever.
+/// Settings of each connection to PostgreSQL: a commit is on disk, and waits for a lock end.
 const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout = '8s'; \
      SET idle_in_transaction_session_timeout = '60s'; SET application_name = 'assay'";
 
@@ -53,12 +59,16 @@ pub struct Records {
 pub(crate) struct Store {
     pub(crate) location: Location,
     pub(crate) kind: Kind,
-    readers: AnyPool,
+    readers: Readers,
+    api_readers: Readers,
     writers: AnyPool,
-    trouble: Trouble,
+    pub(crate) trouble: Arc<Trouble>,
+    /// Which file it is: its device and its inode.
+    file: Option<(u64, u64)>,
+    /// Whether this process made it.
+    is_new: bool,
     is_probed: AtomicBool,
     writes: WriteCounter,
-    /// Writes that share transactions.
     pub(crate) writing: Group<Write, ()>,
     /// Miners that are looked up, by a key, in queries that several share.
     pub(crate) looking_up: Group<String, Option<MinerRecord>>,
@@ -85,7 +95,10 @@ impl Records {
         sqlx::any::install_default_drivers();
         let (kind, writers, readers) = match location {
             Location::File(path) => {
-                make_file(path)?;
+                if !make_file(path)? {
+                    file::check(path, location).await?;
+                    file::check_mode(path)?;
+                }
                 (Kind::Sqlite, 1, FILE_READERS)
             }
             Location::Postgres(_) => (Kind::Postgres, POSTGRES_CONNECTIONS, 0),
@@ -93,8 +106,21 @@ impl Records {
         let writers = pool(location, kind, writers).await?;
         // PostgreSQL has no use for a pool of its own for readers.
         let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
+        let trouble = Arc::new(Trouble::new(location.to_string()));
+        let (readers, api_readers) = (Readers::Any(readers, trouble.clone()), api_readers(location, kind, &trouble)?);
         schema::migrate(&writers, kind, location).await?;
-        let (trouble, is_probed) = (Trouble::new(), AtomicBool::new(false));
+        if kind == Kind::Sqlite {
+            writers
+                .execute(file::MARK)
+                .await
+                .map_err(|source| RecordsError::Open { location: location.clone(), source })?;
+        }
+        let file = match location {
+            Location::File(path) => file::identity(path),
+            Location::Postgres(_) => None,
+        };
+        let known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM store").fetch_one(&readers).await?;
+        let is_probed = AtomicBool::new(false);
         let (is_polled, groups) = (AtomicBool::new(false), if kind == Kind::Sqlite { 1 } else { POSTGRES_GROUPS });
         let (location, last_event, token_uses) = (location.clone(), Arc::default(), TokenUses::default());
         let writes = WriteCounter::default();
@@ -103,8 +129,11 @@ impl Records {
             location,
             kind,
             readers,
+            api_readers,
             writers,
             trouble,
+            file,
+            is_new: known == 0,
             is_probed,
             writes,
             writing,
@@ -119,38 +148,92 @@ impl Records {
         Ok(records)
     }
 
-    /// Where the store is.
-    #[must_use]
     pub fn location(&self) -> &Location {
         &self.store.location
     }
 
-    /// Why the store cannot be written now; `None` when it can.
-    #[must_use]
+    /// Whether this process made the store: nothing was known of it before.
+    pub fn is_new(&self) -> bool {
+        self.store.is_new
+    }
+
+    /// Why the store cannot be written now, or is not to be relied on; `None` when all is well.
     pub fn trouble(&self) -> Option<String> {
         self.store.trouble.now()
     }
 
-    /// The same, and each change of it. While there is trouble the store is tried again twice a second.
-    #[must_use]
+    /// The same, and each change of it. While there is trouble that can pass, the store is tried again twice a second.
     pub fn troubles(&self) -> watch::Receiver<Option<String>> {
         self.store.trouble.subscribe()
     }
 
-    /// What writing took so far.
-    #[must_use]
+    /// Whether the store is known to be damaged.
+    pub fn is_damaged(&self) -> bool {
+        self.store.trouble.is_damaged()
+    }
+
+    /// Waits until the store is known to be damaged: nothing more is written into it until it is repaired.
+    pub async fn damaged(&self) {
+        let mut told = self.troubles();
+        while !self.is_damaged() {
+            // The sender lives as long as the store.
+            if told.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Notes whether a file is still under its name. Where it is not, all that is written is lost with this process.
+    pub fn check_place(&self) {
+        let why = self.is_moved().then(|| {
+            "the file of the records was removed or replaced while it was in use: all that is written ends with this \
+             process. Copy it now (assay-validator backup FILE), stop the validator, and put the copy in its place"
+                .to_owned()
+        });
+        self.store.trouble.lasting(Lasting::Moved, why);
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        matches!(self.location(), Location::File(path) if file::identity(path) != self.store.file)
+    }
+
+    /// Polls a server without end, on a connection of its own, so that its loss is detected before the next write.
+    /// Returns at once for a file, which cannot be lost so.
+    pub async fn watch_server(&self) {
+        let Location::Postgres(url) = self.location() else { return };
+        let (mut connection, mut answers) = (None, true);
+        while !self.store.writers.is_closed() {
+            let answer = tokio::time::timeout(SLOW_LIMIT, ask_server(connection.take(), url)).await;
+            let error = match answer {
+                Ok(Ok(still)) => {
+                    connection = Some(still);
+                    None
+                }
+                Ok(Err(error)) => Some(RecordsError::from(error).doing("read")),
+                Err(_) => Some(RecordsError::Slow { doing: "read", limit_s: SLOW_LIMIT.as_secs() }),
+            };
+            // Reported once: whether other connections still work, each finds out on use.
+            if let Some(error) = error.as_ref().filter(|_| answers) {
+                self.trouble_began(error);
+            }
+            answers = error.is_none();
+            tokio::time::sleep(ANSWER_INTERVAL).await;
+        }
+    }
+
+    /// Counts and times of writes so far.
     pub fn writes(&self) -> Writes {
         self.store.writes.get()
     }
 
     /// Closes every connection. A file is one file then, without a log beside it.
     pub async fn close(&self) {
+        self.store.api_readers.close().await;
         self.store.readers.close().await;
         self.store.writers.close().await;
     }
 
-    /// Where reads are made.
-    pub(crate) fn read(&self) -> &AnyPool {
+    pub(crate) fn read(&self) -> &Readers {
         self.store.read()
     }
 
@@ -187,20 +270,45 @@ impl Records {
     }
 
     fn trouble_began(&self, error: &RecordsError) {
+        if let RecordsError::Database { source, .. } = error
+            && error.is_damage()
+        {
+            // No attempt mends it.
+            return self.store.trouble.seen(source);
+        }
         self.store.trouble.note(Some(error.to_string()));
         if !self.store.is_probed.swap(true, Ordering::AcqRel) {
-            tracing::error!(records = %self.store.location, %error, "the records cannot be written");
+            let cause = std::error::Error::source(error).map(tracing::field::display);
+            tracing::error!(records = %self.store.location, %error, cause, "the records cannot be written");
             tokio::spawn(probe(Arc::downgrade(&self.store)));
         }
     }
 }
 
 impl Store {
-    pub(crate) fn read(&self) -> &AnyPool {
-        &self.readers
+    pub(crate) fn read(&self) -> &Readers {
+        if is_api() { &self.api_readers } else { &self.readers }
     }
 
-    /// A transaction that can write, with the events that tell of it.
+    #[cfg(test)]
+    pub(crate) fn writers(&self) -> &AnyPool {
+        &self.writers
+    }
+
+    #[cfg(test)]
+    pub(crate) fn api(&self) -> &Readers {
+        &self.api_readers
+    }
+
+    /// Connections without a limit of time, for work of more than one statement.
+    pub(crate) fn unlimited(&self) -> &AnyPool {
+        match &self.readers {
+            Readers::Any(pool, _) => pool,
+            Readers::Limited(..) => &self.writers,
+        }
+    }
+
+    /// A transaction that can write, with its events.
     pub(crate) async fn begin_told(&self) -> Result<Tx, RecordsError> {
         Ok(Tx::new(self.begin().await?, self.last_event.clone()))
     }
@@ -225,6 +333,16 @@ impl Store {
         tx.commit().await?;
         Ok(last)
     }
+}
+
+/// Whether a server answers, on this connection or on another one: a connection may be lost where the server is not.
+async fn ask_server(connection: Option<AnyConnection>, url: &str) -> Result<AnyConnection, sqlx::Error> {
+    if let Some(mut connection) = connection
+        && connection.ping().await.is_ok()
+    {
+        return Ok(connection);
+    }
+    AnyConnection::connect(url).await
 }
 
 /// Tries a store in trouble until it can be written again.
@@ -253,18 +371,60 @@ async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPo
         Kind::Sqlite => SQLITE_SETTINGS,
         Kind::Postgres => POSTGRES_SETTINGS,
     };
-    // After an error of the disk SQLite has rolled back by itself, and sqlx still counts the transaction: such a
+    let options = options(kind, connections, settings.to_owned());
+    let opened = options.connect(&location.url()).await;
+    opened.map_err(|source| RecordsError::Open { location: location.clone(), source })
+}
+
+/// Connections of the API: opened when they are asked for first.
+fn api_readers(location: &Location, kind: Kind, trouble: &Arc<Trouble>) -> Result<Readers, RecordsError> {
+    let refused = |source| RecordsError::Open { location: location.clone(), source };
+    if kind == Kind::Postgres {
+        let settings = format!("{POSTGRES_SETTINGS}; SET statement_timeout = '{}s'", STATEMENT_LIMIT.as_secs());
+        let pool = options(kind, API_READERS, settings).connect_lazy(&location.url()).map_err(refused)?;
+        return Ok(Readers::Any(pool, trouble.clone()));
+    }
+    let options = location.url().parse::<SqliteConnectOptions>().map_err(refused)?.create_if_missing(false);
+    let steps = Arc::<Steps>::default();
+    let (first, next) = (steps.clone(), steps.clone());
+    let pool = SqlitePoolOptions::new()
+        .max_connections(API_READERS)
+        .acquire_timeout(ACQUIRE_LIMIT)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let steps = first.clone();
+            Box::pin(async move {
+                connection.execute(SQLITE_SETTINGS).await?;
+                steps.limit(connection).await
+            })
+        })
+        .before_acquire(move |connection, _| {
+            let steps = next.clone();
+            Box::pin(async move { steps.limit(connection).await.map(|()| true) })
+        });
+    Ok(Readers::Limited(pool.connect_lazy_with(options), trouble.clone(), steps))
+}
+
+fn options(kind: Kind, connections: u32, settings: String) -> AnyPoolOptions {
+    // After an error of the disk SQLite has rolled back already, but sqlx still counts the transaction: such a
     // connection would begin no other one.
     let is_usable =
         |connection: &mut AnyConnection| <Any as Database>::TransactionManager::get_transaction_depth(connection) == 0;
-    let options = AnyPoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(ACQUIRE_LIMIT)
+    let lasting = AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_LIMIT);
+    let lasting = match kind {
+        // A new connection would open the file that has the name by then.
+        Kind::Sqlite => lasting.max_lifetime(None).idle_timeout(None),
+        Kind::Postgres => lasting,
+    };
+    lasting
         // Below, with more.
         .test_before_acquire(false)
         .after_connect(move |connection: &mut AnyConnection, _| {
+            let settings = settings.clone();
             Box::pin(async move {
-                connection.execute(settings).await?;
+                connection.execute(&*settings).await?;
                 Ok(())
             })
         })
@@ -276,23 +436,21 @@ async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPo
                 }
                 Ok(is_usable(connection))
             })
-        });
-    let opened = options.connect(&location.url()).await;
-    opened.map_err(|source| RecordsError::Open { location: location.clone(), source })
+        })
 }
 
 /// Makes an empty file that only its owner reads, so that SQLite makes no other; its companions get the same mode.
-fn make_file(path: &Path) -> Result<(), RecordsError> {
+/// False where there is one.
+fn make_file(path: &Path) -> Result<bool, RecordsError> {
     let mut options = OpenOptions::new();
     // Only a new one: to close a file gives up the locks that SQLite in this process has on it.
     options.create_new(true).append(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
-        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-            Err(RecordsError::File { path: path.into(), source })
-        }
-        _ => Ok(()),
+        Ok(_) => Ok(true),
+        Err(source) if source.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(source) => Err(RecordsError::File { path: path.into(), source }),
     }
 }
 
@@ -305,7 +463,7 @@ mod tests {
     async fn what_a_file_was_told_is_on_disk_before_it_is_acknowledged() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
-        for pool in [&records.store.readers, &records.store.writers] {
+        for pool in [records.store.unlimited(), &records.store.writers] {
             let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.unwrap();
             let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(pool).await.unwrap();
             let foreign_keys: i64 = sqlx::query_scalar("PRAGMA foreign_keys").fetch_one(pool).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is shown of each miner in a list, beside its record.
+//! The facts of each miner in a list, beside its record.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 use crate::column::get;
 use crate::{MAX_ROWS, Records, RecordsError};
 
-/// What is shown of a miner in a list.
+/// The facts of a miner in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MinerSummary {
     /// The devices that it lists now, by their models: claims.
@@ -17,10 +17,7 @@ pub struct MinerSummary {
 }
 
 impl Records {
-    /// What is shown of these miners, by their ids; of at most [`MAX_ROWS`].
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The summaries of these miners, by their ids; of at most [`MAX_ROWS`].
     pub async fn miner_summaries(&self, ids: &[&str]) -> Result<BTreeMap<String, MinerSummary>, RecordsError> {
         let ids = &ids[..ids.len().min(MAX_ROWS as usize)];
         let mut found = BTreeMap::<String, MinerSummary>::new();

@@ -1,38 +1,30 @@
-//! Every table and column with its meaning: what exports have, and what docs/records.md lists. A test holds it against
-//! the databases.
+//! Every table and column with its meaning, as exports and docs/records.md list them. A test holds it against the
+//! databases.
 
-/// A table.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
-    /// Its name.
     pub name: &'static str,
-    /// What a row of it is.
+    /// The meaning of a row.
     pub about: &'static str,
-    /// Its columns, in order.
     pub columns: &'static [Column],
 }
 
-/// A column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// What it holds.
     pub kind: ColumnKind,
     /// Whether it may be empty.
     pub is_optional: bool,
-    /// What it means.
+    /// The meaning of a value.
     pub about: &'static str,
 }
 
-/// What a column holds.
+/// The types of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// A text; keys, ids and digests in lower-case hexadecimal.
     Text,
-    /// A JSON document.
     Json,
-    /// An integer.
     Integer,
     /// 0 or 1.
     Flag,
@@ -46,7 +38,6 @@ pub enum ColumnKind {
 
 impl ColumnKind {
     /// The name in the documentation.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -176,7 +167,7 @@ tables! {
         session Text => "The session.";
         grp Text => "The group of the policy.";
         kind Text => "The kind of challenge in the policy.";
-        asked Text => "Why it was made: `schedule`, `connect`, `operator`, `round` or `renter`.";
+        asked Text => "Why it was made: `schedule` or `operator`.";
         round Text "optional" => "The round it belongs to.";
         begun_ms Time => "When it began.";
         ended_ms Time "optional" => "When it was concluded.";
@@ -208,6 +199,7 @@ tables! {
         operator Text => "The operator of the host, from its labels; empty where it has none.";
         document Json => "The verdict as `--json` prints it.";
         precision Integer => "The kind of work, by its number: 1 INT8, 2 F16, 5 FP8, 6 FP4.";
+        ended Text "optional" => "`abandoned`, `not_reading` or `other`; empty where no positions were named.";
     }
     reasons "A reason behind an outcome." {
         challenge Text => "The challenge.";
@@ -216,6 +208,7 @@ tables! {
         class Text => "The reason's class.";
         device_id Text "optional" => "The device, where one is meant.";
         detail Text => "The circumstances.";
+        first_ms Time "optional" => "When that challenge was sent, in the first reason of a code; else empty.";
     }
     device_results "What a device showed in a challenge." {
         challenge Text => "The challenge.";
@@ -327,11 +320,24 @@ tables! {
         ended_ms Time "optional" => "When it was done or handed back.";
         result Text "optional" => "What the worker found, or why it handed the job back.";
         document Bytes => "What is to be done.";
-    }    events "Something that happened, for programs that follow it. The oldest are removed." {
+    }
+    shown "What a device showed in a kind of work: what is remembered of it." {
+        miner Text => "The miner.";
+        device_id Text => "The device.";
+        precision Integer => "The kind of work, by its number.";
+        name Text => "The name that the miner gives the device: a claim.";
+        bytes Integer => "The most bytes of slots that it had where the work held; 0: it never did.";
+        macs_per_s Float => "Multiply-accumulates per second in the last challenge that it passed.";
+        tops Float => "TOPS in that challenge.";
+        probe_bytes_per_s Float => "Bytes per second that its probe read.";
+        linked_bytes_per_s Float => "The same of the last linked probe; 0 where there was none.";
+        at_ms Time => "When that challenge was sent.";
+    }
+    events "Something that happened, for programs that follow it. The oldest are removed." {
         seq Integer => "Its number: one more than that of the event before.";
         id Text => "Its id, which no other event of any store has.";
         at_ms Time => "When.";
-        kind Text => "What happened: see [webhooks](webhooks.md#events).";
+        kind Text => "What happened: see [events](api.md#events).";
         miner Text "optional" => "The miner, where one is concerned.";
         challenge Text "optional" => "The challenge, where one is concerned.";
         document Json => "The circumstances.";
@@ -346,10 +352,10 @@ tables! {
         expires_ms Time => "Until when it can be used.";
         revoked_ms Time "optional" => "When it was revoked.";
         last_used_ms Time "optional" => "When it was used last, to the minute.";
+        parent Text "optional" => "The token that it was made with: it ends with that.";
     }
     webhooks "Who is sent events." {
         id Text => "The webhook.";
-        source Text => "`operator`, or `settings`: it is the setting `on_event`.";
         target Text => "Where events go, without what may be secret.";
         url Bytes => "The whole URL.";
         secret Bytes => "What signs them.";

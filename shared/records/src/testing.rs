@@ -28,8 +28,8 @@ const SERVER_USERS: [&str; 2] = ["postgres", "nobody"];
 /// Where Debian puts the programs, and other systems.
 const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/local/opt/postgresql/bin", "/opt/homebrew/opt/postgresql/bin"];
 
-/// What keeps a server for as long as its standard input is open, then stops it and removes its data. No test can pull
-/// the plug, so what the server has given to the system is as good as on disk (-F).
+/// The script that runs a server for as long as its standard input is open, then stops it and removes its data. No test
+/// can pull the plug, so data that the server has given to the system is as good as on disk (-F).
 const KEEPER: &str = r#"
 "$1/postgres" -D "$2" -k "$3" -h '' -F -N 300 -B 16MB -c autovacuum=off >"$2/log" 2>&1 &
 server=$!
@@ -39,7 +39,7 @@ wait "$server"
 [ -n "$line" ] || rm -rf "$2" "$3"
 "#;
 
-/// A server of PostgreSQL that nobody else uses.
+/// A PostgreSQL server of one test.
 #[derive(Debug)]
 pub struct Postgres {
     programs: PathBuf,
@@ -49,11 +49,9 @@ pub struct Postgres {
     databases: AtomicU32,
 }
 
-/// A database of its own.
 #[derive(Debug, Clone)]
 pub struct Database<'a> {
     server: &'a Postgres,
-    /// Its name.
     pub name: String,
 }
 
@@ -68,7 +66,6 @@ impl Postgres {
     ///
     /// # Panics
     /// When PostgreSQL is not installed, or does not start.
-    #[must_use]
     pub fn start() -> Self {
         let programs = programs();
         let folder = tempfile::Builder::new().prefix("assay-postgres-").tempdir().expect("a temporary folder");
@@ -89,7 +86,7 @@ impl Postgres {
     /// Starts a server that was stopped, and waits until it answers.
     ///
     /// # Panics
-    /// When it does not.
+    /// Panics when it does not start again.
     pub fn resume(&mut self) {
         let mut keeper = Command::new("/bin/sh");
         keeper.args(["-c", KEEPER, "sh"]).arg(&self.programs).arg(self.data()).arg(self.folder.path());
@@ -119,10 +116,6 @@ impl Postgres {
         assert!(keeper.wait().expect("it is ours").success());
     }
 
-    /// Makes an empty database.
-    ///
-    /// # Panics
-    /// When it cannot be made.
     pub fn database(&self) -> Database<'_> {
         let name = format!("records_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         run(self.tool("createdb").arg(&name));
@@ -167,14 +160,11 @@ impl Drop for Postgres {
 }
 
 impl Database<'_> {
-    /// Its URL.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://{SUPERUSER}@localhost/{}?host={}", self.name, self.server.folder.path().display())
     }
 
     /// The same for [`crate::Records::open`].
-    #[must_use]
     pub fn location(&self) -> Location {
         Location::Postgres(self.url())
     }
@@ -182,7 +172,7 @@ impl Database<'_> {
     /// Runs statements as the superuser, and gives their rows, columns parted by `|`.
     ///
     /// # Panics
-    /// When one fails.
+    /// Panics when a statement fails.
     pub fn sql(&self, statements: &str) -> String {
         let mut psql = self.server.tool("psql");
         // A test may have made the database read-only.
@@ -192,7 +182,7 @@ impl Database<'_> {
     }
 }
 
-/// Runs a program to its end and gives what it says.
+/// Runs a program to its end and gives its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();

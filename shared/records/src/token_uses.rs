@@ -1,7 +1,7 @@
 //! When uses of tokens of the API were noted last, so that each is noted at most once a minute.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 /// How long until a use is noted again.
 const NOTE_INTERVAL_MS: i64 = 60_000;
@@ -13,7 +13,7 @@ pub(crate) struct TokenUses(Mutex<HashMap<String, i64>>);
 impl TokenUses {
     /// Whether a use is to be noted now: of many that come at once, one.
     pub(crate) fn is_due(&self, token: &str, last_used_ms: Option<i64>, now_ms: i64) -> bool {
-        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut uses = self.0.lock();
         uses.retain(|_, at_ms| now_ms - *at_ms < NOTE_INTERVAL_MS);
         let is_due = last_used_ms.is_none_or(|at_ms| now_ms - at_ms >= NOTE_INTERVAL_MS);
         is_due && uses.insert(token.to_owned(), now_ms).is_none()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api_tokens::ENDED_KEPT_MS;
 use crate::column::get;
 use crate::document::{json, to_json};
 use crate::keys::ensure_miner;
@@ -12,14 +13,14 @@ use crate::miners::note_action;
 use crate::validators::ttl_ms;
 use crate::{Actor, Labels, MAX_ROWS, Records, RecordsError, Status, id};
 
-/// What every token begins with, so that one is known where it turns up.
+/// The prefix of every token, by which a leaked one is recognised.
 const PREFIX: &str = "assay-join-";
-/// Random bytes of a token: nobody guesses one, so that a hash without salt keeps it.
+/// Random bytes of a token: too many to guess, so that a hash without salt protects it.
 const TOKEN_BYTES: usize = 32;
 /// The longest text that is looked at.
 const MAX_TOKEN_BYTES: usize = 256;
 
-/// Why a token lets nobody in.
+/// A token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRefusal {
@@ -37,21 +38,21 @@ pub enum TokenRefusal {
     Revoked,
 }
 
-/// A token that was given out: not the token itself.
+/// A join token, without the token itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TokenRecord {
     /// BLAKE3 of the token.
     pub hash: String,
-    /// The labels that it gives.
+    /// Labels for the miner.
     pub labels: Labels,
-    /// When it was made.
+    /// Time of its creation.
     pub created_ms: i64,
-    /// By whom.
+    /// Its creator.
     pub created_by: String,
-    /// Until when it can be used.
+    /// End of its validity.
     pub expires_ms: i64,
-    /// When it was used.
+    /// Time of its use.
     pub used_ms: Option<i64>,
     /// The id of the miner that used it.
     pub used_by: Option<String>,
@@ -68,7 +69,6 @@ pub struct TokenCursor {
 
 impl TokenCursor {
     /// The page after this one.
-    #[must_use]
     pub fn of(last: &TokenRecord) -> Self {
         Self { created_ms: last.created_ms, hash: last.hash.clone() }
     }
@@ -82,9 +82,6 @@ fn hash(token: &str) -> String {
 
 impl Records {
     /// Makes a token that lets one miner in, with these labels, within a time. This is the only time that it is shown.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn create_token(
         &self,
         labels: &Labels,
@@ -144,7 +141,7 @@ impl Records {
         let mut tx = self.begin().await?;
         let sql = format!("SELECT * FROM tokens WHERE hash = $1 {}", self.store.kind.for_update());
         let row = sqlx::query(&sql).bind(hash).fetch_optional(&mut *tx).await?;
-        // The lock is on the row: who comes second sees what the first one did.
+        // The lock is on the row: the second transaction sees the first one's change.
         let Some(token) = row.as_ref().map(token_of).transpose()? else { return Ok(Err(TokenRefusal::Unknown)) };
         let sql = "SELECT m.id, m.status FROM miners m JOIN miner_keys k ON k.miner = m.id WHERE k.key = $1";
         let row = sqlx::query(sql).bind(key).fetch_optional(&mut *tx).await?;
@@ -171,10 +168,22 @@ impl Records {
         Ok(Ok(token.labels))
     }
 
-    /// The tokens that were given out, newest first; with a cursor the page after it.
+    /// Removes the tokens that let nobody in and expired thirty days ago. One that was used stays: its miner may show it
+    /// again.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be written.
+    pub async fn remove_expired_tokens(&self, now_ms: i64) -> Result<(), RecordsError> {
+        self.write("remove join tokens", async {
+            let mut tx = self.begin().await?;
+            let sql = "DELETE FROM tokens WHERE used_by IS NULL AND expires_ms < $1";
+            sqlx::query(sql).bind(now_ms - ENDED_KEPT_MS).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// The tokens that were given out, newest first; with a cursor the page after it.
     pub async fn tokens(&self, before: Option<&TokenCursor>, limit: u32) -> Result<Vec<TokenRecord>, RecordsError> {
         let sql = "SELECT * FROM tokens WHERE created_ms < $1 OR (created_ms = $1 AND hash < $2) \
              ORDER BY created_ms DESC, hash DESC LIMIT $3";

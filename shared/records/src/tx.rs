@@ -1,4 +1,4 @@
-//! Transactions that write, and the events that tell of what they do.
+//! Transactions that write, with the events of their changes.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};
@@ -15,7 +15,7 @@ use crate::{RecordsError, Told, id};
 pub(crate) struct LastEvent(watch::Sender<i64>);
 
 impl LastEvent {
-    /// Notes a number; what is older than what is known changes nothing.
+    /// Notes the number of the last event; an older number changes nothing.
     pub(crate) fn note(&self, last: i64) {
         self.0.send_if_modified(|known| {
             let is_newer = last > *known;
@@ -29,13 +29,13 @@ impl LastEvent {
         self.0.subscribe()
     }
 
-    /// Whether somebody wants to know.
+    /// Whether it has subscribers.
     pub(crate) fn is_watched(&self) -> bool {
         self.0.receiver_count() > 0
     }
 }
 
-/// A transaction that can write, with the events that tell of it.
+/// A transaction that can write, with the events of its changes.
 pub(crate) struct Tx {
     inner: Transaction<'static, Any>,
     events: Vec<Untold>,
@@ -55,7 +55,7 @@ impl Tx {
         Self { inner, events: Vec::new(), last_event }
     }
 
-    /// Tells of something that this transaction does.
+    /// Adds the event of a change by this transaction.
     pub(crate) fn tell(&mut self, at_ms: i64, miner: Option<&str>, challenge: Option<&str>, told: Told) {
         let (miner, challenge) = (miner.map(str::to_owned), challenge.map(str::to_owned));
         self.events.push(Untold { at_ms, miner, challenge, told });
@@ -74,8 +74,8 @@ impl Tx {
 
     /// Writes the events and gives the number of the last one.
     ///
-    /// On PostgreSQL the row with the last number stays locked until the end of the transaction: that is what makes the
-    /// order of numbers that of commits. So it is the last thing that a transaction does.
+    /// On PostgreSQL the row with the last number stays locked until the end of the transaction: so the order of
+    /// numbers is that of commits, and this is the last statement of a transaction.
     async fn write_events(&mut self) -> Result<Option<i64>, RecordsError> {
         let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
         if count == 0 {

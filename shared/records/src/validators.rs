@@ -8,16 +8,14 @@ use crate::column::get;
 use crate::sessions::tell_left;
 use crate::{Records, RecordsError, id};
 
-/// A validator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidatorRecord {
-    /// Its key.
     pub key: String,
     /// Which run of its process.
     pub instance: String,
-    /// Where miners reach it.
+    /// The address at which miners reach it.
     pub address: String,
-    /// When this run began.
+    /// The start of this run, in ms since 1970.
     pub started_ms: i64,
     /// When it was heard of last.
     pub heartbeat_ms: i64,
@@ -33,9 +31,6 @@ pub(crate) fn ttl_ms(ttl: Duration) -> i64 {
 impl Records {
     /// Says that a run of a validator's process lives, for a time. Where another run of the same key lives, the newer
     /// one counts: challenges of the older one are orphans from then on.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn heartbeat(&self, key: &str, instance: &str, address: &str, ttl: Duration) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -54,9 +49,6 @@ impl Records {
     }
 
     /// Says that a run of a validator ends: its leases end, its sessions too.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn retire(&self, key: &str, instance: &str) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
         self.write("note the validator's end", async {
@@ -76,9 +68,6 @@ impl Records {
     }
 
     /// Ends the sessions whose validator's process lives no more, and gives how many there were.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn end_lost_sessions(&self) -> Result<u64, RecordsError> {
         let now = self.store.kind.now();
         let sql = format!(
@@ -97,9 +86,6 @@ impl Records {
     }
 
     /// Every validator that was ever heard of.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn validators(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
         let sql = format!(
             "SELECT v.*, CASE WHEN v.expires_ms > {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
@@ -121,9 +107,6 @@ impl Records {
     }
 
     /// The validators whose heartbeat has ended.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn lost(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
         let all = self.validators().await?;
         Ok(all.into_iter().filter(|validator| !validator.is_alive).collect())
@@ -138,9 +121,6 @@ impl Records {
     }
 
     /// The database's time, in milliseconds since 1970.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn now_ms(&self) -> Result<i64, RecordsError> {
         let sql = format!("SELECT {}", self.store.kind.now());
         let now = sqlx::query_scalar(&sql).fetch_one(self.read()).await;

@@ -1,4 +1,4 @@
-//! Verdicts as they were concluded, and what they showed of devices' speed.
+//! Verdicts as they were concluded, and the speeds of devices that they show.
 
 use assay_work::Precision;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,7 +11,7 @@ use crate::flat::Document;
 use crate::standing::finding_of;
 use crate::{CommitmentRecord, FindingRecord, KeptEvidence, MAX_ROWS, ReceiptRecord, Records, RecordsError, receipts};
 
-/// A verdict, and what is known with it.
+/// A verdict, with its record data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct VerdictRecord {
@@ -19,26 +19,26 @@ pub struct VerdictRecord {
     pub challenge: String,
     /// The miner's id; the key that answered is in the verdict.
     pub miner: String,
-    /// When the challenge was sent.
+    /// Sending time of the challenge.
     pub at_ms: i64,
-    /// What it ended in.
+    /// Its outcome.
     pub outcome: String,
     /// The group of the policy.
     pub group: String,
     /// The kind of challenge.
     pub kind: String,
-    /// Why it was made.
+    /// Origin of the challenge.
     pub asked: String,
-    /// The round it belongs to.
+    /// The round that it belongs to.
     pub round: Option<String>,
-    /// Device time that it took.
+    /// Device time of the challenge in milliseconds.
     pub device_ms: i64,
-    /// The verdict, as `--json` prints it.
+    /// The verdict, in the form of `--json`.
     #[cfg_attr(feature = "schema", schema(value_type = assay_protocol::verdict::Verdict))]
     pub verdict: Box<RawValue>,
 }
 
-/// A verdict with everything behind it.
+/// A verdict with its related records.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FullVerdict {
@@ -47,17 +47,17 @@ pub struct FullVerdict {
     pub record: VerdictRecord,
     /// The session.
     pub session: String,
-    /// What the miner signed.
+    /// The miner's signed checksums.
     pub commitment: Option<CommitmentRecord>,
     /// Its evidence.
     pub evidence: Option<KeptEvidence>,
-    /// What else was found.
+    /// Further findings.
     pub findings: Vec<FindingRecord>,
     /// Its receipts.
     pub receipts: Vec<ReceiptRecord>,
 }
 
-/// What a [`FullVerdict`] has beside its record.
+/// The parts of a [`FullVerdict`] beside its record.
 #[derive(Deserialize)]
 struct Behind {
     session: String,
@@ -84,17 +84,14 @@ pub struct VerdictCursor {
     pub challenge: String,
 }
 
-/// Which verdicts; what is empty leaves none out.
+/// A selection of verdicts; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerdictFilter {
     /// Any key of the miner.
     pub miner: Option<String>,
-    /// The outcome.
     pub outcome: Option<String>,
-    /// A reason's code.
     pub code: Option<String>,
-    /// The round.
     pub round: Option<String>,
     /// Not before this time.
     pub since_ms: Option<i64>,
@@ -102,46 +99,40 @@ pub struct VerdictFilter {
     pub until_ms: Option<i64>,
     /// The page after this one.
     pub before: Option<VerdictCursor>,
-    /// At most so many, and at most [`MAX_ROWS`].
+    /// The most rows, [`MAX_ROWS`] at most.
     pub limit: Option<u32>,
 }
 
-/// What a device of a model showed in a challenge whose work held.
+/// A device's results in a challenge whose work held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The challenge.
     pub challenge: String,
-    /// The miner's id.
     pub miner: String,
     /// The operator of the host; empty where it has none.
     pub operator: String,
-    /// The device.
     pub device_id: String,
     /// The name that the miner gives it.
     pub model: String,
-    /// When.
+    /// The time, in ms since 1970.
     pub at_ms: i64,
     /// The matrix size: speeds at different sizes do not compare.
     pub n: i64,
     /// 2 · multiply-accumulates per second / 10¹².
     pub tops: f64,
-    /// What the probe read per second / 10⁹.
+    /// The rate of the probe's reads, in bytes per second / 10⁹.
     pub gb_per_s: f64,
-    /// Memory shown.
+    /// Bytes of memory shown.
     pub bytes: i64,
 }
 
 /// The most samples of one operator's hosts: enough for a median, and no more than others can bring.
 pub const MAX_SAMPLES_PER_OPERATOR: u32 = 256;
 
-const SELECT: &str = "SELECT v.challenge, v.miner, v.at_ms, v.outcome, v.document, c.grp, c.kind, c.asked, c.round, \
-     c.device_ms, c.session FROM verdicts v JOIN challenges c ON c.id = v.challenge";
+const COLUMNS: &str = "SELECT v.challenge, v.miner, v.at_ms, v.outcome, v.document, c.grp, c.kind, c.asked, c.round, \
+     c.device_ms, c.session FROM";
+const JOIN: &str = "verdicts v JOIN challenges c ON c.id = v.challenge";
 
 impl Records {
-    /// Verdicts, newest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn verdicts(&self, filter: &VerdictFilter) -> Result<Vec<VerdictRecord>, RecordsError> {
         let miner = match &filter.miner {
             Some(key) => match self.miner_id(key).await? {
@@ -150,24 +141,36 @@ impl Records {
             },
             None => String::new(),
         };
-        // Only what is asked for is in the statement: then the database can choose an index by it.
-        let mut sql = format!("{SELECT} WHERE v.at_ms >= $1 AND v.at_ms < $2");
+        // Only the conditions in use are in the statement: then the database can choose an index by them. SQLite keeps
+        // no statistics here, so a query by round or code starts there: SQLite reads the left side of CROSS JOIN first.
+        let (from, at, id) = match (&filter.round, &filter.code) {
+            (Some(_), _) => ("challenges c CROSS JOIN verdicts v", "v.at_ms", "v.challenge"),
+            (None, Some(_)) => ("reasons r CROSS JOIN verdicts v CROSS JOIN challenges c", "r.first_ms", "r.challenge"),
+            (None, None) => (JOIN, "v.at_ms", "v.challenge"),
+        };
+        let mut sql = format!("{COLUMNS} {from} WHERE {at} >= $1 AND {at} < $2 AND c.id = v.challenge");
+        let after = format!(" AND ({at} < $7 OR ({at} = $7 AND {id} < $8))");
+        // Of a round's few verdicts the reasons are read, and not the verdicts of a code.
+        let has_code = match filter.round {
+            Some(_) => " AND EXISTS (SELECT 1 FROM reasons r WHERE r.challenge = v.challenge AND r.code || '' = $5)",
+            None => " AND r.code = $5 AND v.challenge = r.challenge",
+        };
         let conditions = [
             (!miner.is_empty(), " AND v.miner = $3"),
             (filter.outcome.is_some(), " AND v.outcome = $4"),
-            (filter.code.is_some(), " AND v.challenge IN (SELECT r.challenge FROM reasons r WHERE r.code = $5)"),
+            (filter.code.is_some(), has_code),
             (filter.round.is_some(), " AND c.round = $6"),
-            (filter.before.is_some(), " AND (v.at_ms < $7 OR (v.at_ms = $7 AND v.challenge < $8))"),
+            (filter.before.is_some(), after.as_str()),
         ];
         for (_, condition) in conditions.iter().filter(|(is_asked, _)| *is_asked) {
             sql.push_str(condition);
         }
         // Names every parameter, so that PostgreSQL knows the types of those that are not asked for.
-        sql.push_str(
+        sql.push_str(&format!(
             " AND COALESCE($3, '') <> '-' AND COALESCE($4, '') <> '-' AND COALESCE($5, '') <> '-' \
              AND COALESCE($6, '') <> '-' AND $7 > -2 AND COALESCE($8, '') <> '-' \
-             ORDER BY v.at_ms DESC, v.challenge DESC LIMIT $9",
-        );
+             ORDER BY {at} DESC, {id} DESC LIMIT $9"
+        ));
         let before = filter.before.clone().unwrap_or(VerdictCursor { at_ms: -1, challenge: String::new() });
         let query = sqlx::query(&sql)
             .bind(filter.since_ms.unwrap_or(0))
@@ -184,11 +187,8 @@ impl Records {
     }
 
     /// The verdict of a challenge, with everything behind it.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn verdict(&self, challenge: &str) -> Result<Option<FullVerdict>, RecordsError> {
-        let sql = format!("{SELECT} WHERE v.challenge = $1");
+        let sql = format!("{COLUMNS} {JOIN} WHERE v.challenge = $1");
         let row = sqlx::query(&sql).bind(challenge).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a verdict"))?;
         let Some(row) = row else { return Ok(None) };
@@ -208,9 +208,6 @@ impl Records {
     }
 
     /// The verdict of a challenge alone, as `--json` prints it.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn verdict_document(&self, challenge: &str) -> Result<Option<Box<RawValue>>, RecordsError> {
         let found = sqlx::query_scalar("SELECT document FROM verdicts WHERE challenge = $1").bind(challenge);
         let found: Option<String> = found.fetch_optional(self.read()).await?;
@@ -218,9 +215,6 @@ impl Records {
     }
 
     /// Challenges with a verdict whose ids begin with these digits, at most `limit`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn verdicts_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>, RecordsError> {
         let sql = "SELECT challenge FROM verdicts WHERE challenge >= $1 AND challenge < $2 ORDER BY challenge LIMIT $3";
         let found = sqlx::query_scalar(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
@@ -228,12 +222,10 @@ impl Records {
         found.map_err(|e| RecordsError::from(e).doing("look up a verdict"))
     }
 
-    /// What devices of a model showed since a time in challenges of a kind of work that held: of each device the newest `each`, of
-    /// each operator the newest [`MAX_SAMPLES_PER_OPERATOR`], and at most [`MAX_ROWS`] in all, shared by the operators:
-    /// nobody pushes others out by bringing more hosts. A host without an operator is one of its own.
-    ///
-    /// # Errors
-    /// The store cannot be read.
+    /// The results of devices of a model since a time, in challenges of a kind of work that held: of each device the
+    /// newest `each`, of each operator the newest [`MAX_SAMPLES_PER_OPERATOR`], and at most [`MAX_ROWS`] in all, shared
+    /// by the operators: an operator displaces no other by bringing more hosts. A host without an operator counts as an
+    /// operator.
     pub async fn samples(
         &self,
         model: &str,
@@ -241,13 +233,30 @@ impl Records {
         since_ms: i64,
         each: u32,
     ) -> Result<Vec<Sample>, RecordsError> {
-        let sql = "SELECT * FROM (SELECT latest.*, ROW_NUMBER() OVER (PARTITION BY CASE WHEN operator = '' THEN miner \
+        // From device to device and to the newest results of each, by the index: the cost does not grow with the
+        // history. Both databases read the left side of CROSS JOIN first.
+        let of_model = "model = $1 AND precision = $6 AND work_held = 1";
+        let first =
+            |column: &str, among: &str| format!("(SELECT MIN({column}) FROM device_results WHERE {of_model} {among})");
+        let sql = format!(
+            "WITH RECURSIVE host (of_miner) AS (SELECT {} UNION ALL SELECT {} FROM host WHERE of_miner IS NOT NULL), \
+             device (of_miner, id) AS (SELECT of_miner, {} FROM host WHERE of_miner IS NOT NULL \
+             UNION ALL SELECT of_miner, {} FROM device WHERE id IS NOT NULL) \
+             SELECT * FROM (SELECT latest.*, ROW_NUMBER() OVER (PARTITION BY CASE WHEN operator = '' THEN miner \
              ELSE operator END, operator ORDER BY at_ms DESC, challenge, device_id) AS of_operator \
              FROM (SELECT d.*, ROW_NUMBER() OVER (PARTITION BY d.miner, d.device_id \
-             ORDER BY d.at_ms DESC, d.challenge) AS nth FROM device_results d \
-             WHERE d.model = $1 AND d.work_held = 1 AND d.at_ms >= $2 AND d.precision = $6) AS latest WHERE nth <= $3) AS shared \
-             WHERE of_operator <= $4 ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5";
-        let query = sqlx::query(sql).bind(model).bind(since_ms).bind(i64::from(each));
+             ORDER BY d.at_ms DESC, d.challenge) AS nth FROM device CROSS JOIN device_results d \
+             WHERE d.model = $1 AND d.precision = $6 AND d.work_held = 1 AND d.miner = device.of_miner \
+             AND d.device_id = device.id AND d.at_ms >= COALESCE((SELECT at_ms FROM device_results \
+             WHERE {of_model} AND miner = device.of_miner AND device_id = device.id AND at_ms >= $2 \
+             ORDER BY at_ms DESC LIMIT 1 OFFSET $3 - 1), $2)) AS latest WHERE nth <= $3) AS shared \
+             WHERE of_operator <= $4 ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5",
+            first("miner", ""),
+            first("miner", "AND miner > host.of_miner"),
+            first("device_id", "AND miner = host.of_miner"),
+            first("device_id", "AND miner = device.of_miner AND device_id > device.id"),
+        );
+        let query = sqlx::query(&sql).bind(model).bind(since_ms).bind(i64::from(each));
         let query = query.bind(i64::from(MAX_SAMPLES_PER_OPERATOR)).bind(i64::from(MAX_ROWS));
         let query = query.bind(i64::from(precision.code()));
         let rows =

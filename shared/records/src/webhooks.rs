@@ -14,84 +14,69 @@ pub const MAX_WEBHOOKS: i64 = 32;
 /// The longest error that is kept of a failed delivery.
 const MAX_ERROR_BYTES: usize = 512;
 
-/// Where a webhook is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum WebhookSource {
-    /// An operator added it.
-    Operator,
-    /// It is `on_event` of a validator's settings.
-    Settings,
-}
-
-/// A webhook, without what is secret.
+/// A webhook, without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WebhookRecord {
     /// Its id.
     pub id: String,
-    /// Where it is written down.
-    pub source: WebhookSource,
-    /// Where events go, without the query of a URL and the arguments of a command, which may be secret.
+    /// Destination of the events, without possible secrets.
     pub target: String,
-    /// Which events; none of them named: all.
+    /// Kinds of events; empty: all.
     pub kinds: Vec<EventKind>,
-    /// Whether what it is sent is signed.
-    pub is_signed: bool,
-    /// When it was made.
+    /// Time of its creation.
     pub created_ms: i64,
-    /// By whom.
+    /// Its creator.
     pub created_by: String,
-    /// Since when it is sent nothing any more.
+    /// Time since which it is disabled.
     pub disabled_ms: Option<i64>,
-    /// Why.
+    /// Reason why it is disabled.
     pub disabled_why: Option<String>,
-    /// How far it is.
+    /// State of its deliveries.
     pub delivery: DeliveryRecord,
 }
 
-/// How far a webhook is.
+/// State of a webhook's deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct DeliveryRecord {
-    /// The last event that it has, or that is none of its kinds.
+    /// The last event that was delivered, or is of another kind.
     pub last_event: i64,
-    /// How many events it was sent.
+    /// Number of delivered events.
     pub delivered: i64,
-    /// When the last one.
+    /// Time of the last delivery.
     pub delivered_ms: Option<i64>,
-    /// How many events were too old before it could be sent them.
+    /// Number of events that were removed before their delivery.
     pub skipped: i64,
-    /// How many attempts failed since.
+    /// Number of failed attempts since the last delivery.
     pub attempts: i64,
-    /// Since when every attempt fails.
+    /// Time since which every attempt fails.
     pub failing_ms: Option<i64>,
-    /// When the next attempt is made.
+    /// Time of the next attempt.
     pub next_ms: Option<i64>,
-    /// Why the last attempt failed.
+    /// Reason of the last failure.
     pub last_error: Option<String>,
 }
 
 /// A webhook that an operator adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWebhook {
-    /// Where events go.
+    /// The URL that events go to.
     pub url: String,
-    /// The same without what is secret.
+    /// The same without its secret parts.
     pub target: String,
-    /// Which events; none of them named: all.
+    /// The kinds of events to send; empty: all.
     pub kinds: Vec<EventKind>,
-    /// What signs them.
+    /// The key that signs them.
     pub secret: Vec<u8>,
 }
 
-/// What is secret of a webhook. Whoever signs needs the key itself: no hash will do.
+/// The secrets of a webhook. Signing needs the key itself: a hash would not do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecrets {
-    /// Where events go; empty for one of the settings.
+    /// The URL that events go to.
     pub url: String,
-    /// What signs them; empty where nothing is signed.
+    /// The key that signs them.
     pub secret: Vec<u8>,
 }
 
@@ -101,13 +86,12 @@ impl std::fmt::Debug for WebhookSecrets {
     }
 }
 
-const SELECT: &str = "SELECT w.id, w.source, w.target, w.kinds, w.created_ms, w.created_by, w.disabled_ms, \
-     w.disabled_why, CASE WHEN length(w.secret) > 0 THEN 1 ELSE 0 END AS is_signed, d.last_event, d.delivered, \
-     d.delivered_ms, d.skipped, d.attempts, d.failing_ms, d.next_ms, d.last_error \
+const SELECT: &str = "SELECT w.id, w.target, w.kinds, w.created_ms, w.created_by, w.disabled_ms, w.disabled_why, \
+     d.last_event, d.delivered, d.delivered_ms, d.skipped, d.attempts, d.failing_ms, d.next_ms, d.last_error \
      FROM webhooks w JOIN deliveries d ON d.webhook = w.id";
 
 impl Records {
-    /// Adds a webhook. It is sent what happens from now on.
+    /// Adds a webhook. It receives events from now on.
     ///
     /// # Errors
     /// [`RecordsError::TooMany`], or the store cannot be written.
@@ -116,13 +100,11 @@ impl Records {
         let id = id::random()?;
         self.write("add a webhook", async {
             let mut tx = self.begin().await?;
-            let sql = "SELECT COUNT(*) FROM webhooks WHERE source = 'operator'";
-            let count: i64 = sqlx::query_scalar(sql).fetch_one(&mut *tx).await?;
+            let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhooks").fetch_one(&mut *tx).await?;
             if count >= MAX_WEBHOOKS {
                 return Err(RecordsError::TooMany { what: "webhooks", max: MAX_WEBHOOKS });
             }
-            let row = Row { id: &id, source: "operator", webhook, created_ms, created_by: &actor.name };
-            row.insert(&mut tx).await?;
+            insert(&mut tx, &id, webhook, created_ms, &actor.name).await?;
             let detail = format!("webhook {id} to {}", webhook.target);
             note_action(&mut tx, actor, "add webhook", None, &detail).await?;
             tx.commit().await
@@ -132,49 +114,19 @@ impl Records {
         added.ok_or(RecordsError::NoSuchWebhook(id))
     }
 
-    /// Notes a webhook of the settings, which is known by this id: what it had before it need not have again. A disabled
-    /// one is enabled.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn keep_webhook(&self, id: &str, target: &str) -> Result<(), RecordsError> {
-        let (created_ms, kinds) = (id::now_ms(), Vec::new());
-        let webhook = NewWebhook { url: String::new(), target: target.to_owned(), kinds, secret: Vec::new() };
-        self.write("note a webhook of the settings", async {
-            let mut tx = self.begin().await?;
-            Row { id, source: "settings", webhook: &webhook, created_ms, created_by: "settings" }
-                .insert(&mut tx)
-                .await?;
-            enable(&mut tx, id).await?;
-            tx.commit().await
-        })
-        .await
-    }
-
     /// The webhooks, oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn webhooks(&self) -> Result<Vec<WebhookRecord>, RecordsError> {
         let rows = sqlx::query(&format!("{SELECT} ORDER BY w.created_ms, w.id")).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list webhooks"))?;
         rows.iter().map(webhook_of).collect()
     }
 
-    /// A webhook.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn webhook(&self, id: &str) -> Result<Option<WebhookRecord>, RecordsError> {
         let row = sqlx::query(&format!("{SELECT} WHERE w.id = $1")).bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a webhook"))?;
         row.as_ref().map(webhook_of).transpose()
     }
 
-    /// What is secret of a webhook.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub async fn webhook_secrets(&self, id: &str) -> Result<Option<WebhookSecrets>, RecordsError> {
         let row = sqlx::query("SELECT url, secret FROM webhooks WHERE id = $1").bind(id);
         let row = row.fetch_optional(self.read()).await;
@@ -183,10 +135,7 @@ impl Records {
         Ok(Some(WebhookSecrets { url, secret: get(&row, "secret")? }))
     }
 
-    /// Removes a webhook; false where there is none.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Removes a webhook; false where the id is unknown.
     pub async fn remove_webhook(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
         self.write("remove a webhook", async {
             let mut tx = self.begin().await?;
@@ -203,9 +152,6 @@ impl Records {
     }
 
     /// Notes that a webhook has all events up to this one, `sent` of them since the last time.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn delivered(&self, id: &str, last_event: i64, sent: i64) -> Result<(), RecordsError> {
         self.write("note a delivery", async {
             let mut tx = self.begin().await?;
@@ -220,9 +166,6 @@ impl Records {
     }
 
     /// Notes that events up to this one were removed before a webhook could be sent them.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn skipped(&self, id: &str, last_event: i64) -> Result<(), RecordsError> {
         self.write("note events that were too old", async {
             let mut tx = self.begin().await?;
@@ -235,9 +178,6 @@ impl Records {
     }
 
     /// Notes an attempt that failed, and when the next one is made.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn not_delivered(&self, id: &str, error: &str, next_ms: i64) -> Result<(), RecordsError> {
         self.write("note a failed delivery", async {
             let mut tx = self.begin().await?;
@@ -251,9 +191,6 @@ impl Records {
     }
 
     /// Sends a webhook nothing any more.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub async fn disable_webhook(&self, id: &str, why: &str) -> Result<(), RecordsError> {
         self.write("disable a webhook", async {
             let mut tx = self.begin().await?;
@@ -268,53 +205,40 @@ impl Records {
         .await
     }
 
-    /// Sends a disabled webhook events again, from where it was.
-    ///
-    /// # Errors
-    /// The store cannot be written.
+    /// Enables a disabled webhook again and forgets its failures: events are sent at once, from its last position.
     pub async fn enable_webhook(&self, id: &str) -> Result<(), RecordsError> {
         self.write("enable a webhook", async {
             let mut tx = self.begin().await?;
-            enable(&mut tx, id).await?;
+            let sql =
+                "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms IS NOT NULL";
+            sqlx::query(sql).bind(id).execute(&mut *tx).await?;
+            let sql = "UPDATE deliveries SET attempts = 0, failing_ms = NULL, next_ms = NULL, last_error = NULL \
+                 WHERE webhook = $1";
+            sqlx::query(sql).bind(id).execute(&mut *tx).await?;
             tx.commit().await
         })
         .await
     }
 }
 
-/// Takes back that a webhook was disabled, and what failed before.
-async fn enable(tx: &mut Tx, id: &str) -> Result<(), RecordsError> {
-    let sql = "UPDATE deliveries SET attempts = 0, failing_ms = NULL, next_ms = NULL, last_error = NULL \
-         WHERE webhook = (SELECT w.id FROM webhooks w WHERE w.id = $1 AND w.disabled_ms IS NOT NULL)";
-    sqlx::query(sql).bind(id).execute(&mut **tx).await?;
-    let sql = "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms IS NOT NULL";
+/// Inserts both rows of a webhook.
+async fn insert(
+    tx: &mut Tx,
+    id: &str,
+    webhook: &NewWebhook,
+    created_ms: i64,
+    created_by: &str,
+) -> Result<(), RecordsError> {
+    let NewWebhook { url, target, kinds, secret } = webhook;
+    let sql = "INSERT INTO webhooks (id, target, url, secret, kinds, created_ms, created_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let insert = sqlx::query(sql).bind(id).bind(target).bind(url.as_bytes().to_vec()).bind(secret.clone());
+    let insert = insert.bind(to_json(kinds, "kinds")?).bind(created_ms).bind(created_by);
+    insert.execute(&mut **tx).await?;
+    let sql = "INSERT INTO deliveries (webhook, last_event, delivered, skipped, attempts) \
+         VALUES ($1, (SELECT last_event FROM store WHERE id = 1), 0, 0, 0)";
     sqlx::query(sql).bind(id).execute(&mut **tx).await?;
     Ok(())
-}
-
-/// What a webhook's rows are made of.
-struct Row<'a> {
-    id: &'a str,
-    source: &'a str,
-    webhook: &'a NewWebhook,
-    created_ms: i64,
-    created_by: &'a str,
-}
-
-impl Row<'_> {
-    /// Inserts both rows unless they are there.
-    async fn insert(&self, tx: &mut Tx) -> Result<(), RecordsError> {
-        let NewWebhook { url, target, kinds, secret } = self.webhook;
-        let sql = "INSERT INTO webhooks (id, source, target, url, secret, kinds, created_ms, created_by) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING";
-        let insert = sqlx::query(sql).bind(self.id).bind(self.source).bind(target).bind(url.as_bytes().to_vec());
-        let insert = insert.bind(secret.clone()).bind(to_json(kinds, "kinds")?).bind(self.created_ms);
-        insert.bind(self.created_by).execute(&mut **tx).await?;
-        let sql = "INSERT INTO deliveries (webhook, last_event, delivered, skipped, attempts) \
-             VALUES ($1, (SELECT last_event FROM store WHERE id = 1), 0, 0, 0) ON CONFLICT (webhook) DO NOTHING";
-        sqlx::query(sql).bind(self.id).execute(&mut **tx).await?;
-        Ok(())
-    }
 }
 
 /// An error as it is kept.
@@ -329,10 +253,8 @@ fn bounded(error: &str) -> String {
 fn webhook_of(row: &AnyRow) -> Result<WebhookRecord, RecordsError> {
     Ok(WebhookRecord {
         id: get(row, "id")?,
-        source: json(&format!("\"{}\"", get::<String>(row, "source")?), "source")?,
         target: get(row, "target")?,
         kinds: json(&get::<String>(row, "kinds")?, "kinds")?,
-        is_signed: get::<i64>(row, "is_signed")? == 1,
         created_ms: get(row, "created_ms")?,
         created_by: get(row, "created_by")?,
         disabled_ms: get(row, "disabled_ms")?,

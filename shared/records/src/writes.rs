@@ -14,7 +14,7 @@ pub struct Writes {
     pub took: Duration,
 }
 
-/// Counts them.
+/// Counts writes and their errors.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounter {
     count: AtomicU64,

@@ -8,7 +8,7 @@ use assay_protocol::claims::{MAX_THROTTLE_REASONS, MAX_XIDS, Spread, Telemetry};
 macro_rules! collector {
     ($($(#[$about:meta])* $sensor:ident: $value:ty $(, max $max:expr)? =>
         $claim:ident: $claimed:ty, $summary:ty, $part:expr;)*) => {
-        /// What the summary of each sensor needs to remember.
+        /// The state that the summary of each sensor keeps.
         #[derive(Debug, Clone, Default)]
         struct Summaries {
             $($sensor: $summary,)*
@@ -76,7 +76,6 @@ impl Mean {
     }
 }
 
-/// The largest value.
 #[derive(Debug, Clone, Default)]
 struct Largest;
 

@@ -1,8 +1,8 @@
-//! What a machine's management library says about its devices: their hardware, and the sensors during a challenge.
+//! The claims of a machine's management library about its devices: their hardware, and the sensors during a challenge.
 //!
 //! All of it is a claim, on which no verdict rests. A library that is missing, lies, fails or hangs costs the claims
 //! and nothing else: one thread ([`Sampler`]) takes the readings, and no caller waits for it without a bound. Users of
-//! a [`SensorWatch`] do not know where readings come from, and a [`SensorSource`] does not know who uses them.
+//! a [`SensorWatch`] do not depend on the source of readings, nor a [`SensorSource`] on its users.
 
 #![deny(unsafe_code)]
 

@@ -28,7 +28,7 @@ macro_rules! reading {
 
 assay_protocol::for_each_sensor!(reading);
 
-/// What a sensor gave, with values that can be compared with a bound.
+/// A sensor's values, to compare with a bound.
 trait Bounded<T> {
     /// Removes the values above `max`, and counts them.
     fn drop_above(&mut self, max: T) -> u32;

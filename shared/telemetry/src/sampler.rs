@@ -20,7 +20,7 @@ use assay_work::DeviceId;
 
 /// Interval between readings: short enough for a challenge of seconds, long enough to cost nothing.
 pub const PERIOD: Duration = Duration::from_millis(250);
-/// Interval between two looks at what wears out: a dozen calls.
+/// Interval between two readings of the counters of wear: a dozen calls.
 const WEAR_PERIOD: Duration = Duration::from_secs(1);
 /// Interval between readings of idle devices that are always watched: a scrape comes every 15 s or so.
 const IDLE_PERIOD: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub trait SensorSource {
     /// Reads a device's sensors; `None` for a device that the source does not know.
     fn read(&mut self, id: DeviceId) -> Option<Reading>;
 
-    /// What wears out: asked seldom. `None` for a device that the source does not know.
+    /// Reads a device's counters of wear, seldom. `None` for a device that the source does not know.
     fn wear(&mut self, _id: DeviceId) -> Option<Wear> {
         None
     }
@@ -71,7 +71,7 @@ struct SamplerShared {
 struct SamplerState {
     host_claims: Option<Result<HostClaims, HostClaimsError>>,
     watched: Option<Watched>,
-    /// Devices that are read while idle too, and what they said last.
+    /// Devices that are read while idle too.
     always: Vec<DeviceId>,
     latest: BTreeMap<DeviceId, Reading>,
     /// When idle devices are read next.
@@ -83,11 +83,10 @@ struct SamplerState {
     stopping: bool,
 }
 
-/// What the thread does next.
 enum Next {
-    /// Read these while they work.
+    /// Read these devices while they work.
     Work(u64, Vec<DeviceId>),
-    /// Read these once.
+    /// Read these idle devices once.
     Glance(Vec<DeviceId>),
 }
 
@@ -98,7 +97,7 @@ struct Watched {
     devices: BTreeMap<DeviceId, TelemetryCollector>,
     /// The newest reading of each device.
     newest: BTreeMap<DeviceId, Reading>,
-    /// What wears out, as it was last; `None` where nobody asks for it.
+    /// The latest counters of wear; `None` until a caller asks for them.
     wear: Option<BTreeMap<DeviceId, Wear>>,
 }
 
@@ -268,7 +267,7 @@ impl SamplerShared {
             let mut state = self.state.lock();
             match reading {
                 Some(reading) => drop(state.latest.insert(*id, reading.plausible().0)),
-                // What it said before is not so any more.
+                // The earlier reading is out of date.
                 None => drop(state.latest.remove(id)),
             }
         }

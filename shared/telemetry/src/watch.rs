@@ -5,7 +5,7 @@ use super::wear::Wear;
 use assay_protocol::claims::{Hardware, Telemetry};
 use assay_work::DeviceId;
 
-/// Watches devices while they work. No call waits for the hardware: each returns what is known at that moment.
+/// Watches devices while they work. No call waits for the hardware: each returns the state at that moment.
 pub trait SensorWatch: Send + Sync {
     /// A device's hardware, where it is known.
     fn hardware(&self, id: DeviceId) -> Option<Hardware>;
@@ -24,7 +24,7 @@ pub trait SensorWatch: Send + Sync {
         None
     }
 
-    /// What wears out on a device that works. The first call asks for it; the answer comes some seconds later.
+    /// The counters of wear of a device that works. The first call asks for them; the answer comes some seconds later.
     fn wear(&self, _id: DeviceId) -> Option<Wear> {
         None
     }
@@ -37,7 +37,7 @@ pub trait SensorWatch: Send + Sync {
         None
     }
 
-    /// What is wrong with the readings, as a sentence for the operator.
+    /// A fault of the readings, as a sentence for the operator.
     fn trouble(&self) -> Option<String>;
 }
 

@@ -1,4 +1,4 @@
-//! What wears out, or was wired wrong: counters and widths that a burn-in looks at and no challenge.
+//! Wear and wrong wiring: counters and widths that a burn-in reads and no challenge.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Certificates: a validator's own, made from its key; those of an authority, from files; and what one says.
+//! Certificates: a validator's own, made from its key; those of an authority, from files; and their facts.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,23 +26,21 @@ const MAX_CHAIN: usize = 8;
 /// The algorithm of Ed25519 keys (RFC 8410).
 const ED25519_OID: &str = "1.3.101.112";
 
-/// Why there is no certificate.
+/// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The file could not be read.
     #[error("{path}: {source}")]
     File {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file has another content.
     #[error("{path}: {problem}")]
     Content {
-        /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// The requirement that it misses.
         problem: String,
     },
     /// The system has no authorities.
@@ -64,7 +62,7 @@ pub struct Issued {
     pub names: Vec<String>,
 }
 
-/// What a certificate says. Nothing of it is verified.
+/// The facts of a certificate, unverified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Its key, where that is one of Ed25519.
@@ -77,8 +75,8 @@ pub struct Facts {
     pub names: Vec<String>,
 }
 
-/// A certificate of the validator's own key, signed by that key. It names nobody and never ends: who is told the key
-/// looks at nothing else.
+/// A certificate of the validator's own key, signed by that key. It has no name and never ends: a client that knows the
+/// key checks nothing else.
 ///
 /// # Errors
 /// [`CertificateError::Own`].
@@ -102,7 +100,7 @@ impl Issued {
     /// Reads a chain of certificates and its key, both PEM.
     ///
     /// # Errors
-    /// [`CertificateError`], with the file and what is wrong with it.
+    /// [`CertificateError`], with the file and its problem.
     pub fn load(certificates: &Path, key: &Path) -> Result<Self, CertificateError> {
         let wrong = |path: &Path, problem: String| CertificateError::Content { path: path.into(), problem };
         let chain = read_certificates(certificates)?;
@@ -147,7 +145,7 @@ pub fn authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
 pub fn system_authorities() -> Result<RootCertStore, CertificateError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A system has some that are no authority's, or malformed: the others count.
+    // Malformed certificates of the system, and those that are not an authority's, are passed over.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added > 0 {
         return Ok(roots);
@@ -161,7 +159,7 @@ pub fn system_authorities() -> Result<RootCertStore, CertificateError> {
 }
 
 impl Facts {
-    /// What a certificate says; `None` where it is malformed.
+    /// The facts of a certificate; `None` where it is malformed.
     #[must_use]
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (rest, certificate) = X509Certificate::from_der(certificate).ok()?;
@@ -210,7 +208,7 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Certif
 
 fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let failed = |source| CertificateError::File { path: path.into(), source };
-    // What is no file may have no end.
+    // Anything but a regular file may have no end.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(failed(io::Error::other("is no regular file")));
     }
@@ -222,7 +220,7 @@ fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     Ok(bytes)
 }
 
-/// A key that anyone on the machine can read is nobody's. A group may: services share certificates that way.
+/// A key must not be readable for everyone on the machine. A group may read it: services share certificates that way.
 #[cfg(unix)]
 fn check_mode(path: &Path) -> Result<(), CertificateError> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! TLS of a client: a handshake with whom it trusts, and what the connection is from then on.
+//! TLS of a client: a handshake with the servers that it trusts, and the connection from then on.
 
 use std::sync::Arc;
 
@@ -21,27 +21,24 @@ pub use tokio_rustls::client::TlsStream;
 /// A TLS connection whose other end is trusted.
 #[derive(Debug)]
 pub struct Secured<S> {
-    /// What goes through it is encrypted.
+    /// The encrypted stream.
     pub stream: TlsStream<S>,
-    /// What the session's signatures cover.
+    /// The channel that the session's signatures cover.
     pub channel: Channel,
-    /// The key of the certificate, where it is a validator's own: only whoever has this key may sign the session.
+    /// The key of the certificate, where it is a validator's own: only the holder of this key may sign the session.
     pub key: Option<PublicKey>,
 }
 
 /// A TLS connection of an HTTP client, whose other end is trusted.
 #[derive(Debug)]
 pub struct SecuredHttp<S> {
-    /// What goes through it is encrypted.
+    /// The encrypted stream.
     pub stream: TlsStream<S>,
     /// Whether the server speaks HTTP/2; else HTTP/1.1.
     pub is_http2: bool,
 }
 
 /// The handshake on a connection to a host, for a session.
-///
-/// # Errors
-/// [`TlsFailure`].
 pub async fn secure<S>(stream: S, host: &str, trust: &Trust) -> Result<Secured<S>, TlsFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -62,11 +59,8 @@ where
     Ok(Secured { stream, channel, key })
 }
 
-/// The handshake on a connection to a host, for HTTP of any version: a proxy in front of a validator may speak the older
-/// one alone.
-///
-/// # Errors
-/// [`TlsFailure`].
+/// The handshake on a connection to a host, for HTTP of any version: a proxy in front of a validator may speak the
+/// older one alone.
 pub async fn secure_http<S>(stream: S, host: &str, trust: &Trust) -> Result<SecuredHttp<S>, TlsFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -77,9 +71,6 @@ where
 }
 
 /// The handshake on a connection to a host, for HTTP/1.1 alone.
-///
-/// # Errors
-/// [`TlsFailure`].
 pub async fn secure_http1<S>(stream: S, host: &str, trust: &Trust) -> Result<TlsStream<S>, TlsFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -106,7 +97,7 @@ fn config(trust: &Trust, protocols: &[&[u8]]) -> Result<ClientConfig, TlsFailure
         .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.resumption = Resumption::disabled();
-    // A pinned key has no name: nobody on the way has to learn which host is meant.
+    // A pinned key has no name: the host's name need not be shown on the network.
     config.enable_sni = matches!(trust, Trust::Authorities(_));
     Ok(config)
 }

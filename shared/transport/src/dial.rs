@@ -11,15 +11,14 @@ use tower::ServiceExt;
 use crate::liveness;
 use crate::proxy::{Proxies, ProxyError};
 
-/// Why there is no connection.
+/// A connection cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Nobody answers there.
+    /// No server answers there.
     #[error("no connection to {address}: {problem}")]
     Unreachable {
-        /// Where.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         problem: String,
     },
     /// A proxy does not pass it on.
@@ -28,9 +27,6 @@ pub enum DialError {
 }
 
 /// Dials an address: IPv6 and IPv4 addresses of a name take turns, as in RFC 8305.
-///
-/// # Errors
-/// [`DialError`].
 pub async fn dial(address: &Address, proxies: &Proxies, limit: Duration) -> Result<TcpStream, DialError> {
     let Some(proxy) = proxies.for_address(address) else { return tcp(address, limit).await };
     let mut stream = tcp(&proxy.address, limit).await?;

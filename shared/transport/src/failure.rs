@@ -1,4 +1,4 @@
-//! Why a TLS connection did not come about, in sentences that say what to do.
+//! The reasons for which a TLS connection fails, in sentences with the remedy.
 
 use std::io;
 
@@ -28,19 +28,18 @@ pub enum TlsFailure {
         /// The one that was presented.
         found: PublicKey,
     },
-    /// The certificate is no validator's own.
+    /// The certificate is not a validator's own.
     #[error(
         "the server presents no certificate of a validator's own key: check the address; where an authority issued its \
          certificate, or a proxy ends TLS, give --validator-ca"
     )]
     NotOwn,
-    /// It ended.
     #[error("the server's certificate expired{}: its operator has to renew it", when(*.not_after_unix_seconds))]
     Expired {
         /// When, in seconds since 1970, where that is known.
         not_after_unix_seconds: Option<u64>,
     },
-    /// It begins later.
+    /// The certificate begins later.
     #[error("the server's certificate is not valid yet: check this machine's clock")]
     NotYetValid,
     /// It is for other names.
@@ -49,9 +48,8 @@ pub enum TlsFailure {
         names(.presented)
     )]
     WrongName {
-        /// What was dialled.
         expected: String,
-        /// What the certificate is for.
+        /// The names of the certificate.
         presented: Vec<String>,
     },
     /// No authority that is trusted issued it.
@@ -63,7 +61,7 @@ pub enum TlsFailure {
     /// Another fault of the certificate.
     #[error("the server's certificate is refused: {0}")]
     Certificate(String),
-    /// What answers does not speak TLS.
+    /// The server does not speak TLS.
     #[error(
         "the server does not speak TLS: check the address and the port; a validator that is reached through a tunnel in \
          plaintext is dialled as http://host:port"
@@ -79,13 +77,11 @@ pub enum TlsFailure {
         "the server speaks TLS but not HTTP/2 (ALPN h2): it is no validator, or a proxy that has to be set up for it"
     )]
     NotHttp2,
-    /// The host is no name that a certificate can be for.
+    /// The host's name cannot be the name of a certificate.
     #[error("{0} is no name that a certificate can be for")]
     Name(String),
-    /// It closed the connection.
     #[error("the server closed the connection in the TLS handshake: {0}")]
     Closed(String),
-    /// Anything else.
     #[error("the TLS handshake failed: {0}")]
     Handshake(String),
 }
@@ -98,7 +94,7 @@ impl TlsFailure {
     }
 }
 
-/// What a failed handshake's error says.
+/// The failure behind a handshake's error.
 impl From<io::Error> for TlsFailure {
     fn from(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {

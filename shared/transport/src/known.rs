@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use assay_program::address::Address;
 use assay_program::utc;
 use assay_work::PublicKey;
+use parking_lot::Mutex;
 
 /// The largest file that is read: hundreds of validators.
 const MAX_FILE_BYTES: u64 = 64 << 10;
-/// What a new file begins with.
+/// The head of a new file.
 const HEADER: &str = "# Validators that this miner trusts since their first use: address, key, when (seconds since 1970).\n\
                       # Remove a line to trust whatever key the address has next.\n";
 
@@ -28,9 +28,8 @@ pub struct KnownValidators {
 /// A validator that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its key.
     pub key: PublicKey,
-    /// Since when.
+    /// The time of its first use, in seconds since 1970.
     pub since_unix_seconds: u64,
     /// The key that the operator gave, where this one follows it.
     pub follows: Option<PublicKey>,
@@ -46,31 +45,28 @@ pub struct Known {
     .known.key, utc::text(.known.since_unix_seconds), .known.line, .file.display()
 )]
 pub struct ChangedKey {
-    /// Where it was dialled.
+    /// The address at which it was dialled.
     pub address: Address,
-    /// What is known of it.
+    /// The known key.
     pub known: Known,
     /// The key that it has now.
     pub found: PublicKey,
-    /// Where it is written.
     pub file: PathBuf,
 }
 
-/// Why the file cannot be used. Nobody is trusted then.
+/// The file cannot be used. No validator is trusted then.
 #[derive(Debug, thiserror::Error)]
 pub enum KnownError {
     /// It could not be read or written.
     #[error("known validators {path}: {source}")]
     File {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line has another form.
     #[error("known validators {path}, line {line}: expected `host:port key unix-seconds`: correct or remove the line")]
     Line {
-        /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
@@ -84,26 +80,19 @@ impl KnownValidators {
         Self { path, writing: Mutex::new(()) }
     }
 
-    /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is known of the validator at an address: where an operator gave a key, of those that follow it; else of those
-    /// that were trusted on first use.
-    ///
-    /// # Errors
-    /// [`KnownError`].
+    /// The known key of the validator at an address: where an operator gave a key, among those that follow it; else
+    /// among those that were trusted on first use.
     pub fn find(&self, address: &Address, given: Option<PublicKey>) -> Result<Option<Known>, KnownError> {
         let lines = self.lines()?;
         Ok(lines.into_iter().find(|(at, known)| at == address && known.follows == given).map(|(_, known)| known))
     }
 
     /// Keeps a validator's key from now on, in the place of one that was known for the address and the given key.
-    ///
-    /// # Errors
-    /// [`KnownError`].
     pub fn keep(
         &self,
         address: &Address,
@@ -111,7 +100,7 @@ impl KnownValidators {
         given: Option<PublicKey>,
         now_unix_seconds: u64,
     ) -> Result<(), KnownError> {
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.writing.lock();
         let replaced = self.find(address, given)?.map(|known| known.line);
         let text = self.read()?;
         let mut kept = if text.is_empty() { HEADER.to_owned() } else { String::new() };

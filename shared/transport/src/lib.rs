@@ -1,9 +1,9 @@
-//! How a miner and a validator reach each other: addresses with keys, TLS 1.3 and whom it trusts, proxies, and a program's own
-//! key.
+//! How a miner and a validator reach each other: addresses with keys, TLS 1.3 and whom it trusts, proxies, and a
+//! program's own key.
 //!
-//! The validator's certificate is made from its own Ed25519 key, so that a miner that was told the key needs no
-//! authority. Certificates of an authority work too. In both cases the session's signatures cover the connection's
-//! `tls-exporter` ([`assay_protocol::channel`]): whoever ends TLS between the two has no session.
+//! The validator's certificate is made from its own Ed25519 key, so that a miner that knows the key needs no authority.
+//! Certificates of an authority work too. In both cases the session's signatures cover the connection's `tls-exporter`
+//! ([`assay_protocol::channel`]): a proxy that ends TLS between the two has no session.
 
 #![forbid(unsafe_code)]
 

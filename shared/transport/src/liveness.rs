@@ -1,4 +1,4 @@
-//! Links that are gone, noticed by TCP itself on both sides: within seconds, and whatever waits in the queues.
+//! Dead links, detected by TCP on both sides: within seconds, independent of the queues.
 //!
 //! HTTP/2 keepalives and pings of a session wait behind openings on a slow link. TCP does not: its probes and its
 //! acknowledgements are the kernel's. A link that is gone for some seconds, or slow, breaks nothing.
@@ -19,7 +19,7 @@ pub const PROBES: u32 = 3;
 /// Has the system notice when the other side of a connection is gone.
 ///
 /// # Errors
-/// What the system says: the connection works all the same.
+/// The system's error: the connection works all the same.
 pub fn watch(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     let keepalive = TcpKeepalive::new().with_time(PROBE_INTERVAL).with_interval(PROBE_INTERVAL).with_retries(PROBES);

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::trust::now_unix_seconds;
 
-/// What a program says of its key: who has to know it, and who follows a new one.
+/// The texts of a program about its key: the peers that have to know it, and those that follow a new one.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyTexts {
     /// `miner` or `validator`.
@@ -24,7 +24,8 @@ pub struct KeyTexts {
     pub take: fn(key: &PublicKey) -> String,
     /// Who follows an old key to this one, until then.
     pub follows: fn(old_key: &PublicKey, until: &str) -> String,
-    /// What a rotation takes of others: until then, where the old key vouches for the new one.
+    /// The text on peers after a rotation: `until` ends the time in which the old key vouches for the new one; `None`
+    /// where it does not vouch.
     pub rotated: fn(until: Option<&str>) -> String,
     /// Who does not follow any more.
     pub dropped: fn(old_key: &PublicKey) -> String,
@@ -38,7 +39,7 @@ pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(key_file).map_err(failure)
 }
 
-/// What a program ends with where its key cannot be had.
+/// The program's failure where its key cannot be had.
 #[must_use]
 pub fn failure(error: KeyFileError) -> Failure {
     let exit = match error {
@@ -54,10 +55,7 @@ fn not_printed(error: std::io::Error) -> Failure {
 }
 
 impl KeyTexts {
-    /// Prints the public key, which is made on first use, and says on standard error what to do with it.
-    ///
-    /// # Errors
-    /// The key file, or standard output.
+    /// Prints the public key, which is made on first use, and on standard error its use.
     pub fn show(&self, key_file: &Path, as_json: bool) -> Result<Exit, Failure> {
         let identity = identity(key_file)?;
         let key = identity.public_key();
@@ -100,7 +98,7 @@ impl KeyTexts {
         Ok(Exit::Done)
     }
 
-    /// What to do where the program runs with another key than the one in its file.
+    /// The hint for a program that runs with another key than the one in its file.
     fn restart(&self, key_file: &Path, key: &PublicKey) -> Option<String> {
         let holder = StateLock::holder(key_file).filter(|holder| holder.who != key.to_string())?;
         let (program, pid) = (self.program, holder.pid);
@@ -114,6 +112,6 @@ impl KeyTexts {
 /// Says these on standard error: standard output has the key alone, for scripts.
 fn say(lines: impl Iterator<Item = String>) {
     let lines: Vec<_> = lines.collect();
-    // Nobody is left to tell when standard error is closed.
+    // The text cannot be shown when standard error is closed.
     let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
 }

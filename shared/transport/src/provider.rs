@@ -9,9 +9,9 @@ use rustls::crypto::ring::{default_provider, kx_group};
 
 /// The protocol that both sides name in TLS: gRPC needs HTTP/2.
 pub const ALPN: &[u8] = b"h2";
-/// What the HTTP API is spoken over, the first for choice.
+/// The protocols of the HTTP API, the preferred one first.
 pub const HTTP_ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// What an HTTP client takes too, where there is no gRPC.
+/// The protocol that an HTTP client takes too, where there is no gRPC.
 pub const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// The label of RFC 9266.
 const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";

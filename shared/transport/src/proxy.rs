@@ -25,13 +25,13 @@ pub struct Proxies {
 /// A proxy for a connection.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: Address,
     /// Its user's name and password, as HTTP sends them.
     authorization: Option<String>,
 }
 
-/// Why there is no connection through a proxy. No text has a password in it.
+/// The connection through a proxy failed. No text has a password in it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The variable has no URL of a proxy.
@@ -40,27 +40,23 @@ pub enum ProxyError {
     /// The connection to the proxy broke.
     #[error("the proxy {proxy}: {source}")]
     Broken {
-        /// The proxy.
         proxy: Address,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What answers is no proxy.
+    /// The server does not answer as a proxy.
     #[error("the proxy {0} does not answer as an HTTP proxy does: check HTTPS_PROXY")]
     NotHttp(Address),
     /// It wants a user's name and password.
     #[error("the proxy {0} asks for a user name and a password: HTTPS_PROXY=http://user:password@{0}")]
     Unauthorized(Address),
-    /// It does not connect.
+    /// The proxy refuses the connection.
     #[error("the proxy {proxy} refuses to connect to {target} ({status}): {}", quoted(.reason))]
     Refused {
-        /// The proxy.
         proxy: Address,
-        /// What it was asked for.
+        /// The target that it was asked for.
         target: Address,
-        /// Its status.
         status: u16,
-        /// In its words.
         reason: String,
     },
 }
@@ -68,9 +64,6 @@ pub enum ProxyError {
 impl Proxies {
     /// Those of this process's environment: `HTTPS_PROXY`, `https_proxy`, else `ALL_PROXY`, `all_proxy`; without those
     /// that `NO_PROXY` or `no_proxy` takes out.
-    ///
-    /// # Errors
-    /// [`ProxyError::Variable`].
     pub fn from_environment() -> Result<Self, ProxyError> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -86,7 +79,7 @@ impl Proxies {
             return Ok(Self { matcher: Matcher::builder().build(), never });
         };
         let proxies = Self { matcher: Matcher::builder().https(url.clone()).no(excluded).build(), never };
-        // Asked without exceptions: what cannot be used is refused now, not passed over.
+        // Asked without exceptions: an unusable value is refused now, not passed over.
         Self { matcher: Matcher::builder().https(url).build(), never: false }
             .find("host.invalid", DEFAULT_PORT)
             .ok_or(ProxyError::Variable(name))?;
@@ -118,9 +111,6 @@ impl Proxies {
 
 impl Proxy {
     /// Has the proxy connect a stream to it with a target; from then on it is a stream to the target.
-    ///
-    /// # Errors
-    /// [`ProxyError`].
     pub async fn connect<S>(&self, stream: &mut S, target: &Address) -> Result<(), ProxyError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -152,7 +142,7 @@ impl Proxy {
     /// The status line of the answer, whose headers are read to their end and no further.
     async fn answer<S: AsyncRead + Unpin>(&self, stream: &mut S) -> Result<String, ProxyError> {
         let mut answer = Vec::new();
-        // A byte at a time: what follows the empty line is the target's.
+        // One byte at a time: the bytes behind the empty line are the target's.
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() == MAX_ANSWER_BYTES {
                 return Err(ProxyError::NotHttp(self.address.clone()));
@@ -165,7 +155,7 @@ impl Proxy {
     }
 }
 
-/// Without the password.
+/// Leaves the password out.
 impl std::fmt::Debug for Proxy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Proxy({})", self.address)
@@ -224,7 +214,7 @@ mod tests {
         assert_eq!(format!("{proxy:?}"), "Proxy(p:1)");
     }
 
-    /// What comes of an answer, and what the proxy was asked.
+    /// The result of an answer, and the request to the proxy.
     async fn connect(answer: &[u8]) -> (Result<(), ProxyError>, String, Vec<u8>) {
         let (mut here, mut there) = tokio::io::duplex(1 << 16);
         there.write_all(answer).await.unwrap();

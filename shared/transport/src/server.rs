@@ -1,7 +1,8 @@
-//! TLS of a validator: its own certificate for whoever pins its key, and one of an authority for everyone else.
+//! TLS of a validator: its own certificate for clients that pin its key, and one of an authority for all others.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
@@ -22,7 +23,7 @@ pub struct ServerTls {
     certificates: Arc<Certificates>,
 }
 
-/// What is presented now.
+/// The certificates that are presented now.
 struct Certificates {
     own: RwLock<Arc<CertifiedKey>>,
     issued: RwLock<Option<Issued>>,
@@ -69,18 +70,18 @@ impl ServerTls {
 
     /// Presents another certificate of an authority from now on, or none.
     pub fn set_issued(&self, issued: Option<Issued>) {
-        *self.certificates.issued.write().unwrap_or_else(PoisonError::into_inner) = issued;
+        *self.certificates.issued.write() = issued;
     }
 
     /// Presents another certificate of the validator's own from now on.
     pub fn set_own(&self, own: CertifiedKey) {
-        *self.certificates.own.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(own);
+        *self.certificates.own.write() = Arc::new(own);
     }
 
     /// The certificate of an authority that is presented.
     #[must_use]
     pub fn issued(&self) -> Option<Issued> {
-        self.certificates.issued.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.certificates.issued.read().clone()
     }
 }
 
@@ -91,9 +92,9 @@ impl ResolvesServerCert for Resolver {
         let schemes = hello.signature_schemes();
         // Who takes Ed25519 alone pins the validator's key. An authority's certificate has another kind of key mostly.
         let pins = schemes.iter().all(|scheme| *scheme == SignatureScheme::ED25519);
-        let issued = self.0.issued.read().unwrap_or_else(PoisonError::into_inner);
+        let issued = self.0.issued.read();
         let issued = issued.as_ref().filter(|_| !pins).map(|issued| issued.certified.clone());
-        Some(issued.unwrap_or_else(|| self.0.own.read().unwrap_or_else(PoisonError::into_inner).clone()))
+        Some(issued.unwrap_or_else(|| self.0.own.read().clone()))
     }
 }
 

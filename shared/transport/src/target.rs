@@ -13,11 +13,11 @@ pub struct Target {
     pub address: Address,
     /// The only key that is accepted.
     pub key: Option<PublicKey>,
-    /// What stands before the address.
+    /// The scheme before the address.
     pub scheme: Scheme,
 }
 
-/// What stands before an address.
+/// The schemes of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `assay://`: TLS, also on loopback.
@@ -28,7 +28,7 @@ pub enum Scheme {
     Bare,
 }
 
-/// Why a text is no target.
+/// A text is not a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// Another scheme.
@@ -36,7 +36,7 @@ pub enum TargetError {
         "expected assay://host:port#key, as `assay-validator address` prints it, or host:port; `{0}://` is not supported"
     )]
     Scheme(String),
-    /// What follows `#`.
+    /// The text behind `#`.
     #[error("expected the validator's public key behind #, 64 hex digits, as `assay-validator address` prints it")]
     Key,
     /// Plaintext proves no key before the first message.

@@ -11,14 +11,12 @@ pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 /// The files of a certificate and of its key.
 #[derive(Debug, Clone)]
 pub struct CertificateFiles {
-    /// The chain.
     pub certificate: PathBuf,
-    /// The key.
     pub key: PathBuf,
 }
 
 impl Authority {
-    /// A new one.
+    /// Makes a new authority.
     ///
     /// # Panics
     /// Where no key can be made.

@@ -27,7 +27,7 @@ fn issued(files: &CertificateFiles) -> Issued {
     Issued::load(&files.certificate, &files.key).unwrap()
 }
 
-/// A handshake with a server, and what the server takes the connection for.
+/// A handshake with a server, and the channel that the server sees.
 async fn shake(
     server: &ServerTls,
     host: &str,
@@ -206,7 +206,7 @@ fn malformed_certificates_say_nothing() {
         assert_eq!(Facts::of(&der[..end]), None);
     }
     assert_eq!(Facts::of(&[&der[..], &[0]].concat()), None, "trailing bytes");
-    // Nothing panics, whatever byte is changed.
+    // A change of any byte causes no panic.
     for at in 0..der.len() {
         let mut changed = der.clone();
         changed[at] ^= 0x55;

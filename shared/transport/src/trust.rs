@@ -1,4 +1,5 @@
-//! Whom a miner takes for its validator: a key that it was told, whoever an authority vouches for, or the first one.
+//! The keys that a miner takes for its validator's: a configured key, one with a certificate of an authority, or the
+//! first one.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,18 +20,18 @@ use crate::provider::provider;
 /// Whom a miner takes for its validator.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Whoever has this key, or one that follows it.
+    /// The holder of this key, or of one that follows it.
     Key(PublicKey),
-    /// Whoever has a key, which is kept from then on.
+    /// The holder of the first key, which is kept from then on.
     FirstUse,
-    /// Whoever has a certificate of one of these authorities for the host's name.
+    /// The holder of a certificate of one of these authorities for the host's name.
     Authorities(Arc<RootCertStore>),
 }
 
 /// Why a certificate of a validator's own key is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRefused {
-    /// It is another validator's.
+    /// The certificate is another validator's.
     #[error("the certificate has the key {found}, {expected} is expected")]
     Other {
         /// The one that is accepted.
@@ -44,10 +45,10 @@ pub enum KeyRefused {
 }
 
 impl Trust {
-    /// The verifier of certificates for it.
+    /// The verifier of the server's certificate.
     ///
     /// # Errors
-    /// Where the authorities are none.
+    /// The list of authorities is empty.
     pub fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, String> {
         Ok(match self {
             Self::Key(key) => Arc::new(OwnKey { expected: Some(*key), provider: provider() }),
@@ -59,8 +60,8 @@ impl Trust {
     }
 }
 
-/// Accepts certificates by their key alone. Their names, dates and signatures say nothing: whoever has the key can make
-/// as many as it likes. That it has the key is what the handshake's signature proves.
+/// Accepts certificates by their key alone. Their names, dates and signatures prove nothing: the holder of the key can
+/// make any. The handshake's signature proves possession of the key.
 #[derive(Debug)]
 struct OwnKey {
     /// `None`: any.

@@ -1,4 +1,4 @@
-//! A GPU's stages one by one, by the host's clock: as in a challenge, what wgpu adds counts.
+//! A GPU's stages one by one, by the host's clock: as in a challenge, wgpu's own time counts.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -24,25 +24,23 @@ use assay_work::Precision;
 
 /// Bytes of one copy between host and device.
 const COPY_BYTES: u64 = 4 << 20;
-/// The most bytes of one copy on the device, and of what is read in order: several times any cache.
+/// The most bytes of one copy on the device, and of one read in order: several times any cache.
 const DEVICE_COPY_BYTES: u64 = 1 << 30;
 /// Workgroups that show the peak rates: more than any device runs at once.
 const PEAK_GROUPS: u32 = 4096;
 /// How long one run that shows a peak rate takes at least, and how many are made.
 const PEAK_TIME: Duration = Duration::from_millis(20);
 const PEAK_RUNS: u32 = 5;
-/// A run that shows a peak rate grows until it takes that long, at most to so many times its first size.
+/// The largest factor by which a run that shows a peak rate grows over its first size until it takes that long.
 const MAX_ITERATIONS: u32 = 1 << 20;
 
-/// Measures a wgpu device.
 pub struct WgpuBench {
     /// The product that is measured in place of the one that is chosen.
     product: Option<(String, ProductKernel)>,
-    /// Where copies go.
+    /// The target of copies.
     other: Option<DeviceBuffer>,
-    /// Of every sample; nobody cancels one.
+    /// The handle of every sample, never cancelled.
     handle: Handle,
-    /// The device.
     pub device: WgpuDevice,
 }
 
@@ -132,7 +130,7 @@ impl WgpuBench {
         self.device.pass.map_or(Precision::Int8, |pass| pass.precision)
     }
 
-    /// Products of the resident pass, slot after slot. They write what is there already.
+    /// Products of the resident pass, slot after slot. They write the bytes that are there already.
     fn products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
         let pass = bench_pass(self.precision(), layout.n, layout.count);
         self.timed(repeats, |flow, kernels, memory, chosen, turn| {
@@ -171,7 +169,7 @@ impl WgpuBench {
                 gpu.queue.write_buffer(&piece.buffer.raw, piece.first, &data);
                 gpu.queue.submit([]);
             })?;
-            // What is written waits in memory of the host: not more than one copy of it.
+            // Written bytes wait in memory of the host: at most one copy of them.
             gpu.idle(config.stall_limit, "copying from the host")
         })
     }
@@ -241,7 +239,7 @@ impl WgpuBench {
         compiled.map_err(|error| DeviceError::Unsupported(error.to_string()))
     }
 
-    /// How long what `record` records in each turn takes.
+    /// The time of the dispatches that `record` records in each turn.
     fn timed<'a>(
         &'a mut self,
         repeats: u32,
@@ -297,7 +295,7 @@ impl WgpuBench {
         Ok((bytes * u64::from(times)) as f64 / best.as_secs_f64())
     }
 
-    /// One dispatch, and nothing else meanwhile.
+    /// One dispatch, with no other work meanwhile.
     fn run_alone(
         &mut self,
         pipeline: &Pipeline,

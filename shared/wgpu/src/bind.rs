@@ -18,7 +18,7 @@ const MAX_GROUPS: usize = 4096;
 /// One storage binding: a range of a buffer.
 pub(super) type Binding<'a> = SlotPiece<'a>;
 
-/// What identifies a group: its pipeline, and each binding's buffer and length.
+/// The identity of a group: its pipeline, and each binding's buffer and length.
 type Key = (u64, Vec<(u64, u64)>);
 
 /// The bind groups of a device. Dropped with the memory that they name.

@@ -1,7 +1,7 @@
 //! Compiled pipelines, kept in a file for each driver where its API has such a cache (Vulkan).
 //!
-//! A driver may trust what it reads back: the file carries a hash, so that the driver is never given a truncated or
-//! altered one.
+//! A driver may trust the file's content: it carries a hash, so that the driver is never given a truncated or altered
+//! one.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,10 +16,10 @@ use super::gpu::Gpu;
 const MAX_BYTES: u64 = 256 << 20;
 /// Bytes of the hash that a file starts with.
 const HASH_BYTES: usize = 32;
-/// What the hash is of.
+/// The context of the hash.
 const CONTEXT: &str = "assay v1 wgpu pipeline cache";
 
-/// The cache of a device; without a folder or without the driver's help, none.
+/// The cache of a device; empty without a folder or without the driver's support.
 pub(super) struct Cache(Option<Kept>);
 
 struct Kept {
@@ -29,7 +29,7 @@ struct Kept {
 }
 
 impl Cache {
-    /// Opens what an earlier start kept.
+    /// Opens the file of an earlier start.
     pub(super) fn open(gpu: &Gpu, config: &WgpuConfig) -> Self {
         let name = util::pipeline_cache_key(&gpu.adapter.get_info());
         let has = gpu.device.features().contains(Features::PIPELINE_CACHE);
@@ -41,22 +41,22 @@ impl Cache {
         });
         let data = (!was.is_empty()).then_some(was.as_slice());
         let descriptor = PipelineCacheDescriptor { label: Some("pipelines"), data, fallback: true };
-        // SAFETY: the data is what this function's counterpart wrote for this adapter and driver: its hash says so.
+        // SAFETY: the data was written by this function's counterpart for this adapter and driver: its hash says so.
         let made = gpu.scoped(|| unsafe { gpu.device.create_pipeline_cache(&descriptor) });
         Self(made.ok().map(|raw| Kept { raw, file, was }))
     }
 
-    /// What pipelines are made with.
+    /// The cache to make pipelines with, if there is one.
     pub(super) fn raw(&self) -> Option<&PipelineCache> {
         self.0.as_ref().map(|kept| &kept.raw)
     }
 
-    /// Whether an earlier start kept something.
+    /// Whether an earlier start left pipelines in it.
     pub(super) fn is_warm(&self) -> bool {
         self.0.as_ref().is_some_and(|kept| !kept.was.is_empty())
     }
 
-    /// Keeps what was compiled since.
+    /// Writes the file, if pipelines were compiled since.
     pub(super) fn save(&mut self) {
         let Some(kept) = &mut self.0 else { return };
         let Some(data) = kept.raw.get_data().filter(|data| *data != kept.was) else { return };

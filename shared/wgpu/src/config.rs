@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_device::backend::MIN_DEVICE_BYTES;
 use assay_program::paths;
 use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
-use assay_program::size::Size;
+use assay_work::size::Size;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub struct WgpuArgs {
 }
 
 impl WgpuArgs {
-    /// Checks what was written. The seed of device ids is left empty.
+    /// Checks the settings as written. The seed of device ids is left empty.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds.
@@ -89,7 +89,7 @@ impl WgpuArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WgpuConfig {
-    /// The most memory that each adapter may use; without it, what its API says is free.
+    /// The most bytes of memory that each adapter may use; without it, the bytes that its API calls free.
     pub memory_bytes: Option<u64>,
     /// The most bytes of one buffer, where the driver's own limit is too much for it.
     pub buffer_bytes: Option<u64>,
@@ -97,15 +97,14 @@ pub struct WgpuConfig {
     pub dot: DotChoice,
     /// Where compiled pipelines are kept; without it, they are not.
     pub cache_folder: Option<PathBuf>,
-    /// Whether all memory is overwritten before each pass, so that reading what was not written shows.
+    /// Whether all memory is overwritten before each pass, so that a read of unwritten bytes shows.
     pub poison: bool,
-    /// For how long nothing may get done before a device counts as hung. No submission is meant to take a tenth of a
-    /// second; what is left is for a GPU that others use too.
+    /// The longest time without progress before a device counts as hung. Submissions are cut to take less than a tenth
+    /// of a second; the rest is for a GPU that others use too.
     pub stall_limit: Duration,
-    /// Whether software adapters are used where there is no other: for everyone else the processor's own devices are
-    /// faster.
+    /// Whether software adapters are used where there is no other. The processor's own devices are faster.
     pub software: bool,
-    /// What device ids are derived from where hardware has none: the daemon's public key, say.
+    /// The origin of device ids where hardware has none, such as the daemon's public key.
     #[serde(with = "hex::serde")]
     pub seed: Vec<u8>,
 }

@@ -1,5 +1,5 @@
-//! The two areas that a burn-in copies to, within and from ([`assay_device::copies`]), by the host's clock: what wgpu
-//! adds counts.
+//! The two areas that a burn-in copies to, within and from ([`assay_device::copies`]), by the host's clock, wgpu's own
+//! time included.
 
 use std::time::{Duration, Instant};
 
@@ -19,19 +19,17 @@ pub(super) struct CopyAreas {
     pub(super) far: DeviceBuffer,
 }
 
-/// What copies go through.
+/// The device, staging memory and limit of copies.
 #[derive(Clone, Copy)]
 pub(super) struct Copier<'a> {
-    /// The device.
     pub(super) gpu: &'a Gpu,
-    /// Memory of the host for what comes back.
+    /// Memory of the host for the bytes read back.
     pub(super) staging: &'a Staging,
-    /// For how long one may take.
+    /// The longest time of one copy.
     pub(super) stall_limit: Duration,
 }
 
 impl CopyAreas {
-    /// How long each is.
     pub(super) const fn bytes(&self) -> u64 {
         self.near.bytes
     }

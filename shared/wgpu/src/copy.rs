@@ -21,7 +21,6 @@ const FAILED: u8 = 2;
 pub(super) struct Staging(Buffer);
 
 impl Staging {
-    /// Makes it.
     pub(super) fn new(gpu: &Gpu) -> Result<Self, NotMade> {
         gpu.buffer("staging", STAGING_BYTES, BufferUsages::MAP_READ | BufferUsages::COPY_DST).map(Self)
     }

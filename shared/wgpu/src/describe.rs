@@ -22,11 +22,9 @@ pub struct AdapterDescription {
     /// have the ids of those before, and a worker that opens its device again gets another one of that model. So it is
     /// for several cards of a model through DirectX 12 alone or Metal, and for software adapters.
     pub id: DeviceId,
-    /// The model.
     pub name: String,
     /// The vendor's PCI number, or Khronos's for vendors without one.
     pub vendor: u32,
-    /// The vendor's number of the model.
     pub device: u32,
     /// The API: `Vulkan`, `Metal`, `DirectX 12`.
     pub api: &'static str,
@@ -36,15 +34,13 @@ pub struct AdapterDescription {
     pub pci_address: Option<String>,
     /// The driver's UUID of the hardware, where the API has such.
     pub uuid: Option<[u8; 16]>,
-    /// Whether it is a software adapter.
     pub software: bool,
-    /// Whether it shares the host's memory.
     pub integrated: bool,
     /// All the memory that buffers can lie in, where the API says so.
     pub memory_bytes: Option<u64>,
     /// Whether products of packed bytes have instructions of their own, where the API says so.
     pub packed_dot: Option<bool>,
-    /// Why it cannot be used; `None` when it can.
+    /// The reason that it cannot be used; `None` when it can.
     pub refusal: Option<String>,
 }
 
@@ -75,13 +71,11 @@ impl AdapterDescription {
 
 /// An adapter with its description.
 pub(super) struct Described {
-    /// wgpu's handle of it.
     pub(super) adapter: Adapter,
-    /// What it is.
     pub(super) description: AdapterDescription,
 }
 
-/// Describes all adapters, those that are refused too. `seed` is what ids are derived from where hardware has none.
+/// Describes all adapters, those that are refused too. Ids are derived from `seed` where hardware has none.
 ///
 /// # Errors
 /// [`WgpuError::NoAdapter`].
@@ -112,7 +106,7 @@ fn backends() -> Backends {
     APIS.iter().fold(Backends::empty(), |all, api| all | Backends::from(*api))
 }
 
-/// What identifies an adapter.
+/// The identity of an adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct View {
     api: Backend,
@@ -191,8 +185,8 @@ fn keep_physical(views: &[View]) -> Vec<bool> {
     kept
 }
 
-/// Whether two adapters are the same hardware, as far as their APIs tell. Within one API only an address or a UUID
-/// tells; between two, the model does, since neither shows an adapter twice.
+/// Whether two adapters are the same hardware, as far as their APIs show. Within one API only an address or a UUID
+/// decides; between two, the model does, since neither shows an adapter twice.
 fn is_same(a: &View, b: &View) -> bool {
     if a.software || b.software {
         return false;
@@ -220,8 +214,8 @@ fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
     views.iter().enumerate().map(name).map(derive).collect()
 }
 
-/// What no other hardware is called, whatever else there is; nothing for programs, which lie nowhere, and whose UUID is
-/// their version's.
+/// A name that no other hardware has, whatever else is there; `None` for programs, which have no address, and whose
+/// UUID is their version's.
 fn own_name(view: &View, views: &[View]) -> Option<String> {
     if let Some(address) = view.pci_address {
         return Some(format!("pci {address}"));
@@ -280,7 +274,7 @@ mod tests {
         // Two drivers of one card have UUIDs of their own; two cards have addresses of their own.
         assert_eq!(keep_physical(&[view(vulkan, a, Some(1)), view(vulkan, a, Some(2))]), [true, false]);
         assert_eq!(keep_physical(&[view(vulkan, a, Some(1)), view(vulkan, b, Some(1))]), [true, true]);
-        // Without addresses, the UUID tells; without either, nothing does.
+        // Without addresses, the UUID decides; without either, each counts.
         assert_eq!(keep_physical(&[view(vulkan, None, Some(1)), view(vulkan, None, Some(1))]), [true, false]);
         assert_eq!(keep_physical(&[view(vulkan, None, None), view(vulkan, None, None)]), [true, true]);
     }
@@ -342,7 +336,7 @@ mod tests {
         // The address comes first: two drivers of a card have UUIDs of their own.
         let placed = |uuid| ids(&[view(Backend::Vulkan, Some("0000:03:00.0"), uuid)], b"seed");
         assert_eq!(placed(Some(1)), placed(Some(2)));
-        // What is not unique is no name, and neither is what stands for a version of a program.
+        // A UUID that is not unique is not a name; neither is one that stands for a version of a program.
         let twice = ids(&[a.clone(), a.clone()], b"seed");
         assert!(twice[0] != twice[1] && twice[0] != all[0]);
         let program = |uuid| ids(&[View { software: true, ..card(Some(uuid)) }], b"seed");

@@ -1,4 +1,4 @@
-//! One device driven through wgpu ([`assay_device`] says what a device is).
+//! One device driven through wgpu ([`assay_device`] defines a device).
 
 use std::cell::Cell;
 use std::fmt;
@@ -38,9 +38,8 @@ pub struct WgpuDevice {
     pub(super) config: WgpuConfig,
     pub(super) bounds: Bounds,
     pub(super) kernels: Kernels,
-    /// The kinds of work that it computes.
     pub(super) precisions: Vec<Precision>,
-    /// What the self-test found about products with float sums.
+    /// The self-test's findings about products with float sums.
     pub(super) float_sums: FloatSums,
     areas: Option<CopyAreas>,
     pub(super) parameters: Buffer,
@@ -56,7 +55,7 @@ pub struct WgpuDevice {
     pub(super) residency: Residency<Layout, (u32, usize)>,
     /// The pass whose slots these are.
     pub(super) pass: Option<Pass>,
-    /// Given up last.
+    /// Declared last, so that it is dropped last.
     pub(super) gpu: Gpu,
 }
 
@@ -103,13 +102,12 @@ impl WgpuDevice {
         Ok(device)
     }
 
-    /// What its API says of it.
     #[must_use]
     pub const fn description(&self) -> &AdapterDescription {
         &self.description
     }
 
-    /// What a challenge could take now, with what is held for one.
+    /// Bytes that a challenge could take now, those held for one included.
     pub(super) fn free_bytes(&self) -> u64 {
         let is_host_memory = self.description.software || self.description.integrated;
         memory::free_bytes(&self.gpu, self.memory.held_bytes(), is_host_memory, self.config.memory_bytes)
@@ -178,7 +176,7 @@ impl WgpuDevice {
         prepared.map_err(|error| self.refused(&error))
     }
 
-    /// Makes room for what the products of the resident pass read, now that they multiply another way.
+    /// Makes room for the operands of the resident pass's products, now that they multiply another way.
     fn fit_operands(&mut self) -> Result<(), DeviceError> {
         let (Ok(layout), Some(pass)) = (self.resident(), self.pass) else { return Ok(()) };
         let expansion = shaders::expansion(pass.precision, self.kernels.dot(pass.precision));
@@ -290,7 +288,7 @@ impl WgpuDevice {
         Ok(bytes)
     }
 
-    /// What could not be compiled: for good, if the device is well otherwise.
+    /// The device's fault, or, where it is well, `Unsupported` for good: a shader that could not be compiled.
     pub(super) fn refused(&self, error: &WgpuError) -> DeviceError {
         self.gpu.check().err().unwrap_or_else(|| DeviceError::Unsupported(error.to_string()))
     }
@@ -299,7 +297,7 @@ impl WgpuDevice {
         Copier { gpu: &self.gpu, staging: &self.staging, stall_limit: self.config.stall_limit }
     }
 
-    /// The areas of copies, where they have so many bytes.
+    /// The areas of copies, where they are `bytes` bytes long.
     fn areas_of(&self, bytes: u64) -> Result<&CopyAreas, DeviceError> {
         let missing = || DeviceError::Unsupported("nothing so long was written to the areas of copies".into());
         self.areas.as_ref().filter(|areas| areas.bytes() >= bytes).ok_or_else(missing)
@@ -472,7 +470,7 @@ impl Device for WgpuDevice {
         self.gpu.check()?;
         let bytes = data.len() as u64;
         if self.areas.as_ref().is_none_or(|areas| areas.bytes() != bytes) {
-            // What is of another length goes first.
+            // Areas of another length are freed first.
             self.areas = None;
             self.areas = Some(CopyAreas { near: self.take_area(bytes)?, far: self.take_area(bytes)? });
         }

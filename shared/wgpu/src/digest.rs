@@ -13,11 +13,9 @@ const FIRST_GROUPS: u64 = 16;
 
 /// Where the tree of a string is built.
 pub(super) struct Hashing<'a> {
-    /// With what.
     pub(super) kernels: &'a Kernels,
-    /// Where the regions of the layout lie.
+    /// The memory of the layout's regions.
     pub(super) memory: &'a Memory,
-    /// Where values lie.
     pub(super) layout: Layout,
 }
 

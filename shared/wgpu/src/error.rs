@@ -3,7 +3,7 @@
 use assay_device::DeviceError;
 use assay_work::DeviceId;
 
-/// Why the wgpu backend gives no device.
+/// A start of the wgpu backend that gives no device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WgpuError {
     /// No API shows an adapter.
@@ -11,7 +11,7 @@ pub enum WgpuError {
     NoAdapter {
         /// The APIs asked, as a person names them.
         apis: String,
-        /// What that driver is called here.
+        /// The usual name of that driver on this system.
         remedy: &'static str,
     },
     /// Adapters that are programs, where hardware is wanted.
@@ -26,9 +26,9 @@ pub enum WgpuError {
     /// An adapter that cannot do the work.
     #[error("{device}: {reason}")]
     Refused {
-        /// How the adapter is called.
+        /// The adapter's title.
         device: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// No adapter has this id now.
@@ -40,33 +40,33 @@ pub enum WgpuError {
     /// The driver does not open it.
     #[error("{device} cannot be opened: {reason}")]
     Open {
-        /// How the adapter is called.
+        /// The adapter's title.
         device: String,
-        /// What the driver says.
+        /// The driver's error.
         reason: String,
     },
     /// Its memory is in use.
     #[error("{device}: not even its shaders fit into the memory that is free: wait for the other tenant")]
     NoMemory {
-        /// How the adapter is called.
+        /// The adapter's title.
         device: String,
     },
-    /// It was opened, and does not do what it is asked.
+    /// It was opened, and fails or computes wrongly.
     #[error("{device}: {error}")]
     Device {
-        /// How the adapter is called.
+        /// The adapter's title.
         device: String,
-        /// What it did instead.
+        /// The failure.
         error: DeviceError,
     },
     /// The driver does not take a shader.
     #[error("{device} does not take the shader {shader}: {reason}")]
     Shader {
-        /// How the adapter is called.
+        /// The adapter's title.
         device: String,
-        /// Which shader.
+        /// The shader's name.
         shader: String,
-        /// What the driver says.
+        /// The driver's error.
         reason: String,
     },
 }

@@ -23,10 +23,11 @@ impl WgpuDevice {
             && self.float_sums.of(precision, dot).all(UnitFinding::is_exact)
     }
 
-    /// Whether the sums of this way to multiply are exact, in every tile; examines float sums, unless that was done.
+    /// Whether the sums of this way to multiply are exact, in every tile; examines float sums, unless that was done
+    /// before.
     ///
     /// # Errors
-    /// What the device says. What it found is no error.
+    /// The device's. An inexact sum is a finding, not an error.
     pub(super) fn has_exact_sums(&mut self, precision: Precision, dot: Dot) -> Result<bool, DeviceError> {
         if self.float_sums.of(precision, dot).next().is_none() {
             let shaders = self.shaders_under_test(dot);
@@ -41,7 +42,7 @@ impl WgpuDevice {
         Ok(self.may_multiply_by(precision, dot))
     }
 
-    /// What computes sums this way, with the side of its tiles; none where sums are integers.
+    /// The shaders that compute sums this way, with the side of their tiles; empty where sums are integers.
     fn shaders_under_test(&self, dot: Dot) -> Vec<(u32, Shader)> {
         match dot {
             Dot::Packed | Dot::Plain | Dot::Wide => Vec::new(),
@@ -70,7 +71,7 @@ impl WgpuDevice {
         let unit = Unit { name, precision, format, sums: Sums::Float32, terms };
         let pipeline = match self.kernels.compile(&self.gpu, shader, &[true; 3]) {
             Ok(pipeline) => pipeline,
-            // A driver that does not take the shader has no such unit, whatever it lists.
+            // A driver that does not take the shader has no such unit, even if it lists one.
             Err(error) if dot == Dot::Cooperative && self.gpu.check().is_ok() => {
                 return Ok(self.found(UnitFinding {
                     unit: unit.name,

@@ -1,7 +1,7 @@
 //! Recorded dispatches and pending submissions: bounded, in order, with a timeout.
 //!
 //! Dispatches collect in a batch until its estimated time is long enough; then it is submitted, once the pending
-//! submissions leave room. wgpu's queue runs them in their order, each after what it depends on.
+//! submissions leave room. wgpu's queue runs them in their order, each after the ones that it depends on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,21 +30,17 @@ pub(super) fn parameters(gpu: &Gpu) -> Result<Buffer, NotMade> {
     gpu.buffer("parameters", MAX_DISPATCHES as u64 * ALIGNMENT, usage)
 }
 
-/// One dispatch.
 pub(super) struct Dispatch<'a, 'd> {
-    /// What runs.
     pub(super) pipeline: &'a Pipeline,
     /// Its parameters, at most 64 words.
     pub(super) words: &'d [u32],
     /// Its storage bindings, in order.
     pub(super) bindings: &'d [Binding<'d>],
-    /// How many workgroups.
     pub(super) workgroups: u32,
-    /// What it does, for the estimate.
+    /// Its work, for the estimate.
     pub(super) work: Workload,
 }
 
-/// A dispatch that was recorded.
 struct Recorded<'a> {
     pipeline: &'a Pipeline,
     group: ::wgpu::BindGroup,
@@ -52,7 +48,7 @@ struct Recorded<'a> {
     workgroups: u32,
 }
 
-/// What gathers for a submission.
+/// The dispatches of the next submission.
 #[derive(Default)]
 struct PendingBatch<'a> {
     dispatches: Vec<Recorded<'a>>,
@@ -78,7 +74,6 @@ pub(super) struct Flow<'a> {
     gpu: &'a Gpu,
     bindings: &'a mut Bindings,
     parameters: &'a Buffer,
-    /// The device's measured rates.
     pub(super) rates: &'a mut Rates,
     handle: &'a Handle,
     stall_limit: Duration,
@@ -89,7 +84,7 @@ pub(super) struct Flow<'a> {
     done: Arc<AtomicU64>,
     last_done: Instant,
     completion_counter: Option<(&'a Pipeline, SlotPiece<'a>)>,
-    /// What the completion counter is, once all is done.
+    /// The completion counter's value at the end.
     completion: u32,
     /// Time without a finished submission.
     idle: Duration,
@@ -97,24 +92,21 @@ pub(super) struct Flow<'a> {
 
 /// The parts of a device that a flow uses.
 pub(super) struct FlowParts<'a> {
-    /// Where it runs.
     pub(super) gpu: &'a Gpu,
-    /// Bindings made before.
+    /// Bind groups made before.
     pub(super) bindings: &'a mut Bindings,
     /// See [`parameters`].
     pub(super) parameters: &'a Buffer,
-    /// The device's measured rates.
     pub(super) rates: &'a mut Rates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,
     /// How long may pass without a finished submission.
     pub(super) stall_limit: Duration,
-    /// The pipeline that counts carried-out submissions, and its counter; `None` where nobody compares.
+    /// The pipeline that counts carried-out submissions, and its counter; `None` where the count is not compared.
     pub(super) completion_counter: Option<(&'a Pipeline, SlotPiece<'a>)>,
 }
 
 impl<'a> Flow<'a> {
-    /// A flow with nothing in it.
     pub(super) fn new(parts: FlowParts<'a>) -> Self {
         let FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter } = parts;
         Self {
@@ -136,7 +128,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Records a dispatch; submits what is recorded where that is enough.
+    /// Records a dispatch; submits the batch where that is long enough.
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch<'a, '_>) -> Result<(), DeviceError> {
         let estimate = self.rates.estimate(dispatch.work);
         let is_long = self.batch.estimate.saturating_add(estimate.unwrap_or_default()) > MAX_LAUNCH_TIME;
@@ -147,7 +139,7 @@ impl<'a> Flow<'a> {
         }
         self.record(dispatch, estimate)?;
         if estimate.is_none() {
-            // Alone, so that its time is its own; what comes next is cut by it.
+            // Alone, so that its time is its own; the next dispatches are cut by it.
             self.submit()?;
             self.drain()?;
         }
@@ -174,7 +166,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// What was recorded so far finishes `steps` more steps of the handle's.
+    /// Counts `steps` more steps of the handle's as done once the dispatches recorded so far are.
     pub(super) fn finish_steps(&mut self, steps: u64) -> Result<(), DeviceError> {
         if !self.batch.dispatches.is_empty() {
             self.batch.steps += steps;
@@ -191,7 +183,7 @@ impl<'a> Flow<'a> {
         self.rates.pieces(kind, left, piece_units, first)
     }
 
-    /// Submits what is recorded, once there is room for it.
+    /// Submits the batch, once there is room for it.
     fn submit(&mut self) -> Result<(), DeviceError> {
         if self.batch.dispatches.is_empty() {
             return Ok(());
@@ -229,7 +221,7 @@ impl<'a> Flow<'a> {
         self.record(&dispatch, Some(Duration::ZERO))
     }
 
-    /// What the completion counter must be, once all is done.
+    /// The completion counter's value once all submissions are carried out.
     pub(super) const fn expected_completion(&self) -> u32 {
         self.completion
     }
@@ -248,7 +240,7 @@ impl<'a> Flow<'a> {
         self.gpu.queue.submit([encoder.finish()])
     }
 
-    /// Waits until what is in flight leaves room for the batch.
+    /// Waits until the submissions in flight leave room for the batch.
     fn make_way(&mut self) -> Result<(), DeviceError> {
         loop {
             self.handle.check()?;

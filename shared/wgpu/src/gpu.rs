@@ -1,8 +1,8 @@
 //! wgpu's device and queue, and their failures.
 //!
-//! wgpu reports most failures apart from the call that caused them: to an error scope, to a callback for what no scope
-//! caught, to another callback when the device is lost. Here they all end in one place, [`Gpu::check`], which whoever
-//! waits asks.
+//! wgpu reports most failures apart from the call that caused them: to an error scope, to a callback for failures that
+//! no scope caught, to another callback when the device is lost. Here they all end in one place, [`Gpu::check`], which
+//! every wait calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,28 +22,24 @@ use assay_device::DeviceError;
 
 /// The longest single wait, so that a cancellation and a stall are seen.
 const WAIT: Duration = Duration::from_millis(10);
-/// What one wait counts for at most, where it counts as time in which nothing was done: a machine that slept meanwhile
-/// has not stalled for as long.
+/// The most that one wait counts for in a time without progress: a machine that slept meanwhile has not stalled for as
+/// long.
 pub(super) const MAX_COUNTED_WAIT: Duration = Duration::from_secs(1);
-/// What the backend makes use of where an adapter has it.
+/// The features to use where an adapter has them.
 const WANTED: Features = Features::SUBGROUP.union(Features::PIPELINE_CACHE);
-/// What cooperative matrices of half floats need. wgpu 30 opens the first by a token alone.
+/// The features that cooperative matrices of half floats need. wgpu 30 opens the first by a token alone.
 pub(super) const COOPERATIVE: Features =
     Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(Features::SHADER_F16).union(Features::SUBGROUP);
 
-/// An opened device.
 pub(super) struct Gpu {
-    /// What it was opened from.
     pub(super) adapter: Adapter,
-    /// Makes buffers, shaders, pipelines.
     pub(super) device: Device,
-    /// Takes work.
     pub(super) queue: Queue,
     health: Health,
     submissions: AtomicU32,
 }
 
-/// Why a device is lost, once it is. Clones tell the same.
+/// The reason that a device is lost, once it is. Clones share it.
 #[derive(Debug, Clone, Default)]
 struct Health(Arc<Mutex<Option<String>>>);
 
@@ -61,9 +57,8 @@ impl Health {
 /// Why a buffer or a pipeline was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NotMade {
-    /// There is no memory for it.
     OutOfMemory,
-    /// Anything else, as wgpu says it.
+    /// Any other error, in wgpu's words.
     Refused(String),
 }
 
@@ -75,9 +70,10 @@ impl Gpu {
         let mut experimental_features = ExperimentalFeatures::disabled();
         if cooperative && adapter.features().contains(COOPERATIVE) {
             required_features |= COOPERATIVE;
-            // SAFETY: what is experimental may be undefined on wgpu's side. One feature of it is asked for, by a setting that
-            // is off unless an operator sets it; its one shader is checked as all others are, keeps to what wgpu says of
-            // it (square matrices that the adapter lists, subgroups whole), and is used only after the self-test.
+            // SAFETY: experimental features may be undefined on wgpu's side. One of them is asked for, by a setting
+            // that is off unless an operator sets it; its one shader is checked as all others are, keeps to wgpu's
+            // documentation of it (square matrices that the adapter lists, subgroups whole), and is used only after the
+            // self-test.
             experimental_features = unsafe { ExperimentalFeatures::enabled() };
         }
         let descriptor = DeviceDescriptor {
@@ -115,7 +111,7 @@ impl Gpu {
         self.submissions.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Nothing has failed yet.
+    /// Fails once a failure was reported.
     pub(super) fn check(&self) -> Result<(), DeviceError> {
         match self.health.why() {
             Some(why) => Err(sick(&why)),
@@ -141,7 +137,7 @@ impl Gpu {
         self.scoped(|| self.device.create_buffer(&descriptor))
     }
 
-    /// Makes something, with its errors caught.
+    /// Makes an object, with its errors caught.
     pub(super) fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T, NotMade> {
         let scopes = [ErrorFilter::OutOfMemory, ErrorFilter::Internal, ErrorFilter::Validation]
             .map(|filter| self.device.push_error_scope(filter));
@@ -160,9 +156,8 @@ impl Gpu {
         self.poll(PollType::Wait { submission_index, timeout: Some(WAIT) })
     }
 
-    /// Lets callbacks run.
     pub(super) fn poll(&self, poll: PollType) -> Result<(), DeviceError> {
-        // A timeout is what a moment is for; whatever else is wrong, the callbacks tell.
+        // A timeout is expected; any other failure reaches a callback.
         self.calling(|| drop(self.device.poll(poll)))?;
         self.check()
     }
@@ -200,8 +195,8 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         if self.health.why().is_some() {
-            // wgpu waits for the queue as it drops it, and a queue that hangs for ever. What failed is left to the end of
-            // the process.
+            // wgpu waits for the queue as it drops it, and a queue that hangs never ends. A failed device is left to
+            // the end of the process.
             std::mem::forget((self.device.clone(), self.queue.clone()));
         }
     }
@@ -211,7 +206,7 @@ fn sick(why: &str) -> DeviceError {
     DeviceError::Sick(format!("{why}; the process that drives it must start again"))
 }
 
-/// A call, or what it said as it panicked. What it left half done is not used again: then the device is lost.
+/// A call, or the text of its panic. Objects that it left half done are not used again: the device is lost then.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

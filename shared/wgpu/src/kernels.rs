@@ -18,7 +18,7 @@ use super::shaders::{self, CooperativeTile, Dot, Format, ProbeShape, QUAD_LANES,
 use assay_device::backend::Preparing;
 use assay_work::Precision;
 
-/// How many shaders are compiled at once.
+/// Steps of the start-up's progress while shaders are compiled.
 const STEPS: u64 = 7;
 
 /// A compiled shader.
@@ -56,27 +56,21 @@ impl Pipeline {
 
 /// A product's pipeline, and its tiles.
 pub(super) struct ProductKernel {
-    /// What it runs.
     pub(super) pipeline: Pipeline,
     /// Elements along a side of its tiles.
     pub(super) side: u32,
 }
 
-/// All pipelines of a device.
 pub(super) struct Kernels {
-    /// See [`shaders::keystream`].
     pub(super) keystream: Pipeline,
-    /// See [`shaders::chunks`].
     pub(super) chunks: Pipeline,
-    /// See [`shaders::parents`].
     pub(super) parents: Pipeline,
-    /// See [`shaders::completion_counter`].
     pub(super) completion_counter: Pipeline,
     /// Of every way to multiply that was in use: with large tiles and with small ones, or with tiles of one size.
     products: HashMap<Dot, Vec<ProductKernel>>,
-    /// Which of them is tried alone.
+    /// The index of the one that is tried alone.
     only: Option<usize>,
-    /// What writes the operands of a kind of work out, once it was in use.
+    /// The pipelines that write the operands of a kind of work out, once they were in use.
     expansions: HashMap<(Precision, Format), Pipeline>,
     probes: HashMap<ProbeShape, Pipeline>,
     /// How products of bytes multiply, and those of 16-bit integers.
@@ -94,7 +88,7 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// Compiles what every pass and every probe of few buffers needs.
+    /// Compiles the shaders of every pass and of every probe of few buffers.
     pub(super) fn load(
         gpu: &Gpu,
         description: &AdapterDescription,
@@ -170,6 +164,7 @@ impl Kernels {
     }
 
     /// How products of bytes multiply outside of matrices.
+    #[cfg(feature = "bench")]
     pub(super) const fn bytes_dot(&self) -> Dot {
         self.bytes_dot
     }
@@ -194,7 +189,7 @@ impl Kernels {
         self.cooperative
     }
 
-    /// Compiles what products of a kind of work need, unless it was.
+    /// Compiles the shaders for products of a kind of work, unless that was done before.
     pub(super) fn prepare_products(&mut self, gpu: &Gpu, precision: Precision, n: u32) -> Result<(), WgpuError> {
         let dot = self.dot_for(precision, n);
         let operands = shaders::format(precision, dot).map(|format| (precision, format));
@@ -242,7 +237,7 @@ impl Kernels {
         self.tiles
     }
 
-    /// The product for n-by-n matrices in pieces of so many rows.
+    /// The product for n-by-n matrices in pieces of `piece_rows` rows.
     ///
     /// # Panics
     /// When it was not prepared.
@@ -261,7 +256,7 @@ impl Kernels {
         if wants_large && u64::from(large.side) <= piece_rows { large } else { small }
     }
 
-    /// What writes the operands of a kind of work out.
+    /// The pipeline that writes the operands of a kind of work out.
     ///
     /// # Panics
     /// When it was not prepared.
@@ -271,7 +266,7 @@ impl Kernels {
         found.unwrap_or_else(|| unreachable!("{precision} was prepared with the slots"))
     }
 
-    /// Compiles the probe over so many slot buffers, unless it was.
+    /// Compiles the probe over `buffers` slot buffers, unless that was done before.
     pub(super) fn prepare_probe(&mut self, gpu: &Gpu, bounds: &Bounds, buffers: u32) -> Result<(), WgpuError> {
         let shape = self.probe_shape(bounds, buffers);
         if !self.probes.contains_key(&shape) {
@@ -282,7 +277,7 @@ impl Kernels {
         Ok(())
     }
 
-    /// The shape of the probe over so many slot buffers: few shapes, so that few are compiled.
+    /// The shape of the probe over `buffers` slot buffers: few shapes, so that few are compiled.
     pub(super) fn probe_shape(&self, bounds: &Bounds, buffers: u32) -> ProbeShape {
         let bound = buffers.next_power_of_two().min(bounds.slot_buffers);
         ProbeShape { buffers: bound, grouped: buffers > bound, quads: self.quads }
@@ -402,8 +397,8 @@ fn module(gpu: &Gpu, shader: &Shader) -> Result<ShaderModule, NotMade> {
         ShaderModuleDescriptor { label: Some(&shader.name), source: ShaderSource::Wgsl(shader.source.as_str().into()) };
     gpu.scoped(|| {
         // SAFETY: without these checks a shader must not leave its bindings, nor loop for ever. The shaders are this
-        // program's own; each one's header says what it is bounded by, and `pass`, `probe` and `digest` dispatch within
-        // that, over bindings whose lengths they say.
+        // program's own; each one's header states its bounds, and `pass`, `probe` and `digest` dispatch within them,
+        // over bindings whose lengths they say.
         unsafe { gpu.device.create_shader_module_trusted(descriptor, ShaderRuntimeChecks::unchecked()) }
     })
 }

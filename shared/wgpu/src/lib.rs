@@ -1,10 +1,11 @@
 //! The wgpu backend: every GPU that Vulkan, Metal or DirectX 12 shows, through wgpu, which loads them at run time.
 //!
-//! [`detect`] describes the adapters (`describe`, with what only the API below says from `native`), each physical one
-//! once. [`open`] makes one device: `gpu` holds wgpu's device and what became of it, `kernels` the pipelines, compiled
-//! from `shaders` and kept in a `cache`. `plan` says how slots are cut into pieces that a binding can hold, `memory`
-//! holds them, and the operands of kinds of work other than INT8, which a pass writes out as whole integers. A `pass` and a round of the `probe` go through a `flow`, which bounds what is submitted by measured
-//! rates ([`assay_device::pace`]).
+//! [`detect`] describes the adapters (`describe`, with facts that only the API below reports from `native`), each
+//! physical one once. [`open`] makes one device: `gpu` holds wgpu's device and its state of health, `kernels` the
+//! pipelines, compiled from `shaders` and kept in a `cache`. `plan` cuts slots into pieces that a binding can hold,
+//! `memory` holds them, and the operands of kinds of work other than INT8, which a pass writes out as whole integers. A
+//! `pass` and a round of the `probe` go through a `flow`, which bounds the submitted work by measured rates
+//! ([`assay_device::pace`]).
 //!
 //! A device that failed is lost to this process ([`DeviceError::Sick`]); a worker process ends with it
 //! (`assay-worker`), and another one opens it again.
@@ -55,7 +56,6 @@ use assay_device::place::Place;
 use assay_device::{DeviceError, DeviceInfo};
 use assay_work::{DeviceId, Precision};
 
-/// Which device to open.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WgpuSpec {
@@ -65,7 +65,7 @@ struct WgpuSpec {
 /// Describes all adapters, with those that cannot be used and why. Ids are derived from `seed` where hardware has none.
 ///
 /// # Errors
-/// [`WgpuError`]: why there are none.
+/// [`WgpuError`] when there are no adapters.
 pub fn detect(seed: &[u8]) -> Result<Vec<AdapterDescription>, WgpuError> {
     Ok(describe::describe_all(seed)?.into_iter().map(|described| described.description).collect())
 }
@@ -74,7 +74,7 @@ pub fn detect(seed: &[u8]) -> Result<Vec<AdapterDescription>, WgpuError> {
 /// the settings say so and there is no other.
 ///
 /// # Errors
-/// [`WgpuError`]: why there are none.
+/// [`WgpuError`] when there are no adapters to use.
 pub fn find(config: &WgpuConfig) -> Result<Vec<Found>, WgpuError> {
     let (refused, usable): (Vec<_>, Vec<_>) =
         detect(&config.seed)?.into_iter().partition(|adapter| adapter.refusal.is_some());
@@ -111,7 +111,7 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
         precisions: PRECISIONS.into(),
         units: Vec::new(),
         total_bytes,
-        // What is free is known once it is opened.
+        // The free bytes are known once it is opened.
         free_bytes: total_bytes,
     };
     let pci_address = adapter.pci_address.as_ref().and_then(|address| address.parse().ok());
@@ -123,7 +123,7 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
 /// Opens one device.
 ///
 /// # Errors
-/// [`WgpuError`]: why it cannot be used, in one sentence with what to do about it.
+/// [`WgpuError`] when it cannot be used, in one sentence with the remedy.
 pub fn open(id: DeviceId, config: WgpuConfig, progress: &mut dyn FnMut(Preparing)) -> Result<WgpuDevice, WgpuError> {
     let all = describe::describe_all(&config.seed)?;
     let described = all.into_iter().find(|described| described.description.id == id);
@@ -145,7 +145,7 @@ impl Backend for WgpuConfig {
     }
 
     fn environment(&self) -> Vec<(&'static str, OsString)> {
-        // Mesa's layer that orders devices for desktops looks for a display, and complains where there is none.
+        // Mesa's layer that orders devices for desktops looks for a display, and complains without one.
         vec![("NODEVICE_SELECT", "1".into())]
     }
 

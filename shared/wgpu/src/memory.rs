@@ -15,31 +15,24 @@ const STEPPED_BYTES: u64 = MAX_STEPPED_STATES as u64 * STATE_BYTES;
 pub(super) struct DeviceBuffer {
     /// Distinct within a device.
     pub(super) id: u64,
-    /// wgpu's own.
     pub(super) raw: Buffer,
-    /// How long it is.
     pub(super) bytes: u64,
 }
 
-/// A part of a buffer.
 #[derive(Clone, Copy)]
 pub(super) struct SlotPiece<'a> {
-    /// Which buffer.
     pub(super) buffer: &'a DeviceBuffer,
-    /// Its first byte.
+    /// Offset of its first byte in the buffer.
     pub(super) first: u64,
-    /// How many bytes.
     pub(super) bytes: u64,
 }
 
 impl<'a> SlotPiece<'a> {
-    /// All of a buffer.
     pub(super) const fn whole(buffer: &'a DeviceBuffer) -> Self {
         Self { buffer, first: 0, bytes: buffer.bytes }
     }
 }
 
-/// What a device holds.
 #[derive(Default)]
 pub(super) struct Memory {
     slots: Vec<DeviceBuffer>,
@@ -126,7 +119,7 @@ impl Memory {
         self.conclude(gpu, made, busy)
     }
 
-    /// Makes room for states of linked walks, beside all that is held; it stays where there is none.
+    /// Makes room for states of linked walks, beside all other buffers; buffers that are large enough stay.
     pub(super) fn fit_stepped(
         &mut self,
         gpu: &Gpu,
@@ -228,7 +221,7 @@ impl Memory {
         self.made
     }
 
-    /// What it holds altogether.
+    /// Bytes of all its buffers.
     pub(super) fn held_bytes(&self) -> u64 {
         let slots = self.slots.iter().chain(&self.operands);
         let all = slots.chain(&self.scratch).chain(&self.states).chain(&self.next_states);
@@ -236,7 +229,6 @@ impl Memory {
         all.map(|buffer| buffer.bytes).sum()
     }
 
-    /// Frees everything.
     pub(super) fn release(&mut self, gpu: &Gpu) {
         let stepped = self.stepped.iter_mut().flat_map(|buffers| buffers.drain(..));
         let states = self.states.drain(..).chain(self.next_states.drain(..)).chain(stepped);
@@ -247,7 +239,7 @@ impl Memory {
     /// A piece of a slot.
     ///
     /// # Panics
-    /// When the slots are not there.
+    /// When the slots are not allocated.
     pub(super) fn piece(&self, layout: &Layout, slot: u32, piece: u64) -> SlotPiece<'_> {
         let number = u64::from(slot) * layout.pieces_per_slot + piece;
         assert!(number < layout.pieces(), "a piece of this layout");
@@ -260,7 +252,7 @@ impl Memory {
     /// Rows of a slot that lie in one piece.
     ///
     /// # Panics
-    /// When they do not, or the slots are not there.
+    /// When they do not, or the slots are not allocated.
     pub(super) fn rows(&self, layout: &Layout, slot: u32, first_row: u64, rows: u64) -> SlotPiece<'_> {
         let (piece, inside) = (first_row / layout.piece_rows(), first_row % layout.piece_rows());
         assert!(inside + rows <= layout.piece_rows(), "rows of one piece");
@@ -272,7 +264,7 @@ impl Memory {
     /// A piece of one of the matrices of operands, where a byte of a slot becomes `expansion` of them.
     ///
     /// # Panics
-    /// When the operands are not there.
+    /// When the operands are not allocated.
     pub(super) fn operands(&self, layout: &Layout, expansion: u32, matrix: usize, piece: u64) -> SlotPiece<'_> {
         let (bytes, count) = layout.operand_buffers(expansion);
         let buffer = &self.operands[matrix * count + piece as usize];
@@ -285,7 +277,7 @@ impl Memory {
         &self.slots[..layout.slot_buffers().len()]
     }
 
-    /// The scratch buffer, up to the end of what a layout has in it.
+    /// The scratch buffer, up to the end of a layout's last region.
     ///
     /// # Panics
     /// When it is not there.
@@ -295,7 +287,7 @@ impl Memory {
         SlotPiece { buffer, first: 0, bytes: layout.scratch_bytes() }
     }
 
-    /// Where values of the scratch buffer lie.
+    /// The piece of a region of the scratch buffer.
     pub(super) fn values(&self, layout: &Layout, region: Region) -> SlotPiece<'_> {
         let scratch = self.scratch(layout);
         SlotPiece { first: region.first * HASH_BYTES, bytes: region.values * HASH_BYTES, ..scratch }
@@ -324,12 +316,12 @@ fn drop_all(gpu: &Gpu, buffers: impl Iterator<Item = DeviceBuffer>) {
     drop(gpu.poll(PollType::Poll));
 }
 
-/// What a challenge could take now, with what is held for one: what the API says is free, at most what was set.
+/// Bytes that a challenge could take now, those held for one included: the API's free bytes, at most the setting.
 pub(super) fn free_bytes(gpu: &Gpu, held_bytes: u64, is_host_memory: bool, most_bytes: Option<u64>) -> u64 {
     let memory = native::memory(&gpu.adapter);
     // Where the API reports no free memory, a quarter is left to others.
     let unsaid = memory.map_or(0, |memory| memory.total_bytes / 4 * 3);
-    // What is held may not be resident: systems that page let more be held than they grant.
+    // Held memory may not be resident: systems that page let more be held than they grant.
     let granted = memory.and_then(|memory| memory.budget_bytes).unwrap_or(u64::MAX);
     let told = memory.and_then(|memory| memory.free_bytes).map(|free| free.saturating_add(held_bytes).min(granted));
     let free = match (told, most_bytes) {

@@ -18,18 +18,15 @@ const FIRST_GROUPS: u64 = 64;
 const FIRST_PRODUCTS: u64 = 1 << 26;
 /// Bytes that an invocation expands.
 const VECTOR_BYTES: u64 = 16;
-/// The key of what memory holds in the debug mode before a pass.
+/// The key of the keystream that fills memory in the debug mode before a pass.
 const POISON: [u32; 8] = [0xA5A5_A5A5; 8];
 
 /// A pass over memory that was laid out for it.
 pub(super) struct Filling<'a> {
-    /// What to compute.
     pub(super) pass: Pass,
-    /// Where its pieces lie.
+    /// The places of its buffers.
     pub(super) layout: Layout,
-    /// With what.
     pub(super) kernels: &'a Kernels,
-    /// Slots and scratch.
     pub(super) memory: &'a Memory,
     /// Whether to overwrite all slots first.
     pub(super) poison: bool,
@@ -108,12 +105,11 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// Bytes that a byte of a slot becomes as operands; none where operands are the slots.
+    /// Bytes of operands for each byte of a slot; `None` where operands are the slots.
     fn expansion(&self) -> Option<u32> {
         shaders::expansion(self.pass.precision, self.kernels.dot(self.pass.precision))
     }
 
-    /// Rows of a piece of operands.
     fn rows_of_piece(&self) -> u64 {
         if self.expansion().is_some() { self.layout.operand_rows } else { self.layout.piece_rows() }
     }
@@ -140,7 +136,6 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Writes out the operands of a slot.
     fn expand(&self, flow: &mut Flow<'a>, expansion: u32, slot: u32, matrix: usize) -> Result<(), DeviceError> {
         let rows = self.layout.operand_rows;
         for piece in 0..u64::from(self.pass.n) / rows {
@@ -206,7 +201,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Where the operands of a product lie.
+/// The place of a product's operands.
 #[derive(Clone, Copy)]
 enum Operands {
     /// In a slot itself.
@@ -215,7 +210,7 @@ enum Operands {
     Matrix { matrix: usize, expansion: u32 },
 }
 
-/// Which matrix takes each of two slots, when the matrices hold the operands of these: what is there already stays.
+/// The matrix for each of two slots, when the matrices hold the operands of `held`: operands that are there stay.
 fn places(held: [Option<u32>; OPERAND_MATRICES], needed: [u32; 2]) -> [usize; 2] {
     let place = |slot: u32| held.iter().position(|held| *held == Some(slot));
     match needed.map(place) {
@@ -284,7 +279,7 @@ mod tests {
         assert_eq!(places([Some(0), Some(1)], [1, 2]), [1, 0]);
         assert_eq!(places([Some(0), Some(1)], [0, 2]), [0, 1]);
         assert_eq!(places([Some(2), Some(7)], [5, 2]), [1, 0]);
-        // Each gets a matrix of its own, whatever they hold.
+        // Each gets a matrix of its own, whatever the matrices hold.
         for held in [[None, Some(3)], [Some(3), None], [Some(3), Some(4)], [Some(4), Some(3)]] {
             for needed in [[3, 4], [4, 3], [3, 9], [9, 3], [8, 9]] {
                 let [first, second] = places(held, needed);

@@ -1,7 +1,8 @@
-//! How slots are cut into pieces that an adapter can bind, how a pass's memory is laid out, and how many slots fit.
+//! The cut of slots into pieces that an adapter can bind, the layout of a pass's memory, and the number of slots that
+//! fit.
 //!
 //! A *piece* is a power-of-two part of a slot, whole rows of it; a buffer holds as many whole pieces as fit. Pieces are
-//! numbered over all slots. What the pieces are never shows in the bits.
+//! numbered over all slots. The cut never shows in the bits.
 
 use ::wgpu::Limits;
 
@@ -21,7 +22,7 @@ pub(super) const GROUP_CHUNKS: u64 = 64;
 pub(super) const GROUP_VALUES: u64 = 128;
 /// The smallest slot: a buffer holds one at least.
 const MIN_BUFFER_BYTES: u64 = (MIN_N as u64) * (MIN_N as u64);
-/// The least that can be bound: of the scratch buffer, what hashing the states of the largest probe needs.
+/// The least that can be bound: the scratch buffer for hashing the states of the largest probe.
 const MIN_BINDING_BYTES: u64 = 1 << 18;
 /// Shaders count a binding in 16-byte vectors by 32-bit words, and drivers in bytes by such words.
 const MAX_BUFFER_BYTES: u64 = 1 << 31;
@@ -69,7 +70,7 @@ pub(super) fn refusal(limits: &Limits) -> Option<String> {
 pub(super) struct Bounds {
     /// The most bytes of a buffer, all of which can be bound.
     pub(super) buffer_bytes: u64,
-    /// The most bytes of a binding, whatever was asked.
+    /// The most bytes of a binding, independent of the setting for buffers.
     pub(super) binding_bytes: u64,
     /// The most slot buffers that the probe can bind at once.
     pub(super) slot_buffers: u32,
@@ -111,25 +112,18 @@ impl Bounds {
     }
 }
 
-/// Values in the scratch buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Region {
-    /// The first one's index.
     pub(super) first: u64,
-    /// How many.
     pub(super) values: u64,
 }
 
-/// The memory of `count` n-by-n slots and of what a pass, openings and a probe need besides.
+/// The memory of `count` n-by-n slots and of the buffers of a pass, openings and a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The matrix size.
     pub(super) n: u32,
-    /// How many slots.
     pub(super) count: u32,
-    /// Bytes of a piece.
     pub(super) piece_bytes: u64,
-    /// How many pieces a slot has.
     pub(super) pieces_per_slot: u64,
     /// How many pieces a buffer holds; the last one may hold fewer.
     pub(super) pieces_per_buffer: u64,
@@ -143,14 +137,13 @@ pub(super) struct Layout {
     pub(super) round_digest: Region,
     /// The completion counter: one word.
     pub(super) completion_counter: Region,
-    /// Chaining values of all chunks of a slot, or what workgroups made of the chunks of a string.
+    /// Chaining values of all chunks of a slot, or those that workgroups merged from the chunks of a string.
     pub(super) values: Region,
-    /// What workgroups made of those.
+    /// Chaining values that workgroups merged from those.
     pub(super) merged: Region,
 }
 
 impl Layout {
-    /// The layout for `count` n-by-n slots.
     pub(super) fn new(bounds: &Bounds, n: u32, count: u32) -> Self {
         let slot_bytes = u64::from(n) * u64::from(n);
         let piece_bytes = bounds.piece_bytes(n);
@@ -179,22 +172,18 @@ impl Layout {
         }
     }
 
-    /// The slots alone.
     pub(super) const fn slots(&self) -> Slots {
         Slots { n: self.n, count: self.count }
     }
 
-    /// Bytes of a slot.
     pub(super) const fn slot_bytes(&self) -> u64 {
         self.slots().slot_bytes()
     }
 
-    /// Pieces of all slots.
     pub(super) const fn pieces(&self) -> u64 {
         self.count as u64 * self.pieces_per_slot
     }
 
-    /// Rows of a piece.
     pub(super) const fn piece_rows(&self) -> u64 {
         self.piece_bytes / self.n as u64
     }
@@ -204,13 +193,12 @@ impl Layout {
         (self.operand_rows * self.n as u64 * expansion as u64, (self.n as u64 / self.operand_rows) as usize)
     }
 
-    /// What the operands of any kind of work take. A device has one number of slots for all kinds, so that this is kept
-    /// free for those whose operands are slots, too.
+    /// Bytes of the operands of any kind of work. A device has one number of slots for all kinds, so that these bytes
+    /// are kept free for kinds whose operands are slots, too.
     const fn operand_bytes(&self) -> u64 {
         OPERAND_MATRICES as u64 * MAX_EXPANSION * self.slot_bytes()
     }
 
-    /// Bytes of each buffer of slots.
     pub(super) fn slot_buffers(&self) -> impl ExactSizeIterator<Item = u64> + use<> {
         let Self { piece_bytes, pieces_per_buffer, .. } = *self;
         let pieces = self.pieces();
@@ -218,7 +206,6 @@ impl Layout {
         (0..buffers).map(move |b| pieces_per_buffer.min(pieces - u64::from(b) * pieces_per_buffer) * piece_bytes)
     }
 
-    /// Bytes of the scratch buffer.
     pub(super) const fn scratch_bytes(&self) -> u64 {
         (self.merged.first + self.merged.values) * HASH_BYTES
     }
@@ -229,7 +216,7 @@ impl Layout {
         most.next_power_of_two().min(MAX_STATES_BYTES)
     }
 
-    /// What all of it takes of the device.
+    /// Bytes that all of it takes of the device.
     pub(super) fn total_bytes(&self) -> u64 {
         let states = self.states_bytes() * if self.grouped { 2 } else { 1 };
         self.slots().bytes() + self.operand_bytes() + self.scratch_bytes() + states
@@ -264,7 +251,7 @@ pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
     free_bytes / 100 * MAX_PERCENT
 }
 
-/// The region behind another, aligned to what a binding could start at.
+/// The region behind another, aligned to an offset where a binding could start.
 const fn after(region: Region, values: u64) -> Region {
     Region { first: (region.first + region.values).next_multiple_of(ALIGNMENT / HASH_BYTES), values }
 }
@@ -287,7 +274,7 @@ mod tests {
         assert!(refusal(&none).unwrap().contains("workgroup memory"));
     }
 
-    /// What is not refused can hold something.
+    /// An adapter that is not refused has room for the smallest pass.
     #[test]
     fn the_least_adapter_has_room_for_the_smallest_pass() {
         let least = Limits { max_storage_buffer_binding_size: MIN_BINDING_BYTES, ..Limits::default() };

@@ -16,13 +16,10 @@ const MAX_WALKS: u64 = 1 << 18;
 
 /// Walks over resident slots.
 pub(super) struct Walking<'a> {
-    /// Where the slots lie.
+    /// The layout of the slots.
     pub(super) layout: Layout,
-    /// What the adapter allows.
     pub(super) bounds: &'a Bounds,
-    /// With what.
     pub(super) kernels: &'a Kernels,
-    /// Slots, states, scratch.
     pub(super) memory: &'a Memory,
 }
 
@@ -62,8 +59,8 @@ impl<'a> Walking<'a> {
         Ok(last)
     }
 
-    /// One step of so many linked walks, each of which names a line of this device. Gives which of the two sets of
-    /// stepped states holds them then.
+    /// One step of `walks` linked walks, each of which names a line of this device. Gives the index of the set of
+    /// stepped states that holds them then, of two.
     pub(super) fn step(&self, flow: &mut Flow<'a>, share: &LinkedShare, walks: usize) -> Result<usize, DeviceError> {
         let of_set = |buffers: &'a Vec<_>| {
             let mut left = walks as u64;

@@ -21,7 +21,7 @@ use assay_work::{Digest, PassKey, Precision, RoundKey};
 
 /// The pass that is tried: its digests are of trees of several workgroups, and both kinds of tiles divide it.
 const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 512, offset: 0, count: 6 };
-/// What is compared with the reference, in tiles of both kinds: each pass with its root.
+/// The passes to compare with the reference, in tiles of both kinds, each with its root.
 const PASSES: [(Pass, &str); 4] = [
     (PASS, "b4538b0b6773fd128073491119a45f149f7263cb037bddab05f480b9285e75b2"),
     (small_pass(Precision::F16), "b98e58c7d06038b658968f7210277c8100af435fdac30046e967613b7413d90c"),
@@ -30,7 +30,6 @@ const PASSES: [(Pass, &str); 4] = [
 ];
 /// How often it is timed. The first time also learns the device's rates.
 const TRIES: u32 = 3;
-/// The round that is tried.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([2; 32]), walks: 512, steps: 3 };
 /// A buffer for one slot of the smallest size, and one for all that are tried.
 const SLOT_BYTES: u64 = MIN_N as u64 * MIN_N as u64;
@@ -45,7 +44,7 @@ impl WgpuDevice {
     /// Runs all checks. Nothing is resident afterwards.
     ///
     /// # Errors
-    /// [`WgpuError::Refused`] when a shader gives wrong bits that nothing else can give, and what the device says.
+    /// [`WgpuError::Refused`] when a shader gives wrong bits and nothing replaces it; else the device's.
     pub(super) fn qualify(&mut self) -> Result<(), WgpuError> {
         let device = self.description().title();
         let qualified = self.qualify_products().and_then(|()| self.qualify_walks());
@@ -186,8 +185,8 @@ impl WgpuDevice {
         Ok(())
     }
 
-    /// A small round over so many small slots, in buffers of at most this size: in threads, and in subgroups where walks may
-    /// go in them.
+    /// A small round over `count` small slots, in buffers of at most `buffer_bytes`: in threads, and in subgroups where
+    /// walks may go in them.
     fn try_walks(&mut self, buffer_bytes: u64, count: u32, subgroups: bool) -> Result<[Digest; 2], DeviceError> {
         let tried = Bounds { buffer_bytes: buffer_bytes.min(self.bounds.binding_bytes), ..self.bounds };
         let bounds = std::mem::replace(&mut self.bounds, tried);
@@ -205,13 +204,11 @@ impl WgpuDevice {
     }
 }
 
-/// Why a device is not offered.
 enum NotQualified {
-    /// These give wrong bits.
+    /// The named shaders give wrong bits.
     Bits(&'static str),
-    /// The device failed.
     Device(DeviceError),
-    /// A shader was not taken.
+    /// The driver did not take a shader.
     Shader(WgpuError),
 }
 

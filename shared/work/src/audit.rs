@@ -14,13 +14,13 @@ use super::tree::{RangePath, digests_of_ranges, row_range_bytes};
 /// One row that a sample asks for, and the aligned range that it is opened as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeRequest {
-    /// The slot.
+    /// The slot to open.
     pub slot: u32,
-    /// The row.
+    /// The row of the slot that the range covers.
     pub row: u32,
-    /// Where in the slot the range starts.
+    /// Offset of the range in the slot, in bytes.
     pub first_byte: u64,
-    /// How long it is: `max(n, 1024)`.
+    /// Length of the range in bytes: `max(n, 1024)`.
     pub len: u64,
 }
 
@@ -59,7 +59,7 @@ pub fn sample_ranges(key: &PassKey, n: u32, sample: &Sample) -> Vec<RangeRequest
     }
 }
 
-/// What a validator knows about a pass that it audits, none of it from the answer.
+/// The validator's own knowledge of an audited pass; nothing in it comes from the answer.
 #[derive(Debug, Clone)]
 pub struct Audit<'a> {
     pub(super) challenge: &'a Challenge,
@@ -127,7 +127,7 @@ pub fn check_pass_openings(audit: &Audit<'_>, given: &PassOpenings) -> Result<()
 
 /// A check that takes the samples one by one, in the order drawn, so that no more than one need be in memory.
 ///
-/// It keeps the digests of the pass and the samples drawn, whatever it is given.
+/// It keeps the digests of the pass and the samples drawn, but no part of a sample.
 #[derive(Debug)]
 pub struct PassCheck {
     precision: Precision,
@@ -140,7 +140,7 @@ pub struct PassCheck {
     first_fault: Option<OpeningFault>,
 }
 
-/// What is wrong in a sample, and the opening where it is wrong.
+/// The fault of a sample, and the index of the opening that has it.
 type SampleFault = (FaultKind, Option<usize>);
 
 impl PassCheck {
@@ -183,7 +183,7 @@ impl PassCheck {
     }
 
     /// Checks that the next sample is the one drawn, opened by ranges of the right number, places and lengths: a few
-    /// comparisons, so that nothing else need be kept.
+    /// comparisons, which keep nothing else.
     ///
     /// # Errors
     /// `rows`, `range` or `siblings`.
@@ -209,7 +209,7 @@ impl PassCheck {
         self.first_fault.as_ref()
     }
 
-    /// What was found, once every sample was given.
+    /// Returns the verdict over all samples.
     ///
     /// # Errors
     /// The first [`OpeningFault`] in WORK.md's order; `rows` when a sample was left out.
@@ -256,7 +256,7 @@ impl PassCheck {
         Ok(requests)
     }
 
-    /// What the ranges of a sample of the right shape hold.
+    /// Checks the contents of the ranges of a sample of the right shape.
     fn check_content(&self, requests: &[RangeRequest], given: &SampleOpenings) -> Result<(), SampleFault> {
         let openings = &given.openings;
         self.check_paths(requests, openings)?;

@@ -1,10 +1,10 @@
-//! What a verdict may claim: how likely a faked answer is to pass (WORK.md, Verification), how much work an audit leaves
-//! open (Audit), and how much memory a probe leaves open (Residency probe, "What can hide").
+//! Probabilities and bounds that a verdict may claim: of a faked answer that passes (WORK.md, Verification), of work
+//! that an audit leaves open (Audit), and of memory that a probe leaves open (Residency probe, "What can hide").
 
 use super::challenge::Challenge;
 use super::probe::{LINE_BYTES, Probe};
 
-/// The chance that `samples` independent draws all miss a fraction `faked` of what is drawn from: `(1 - g)^q`.
+/// The chance that `samples` independent draws all miss a fraction `faked` of the drawn-from set: `(1 - g)^q`.
 ///
 /// # Panics
 /// When `faked` is not from 0 to 1.
@@ -103,7 +103,7 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// What crosses in all rounds of a linked probe of a challenge.
+    /// Counts the bytes that cross in all rounds of a linked probe of a challenge.
     #[must_use]
     pub fn of(challenge: &Challenge, probe: &Probe) -> Self {
         let shares = challenge.shares();
@@ -121,10 +121,10 @@ impl Crossing {
     }
 }
 
-/// A probe of one device, as it went, and what the device may have beside the memory that the probe is about.
+/// A timed probe of one device, and the other resources that the device may have beside the probed memory.
 #[derive(Debug, Clone, Copy)]
 pub struct TimedProbe<'a> {
-    /// What was asked.
+    /// The probe as sent.
     pub probe: &'a Probe,
     /// Matrix size n.
     pub n: u32,
@@ -138,6 +138,10 @@ pub struct TimedProbe<'a> {
     pub multiply_accumulates_per_s: f64,
     /// β, bytes a second into the device, in one direction, over all its buses: for fetching hidden lines.
     pub bus_bytes_per_s: f64,
+    /// μ, bytes a second that processors elsewhere read of a copy of all slots, beside the traffic of the buses.
+    pub copy_bytes_per_s: f64,
+    /// f, the share of the walks that the segments leave open: [`hidden_fraction`] of their number.
+    pub open_walks: f64,
 }
 
 /// The share of a device's lines that a probe leaves open (WORK.md, Residency probe, "What can hide").
@@ -147,29 +151,51 @@ pub struct Hiding {
     pub computed: f64,
     /// x_b: lines that could be moved over buses in that time, over the lines that it read.
     pub over_buses: f64,
+    /// m: steps of walks that could be made in a copy elsewhere in that time, over all steps.
+    pub elsewhere: f64,
     /// h: the share of the device's lines that may have been elsewhere; at 1 the probe showed nothing.
     pub share: f64,
 }
 
 impl TimedProbe<'_> {
-    /// What could hide from the probe: `h = x/2 + √(x²/4 + 2·x·W/L)` with x = x_c + x_b and L = count · n² / 64.
+    /// Bounds the lines that were not in the device's memory: by lines computed again and moved over buses, while the
+    /// rounds after an invented digest run beside the others and the last steps of walks are made elsewhere.
     ///
     /// # Panics
-    /// When the time or a rate is negative or not finite.
+    /// When the time, a rate or the share of open walks is negative or not finite.
     #[must_use]
     pub fn hiding(&self) -> Hiding {
-        let given = [self.seconds, self.multiply_accumulates_per_s, self.bus_bytes_per_s];
+        let given = [self.seconds, self.multiply_accumulates_per_s, self.bus_bytes_per_s, self.copy_bytes_per_s];
         assert!(given.iter().all(|x| x.is_finite() && *x >= 0.0), "a time and rates");
-        let n = f64::from(self.n);
-        let line_bytes = LINE_BYTES as f64;
+        assert!((0.0..=1.0).contains(&self.open_walks), "a fraction");
         let read_bytes = self.probe.read_bytes() as f64;
         // A line is 64 elements of κ multiply-accumulates each: κ of them a byte.
         let computed = self.multiply_accumulates_per_s * self.seconds / (f64::from(self.terms) * read_bytes);
         let over_buses = self.bus_bytes_per_s * self.seconds / read_bytes;
-        let x = computed + over_buses;
-        let walks_per_line = f64::from(self.probe.walks()) * line_bytes / (f64::from(self.count) * n * n);
-        let share = x / 2.0 + (x * x / 4.0 + 2.0 * x * walks_per_line).sqrt();
-        Hiding { computed, over_buses, share: share.min(1.0) }
+        let elsewhere = self.copy_bytes_per_s * self.seconds / read_bytes;
+        let share = self.with_walks_elsewhere(self.waiting_walks(computed + over_buses), elsewhere);
+        Hiding { computed, over_buses, elsewhere, share: share.min(1.0) }
+    }
+
+    /// `x/2 + √(x²/4 + 2·x·W·(1 + f·R)/L)` with L = count · n² / 64: walks wait at hidden lines, those of all rounds that run
+    /// at once.
+    fn waiting_walks(&self, x: f64) -> f64 {
+        let n = f64::from(self.n);
+        let at_once = f64::from(self.probe.walks()) * (1.0 + self.open_walks * f64::from(self.probe.rounds()));
+        let walks_per_line = at_once * LINE_BYTES as f64 / (f64::from(self.count) * n * n);
+        x / 2.0 + (x * x / 4.0 + 2.0 * x * walks_per_line).sqrt()
+    }
+
+    /// `((√(m/2T) + √(m/2T + c·(h + f/T))) / c)²` with c = 1 - m - f: walks end in a copy elsewhere, or are left out at their
+    /// first hidden line. 1 where c is not above 0.
+    fn with_walks_elsewhere(&self, h: f64, m: f64) -> f64 {
+        let (f, steps) = (self.open_walks, f64::from(self.probe.steps()));
+        let c = 1.0 - m - f;
+        if c <= 0.0 {
+            return 1.0;
+        }
+        let ends = m / (2.0 * steps);
+        ((ends.sqrt() + (ends + c * (h + f / steps)).sqrt()) / c).powi(2)
     }
 }
 
@@ -183,7 +209,7 @@ mod tests {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} is not {expected}");
     }
 
-    /// Pascal's triangle: exact for what the test asks.
+    /// Pascal's triangle: exact in the range that the test uses.
     fn binomial(n: u32, k: u32) -> f64 {
         let mut row = vec![1_u128];
         for _ in 0..n {
@@ -295,24 +321,57 @@ mod tests {
 
     /// The example of WORK.md: n = 8192, W/L = 2⁻¹³, a device that reads 2.6 TB/s and shows 650 T
     /// multiply-accumulates a second, of which twice as many are assumed, behind 16 lanes of PCIe 5.
-    #[test]
-    fn what_hides_from_a_fast_device() {
-        let probe = probe(1 << 18, 64, 512);
-        let timed = TimedProbe {
-            probe: &probe,
+    fn example(probe: &Probe) -> TimedProbe<'_> {
+        TimedProbe {
+            probe,
             n: 8192,
             terms: 8192,
             count: 2048,
             seconds: probe.read_bytes() as f64 / 2.6e12,
             multiply_accumulates_per_s: 2.0 * 650e12,
             bus_bytes_per_s: 64e9,
-        };
-        let Hiding { computed, over_buses, share } = timed.hiding();
+            copy_bytes_per_s: 0.0,
+            open_walks: 0.0,
+        }
+    }
+
+    #[test]
+    fn what_hides_from_a_fast_device() {
+        let probe = probe(1 << 18, 64, 512);
+        let timed = example(&probe);
+        let Hiding { computed, over_buses, elsewhere, share } = timed.hiding();
         close(computed, 1300e12 / (8192.0 * 2.6e12));
         close(over_buses, 64.0 / 2600.0);
+        assert_eq!(elsewhere, 0.0);
         assert!((0.085..0.086).contains(&share), "{share}");
         // By the definition: x = h² / (h + 2·W/L).
         close(share * share / (share + 2.0 / 8192.0), computed + over_buses);
+    }
+
+    /// The figures of WORK.md for R = 100 with 32 and 128 segments, and for walks that are left out or end elsewhere.
+    #[test]
+    fn invented_digests_and_a_copy_elsewhere_hide_more() {
+        let probe = probe(1 << 18, 64, 100);
+        let timed = |segments: u64, copy_bytes_per_s: f64| {
+            let open_walks = hidden_fraction(segments, 1, 0.05);
+            TimedProbe { copy_bytes_per_s, open_walks, ..example(&probe) }
+        };
+        let percent = |share: f64| (share * 1000.0).round() / 10.0;
+        let waiting = |segments| {
+            let timed = timed(segments, 0.0);
+            let Hiding { computed, over_buses, .. } = timed.hiding();
+            percent(timed.waiting_walks(computed + over_buses))
+        };
+        assert_eq!((waiting(32), waiting(128)), (8.8, 8.6));
+        // Of the other bound's 4.9 %, with μ = 0, and 61 and 236 GB/s of a device that reads 2.6 TB/s.
+        let elsewhere = |gb_per_s: f64| {
+            let timed = timed(32, gb_per_s * 1e9);
+            percent(timed.with_walks_elsewhere(0.049, timed.hiding().elsewhere))
+        };
+        assert_eq!((elsewhere(0.0), elsewhere(61.0), elsewhere(236.0)), (5.5, 6.5, 8.0));
+        assert!(timed(32, 0.0).hiding().share < timed(32, 61e9).hiding().share);
+        assert_eq!(timed(1, 0.0).hiding().share, 1.0, "one segment leaves 95 % of the walks open");
+        assert_eq!(timed(32, 2.6e12).hiding().share, 1.0, "a copy that is read as fast");
     }
 
     #[test]
@@ -326,20 +385,23 @@ mod tests {
             seconds: 1.0,
             multiply_accumulates_per_s: 0.0,
             bus_bytes_per_s: 0.0,
+            copy_bytes_per_s: 0.0,
+            open_walks: 0.0,
         };
-        assert_eq!(idle.hiding(), Hiding { computed: 0.0, over_buses: 0.0, share: 0.0 });
+        let hiding = |computed, over_buses, share| Hiding { computed, over_buses, elsewhere: 0.0, share };
+        assert_eq!(idle.hiding(), hiding(0.0, 0.0, 0.0));
         // All 64 lines that were read, moved in the second that the probe took.
         let slow = TimedProbe { bus_bytes_per_s: 4096.0, ..idle };
-        assert_eq!(slow.hiding(), Hiding { computed: 0.0, over_buses: 1.0, share: 1.0 }, "capped");
+        assert_eq!(slow.hiding(), hiding(0.0, 1.0, 1.0), "capped");
         // The same lines, computed again: 64 · 256 multiply-accumulates each.
         let busy = TimedProbe { multiply_accumulates_per_s: 64.0 * 64.0 * 256.0, ..idle };
-        assert_eq!(busy.hiding(), Hiding { computed: 1.0, over_buses: 0.0, share: 1.0 });
+        assert_eq!(busy.hiding(), hiding(1.0, 0.0, 1.0));
         // Twice the terms: half the lines.
         let deeper = TimedProbe { terms: 512, ..busy };
         assert_eq!(deeper.hiding().computed, 0.5);
         // W/L = 64 · 64 / (3 · 256²) = 1/48; x = 1/8 of both: h = 1/16 + √(1/256 + 1/192).
         let both = TimedProbe { seconds: 1.0 / 16.0, bus_bytes_per_s: 4096.0, ..busy };
-        let Hiding { computed, over_buses, share } = both.hiding();
+        let Hiding { computed, over_buses, share, .. } = both.hiding();
         assert_eq!((computed, over_buses), (1.0 / 16.0, 1.0 / 16.0));
         close(share, 1.0 / 16.0 + (1.0_f64 / 256.0 + 1.0 / 192.0).sqrt());
         assert_eq!(TimedProbe { seconds: 0.0, ..busy }.hiding().share, 0.0);

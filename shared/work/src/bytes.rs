@@ -11,9 +11,9 @@ pub enum HexError {
     /// The text has another length than the type asks for.
     #[error("expected {expected} hex digits, found {found}")]
     Length {
-        /// How many digits the type has.
+        /// Digits of the type: twice its bytes.
         expected: usize,
-        /// How many characters the text has.
+        /// Characters of the text.
         found: usize,
     },
     /// The text holds something other than `0-9` and `a-f`.
@@ -42,7 +42,7 @@ pub mod hex_vec {
     /// Writes lower-case hex.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Fails when the serializer does.
     pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&hex::encode(bytes))
     }
@@ -149,7 +149,7 @@ byte_string!(
     DeviceId, 16
 );
 byte_string!(
-    /// A challenge, random and never used twice.
+    /// A challenge's id: random, never used twice.
     ChallengeId, 16
 );
 byte_string!(
@@ -197,16 +197,16 @@ byte_string!(
     RoundKey, 32
 );
 byte_string!(
-    /// What a subtree of a BLAKE3 tree hashes to, below the root. It is not a [`Digest`].
+    /// The hash of a subtree of a BLAKE3 tree below the root. It is not a [`Digest`].
     ChainingValue, 32
 );
 
 impl Root {
-    /// `root[-1]`: what the first pass starts from.
+    /// `root[-1]`: the root that the first pass follows.
     pub const BEFORE_FIRST: Self = Self([0; 32]);
 }
 
 impl Digest {
-    /// `probe_digest[-1]`: what the first round of a probe starts from.
+    /// `probe_digest[-1]`: the digest that the first round of a probe follows.
     pub const BEFORE_FIRST: Self = Self([0; 32]);
 }

@@ -18,15 +18,15 @@ pub const MIN_COUNT: u32 = 3;
 /// The most slots of all shares together.
 pub const MAX_TOTAL: u64 = 1 << 20;
 
-/// What one device computes: slots `0 … count-1`, whose leaves are streams `offset` and `offset + 1`.
+/// The part of one device: slots `0 … count-1`, whose leaves are streams `offset` and `offset + 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// The device.
+    /// The device that computes the share.
     pub device_id: DeviceId,
     /// The global index of the device's slot 0.
     pub offset: u32,
-    /// How many slots the device fills.
+    /// Slots of the device; at least [`MIN_COUNT`] in a valid challenge.
     pub count: u32,
 }
 
@@ -34,21 +34,21 @@ pub struct Share {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UncheckedChallenge {
-    /// The version of the work.
+    /// The version of the work; [`WORK_VERSION`] in a valid challenge.
     pub version: u32,
     /// Random, never used twice.
     pub challenge_id: ChallengeId,
     /// From the operating system's random source, never used twice.
     pub nonce: Nonce,
-    /// Who asks.
+    /// The key of the validator that issues the challenge.
     pub validator_key: PublicKey,
-    /// Who answers.
+    /// The key of the miner that answers it.
     pub miner_key: PublicKey,
     /// The code of a [`Precision`].
     pub precision: u32,
-    /// The matrix size.
+    /// The matrix size n.
     pub n: u32,
-    /// How many passes follow one another.
+    /// Number of passes, each of which follows the one before.
     pub iterations: u32,
     /// One for each device, in order of `device_id`.
     pub shares: Vec<Share>,
@@ -66,10 +66,10 @@ pub enum ChallengeError {
     /// Not a power of two in the range.
     #[error("n = {0} is not a power of two from {MIN_N} to {MAX_N}")]
     N(u32),
-    /// None, or too many.
+    /// No iteration, or more than [`MAX_ITERATIONS`].
     #[error("iterations = {0} is not from 1 to {MAX_ITERATIONS}")]
     Iterations(u32),
-    /// There is no share.
+    /// The challenge has no share.
     #[error("there is no share")]
     NoShares,
     /// A share has a lower id than the one before.
@@ -81,19 +81,19 @@ pub enum ChallengeError {
     /// A share does not start where the one before ends.
     #[error("share {index} has offset {found}, expected {expected}")]
     ShareOffset {
-        /// Which share.
+        /// The index of the share.
         index: usize,
-        /// Where the shares before it end.
+        /// The end of the shares before it.
         expected: u64,
-        /// Its offset.
+        /// The share's offset.
         found: u32,
     },
     /// A share has fewer than [`MIN_COUNT`] slots.
     #[error("share {index} has {count} slots; at least {MIN_COUNT} are needed")]
     ShareCount {
-        /// Which share.
+        /// The index of the share.
         index: usize,
-        /// Its count.
+        /// The share's slots.
         count: u32,
     },
     /// More than [`MAX_TOTAL`] slots.
@@ -162,7 +162,7 @@ impl Challenge {
         self.fields.n
     }
 
-    /// How many passes follow one another.
+    /// Number of passes, each of which follows the one before.
     #[must_use]
     pub const fn iterations(&self) -> u32 {
         self.fields.iterations
@@ -180,7 +180,7 @@ impl Challenge {
         self.fields.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.fields.shares[i])
     }
 
-    /// The kind of work: what the operands of its products are.
+    /// The kind of work, which defines the operands of products.
     #[must_use]
     pub const fn precision(&self) -> Precision {
         self.precision

@@ -1,4 +1,4 @@
-//! What a miner commits to: the roots of every device, bound by checksums (WORK.md, Commitment).
+//! A miner's commitment: the roots of every device, bound by checksums (WORK.md, Commitment).
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -7,11 +7,11 @@ use super::bytes::{ChallengeId, Checksum, DeviceId, Root, Signature, WorkKey};
 use super::challenge::{Challenge, Share};
 use super::json;
 
-/// What one device computed.
+/// The results of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEvidence {
-    /// The device.
+    /// The device of the share.
     pub device_id: DeviceId,
     /// As in its share.
     pub offset: u32,
@@ -23,7 +23,7 @@ pub struct DeviceEvidence {
     pub checksum: Checksum,
 }
 
-/// What a miner commits to for a challenge. Its serde form is the interchange form.
+/// A miner's commitment to a challenge. Its serde form is the interchange form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
@@ -41,7 +41,7 @@ pub struct Evidence {
 /// Why evidence is not a commitment to a challenge. [`CommitmentError::code`] is its stable name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitmentError {
-    /// It answers something else.
+    /// The commitment answers another challenge.
     #[error("the evidence is for challenge {0}, another one than was asked")]
     OtherChallenge(ChallengeId),
     /// The devices, their offsets or counts are not the challenge's shares.
@@ -50,14 +50,14 @@ pub enum CommitmentError {
         /// The first that differs; the number of shares when one is missing or left over.
         index: usize,
     },
-    /// Not one root for each iteration.
+    /// The number of roots is not that of iterations.
     #[error("device {device_id} has {found} roots; the challenge asks for {expected}")]
     RootCount {
-        /// The device.
+        /// The device with the wrong number.
         device_id: DeviceId,
         /// The challenge's iterations.
         expected: u32,
-        /// How many roots there are.
+        /// Roots in the commitment.
         found: usize,
     },
     /// A device's checksum is not that of its roots.
@@ -69,7 +69,7 @@ pub enum CommitmentError {
 }
 
 impl CommitmentError {
-    /// The stable name of what is wrong.
+    /// The stable name of the fault.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ pub fn commitment_checksum(challenge: &Challenge, devices: &[Checksum]) -> Check
     Checksum(hasher.finalize().into())
 }
 
-/// What a miner signs when it commits.
+/// The message that a miner signs when it commits.
 #[must_use]
 pub fn commitment_message(work_key: &WorkKey, checksum: &Checksum) -> Vec<u8> {
     [b"assay v1 commitment".as_slice(), work_key.as_ref(), checksum.as_ref()].concat()
@@ -158,7 +158,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// What a device committed to.
+    /// The results of a device.
     #[must_use]
     pub fn device(&self, device_id: DeviceId) -> Option<&DeviceEvidence> {
         self.devices.iter().find(|d| d.device_id == device_id)
@@ -166,7 +166,7 @@ impl Evidence {
 }
 
 impl DeviceEvidence {
-    /// The share it says it computed.
+    /// The share that the device claims to have computed.
     #[must_use]
     pub const fn share(&self) -> Share {
         Share { device_id: self.device_id, offset: self.offset, count: self.count }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::bytes::DeviceId;
 
-/// What was wrong, in the order of WORK.md's table: a lower one is named before a higher one.
+/// A fault of an answer, in the order of WORK.md's table: a lower one is named before a higher one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
     /// A device, iteration, root or previous root that is not the challenge's and the commitment's.
@@ -21,7 +21,7 @@ pub enum FaultKind {
     Path,
     /// A leaf's row is not the keystream.
     Leaf,
-    /// An element is not what its formula gives.
+    /// An element differs from its formula's result.
     Element,
     /// A walk does not end in the state opened.
     State,
@@ -79,26 +79,26 @@ pub enum FaultPlace {
     Answer,
     /// One sample of an audit.
     Sample {
-        /// Which, in the order drawn.
+        /// Index of the sample, in the order drawn.
         sample: usize,
     },
     /// One opening of a sample.
     Opening {
-        /// Which sample, in the order drawn.
+        /// Index of the sample, in the order drawn.
         sample: usize,
-        /// Which of its openings.
+        /// Index of the opening in its sample.
         opening: usize,
     },
     /// One segment of a probe, or the state that it ends in.
     Segment {
-        /// Which, in the order drawn.
+        /// Index of the segment, in the order drawn.
         segment: usize,
     },
     /// One step of a segment.
     Step {
-        /// Which segment, in the order drawn.
+        /// Index of the segment, in the order drawn.
         segment: usize,
-        /// Which of its steps.
+        /// Index of the step in its segment.
         step: usize,
     },
 }
@@ -119,16 +119,16 @@ impl fmt::Display for FaultPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("device {device_id}{place}: {}", kind.sentence())]
 pub struct OpeningFault {
-    /// What was wrong.
+    /// The first fault.
     pub kind: FaultKind,
     /// The device asked.
     pub device_id: DeviceId,
-    /// Where it was wrong.
+    /// The place of the fault in the answer.
     pub place: FaultPlace,
 }
 
 impl OpeningFault {
-    /// The stable name of what was wrong, as in WORK.md.
+    /// The stable name of the fault, as in WORK.md.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.kind.code()

@@ -6,7 +6,7 @@ use serde::de::{self, DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-/// What the vectors carry besides the object itself; at the top level it is passed over.
+/// Fields that the vectors carry besides the object itself; passed over at the top level.
 const ASIDE: [&str; 2] = ["_comment", "trace"];
 
 /// Why a text is not the interchange form of an object.
@@ -20,7 +20,7 @@ pub enum JsonError {
     Field {
         /// Where, as in `shares[1].device_id`; `.` is the object itself.
         path: String,
-        /// What is wrong there.
+        /// The reader's error, with the place in the text.
         #[source]
         cause: serde_json::Error,
     },
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for DistinctVisitor {
     }
 }
 
-/// Reads a field that may be left out but, when there, holds a value: `null` is none.
+/// Reads a field that may be left out but holds a value where it is present: `null` is refused.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

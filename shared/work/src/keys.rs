@@ -1,4 +1,4 @@
-//! The keys that bind work to a challenge (WORK.md, Keys), and what is drawn from them.
+//! The keys that bind work to a challenge (WORK.md, Keys), and the draws from them.
 
 use super::bytes::{DeviceId, PassKey, Root, WorkKey};
 
@@ -14,7 +14,7 @@ pub fn pass_key(work_key: &WorkKey, device_id: DeviceId, iteration: u32, previou
     PassKey(*hasher.finalize().as_bytes())
 }
 
-/// The slots that slot `u ≥ 2` is the product of: `(earlier, previous)`.
+/// The slots whose product is slot `u ≥ 2`: `(earlier, previous)`.
 ///
 /// # Panics
 /// When `u < 2`: leaves have no parents.

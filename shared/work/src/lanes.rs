@@ -1,8 +1,8 @@
-//! BLAKE3's chunks and merges, many at once in the lanes of the processor's vectors: one after another, merges take as long
-//! as all else that a check of openings does.
+//! BLAKE3's chunks and merges, many at once in the lanes of the processor's vectors: one after another, merges take as
+//! long as the rest of a check of openings.
 //!
-//! BLAKE3's documented functions give one chaining value at a time. What its crate hashes long strings with is public, but
-//! not promised to stay: a release without it does not build, and the vectors hold what it computes.
+//! BLAKE3's documented functions give one chaining value at a time. The function by which its crate hashes long strings
+//! is public, but not promised to stay: a release without it does not build, and the vectors hold its results.
 
 use blake3::IncrementCounter;
 use blake3::platform::Platform;
@@ -14,7 +14,7 @@ pub(crate) const LANES: usize = 16;
 /// Bytes of two chaining values.
 pub(crate) const PAIR_BYTES: usize = 64;
 
-/// What BLAKE3 starts from: SHA-256's words.
+/// BLAKE3's initial state: SHA-256's words.
 const START: [u32; 8] =
     [0x6A09_E667, 0xBB67_AE85, 0x3C6E_F372, 0xA54F_F53A, 0x510E_527F, 0x9B05_688C, 0x1F83_D9AB, 0x5BE0_CD19];
 /// Bytes of a chunk.
@@ -44,7 +44,7 @@ pub(crate) fn merge_pairs(pairs: &[[u8; PAIR_BYTES]], values: &mut [ChainingValu
     }
 }
 
-/// The values of chunks that follow one another from number `first` on, none of which is a whole string.
+/// The values of consecutive chunks from number `first` on; no chunk is a whole string.
 ///
 /// # Panics
 /// When there are more than [`LANES`], or not a place for each in `values`.

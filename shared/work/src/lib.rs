@@ -1,5 +1,6 @@
 //! `docs/WORK.md` in code: pure functions and types, no I/O, no clock, no randomness.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod audit;
@@ -20,6 +21,7 @@ pub mod probe_file;
 pub mod product;
 pub mod reference;
 pub mod segment;
+pub mod size;
 pub mod split;
 pub mod standalone;
 pub mod text;

@@ -1,4 +1,4 @@
-//! What a miner opens in an audit, in the interchange form (WORK.md, Openings and JSON).
+//! A miner's openings in an audit, in the interchange form (WORK.md, Openings and JSON).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::fault::FaultKind;
 use super::json;
 use super::tree;
 
-/// What the validator draws in one pass of one device.
+/// One draw of the validator in a pass of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "SampleForm", into = "SampleForm")]
 pub enum Sample {
@@ -29,7 +29,7 @@ pub enum Sample {
     Leaf {
         /// 0 or 1.
         slot: u32,
-        /// Which row.
+        /// Row of the leaf, below n.
         row: u32,
     },
 }
@@ -68,18 +68,18 @@ pub struct Parents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenedRange {
-    /// The slot.
+    /// The slot that the range lies in.
     pub slot: u32,
-    /// Where in the slot the range starts.
+    /// Offset of the range in the slot, in bytes.
     pub first_byte: u64,
     /// The bytes of the range.
     #[serde(with = "hex_vec")]
     pub bytes: Vec<u8>,
-    /// What leads from the range to the slot's digest, lowest first.
+    /// The chaining values from the range up to the slot's digest, lowest first.
     pub siblings: Vec<ChainingValue>,
 }
 
-/// What is opened for one sample.
+/// The openings of one sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SampleOpeningsForm", into = "SampleOpeningsForm")]
 pub struct SampleOpenings {
@@ -91,15 +91,15 @@ pub struct SampleOpenings {
     pub openings: Vec<OpenedRange>,
 }
 
-/// What is opened of one pass of one device. Its serde form is the interchange form.
+/// The openings of one pass of one device. Its serde form is the interchange form.
 ///
-/// Nothing in it is trusted: a check takes what it must be from the challenge and the commitment.
+/// Nothing in it is trusted: a check takes the expected values from the challenge and the commitment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassOpenings {
     /// The challenge answered.
     pub challenge: UncheckedChallenge,
-    /// The device.
+    /// The device audited.
     pub device_id: DeviceId,
     /// The iteration drawn.
     pub iteration: u32,
@@ -116,7 +116,7 @@ pub struct PassOpenings {
     pub committed_roots: Option<BTreeMap<DeviceId, Vec<Root>>>,
 }
 
-/// Where an opened range must lie, and what it must lead to.
+/// The place that an opened range must have, and the value that it must lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected<'a> {
     pub first_byte: u64,

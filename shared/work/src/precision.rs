@@ -1,11 +1,11 @@
-//! The kinds of work: what integers a byte of a slot stands for in a product (WORK.md, Kinds of work).
+//! The kinds of work: the integers that a byte of a slot stands for in a product (WORK.md, Kinds of work).
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What the operands of products are. Slots hold bytes in every kind, and sums are exact integers.
+/// The operands of products. Slots hold bytes in every kind, and sums are exact integers.
 ///
 /// Its serde form is the number that stands for it in a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -91,8 +91,8 @@ impl Precision {
         }
     }
 
-    /// By how much the fastest known detour over another unit beats the unit made for the kind (WORK.md, Kinds of work):
-    /// 1 or more. A rate is divided by it before it is compared with what a device claims to be.
+    /// The factor by which the fastest known detour over another unit beats the unit made for the kind (WORK.md, Kinds
+    /// of work): 1 or more. A rate is divided by it before it is compared with the device's claim.
     #[must_use]
     pub const fn largest_detour(self) -> f64 {
         match self {

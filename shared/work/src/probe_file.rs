@@ -1,4 +1,4 @@
-//! Openings of a probe as a file has them (WORK.md, JSON): those of every device of a host, with what the validator holds.
+//! A file of openings of a probe (WORK.md, JSON): those of every device of a host, with the validator's own values.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::probe::{Answer, Link, Probe, UncheckedProbe};
 use super::segment::{Opening, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, check_slot_digests};
 use super::standalone::{StandaloneError, check_committed_roots};
 
-/// A segment of one of the devices.
+/// A drawn segment of one of the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DrawnSegment {
-    /// The device.
+    /// The device that opens it.
     pub device_id: DeviceId,
     /// `r`.
     pub round: u32,
@@ -28,17 +28,17 @@ pub struct DrawnSegment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSlotDigests {
-    /// The device.
+    /// The device of the slots.
     pub device_id: DeviceId,
     /// `digest[0 … count-1]`.
     pub digests: Vec<Digest>,
 }
 
-/// What is opened for a segment of one of the devices.
+/// The openings of a segment of one of the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSegment {
-    /// The device.
+    /// The device that opened it.
     pub device_id: DeviceId,
     /// `r`.
     pub round: u32,
@@ -50,7 +50,7 @@ pub struct DeviceSegment {
     pub lines: Vec<OpenedRange>,
 }
 
-/// What a host opened of a probe, and what it is checked against. Its serde form is the interchange form.
+/// A host's openings of a probe, and the values to check them against. Its serde form is the interchange form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeFile {
@@ -62,7 +62,7 @@ pub struct ProbeFile {
     pub probe: UncheckedProbe,
     /// The answer to it. Its signature is checked elsewhere.
     pub answer: Answer,
-    /// The segments drawn.
+    /// The segments drawn, in order.
     pub drawn: Vec<DrawnSegment>,
     /// Opened: the digests of the last pass of every device, in order.
     pub slot_digests: Vec<DeviceSlotDigests>,
@@ -91,7 +91,7 @@ impl ProbeFile {
     }
 }
 
-/// Checks what a host opened of a probe.
+/// Checks a host's openings of a probe.
 ///
 /// # Errors
 /// [`StandaloneError`]: the challenge's or the probe's own rule, then the first fault in WORK.md's order: `binding`,

@@ -2,7 +2,7 @@
 
 use super::precision::Precision;
 
-/// What the slot's index is multiplied by before it enters every element.
+/// The factor of the slot's index before it enters every element.
 pub const SLOT_FACTOR: u32 = 0xC2B2_AE35;
 /// The multiplier before the shift.
 pub const FIRST_FACTOR: u32 = 0x9E37_79B1;
@@ -32,7 +32,7 @@ pub fn dot(precision: Precision, x: &[u8], y: &[u8]) -> i32 {
     sum_of_products(&precision.operands_of(x), &precision.operands_of(y))
 }
 
-/// The same of the rows' operands.
+/// The sum of products of the rows' operands, as in [`dot`].
 pub(super) fn sum_of_products(x: &[i16], y: &[i16]) -> i32 {
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
     let term = |(&a, &b): (&i16, &i16)| i32::from(a) * i32::from(b);

@@ -1,5 +1,5 @@
-//! The slow, obvious whole, which reads like WORK.md: what every backend and every check is tested against.
-//! It holds all slots of a device in host memory and uses one thread.
+//! The slow, obvious whole, which reads like WORK.md: the reference for the tests of every backend and every check. It
+//! holds all slots of a device in host memory and uses one thread.
 
 use super::bytes::{DeviceId, Digest, PassKey, ProbeKey, Root, RoundKey};
 use super::challenge::{Challenge, Share};
@@ -91,7 +91,7 @@ pub fn share(challenge: &Challenge, share: &Share) -> (Vec<Root>, Vec<Vec<u8>>) 
     (roots, slots)
 }
 
-/// What an honest miner commits to, not signed.
+/// An honest miner's commitment, not signed.
 #[must_use]
 pub fn evidence(challenge: &Challenge) -> Evidence {
     Evidence::assemble(challenge, challenge.shares().iter().map(|s| share(challenge, s).0).collect())
@@ -172,7 +172,7 @@ pub fn linked_probe(
     (outs, digests)
 }
 
-/// What an honest miner answers to a probe of either link, not signed; computes every share again.
+/// An honest miner's answer to a probe of either link, not signed; computes every share again.
 #[must_use]
 pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
     if asked.link() == Link::All {

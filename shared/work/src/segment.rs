@@ -31,7 +31,7 @@ impl Segment {
         self.round < probe.rounds() && self.walk < probe.walks()
     }
 
-    /// Where in `out[r]` the walk's state stands.
+    /// Offset of the walk's state in `out[r]`, in bytes.
     #[must_use]
     pub const fn state_byte(&self) -> u64 {
         self.walk as u64 * LINE_BYTES as u64
@@ -42,16 +42,16 @@ impl Segment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opening {
-    /// Where in the string the range starts.
+    /// Offset of the range in the string, in bytes.
     pub first_byte: u64,
     /// The bytes of the range.
     #[serde(with = "hex_vec")]
     pub bytes: Vec<u8>,
-    /// What leads from the range to the string's digest, lowest first.
+    /// The chaining values from the range up to the string's digest, lowest first.
     pub siblings: Vec<ChainingValue>,
 }
 
-/// What is opened for one segment.
+/// The openings of one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentOpenings {
     /// `r`.
@@ -64,10 +64,10 @@ pub struct SegmentOpenings {
     pub lines: Vec<OpenedRange>,
 }
 
-/// What is opened of the probe of one device.
+/// The openings of the probe of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeOpenings {
-    /// The device.
+    /// The device that opened them.
     pub device_id: DeviceId,
     /// The digests of the last pass.
     pub slot_digests: Vec<Digest>,
@@ -75,7 +75,7 @@ pub struct ProbeOpenings {
     pub segments: Vec<SegmentOpenings>,
 }
 
-/// What a validator knows about a device's probe, none of it from the openings.
+/// The validator's own knowledge of a device's probe; nothing in it comes from the openings.
 #[derive(Debug, Clone)]
 pub struct SegmentAudit<'a> {
     n: u32,
@@ -84,7 +84,7 @@ pub struct SegmentAudit<'a> {
     probe_key: ProbeKey,
     last_root: Root,
     digests: &'a [Digest],
-    /// What all devices answered, where the probe is linked.
+    /// The answer of all devices, where the probe is linked.
     linked: Option<&'a Answer>,
     segments: &'a [Segment],
 }
@@ -95,7 +95,7 @@ pub struct SegmentAudit<'a> {
 pub struct SlotDigests(Vec<Digest>);
 
 impl SlotDigests {
-    /// How many slots there are.
+    /// Number of slots that the walks cover.
     fn slots(&self) -> u32 {
         // A checked challenge has at most 2^20.
         self.0.len() as u32
@@ -103,7 +103,7 @@ impl SlotDigests {
 }
 
 /// Checks the digests of the last pass of every device of a linked probe: `last_roots` are `root[iterations-1]` in the
-/// order of the shares, `lists` what the miner opened, in the order in which it came.
+/// order of the shares, `lists` the miner's lists, in the order in which they came.
 ///
 /// # Errors
 /// `digests` of the first device, in the order of the shares, whose list is missing, is another device's, or is not that
@@ -136,8 +136,8 @@ fn are_of_pass(digests: &[Digest], share: &Share, root: &Root) -> bool {
 }
 
 impl<'a> SegmentAudit<'a> {
-    /// An audit of a linked probe, of the segments of one device: `last_roots` are what every device committed to for
-    /// its last iteration, in the order of the shares, and `answer` is what all devices answered.
+    /// An audit of a linked probe, of the segments of one device: `last_roots` are the commitments of every device for
+    /// its last iteration, in the order of the shares, and `answer` is the answer of all devices.
     ///
     /// # Panics
     /// When the probe is not linked, the challenge has no share for the device, there is not a root for every share,
@@ -224,7 +224,7 @@ impl<'a> SegmentAudit<'a> {
     }
 }
 
-/// Checks everything that a device opened of its probe.
+/// Checks all openings of a device's probe.
 ///
 /// # Errors
 /// The first [`OpeningFault`]: `binding`, `digests`, `rows` over all segments (another segment than the one drawn, or
@@ -251,8 +251,8 @@ pub fn check_segments(audit: &SegmentAudit<'_>, given: &ProbeOpenings) -> Result
 
 /// A check that takes the segments one by one, in the order drawn, so that no more than one need be in memory.
 ///
-/// It keeps the segments drawn and the digests of the last pass, which are shared where the probe is linked, whatever it
-/// is given.
+/// It keeps the segments drawn and the digests of the last pass, which are shared where the probe is linked, but no
+/// part of a segment.
 #[derive(Debug)]
 pub struct SegmentCheck {
     n: u32,
@@ -271,7 +271,7 @@ struct DrawnSegment {
     out_digest: Digest,
 }
 
-/// What is wrong in a segment, and the step where it is wrong.
+/// The fault of a segment, and the index of the step that has it.
 type SegmentFault = (FaultKind, Option<usize>);
 
 impl SegmentCheck {
@@ -318,7 +318,7 @@ impl SegmentCheck {
     }
 
     /// Checks that the next segment is the one drawn, with as many lines as steps, and ranges of the right lengths: a
-    /// few comparisons, so that nothing else need be kept. Which ranges the lines must be, only the walk says.
+    /// few comparisons, which keep nothing else. Only the walk determines which ranges the lines must be.
     ///
     /// # Errors
     /// `rows`, `range` or `siblings`.
@@ -329,14 +329,14 @@ impl SegmentCheck {
     /// Checks the next segment whole.
     ///
     /// # Errors
-    /// The segment's first [`OpeningFault`], which is the answer's: what comes after it need not be looked at.
+    /// The segment's first [`OpeningFault`], which is the answer's: later segments need no check.
     pub fn segment(&mut self, given: &SegmentOpenings) -> Result<(), OpeningFault> {
         let index = self.seen;
         self.seen += 1;
         self.check_segment(index, given).map_err(|fault| self.fault(index, fault))
     }
 
-    /// What was found, once every segment was given.
+    /// Returns the verdict over all segments.
     ///
     /// # Errors
     /// `rows` when a segment was left out.

@@ -11,16 +11,16 @@ use super::challenge::Share;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weight {
-    /// The device.
+    /// The device that gets the share.
     pub device_id: DeviceId,
-    /// At least 1.
+    /// Its part of the sum of all weights; at least 1.
     pub weight: u64,
 }
 
-/// Why matrices cannot be split.
+/// A fault of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// There is nothing to split across.
+    /// No device to split across.
     #[error("there is no device to split across")]
     NoDevices,
     /// A device that can hold nothing: leave it out.

@@ -9,22 +9,22 @@ use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::{PassOpenings, Sample};
 use super::probe::ProbeError;
 
-/// Why openings that stand alone are refused.
+/// A refusal of openings that stand alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StandaloneError {
-    /// The challenge in them breaks a rule.
+    /// Their challenge breaks a rule.
     #[error("the challenge in the openings is not valid: {0}")]
     Challenge(#[from] ChallengeError),
-    /// The probe in them breaks a rule.
+    /// Their probe breaks a rule.
     #[error("the probe in the openings is not valid: {0}")]
     Probe(#[from] ProbeError),
-    /// They are not what they should be.
+    /// They fail a check.
     #[error(transparent)]
     Fault(#[from] OpeningFault),
 }
 
 impl StandaloneError {
-    /// The stable name of what was wrong.
+    /// The stable name of the fault.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

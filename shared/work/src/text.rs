@@ -1,8 +1,8 @@
 //! Texts that another process or host wrote, before a person sees them.
 //!
-//! Printable are letters, marks on them, numbers, punctuation and symbols of assigned scripts, and the space. Nothing
-//! else: what controls a terminal, breaks a line, turns the direction of writing or cannot be seen at all could make a
-//! text look like another one. [`quoted`] is for a text among other words: it ends where its quotes do.
+//! Printable are letters, marks on them, numbers, punctuation and symbols of assigned scripts, and the space; nothing
+//! else. A character that controls a terminal, breaks a line, turns the direction of writing or cannot be seen at all
+//! could make a text look like another one. [`quoted`] is for a text among other words: it ends where its quotes do.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub const fn quoted(text: &str) -> Quoted<'_> {
     Quoted(text)
 }
 
-/// What [`quoted`] gives.
+/// A text that prints in quotes, as [`quoted`] returns it.
 #[derive(Debug, Clone, Copy)]
 pub struct Quoted<'a>(&'a str);
 

@@ -1,4 +1,4 @@
-//! Subtrees of BLAKE3 trees: what opens an aligned range of a hashed string (WORK.md, Openings).
+//! Subtrees of BLAKE3 trees: the opening of an aligned range of a hashed string (WORK.md, Openings).
 //!
 //! All strings here are a power of two long, so that their trees are perfect: level by level the chaining
 //! values halve, until two are left, whose merge is the digest.
@@ -72,7 +72,7 @@ fn over_subtrees(mut values: Vec<ChainingValue>, subtree_bytes: u64) -> Vec<Chai
     values
 }
 
-/// How many siblings lead from a range to the digest of the whole.
+/// Number of siblings that lead from a range to the digest of the whole.
 ///
 /// # Panics
 /// As [`chaining_values`].
@@ -112,7 +112,7 @@ pub fn digest_of_range(bytes: &[u8], first_byte: u64, siblings: &[ChainingValue]
     root(left, right)
 }
 
-/// A range of a string, and what leads from it to the digest.
+/// A range of a string, and its way to the digest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RangePath<'a> {
     pub bytes: &'a [u8],
@@ -120,7 +120,7 @@ pub(crate) struct RangePath<'a> {
     pub siblings: &'a [ChainingValue],
 }
 
-/// The digests that ranges of one length lead to, each in a string of so many bytes: what [`digest_of_range`] gives of
+/// The digests that ranges of one length lead to, each in a string of `total_bytes`: equal to [`digest_of_range`] of
 /// each, with the merges of all of them level by level together.
 ///
 /// # Panics
@@ -269,7 +269,7 @@ mod tests {
         assert_ne!(digest_of_range(&data[2048..3072], 3072, &path, 8192), digest);
         path.swap(0, 1);
         assert_ne!(digest_of_range(&data[2048..3072], 2048, &path, 8192), digest);
-        // Together they are what they are one by one.
+        // A tree over both gives the same siblings as each subtree alone.
         let right = siblings(&chaining_values(&data, 1024), 2);
         let range = |first_byte, siblings| RangePath { bytes: &data[2048..3072], first_byte, siblings };
         let ranges = [range(2048, &right[..]), range(3072, &right), range(2048, &path)];

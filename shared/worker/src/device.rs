@@ -23,12 +23,12 @@ use parking_lot::Mutex;
 pub struct WorkerDevice {
     shared: Arc<SharedWorker>,
     supervisor: Option<JoinHandle<()>>,
-    /// As it was described last.
+    /// The latest description of the device.
     info: Mutex<DeviceInfo>,
     resident: Option<Resident>,
 }
 
-/// What the device holds, and in which worker: with the worker it is gone.
+/// The slots and states of the device, and the worker that holds them: they are gone with it.
 #[derive(Debug, Clone, Copy)]
 struct Resident {
     worker: u64,
@@ -37,7 +37,7 @@ struct Resident {
 }
 
 impl WorkerDevice {
-    /// Starts the device's worker, which takes its time: [`WorkerDevice::start_outcome`] says when it is there.
+    /// Starts the device's worker, which takes its time: [`WorkerDevice::start_outcome`] reports the end of it.
     ///
     /// # Errors
     /// No thread could be started.
@@ -50,12 +50,11 @@ impl WorkerDevice {
         Ok(Self { shared, supervisor: Some(supervisor), info, resident: None })
     }
 
-    /// The device's id.
     pub fn id(&self) -> DeviceId {
         self.last_info().id
     }
 
-    /// What tells of its worker while the device is in use.
+    /// A monitor of its worker, for use while the device works.
     pub fn monitor(&self) -> WorkerMonitor {
         WorkerMonitor::new(self.shared.clone())
     }
@@ -65,7 +64,7 @@ impl WorkerDevice {
         self.shared.start_outcome()
     }
 
-    /// What is done to open it.
+    /// The progress of its start-up.
     pub fn preparing(&self) -> Preparing {
         self.shared.preparing()
     }
@@ -94,7 +93,7 @@ impl WorkerDevice {
         }
     }
 
-    /// As [`WorkerDevice::with`], for what needs the slots: they are gone with the worker that filled them.
+    /// As [`WorkerDevice::with`], for requests that need the slots: they are gone with the worker that filled them.
     fn with_resident<T>(
         &self,
         work: impl FnOnce(&mut Link, Resident) -> Result<T, LinkError>,
@@ -248,7 +247,7 @@ impl Device for WorkerDevice {
         });
     }
 
-    /// None while there is no worker.
+    /// Empty without a worker.
     fn kernels(&self, precision: Precision) -> Vec<String> {
         let asked = self.with(|link, _| match link.ask(Request::ListKernels(precision))? {
             Reply::Kernels(names) => Ok(names),

@@ -1,8 +1,7 @@
 //! Messages on a pipe: each preceded by its length, four bytes, little-endian.
 //!
 //! The messages are encoded by postcard. The other end may be a dying process that writes malformed bytes: a length
-//! beyond the bound is refused before anything is allocated for it, and what follows the end of a pipe is an error,
-//! never a panic.
+//! beyond the bound is refused before memory is allocated for it, and the end of a pipe is an error, never a panic.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -14,7 +13,7 @@ pub const MAX_DATA_BYTES: usize = 256 << 10;
 /// Bytes of one message: the largest data, or the longest list of devices (64, each with 4 KiB of its backend's own).
 pub const MAX_FRAME_BYTES: usize = 384 << 10;
 
-/// Why no message came.
+/// A failure to read a message.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The pipe ended between two messages.
@@ -23,15 +22,11 @@ pub enum FrameError {
     /// The pipe broke, or ended within a message.
     #[error("the pipe broke: {0}")]
     Broken(#[from] io::Error),
-    /// The bytes are no message.
+    /// The bytes are not a message.
     #[error("malformed message: {0}")]
     Malformed(String),
 }
 
-/// Reads one message.
-///
-/// # Errors
-/// [`FrameError`].
 pub fn read<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, FrameError> {
     let mut length = [0; 4];
     if !read_or_end(from, &mut length)? {
@@ -55,7 +50,7 @@ pub fn read<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, FrameError> 
 /// Writes one message.
 ///
 /// # Errors
-/// What the system said; `InvalidInput` for a message beyond the bound, of which nothing was written.
+/// The system's; `InvalidInput` for a message beyond the bound, of which no byte was written.
 pub fn write<M: Serialize>(to: &mut impl Write, message: &M) -> io::Result<()> {
     // Room for the length, which is known once the message is encoded.
     let mut bytes = postcard::to_extend(message, vec![0; 4])
@@ -120,7 +115,7 @@ mod tests {
             };
             assert!(said.contains(&length.to_string()), "{said}");
         }
-        // One byte less is a length: what is missing then is the message.
+        // The largest length is accepted: the message is missing then.
         assert!(matches!(read_back(&(MAX_FRAME_BYTES as u32).to_le_bytes()), Err(FrameError::Broken(_))));
     }
 

@@ -6,12 +6,12 @@ mod socket;
 #[cfg(target_os = "linux")]
 pub use socket::{Handles, Listener};
 
-/// There is none on this system, whose drivers give no handles.
+/// No handle exists on this system: its drivers give none.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 pub enum Handles {}
 
-/// There is none on this system.
+/// No listener exists on this system.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 pub enum Listener {}

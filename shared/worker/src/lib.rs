@@ -6,7 +6,8 @@
 //! [`Device`](assay_device::Device) like any other.
 //!
 //! [`serve()`] is the worker's side. `link` is the program's side of one worker, `supervisor` keeps one running, and
-//! [`WorkerDevice`] is what the program sees; [`detect`] lists the devices of a backend in a process that ends with it.
+//! [`WorkerDevice`] is the program's view of it; [`detect`] lists the devices of a backend in a process that ends with
+//! it.
 
 #![deny(unsafe_code)]
 
@@ -44,10 +45,9 @@ pub use supervisor::{StartOutcome, WorkerHealth, WorkerMonitor, WorkerSpec};
 use link::{Link, LinkError, Timeouts};
 use message::{Reply, Request};
 
-/// How workers are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerConfig {
-    /// The program whose `worker` command drives a device; `None`: this one.
+    /// The program whose `worker` command drives a device; `None`: the running one.
     pub program: Option<PathBuf>,
     /// How long a worker may give no sign of life before it counts as hung.
     pub silence: Duration,
@@ -67,7 +67,7 @@ impl Default for WorkerConfig {
 /// Finds the devices of a backend in a process that ends with it, in order of id.
 ///
 /// # Errors
-/// Why there is none, in one sentence.
+/// The reason that there are no devices, in one sentence.
 pub fn detect(backend: &dyn Backend, launcher: &dyn Launcher, silence: Duration) -> Result<Vec<Found>, String> {
     let (kind, settings) = (backend.kind(), backend.settings());
     let timeouts = Timeouts { silence, over: Default::default() };

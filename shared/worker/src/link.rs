@@ -1,8 +1,8 @@
 //! The program's side of one worker: one request at a time, until it is answered, the worker is lost, or it hangs.
 //!
-//! What counts as hung:
+//! A worker counts as hung when:
 //!
-//! - the process says nothing, not even a heartbeat, for [`Timeouts::silence`]: it is stopped, or starved;
+//! - the process sends nothing, not even a heartbeat, for [`Timeouts::silence`]: it is stopped, or starved;
 //! - a request that was cancelled is not given up within [`CANCEL_LIMIT`]: the device does not come back;
 //! - a pass or a probe finishes no step for [`STEP_LIMIT`], a start-up makes no progress for [`START_UP_LIMIT`], or any
 //!   other request takes longer than [`CALL_LIMIT`].
@@ -27,39 +27,39 @@ use parking_lot::Mutex;
 
 /// How often a wait checks for a cancellation and for heartbeats.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// How long a cancelled request may go on: fifty times what a device promises.
+/// The longest time of a cancelled request: fifty times a device's promise.
 pub const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 /// How long one slot or one round of a probe may take: n = 32768 on a slow processor takes a quarter of an hour.
 /// Deadlines of challenges, which cancel, come long before.
 pub const STEP_LIMIT: Duration = Duration::from_secs(3600);
 /// How long a device's start-up may go on without progress: one kernel is compiled in seconds.
 pub const START_UP_LIMIT: Duration = Duration::from_secs(300);
-/// How long any other request may take.
+/// The longest time of any other request.
 pub const CALL_LIMIT: Duration = Duration::from_secs(120);
-/// How long a worker whose input was closed may take to end by itself.
+/// The time in which a worker whose input was closed should end.
 const END_LIMIT: Duration = Duration::from_secs(1);
 /// How long a killed process may take to be gone; one that a driver holds takes longer, and is waited for elsewhere.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// Replies and parts of them on their way.
 const REPLIES_AHEAD: usize = 4;
 
-/// How long a worker is waited for.
+/// The limits of waiting for a worker.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
-    /// Without any sign of life.
+    /// The longest time without any message.
     pub silence: Duration,
-    /// Set when nobody waits any more.
+    /// Set when the device is dropped: no caller waits any more.
     pub over: Arc<AtomicBool>,
 }
 
-/// Why a request was not answered.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
     /// The device's own answer.
     Device(DeviceError),
     /// The worker is gone, hung, or speaks no sense.
     Broken(DeviceError),
-    /// What an earlier worker of the device ended with; this one is well.
+    /// The error that an earlier worker of the device ended with; this one is well.
     Past(DeviceError),
 }
 
@@ -70,7 +70,6 @@ impl LinkError {
         matches!(self, Self::Device(DeviceError::Sick(_) | DeviceError::Lost(_)) | Self::Broken(_))
     }
 
-    /// The device's error.
     pub fn into_error(self) -> DeviceError {
         match self {
             Self::Device(error) | Self::Broken(error) | Self::Past(error) => error,
@@ -78,19 +77,19 @@ impl LinkError {
     }
 }
 
-/// What a worker sends without a request.
+/// A worker's state from messages without a request.
 #[derive(Debug, Default)]
 struct Heartbeats {
     /// Messages of any kind.
     beats: AtomicU64,
-    /// The request that `steps` is about.
+    /// The request that `steps` counts for.
     number: AtomicU64,
     steps: AtomicU64,
     ended: AtomicBool,
     preparing: Mutex<Preparing>,
 }
 
-/// A worker.
+/// The program's end of one worker.
 pub struct Link {
     requests: Option<Box<dyn Write + Send>>,
     replies: Receiver<Result<(u64, u64, Reply), String>>,
@@ -99,17 +98,17 @@ pub struct Link {
     timeouts: Timeouts,
     number: u64,
     idle: SilenceClock,
-    /// Found out with the first states.
+    /// Decided with the first states.
     pub(super) states_way: Option<StatesWay>,
     /// Made with the first slots that are shared.
     pub(super) handles: Option<Handles>,
 }
 
 impl Link {
-    /// Starts a worker for a device of `backend` and hears its first word.
+    /// Starts a worker for a device of `backend` and waits for its greeting.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] when it does not come up, [`DeviceError::Sick`] when it says nothing.
+    /// [`DeviceError::Lost`] when it does not come up, [`DeviceError::Sick`] when it stays silent.
     pub fn start(launcher: &dyn Launcher, backend: BackendKind, timeouts: Timeouts) -> Result<Self, DeviceError> {
         let lost = |error: io::Error| DeviceError::Lost(format!("its worker cannot be started: {error}"));
         let Launched { input, output, process } = launcher.launch().map_err(lost)?;
@@ -139,25 +138,19 @@ impl Link {
         }
     }
 
-    /// The worker's process.
+    /// The number of the worker's process.
     pub fn process(&self) -> u32 {
         self.process.id()
     }
 
-    /// Opens the device; progress goes to `shown` whenever it is another.
-    ///
-    /// # Errors
-    /// [`LinkError`].
+    /// Opens the device; each new progress goes to `shown`.
     pub fn open(&mut self, request: Request, shown: &dyn Fn(&Preparing)) -> Result<Reply, LinkError> {
         self.number += 1;
         self.send(ToWorker::Request(self.number, request))?;
         self.wait(&Handle::default(), self.number, &mut Steps::start_up(), shown)
     }
 
-    /// Asks, and waits for the answer; it takes no longer than [`CALL_LIMIT`].
-    ///
-    /// # Errors
-    /// [`LinkError`].
+    /// Sends a request, and waits for the answer; it takes no longer than [`CALL_LIMIT`].
     pub fn ask(&mut self, request: Request) -> Result<Reply, LinkError> {
         self.ask_counting(request, &Handle::default(), &mut Steps::none())
     }
@@ -200,7 +193,7 @@ impl Link {
         self.wait(handle, self.number, steps, &|_| ())
     }
 
-    /// What keeps an idle worker from being of use; last_poll at now and then.
+    /// The fault of an idle worker, if it has one: it ended, or was silent for too long. To be polled now and then.
     pub fn trouble(&mut self) -> Option<DeviceError> {
         let ended = self.heartbeats.ended.load(Ordering::Acquire);
         if ended {
@@ -210,7 +203,6 @@ impl Link {
         (silent >= self.timeouts.silence).then(|| self.hung(&format!("said nothing for {silent:.1?}")))
     }
 
-    /// An answer of the wrong kind.
     pub fn malformed(&mut self, what: &str) -> LinkError {
         self.process.kill();
         LinkError::Broken(DeviceError::Lost(format!("its worker gave {what}")))
@@ -270,7 +262,7 @@ impl Link {
         }
     }
 
-    /// Shows what is prepared, when it is something else than before; whether it is.
+    /// Shows the progress of the start-up, when it changed; whether it did.
     fn show(&self, detector: &mut HangDetector, shown: &dyn Fn(&Preparing)) -> bool {
         let preparing = self.heartbeats.preparing.lock().clone();
         let moved = preparing != detector.preparing;
@@ -317,7 +309,7 @@ impl Link {
         DeviceError::Sick(format!("its worker hung and was killed: it {why}"))
     }
 
-    /// How the process ended, whose pipe did.
+    /// The error of a worker whose pipe ended, with the way in which its process did.
     fn post_mortem(&mut self) -> DeviceError {
         self.requests = None;
         let how = self.process.wait(END_LIMIT).unwrap_or_else(|| {
@@ -328,7 +320,7 @@ impl Link {
     }
 }
 
-/// Reads until the pipe ends, or what comes is no message.
+/// Reads until the pipe ends, or the bytes are not a message.
 fn read_replies(
     mut output: impl Read,
     backend: BackendKind,
@@ -378,27 +370,25 @@ fn read_replies(
 pub struct Steps {
     all: u64,
     told: u64,
-    /// How long one may take.
+    /// The longest time of one step.
     limit: Duration,
 }
 
 impl Steps {
-    /// A request without steps.
     pub const fn none() -> Self {
         Self { all: 0, told: 0, limit: CALL_LIMIT }
     }
 
-    /// The start-up of a device.
     pub const fn start_up() -> Self {
         Self { all: 0, told: 0, limit: START_UP_LIMIT }
     }
 
-    /// So many steps, each of which may take [`STEP_LIMIT`].
+    /// `all` steps, each of which may take [`STEP_LIMIT`].
     pub const fn of(all: u64) -> Self {
         Self { all, told: 0, limit: STEP_LIMIT }
     }
 
-    /// Tells the handle of steps that it does not know of; never of more than there are.
+    /// Advances the handle by the steps that it does not count yet; never beyond their number.
     fn advance(&mut self, handle: &Handle, done: u64) {
         let done = done.min(self.all);
         handle.advance(done.saturating_sub(self.told));
@@ -410,11 +400,11 @@ impl Steps {
 #[derive(Debug)]
 struct HangDetector {
     silence: SilenceClock,
-    /// Of the step that runs.
+    /// Time in the current step.
     step: Duration,
     told: u64,
     preparing: Preparing,
-    /// Since it was cancelled.
+    /// Time since the request was cancelled.
     cancelled: Option<Duration>,
 }
 
@@ -456,8 +446,8 @@ struct SilenceClock {
 }
 
 impl SilenceClock {
-    /// One poll counts for at most so much: a gap between two polls is time in which this program did not run, and
-    /// could not hear either.
+    /// The most that one poll counts for: a gap between two polls is time in which this program did not run, and could
+    /// not hear either.
     const MAX_SLICE: Duration = Duration::from_millis(500);
 
     fn poll(&mut self, beats: u64) -> Duration {
@@ -465,7 +455,7 @@ impl SilenceClock {
         self.count(beats, slice)
     }
 
-    /// The time since the last poll.
+    /// The time since the last poll, at most [`Self::MAX_SLICE`].
     fn slice(&mut self) -> Duration {
         let now = Instant::now();
         let slice = self.last_poll.map_or(Duration::ZERO, |last_poll| now.duration_since(last_poll));
@@ -487,7 +477,7 @@ mod tests {
     const SILENCE: Duration = Duration::from_secs(10);
     const SLICE: Duration = Duration::from_millis(500);
 
-    /// Polls again and again, and gives what makes it hang and after how long.
+    /// Polls again and again, and gives the reason for which it counts as hung and the time until then.
     fn hangs(
         detector: &mut HangDetector,
         limit: Duration,

@@ -8,11 +8,11 @@ use tracing::level_filters::LevelFilter;
 
 use assay_work::text::printable;
 
-/// Bytes of a line that are kept.
+/// Bytes kept of a line.
 const MAX_LINE_BYTES: usize = 1024;
 /// Lines of one worker in [`WINDOW`] that are kept: a driver that repeats itself does not fill a disk.
 const MAX_LINES: u32 = 200;
-/// The time in which so many lines are kept.
+/// The time in which [`MAX_LINES`] lines are kept.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// The log level of workers: that of this program.
@@ -51,7 +51,7 @@ pub fn forward(process: u32, lines: impl Read + Send + 'static) -> io::Result<()
     thread::Builder::new().name("worker-log".into()).spawn(work).map(drop)
 }
 
-/// The worker's own lines start with their level; what a library or the system writes does not.
+/// The worker's own lines start with their level; those of a library or the system do not.
 fn log(process: u32, line: &str) {
     let line = line.trim();
     let (level, text) = line.split_once(' ').unwrap_or((line, ""));
@@ -100,7 +100,7 @@ struct Quota {
 }
 
 impl Quota {
-    /// Whether a line is kept now, and how many were left out in the window before, told once.
+    /// Whether to keep a line now, and the number of lines left out in the window before, reported once.
     fn take(&mut self, now: Instant) -> (bool, u64) {
         let mut before = 0;
         if self.started.is_none_or(|started| now.duration_since(started) >= WINDOW) {

@@ -46,26 +46,24 @@ pub enum ToWorker {
     Cancel(u64),
 }
 
-/// What a worker is asked to do.
+/// A request to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// [`Backend::detect`](assay_device::backend::Backend::detect).
     Detect {
-        /// Which backend.
         backend: BackendKind,
-        /// Its settings, as JSON.
+        /// The backend's settings, as JSON.
         settings: String,
     },
     /// [`Backend::open`](assay_device::backend::Backend::open).
     Open {
-        /// Which backend.
         backend: BackendKind,
-        /// Its settings, as JSON.
+        /// The backend's settings, as JSON.
         settings: String,
         /// The device, as the backend described it.
         spec: String,
     },
-    /// To compare the device with known bits.
+    /// Compares the device with known bits.
     SelfTest,
     /// `Device::info`.
     Describe,
@@ -79,7 +77,7 @@ pub enum Request {
     Round(ProbeRound),
     /// `Device::step_states`.
     StepStates {
-        /// Where the device's slots are among all.
+        /// The place of the device's slots among all.
         share: LinkedShare,
         /// At most [`MAX_SENT_STATES`], one after another.
         #[serde(with = "serde_bytes")]
@@ -89,9 +87,9 @@ pub enum Request {
     ShareStates(String),
     /// `Device::step_states`, of the first states in that memory.
     StepShared {
-        /// Where the device's slots are among all.
+        /// The place of the device's slots among all.
         share: LinkedShare,
-        /// How many, at most [`MAX_STEPPED_STATES`].
+        /// Number of states, at most [`MAX_STEPPED_STATES`].
         states: u32,
     },
     /// To connect to the socket that handles of memory come over, at this path.
@@ -110,7 +108,6 @@ pub enum Request {
     Read(Vec<SlotRange>),
     /// `Device::chaining_values`.
     ReadChainingValues {
-        /// The slot.
         slot: u32,
         /// Bytes of each subtree.
         subtree_bytes: u64,
@@ -130,18 +127,17 @@ pub enum Request {
 /// A device of a linked probe, without its handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerShare {
-    /// Where its slots are among all.
+    /// The place of its slots among all.
     pub share: LinkedShare,
-    /// How long its memory is; `None`: the worker's own device.
+    /// Bytes of its memory; `None`: the worker's own device.
     pub bytes: Option<u64>,
 }
 
 /// A message of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// The first message: [`VERSION`]. Its encoding stays as it is, so that builds can tell each other apart.
+    /// The first message: [`VERSION`]. Its encoding stays as it is, so that builds can recognise each other.
     Hello(String),
-    /// A sign of life.
     Heartbeat {
         /// The current request, 0 for none.
         number: u64,
@@ -164,7 +160,7 @@ pub enum FromWorker {
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The devices of a backend, in order of id, or why there is none.
+    /// The devices of a backend, in order of id, or the reason that there are none.
     Detected(Result<Vec<Found>, String>),
     /// The device's description.
     Device(DeviceInfo),
@@ -172,25 +168,22 @@ pub enum Reply {
     Slots(u32),
     /// A part of the bytes asked for.
     Data {
-        /// The part.
         #[serde(with = "serde_bytes")]
         bytes: Vec<u8>,
         /// Whether it is the last one.
         last: bool,
     },
-    /// How long the shared slots are; `None` where they are not shared.
+    /// Bytes of the shared slots; `None` where they are not shared.
     SharedSlots(Option<u64>),
     /// Whether the device reaches all that it was to map.
     Mapped(bool),
-    /// Names of kernels.
     Kernels(Vec<String>),
-    /// How long it took.
+    /// The time of the request's work.
     Took(Duration),
-    /// How bytes came over.
+    /// The result of a copy test.
     Copied(CopyReport),
     /// Done, without a result.
     Done,
-    /// The request failed.
     Failed(DeviceError),
 }
 
@@ -198,9 +191,8 @@ pub enum Reply {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Malformed {
-    /// Which field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The violated bound.
     pub problem: String,
 }
 
@@ -270,7 +262,6 @@ impl FromWorker {
         }
     }
 
-    /// All texts of the message.
     fn texts(&mut self) -> Vec<Text<'_>> {
         match self {
             Self::Hello(version) => vec![("Hello.version", MAX_DEVICE_NAME_BYTES, version)],

@@ -9,9 +9,6 @@ use assay_device::{DeviceError, Handle, PeerSlots, ProbeRound, SharedSlots};
 
 impl Link {
     /// `Device::share_slots` of the worker's device.
-    ///
-    /// # Errors
-    /// [`LinkError`].
     pub fn share_slots(&mut self) -> Result<Option<SharedSlots>, LinkError> {
         if self.handles.is_none() && !self.connect_handles()? {
             return Ok(None);
@@ -56,15 +53,12 @@ impl Link {
     }
 
     /// `Device::map_peers` of the worker's device.
-    ///
-    /// # Errors
-    /// [`LinkError`].
     pub fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, LinkError> {
         let Some(handles) = &self.handles else { return Ok(false) };
         let theirs: Vec<_> = peers.iter().filter_map(|peer| Some(&peer.slots.as_ref()?.handle)).collect();
         if let Err(error) = handles.send(&theirs) {
             tracing::debug!(%error, "other devices' slots are not mapped");
-            // What was sent in part counts for nothing.
+            // A part that was sent is void.
             self.handles = None;
             return Ok(false);
         }
@@ -76,17 +70,11 @@ impl Link {
     }
 
     /// `Device::linked_round` of the worker's device.
-    ///
-    /// # Errors
-    /// [`LinkError`].
     pub fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Vec<u8>, LinkError> {
         self.ask_bytes(Request::LinkedRound(*round), HASH_BYTES, handle, Steps::of(1))
     }
 
     /// `Device::unmap_peers` of the worker's device.
-    ///
-    /// # Errors
-    /// [`LinkError`].
     pub fn unmap_peers(&mut self) -> Result<(), LinkError> {
         if self.handles.is_none() {
             return Ok(());

@@ -26,34 +26,26 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How long a killed process is waited for as it is dropped.
 const DROP_LIMIT: Duration = Duration::from_millis(500);
 
-/// How workers are started.
+/// A way to start workers.
 pub trait Launcher: Send + Sync {
-    /// Starts one.
-    ///
-    /// # Errors
-    /// What the system said.
     fn launch(&self) -> io::Result<Launched>;
 }
 
-/// A worker that was started.
 pub struct Launched {
-    /// Its input.
     pub input: Box<dyn Write + Send>,
-    /// Its output.
     pub output: Box<dyn Read + Send>,
-    /// Its process.
     pub process: Box<dyn Process>,
 }
 
-/// A worker's process.
 pub trait Process: Send {
-    /// Its number, as the system shows it.
+    /// The process's number, as the system shows it.
     fn id(&self) -> u32;
 
-    /// Ends it, whatever it does.
+    /// Ends the process in any state.
     fn kill(&mut self);
 
-    /// Waits until it has ended, and gives how, in words; `None` when it has not by then.
+    /// Waits until the process has ended, at most for `limit`, and gives its end in words; `None` when it has not ended
+    /// by then.
     fn wait(&mut self, limit: Duration) -> Option<String>;
 }
 
@@ -108,9 +100,9 @@ impl Launcher for Program {
     }
 }
 
-/// Whether a variable is for the program and none of its workers' business: its settings, in which an URL may have a
-/// token, proxies with passwords, what its service manager gave it: a worker that spoke for it would keep a daemon alive
-/// that hangs.
+/// Whether a variable is for the program alone and not for its workers: its settings, in which an URL may have a token,
+/// proxies with passwords, variables of its service manager: a worker that answered the watchdog for it would keep a
+/// daemon alive that hangs.
 fn is_the_programs_own(name: &str) -> bool {
     const PREFIXES: [&str; 6] = ["ASSAY_MINER_", "ASSAY_VALIDATOR_", "CREDENTIALS_", "NOTIFY_", "WATCHDOG_", "LISTEN_"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_lowercase().ends_with("_proxy")
@@ -173,13 +165,13 @@ mod tests {
         assert_eq!(sleeper.wait(Duration::ZERO), None);
         sleeper.kill();
         assert!(sleeper.wait(TIMEOUT).unwrap().starts_with("was killed by signal 9"));
-        // What has ended is not signalled: its number may be another's by now.
+        // A process that has ended is not signalled: its number may be another's by now.
         sleeper.kill();
     }
 
     #[test]
     fn what_is_the_programs_own_is_not_the_workers() {
-        for own in ["ASSAY_MINER_KEY_FILE", "ASSAY_VALIDATOR_ON_EVENT", "https_proxy", "ALL_PROXY", "NOTIFY_SOCKET"] {
+        for own in ["ASSAY_MINER_KEY_FILE", "ASSAY_VALIDATOR_TOKEN", "https_proxy", "ALL_PROXY", "NOTIFY_SOCKET"] {
             assert!(is_the_programs_own(own), "{own}");
         }
         for other in ["PATH", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "VK_ICD_FILENAMES", "HOME"] {

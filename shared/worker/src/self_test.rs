@@ -1,8 +1,8 @@
 //! A small known pass and probe, before a device is offered: one that gives other bits is sick.
 //!
-//! What is expected was computed by the reference (`assay_device::reference`) once and stands here, so that the test
-//! takes a device milliseconds and the processor nothing. It touches every function that a challenge uses; it is no
-//! test of a backend (those run over all sizes), and no burn-in.
+//! The expected digests were computed by the reference (`assay_device::reference`) once and stand here, so that the
+//! test takes a device milliseconds and the processor nothing. It touches every function that a challenge uses; it
+//! replaces neither the tests of a backend (those run over all sizes) nor a burn-in.
 
 use assay_device::{Device, DeviceError, Handle, Pass, ProbeRounds};
 use assay_work::digest::pass_root;
@@ -15,7 +15,7 @@ const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([0x5a; 32]), walks: 256, 
 /// The slot that is read, and from where on.
 const READ: (u32, u64) = (5, 4096);
 
-/// What the reference gives, each as BLAKE3 of the bytes.
+/// The reference's results, each as BLAKE3 of the bytes.
 const EXPECTED: [(&str, &str); 5] = [
     ("the slots", "a01434769bcc797eb5c2f71225316cf57f2bb99c63707aefc949e9fe64ab6284"),
     ("the probe", "7514e2bf3443d4738c0bb74a9efb00c37f849b25683c152421429c0f7745d4ea"),
@@ -31,13 +31,13 @@ const OTHER_ROOTS: [(Precision, &str); 3] = [
     (Precision::Fp4, "37e59d79e61261ae23f540402a808eb39bddfa5f88d8bf46cc990d0b659db059"),
 ];
 
-/// Compares a device with known bits, and gives the kinds of work that it computes rightly: one that gives wrong bits in
-/// another kind than INT8 is no worse a device for INT8. Nothing is resident after it.
+/// Compares a device with known bits, and gives the kinds of work that it computes rightly: wrong bits in another kind
+/// than INT8 do not count against INT8. No slots are resident after it.
 ///
 /// # Errors
 /// [`DeviceError::Sick`] when the bits of INT8 are others, and only then; [`DeviceError::Lost`] when the device or its
 /// driver failed, which another process may mend; [`DeviceError::Busy`] when there is no room for six small slots; and
-/// what else the device gives.
+/// the device's others.
 pub fn self_test(device: &mut dyn Device, handle: &Handle) -> Result<Vec<Precision>, DeviceError> {
     let tested = test(device, handle).map_err(|error| match error {
         DeviceError::Sick(why) => DeviceError::Lost(format!("in its self-test: {why}")),
@@ -81,7 +81,6 @@ fn run(device: &mut dyn Device, handle: &Handle) -> Result<[String; 5], DeviceEr
     Ok([hex(&root.0), hex(&rounds), hex(&states), hex(&bytes), hex(&values)])
 }
 
-/// BLAKE3 of bytes.
 fn hex(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }

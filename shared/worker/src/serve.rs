@@ -1,8 +1,8 @@
 //! The worker's side: one device, driven by this thread, on a pipe.
 //!
 //! Three threads. One reads requests and takes cancellations at once; one sends a heartbeat with the finished steps of
-//! the request every 250 ms; this one drives the device. The end of the input ends
-//! the worker, whatever the device is doing.
+//! the request every 250 ms; this one drives the device. The end of the input ends the worker, in any state of the
+//! device.
 
 use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,7 +62,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Outbox {
     output: Mutex<Box<dyn Write + Send>>,
     /// The request that was read last, and its handle.
@@ -118,7 +118,7 @@ fn read_requests(mut input: impl Read, outbox: &Outbox, queue: &SyncSender<Queue
 fn beat(outbox: &Outbox, stopped: &Receiver<()>) {
     while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
         if outbox.heartbeat().is_err() {
-            // Nobody listens any more; the end of the input says so too.
+            // The program does not read any more; the end of the input follows.
             return;
         }
     }
@@ -132,7 +132,7 @@ struct DeviceServer {
     passed: Vec<Precision>,
     /// Memory for states that the program has too.
     states: Option<SharedStates>,
-    /// The way of handles of memory.
+    /// The socket for handles of memory.
     handles: Option<Handles>,
 }
 
@@ -145,7 +145,7 @@ impl DeviceServer {
                 Ok(Err(RequestFailure::Device(error))) => self.outbox.reply(number, &handle, Reply::Failed(error))?,
                 Ok(Err(RequestFailure::Output(error))) => return Err(error),
                 Err(_) => {
-                    // What the device is left in is unknown: this process ends with it.
+                    // The device's state is unknown: this process ends with it.
                     let error = DeviceError::Lost("a panic in it, which the log shows: please report it".into());
                     self.outbox.reply(number, &handle, Reply::Failed(error))?;
                     return Err(io::Error::other("a request panicked"));
@@ -277,7 +277,7 @@ impl DeviceServer {
         (self.factory)(backend, settings).map_err(DeviceError::Unsupported)?.open(spec, &prepare)
     }
 
-    /// Reads part by part, so that memory stays bounded whatever is asked for.
+    /// Reads part by part, so that memory stays bounded for every request.
     fn read(&mut self, number: u64, handle: &Handle, ranges: &[SlotRange]) -> Result<Reply, RequestFailure> {
         let mut part = Vec::with_capacity(MAX_DATA_BYTES);
         for range in ranges {
@@ -318,16 +318,15 @@ fn opened(device: &mut Option<Box<dyn Device>>) -> Result<&mut dyn Device, Devic
     }
 }
 
-/// What failed on the way of handles.
+/// The device's error for a failure of the socket for handles.
 fn no_handles(error: io::Error) -> DeviceError {
     DeviceError::Lost(format!("handles of memory did not come over: {error}"))
 }
 
-/// Why a request was not done.
+/// A failure of a request.
 enum RequestFailure {
-    /// The device.
     Device(DeviceError),
-    /// Nobody listens.
+    /// The program does not read any more.
     Output(io::Error),
 }
 

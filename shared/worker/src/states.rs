@@ -10,7 +10,7 @@ use assay_device::StateBytes;
 #[cfg(unix)]
 pub use shared::{Name, SharedStates};
 
-/// There is none on this system.
+/// No shared memory exists on this system.
 #[cfg(not(unix))]
 #[derive(Debug)]
 pub enum SharedStates {}
@@ -33,11 +33,11 @@ impl SharedStates {
     }
 }
 
-/// The way to a worker.
+/// The way of states to a worker.
 #[derive(Debug)]
 pub enum StatesWay {
     /// Both ends have this memory.
     Shared(SharedStates),
-    /// There is no such memory.
+    /// Over the pipe, without shared memory.
     Pipe,
 }

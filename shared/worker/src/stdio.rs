@@ -15,11 +15,8 @@ use unix as system;
 #[cfg(windows)]
 use windows as system;
 
-/// This process's input and output, kept for the worker alone. In their place stand an empty input and standard error:
+/// Takes this process's input and output for the worker alone. In their place stand an empty input and standard error:
 /// a library that prints to standard output ends up in the log and not between two messages.
-///
-/// # Errors
-/// What the system said.
 pub fn take() -> io::Result<(File, File)> {
     system::take()
 }
@@ -30,7 +27,7 @@ pub fn leave_signals_to_the_program() {
     system::leave_signals_to_the_program();
 }
 
-/// Ends this process at once, without what a driver would do on the way out: that can wait for a device that hangs.
+/// Ends this process at once, without the drivers' clean-up: that can wait for a device that hangs.
 pub fn end() {
     system::end();
 }

@@ -1,7 +1,7 @@
-//! How states of linked walks reach a worker: through memory that both processes have, else over the pipe.
+//! The way of linked walks' states to a worker: through memory that both processes have, else over the pipe.
 //!
 //! A step of a linked probe sends every state there and back. In shared memory only a request and its answer cross the
-//! pipe. Where there is none (Windows, a full file system), the states go over the pipe too.
+//! pipe. Without it (Windows, a full file system), the states go over the pipe too.
 
 use super::link::{Link, LinkError, Steps};
 use super::message::{MAX_SENT_STATES, Reply, Request};

@@ -1,8 +1,8 @@
 //! Keeps a device's worker running: starts it, watches it while it is idle, and starts it again when it was lost.
 //!
-//! One thread for each device. The device's own thread takes the worker for each request, and gives it back or says
-//! that it is lost; meanwhile this thread waits. While a worker is down its device has a fault, and nobody waits for
-//! it: the other devices go on.
+//! One thread for each device. The device's own thread takes the worker for each request, and gives it back or reports
+//! it lost; meanwhile this thread waits. While a worker is down its device has a fault, and no request waits for it:
+//! the other devices go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,24 +16,22 @@ use assay_device::host::Changes;
 use assay_device::{DeviceError, DeviceInfo};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// How often an idle worker is polled.
+/// The interval at which an idle worker is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The pause before a lost worker is started again: the first one, and the longest. It doubles.
 pub const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The longest pause before a worker is started again.
 pub const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// A worker that lived as long is a healthy one: the next pause is the first one again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// What a worker is started from.
+/// The parameters of a device's worker.
 pub struct WorkerSpec {
-    /// The device.
     pub found: Found,
     /// The settings of its backend, as JSON.
     pub settings: String,
-    /// How its worker is started.
     pub launcher: Arc<dyn Launcher>,
-    /// How long it may be silent.
+    /// The longest time without a message.
     pub silence: Duration,
     /// Counts every loss and return of the device.
     pub changes: Changes,
@@ -46,20 +44,20 @@ pub struct SharedWorker {
     /// Set when the device is dropped; whatever waits gives up.
     over: Arc<AtomicBool>,
     preparing: Mutex<Preparing>,
-    /// Why the last worker was lost.
+    /// The error that the last worker was lost with.
     loss: Mutex<Option<DeviceError>>,
     /// Which worker it is of this device's, from 1, and its process.
     current: Mutex<(u64, Option<u32>)>,
 }
 
-/// Tells of a device's worker, also while the device works. Clones tell of the same.
+/// A view of a device's worker, also while the device works. Clones view the same.
 #[derive(Clone)]
 pub struct WorkerMonitor(Arc<SharedWorker>);
 
 /// A device's worker at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerHealth {
-    /// Its process; `None` while there is none.
+    /// The number of its process; `None` while there is no worker.
     pub process: Option<u32>,
     /// How often another one was started in its place.
     pub restarts: u64,
@@ -72,7 +70,7 @@ impl WorkerMonitor {
         Self(shared)
     }
 
-    /// The worker now. Waits for nothing.
+    /// The worker now, without waiting.
     #[must_use]
     pub fn health(&self) -> WorkerHealth {
         let (number, process) = *self.0.current.lock();
@@ -81,7 +79,6 @@ impl WorkerMonitor {
 }
 
 enum WorkerState {
-    /// Not started yet.
     Starting,
     /// Idle. The number counts the workers of this device.
     Ready(Box<Link>, u64),
@@ -89,18 +86,17 @@ enum WorkerState {
     Taken,
     /// Lost; given back unless it is gone.
     Lost(Option<Box<Link>>, DeviceError),
-    /// There is none now.
+    /// Not running now.
     Down(DeviceError),
-    /// It gave wrong bits: there will be none.
+    /// It gave wrong bits: no other one is started.
     Rejected(DeviceError),
 }
 
 /// How the first attempt to open a device ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartOutcome {
-    /// It is ready.
     Ready,
-    /// It is not, but may be later.
+    /// It is not ready, but may be later.
     Down(DeviceError),
     /// It gave wrong bits.
     Rejected(DeviceError),
@@ -116,7 +112,7 @@ impl SharedWorker {
 
     /// How the first attempt ended, once it has.
     pub fn start_outcome(&self) -> Option<StartOutcome> {
-        match &*self.lock() {
+        match &*self.state.lock() {
             WorkerState::Starting => None,
             WorkerState::Ready(..) | WorkerState::Taken => Some(StartOutcome::Ready),
             WorkerState::Lost(_, error) | WorkerState::Down(error) => Some(StartOutcome::Down(error.clone())),
@@ -124,14 +120,14 @@ impl SharedWorker {
         }
     }
 
-    /// What is done to open the device.
+    /// The progress of the device's start-up.
     pub fn preparing(&self) -> Preparing {
         self.preparing.lock().clone()
     }
 
-    /// Why there is no worker; `None` when there is one.
+    /// The error for which there is no worker; `None` when there is one.
     pub fn fault(&self) -> Option<DeviceError> {
-        match &*self.lock() {
+        match &*self.state.lock() {
             WorkerState::Ready(..) | WorkerState::Taken => None,
             WorkerState::Starting => Some(DeviceError::Lost("its worker is being started".into())),
             WorkerState::Lost(_, error) | WorkerState::Down(error) | WorkerState::Rejected(error) => {
@@ -140,12 +136,12 @@ impl SharedWorker {
         }
     }
 
-    /// The worker, and which one it is of this device's.
+    /// The worker, and its number among this device's.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The error for which there is no worker.
     pub fn take(&self) -> Result<(Box<Link>, u64), DeviceError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match std::mem::replace(&mut *state, WorkerState::Taken) {
             WorkerState::Ready(link, number) => Ok((link, number)),
             other => {
@@ -156,7 +152,6 @@ impl SharedWorker {
         }
     }
 
-    /// Gives a worker back.
     pub fn give_back(&self, link: Box<Link>, number: u64) {
         self.set(WorkerState::Ready(link, number));
     }
@@ -166,13 +161,12 @@ impl SharedWorker {
         self.set(WorkerState::Lost(link, why));
     }
 
-    /// Why the last worker was lost.
+    /// The error that the last worker was lost with.
     pub fn loss(&self) -> DeviceError {
         let loss = self.loss.lock().clone();
         loss.unwrap_or_else(|| DeviceError::Lost("its worker was started again".into()))
     }
 
-    /// Ends all waits.
     pub fn close(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.changed.notify_all();
@@ -183,12 +177,8 @@ impl SharedWorker {
     }
 
     fn set(&self, new: WorkerState) {
-        *self.lock() = new;
+        *self.state.lock() = new;
         self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WorkerState> {
-        self.state.lock()
     }
 
     /// Waits for a change, but not for long.
@@ -197,10 +187,10 @@ impl SharedWorker {
         let _ = self.changed.wait_for(&mut state, limit);
     }
 
-    /// Waits until the worker is lost, or nobody needs it any more.
+    /// Waits until the worker is lost, or the device is dropped.
     fn watch(&self) -> Option<(Option<Box<Link>>, DeviceError)> {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let why = match &mut *state {
                 WorkerState::Ready(link, _) => link.trouble(),
                 WorkerState::Lost(_, why) => Some(why.clone()),
@@ -224,7 +214,7 @@ impl SharedWorker {
     fn sleep(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while !self.is_over() && Instant::now() < until {
-            self.wait(self.lock(), POLL_INTERVAL.min(pause));
+            self.wait(self.state.lock(), POLL_INTERVAL.min(pause));
         }
     }
 }
@@ -273,7 +263,7 @@ pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
         shared.sleep(pause);
         pause = (pause * 2).min(MAX_PAUSE);
     }
-    let last = std::mem::replace(&mut *shared.lock(), WorkerState::Down(DeviceError::Cancelled));
+    let last = std::mem::replace(&mut *shared.state.lock(), WorkerState::Down(DeviceError::Cancelled));
     if let WorkerState::Ready(link, _) | WorkerState::Lost(Some(link), _) = last {
         let _ = link.end();
     }
@@ -289,7 +279,7 @@ fn started_line(spec: &WorkerSpec, number: u64, process: u32) {
     }
 }
 
-/// Why a worker could not be started.
+/// A failure to start a worker.
 enum Failed {
     Down(DeviceError),
     Rejected(DeviceError),
@@ -317,7 +307,7 @@ fn open(link: &mut Link, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(),
         *shared.preparing.lock() = preparing.clone();
     });
     match expect_done(link, opened) {
-        // What a device cannot do ever, another worker cannot have it do.
+        // A device that does not support the work does not in another worker either.
         Err(LinkError::Device(DeviceError::Unsupported(why))) => {
             return Err(Failed::Rejected(DeviceError::Unsupported(why)));
         }

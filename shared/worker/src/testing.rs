@@ -16,15 +16,15 @@ use assay_work::{DeviceId, PassKey, Precision};
 use crate::process::{Launched, Launcher, Process};
 use crate::serve::{BackendFactory, serve};
 
-/// How long a test waits for what has to come.
+/// The longest time that a test waits for an expected event.
 pub const LONG: Duration = Duration::from_secs(60);
 /// The pass at which faults show.
 pub const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 256, offset: 5, count: 8 };
 
-/// What a device of a test does wrong.
+/// The fault of a device of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FakeFault {
-    /// None.
+    /// It works.
     None,
     /// A bit of the first digest is wrong, in the self-test too.
     WrongBits,
@@ -38,7 +38,6 @@ pub enum FakeFault {
     Panic,
     /// It never finishes [`PASS`].
     Slow,
-    /// It does not open.
     Closed,
 }
 
@@ -82,12 +81,13 @@ fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: FakeFault) ->
     FakeDevice::new(reference).on_info(move |info| DeviceInfo { backend, ..info }).on_fill(fill).on_read(read)
 }
 
-/// A backend of such devices.
+/// A backend of devices with faults.
 #[derive(Debug, Clone)]
 pub struct Fakes {
-    /// Which backend it stands for.
+    /// The backend that it stands for.
     pub kind: BackendKind,
-    /// The devices; or why there is none, where `panic` stands for a driver that takes the process with it.
+    /// The devices, or the reason that there are none, where `panic` stands for a driver that takes the process with
+    /// it.
     pub devices: Result<Vec<Found>, String>,
 }
 
@@ -101,7 +101,7 @@ pub fn found(backend: BackendKind, id: u8, fault: FakeFault, place: Place) -> Fo
 /// The registry of workers that have fakes for backends.
 ///
 /// # Errors
-/// Settings that are none of [`Fakes`].
+/// Settings that are not [`Fakes`].
 pub fn fakes(kind: BackendKind, settings: &str) -> Result<Box<dyn Backend>, String> {
     let devices = serde_json::from_str(settings).map_err(|error| error.to_string())?;
     Ok(Box::new(Fakes { kind, devices }))
@@ -136,7 +136,6 @@ impl Backend for Fakes {
 /// Starts workers on threads.
 #[derive(Debug)]
 pub struct Threads {
-    /// How many were started.
     pub started: AtomicU32,
     /// Their backends; by default [`fakes`].
     pub registry: BackendFactory,
@@ -163,7 +162,7 @@ impl Launcher for Threads {
     }
 }
 
-/// What stands for a process: it has ended when it is told so.
+/// A stand-in for a process: it has ended when the flag is set.
 pub struct Pretended(pub Arc<AtomicBool>);
 
 impl Process for Pretended {

@@ -163,8 +163,8 @@ fn a_request_that_runs_is_cancelled() {
     assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
 }
 
-/// A request that is answered before anyone looks at its handle must not hide that it was cancelled: an iteration of a
-/// few milliseconds follows another, and none would ever stop.
+/// A request that is answered before the first poll of its handle must not hide that it was cancelled: an iteration of
+/// a few milliseconds follows another, and none would ever stop.
 #[test]
 fn short_requests_are_cancelled_too() {
     let mut device = device(FakeFault::None);
@@ -177,7 +177,7 @@ fn short_requests_are_cancelled_too() {
     assert_eq!((handle.done_steps(), device.fault()), (8, None));
 }
 
-/// A device that failed is worked with again only in a new process; meanwhile nobody waits for it.
+/// A device that failed is worked with again only in a new process; meanwhile no request waits for it.
 #[test]
 fn a_device_that_fails_gets_a_new_worker() {
     for (fault, class) in [(Sick, "the device failed: it fell off the bus"), (Panic, "lost: a panic")] {
@@ -199,7 +199,7 @@ fn a_device_that_fails_gets_a_new_worker() {
     }
 }
 
-/// Slots go with the worker that filled them: what is asked of them later fails as the worker did.
+/// Slots go with the worker that filled them: later requests for them fail as the worker did.
 #[test]
 fn slots_of_a_lost_worker_are_lost_for_its_reason() {
     let mut device = device(SickRead);
@@ -235,7 +235,7 @@ fn progress_of_start_up_is_shown() {
     assert_eq!(device(FakeFault::None).preparing(), Preparing { what: "looking".into(), done: 1, total: 2 });
 }
 
-/// Starts a worker that says these bytes, whatever it is asked.
+/// Starts a worker that sends these bytes, independent of its requests.
 struct Says {
     bytes: Vec<u8>,
     /// Whether it is silent after them, or ends.
@@ -279,7 +279,7 @@ fn data(number: u64, bytes: usize, last: bool) -> FromWorker {
     reply(number, Reply::Data { bytes: vec![1; bytes], last })
 }
 
-/// Asks such a worker for 100 bytes.
+/// Asks a [`Says`] worker for 100 bytes.
 fn ask(bytes: Vec<u8>, stays: bool, silence: Duration) -> Result<Vec<u8>, DeviceError> {
     let mut link = Link::start(&Says { bytes, stays }, BackendKind::Cpu, timeouts(silence))?;
     let handle = Handle::default();

@@ -1,8 +1,9 @@
-//! Verification on one core next to what bounds it, measured in the same run: `cargo bench -p assay-validator --bench verify`.
+//! Verification on one core next to its limits, measured in the same run: `cargo bench -p assay-validator --bench
+//! verify`.
 //!
-//! What is checked is what a session checks: openings of a real pass and a real probe, part by part as they arrive, against
-//! what was drawn, through the validator's own collector. The machine's speed drifts, so that everything compared is measured
-//! in turn, round after round, and the medians are compared.
+//! The checks are a session's: openings of a real pass and a real probe, part by part as they arrive, against the
+//! draws, through the validator's own collector. The machine's speed drifts, so that all compared quantities are
+//! measured in turn, round after round, and the medians are compared.
 
 mod opened;
 mod rates;
@@ -16,7 +17,7 @@ use clap::Parser;
 use opened::{Audited, Opened};
 use rates::Rates;
 
-/// What was asked for on the command line.
+/// Options of the benchmark.
 #[derive(Parser)]
 struct Settings {
     /// Matrix sizes

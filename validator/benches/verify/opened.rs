@@ -8,11 +8,11 @@ use assay_cpu::{CpuConfig, devices};
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
 use assay_device::run::{ShareResult, ShareTask};
 use assay_device::{Device, Handle};
+use assay_judge::entropy::SeededEntropy;
+use assay_judge::verify::check::{Collector, TrustedValues};
+use assay_judge::verify::draw;
 use assay_protocol::message::{MinerMessage, OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
 use assay_protocol::wire::v1::SessionRequest;
-use assay_validator::entropy::SeededEntropy;
-use assay_validator::verify::check::{Collector, TrustedValues};
-use assay_validator::verify::draw;
 use assay_work::commitment::Evidence;
 use assay_work::probe::probe_key;
 use assay_work::{
@@ -37,7 +37,7 @@ pub struct Audited {
     segments: u32,
 }
 
-/// What is opened of one device.
+/// Openings of one device.
 pub struct Opened {
     binding: TrustedValues,
     items: Vec<OpenItem>,
@@ -68,7 +68,7 @@ impl Audited {
         Ok(Self { device: RefCell::new(device), binding, result, samples, segments })
     }
 
-    /// Opens what is drawn for one device.
+    /// Draws for one device, and opens the draws.
     ///
     /// # Panics
     /// When the device opens nothing.
@@ -124,12 +124,12 @@ impl Audited {
 }
 
 impl Opened {
-    /// What waits for the first part, and the parts, in memory that was not read before.
+    /// The collector before the first part, and the parts, in memory that was not read before.
     pub fn arriving(&self) -> (Collector, Vec<OpeningsChunk>) {
         (Collector::new(self.binding.clone(), self.items.clone()), self.chunks.clone())
     }
 
-    /// Bytes that are hashed: ranges, states, and what leads from them to a digest.
+    /// Bytes that are hashed: ranges, states, and the siblings up to a digest.
     pub fn bytes(&self) -> u64 {
         let opened = |bytes: usize, siblings: usize| (bytes + 64 * siblings) as u64;
         let of_part = |chunk: &OpeningsChunk| match &chunk.part {

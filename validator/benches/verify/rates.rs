@@ -1,18 +1,18 @@
-//! What bounds verification: how fast this core hashes and reads.
+//! Limits of verification: hashing and reading rates of this core.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// More than the caches hold.
+/// Bytes read: more than the caches hold.
 const BYTES: usize = 64 << 20;
-/// What is hashed at once: as long as a slot of n = 1024.
+/// Bytes of one hashed string: those of a slot of n = 1024.
 const HASHED: usize = 1 << 20;
 
 /// Bytes in a second, by one thread.
 pub struct Rates {
-    /// Of BLAKE3 over long strings.
+    /// BLAKE3 over long strings.
     pub blake3_per_s: f64,
-    /// Of reading memory once.
+    /// Reading memory once.
     pub read_per_s: f64,
 }
 

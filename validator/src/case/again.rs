@@ -1,4 +1,4 @@
-//! Judges an object of the store again, and says what changes.
+//! Judges an object of the store again, and reports the differences.
 
 use std::collections::BTreeSet;
 
@@ -8,88 +8,82 @@ use assay_work::{ChallengeId, PublicKey};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::file::{CaseError, CaseReader};
-use super::rejudge::{Case, Standard};
+use assay_judge::case::file::{CaseError, CaseReader};
+use assay_judge::case::rejudge::{Case, Standard};
 
-/// Why a case cannot be judged again.
+/// Reasons why a case cannot be judged again.
 #[derive(Debug, thiserror::Error)]
 pub enum RejudgeError {
-    /// Its bytes cannot be had, or are not those that were kept.
+    /// Its bytes are missing, or were changed.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
-    /// They are no case.
+    /// Its bytes are not a case.
     #[error(transparent)]
     Case(#[from] CaseError),
-    /// It is the case of another challenge than the one that names it.
+    /// It belongs to another challenge than the one requested.
     #[error("it is the evidence of challenge {0}")]
     OtherChallenge(ChallengeId),
-    /// The verdict in it is no verdict.
+    /// Its verdict cannot be decoded.
     #[error("the verdict in it cannot be read: {0}")]
     Verdict(#[from] serde_json::Error),
-    /// The records do not say whose it is.
+    /// The records cannot be read.
     #[error(transparent)]
     Records(#[from] RecordsError),
-    /// A thread of ours ended before its time.
+    /// A thread of ours ended early.
     #[error("judging ended before its time: {0}")]
     Internal(#[from] tokio::task::JoinError),
 }
 
-/// What a case gives when it is judged again.
+/// Result of judging a case again.
 #[derive(Debug, Clone, Serialize)]
 pub struct Rejudged {
-    /// The challenge.
     pub challenge_id: ChallengeId,
-    /// The miner.
     pub miner_key: PublicKey,
-    /// When the challenge was sent: seconds since 1970.
+    /// Sending time of the challenge: seconds since 1970.
     pub unix_seconds: u64,
-    /// The release that judged it then.
+    /// Release that judged it at the time.
     pub program: String,
-    /// Its name in the store.
+    /// Name of its object in the store.
     pub evidence: Digest,
-    /// What was given.
+    /// The original ruling.
     pub given: Ruling,
-    /// What it would be; `None` where the evidence ends before.
+    /// The new ruling; `None` where the evidence ends before.
     pub now: Option<Ruling>,
     /// Whether the verdict is the same, to the bit.
     pub is_same: bool,
-    /// Whether its outcome or its reasons are others.
+    /// Whether its outcome or reasons differ.
     pub changes: bool,
-    /// The verdict that it would be.
+    /// The new verdict.
     pub verdict: Option<Box<RawValue>>,
 }
 
-/// A verdict in short.
+/// Summary of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ruling {
-    /// The outcome.
     pub outcome: String,
-    /// Why, when not a pass.
+    /// Reasons, unless it is a pass.
     pub reasons: Vec<RulingReason>,
 }
 
-/// A reason in short.
+/// Summary of a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulingReason {
-    /// Its code.
     pub code: String,
-    /// The circumstances.
     pub detail: String,
 }
 
 impl Ruling {
-    /// Whether both have one outcome for the same codes.
-    #[must_use]
+    /// Whether both have the same outcome and codes.
     pub fn agrees(&self, other: &Self) -> bool {
         let codes = |ruling: &Self| ruling.reasons.iter().map(|reason| reason.code.clone()).collect::<BTreeSet<_>>();
         self.outcome == other.outcome && codes(self) == codes(other)
     }
 }
 
-/// Judges an object again. `other` gives what to judge by; `None` is what judged at the time.
+/// Judges an object again. `other` selects the policy; `None` is the policy of the time.
 ///
 /// # Errors
-/// [`RejudgeError`]: what is wrong with the object. Nothing is judged then.
+/// [`RejudgeError`], with the problem of the object: no verdict is made.
 pub async fn rejudge(
     store: &EvidenceStore,
     digest: Digest,

@@ -1,7 +1,7 @@
-//! Writes a case down while its challenge runs: into a temporary file beside the store, off the runtime.
+//! Writes a case while its challenge runs: into a temporary file beside the store, off the runtime.
 //!
-//! What is in memory of a case is a buffer that fills while the one before it is written; a short case stays in memory
-//! while few do, since most are dropped. A disk that does not follow holds the session up, not the runtime; the driver
+//! A case has one buffer in memory, which fills while the previous one is written; a short case stays in memory while
+//! the number of such cases is low, since most are dropped. A slow disk delays the session, not the runtime; the driver
 //! excuses the miner for that time. A disk that fails costs the evidence, never the verdict.
 
 use std::time::Instant;
@@ -12,48 +12,44 @@ use assay_work::ChallengeId;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::entry::{Entry, Event, nanoseconds};
-use super::file::{MARK, encode};
-use crate::verify::excuse::HeldUp;
+use assay_judge::case::entry::{Entry, Event, nanoseconds};
+use assay_judge::case::file::{MARK, encode};
+use assay_judge::verify::excuse::HeldUp;
 
-/// Bytes that are gathered before they are written: a handful of openings.
+/// Bytes gathered before a write: a handful of openings.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes of a case that are gathered before the first of them are written, where there is a place for it.
+/// Bytes of a case gathered in memory before the first write, if a place is free.
 const SHORT_BYTES: usize = 1 << 20;
-/// Cases that stay in memory up to [`SHORT_BYTES`] at one time.
+/// The most cases in memory up to [`SHORT_BYTES`] at a time.
 const MAX_SHORT: u32 = 64;
-/// Their places.
+/// Places of these cases.
 static PLACES: Semaphore = Semaphore::const_new(MAX_SHORT as usize);
 
-/// A case that is being written. Dropped, it leaves nothing.
+/// A case being written. Dropping it leaves no file.
 #[derive(Debug)]
 pub struct Capture {
     store: EvidenceStore,
     id: ChallengeId,
     began: Instant,
     buffer: Vec<u8>,
-    /// The place of a case of which nothing was written yet.
+    /// The place of a case without a write so far.
     place: Option<SemaphorePermit<'static>>,
-    /// The write under way, which gives the spool back; none before the first one.
+    /// The write under way, which returns the spool; `None` before the first one.
     writing: Option<JoinHandle<Result<Box<Spool>, EvidenceError>>>,
-    /// It could not be written.
+    /// Whether a write failed.
     is_lost: bool,
 }
 
-/// Why a case is kept.
+/// Reason why a case is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The miner failed.
     Fail,
-    /// It could not be judged.
     Inconclusive,
-    /// A pass that was drawn to be kept.
+    /// A pass drawn for keeping.
     Drawn,
 }
 
 impl Why {
-    /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -62,8 +58,7 @@ impl Why {
         }
     }
 
-    /// Whether, and why, the case of a verdict is kept: that of a pass only where it was drawn.
-    #[must_use]
+    /// The reason to keep the case of a verdict; `None` for a pass that was not drawn.
     pub const fn of(outcome: Outcome, is_drawn: bool) -> Option<Self> {
         match outcome {
             Outcome::Fail => Some(Self::Fail),
@@ -74,27 +69,25 @@ impl Why {
     }
 }
 
-/// A case that is in the store.
+/// A stored case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// Its name there.
+    /// Name of its object.
     pub digest: Digest,
     /// Bytes before compression.
     pub bytes: u64,
     /// Bytes in the store.
     pub stored_bytes: u64,
-    /// Why it is kept.
     pub why: Why,
 }
 
 impl Capture {
-    /// The case of a challenge that begins.
-    #[must_use]
+    /// Begins the case of a challenge.
     pub fn begin(store: EvidenceStore, id: ChallengeId) -> Self {
         Self { store, id, began: Instant::now(), buffer: MARK.to_vec(), place: None, writing: None, is_lost: false }
     }
 
-    /// Adds entries. Waits only where the buffer is full and the one before it is still being written.
+    /// Adds entries. Waits only while the buffer is full and the previous one is still being written.
     pub async fn add(&mut self, entries: Vec<Entry>) {
         if self.is_lost {
             return;
@@ -119,9 +112,15 @@ impl Capture {
         self.place.is_some()
     }
 
-    /// Ends the case of a verdict that is final, and keeps it, on disk. `fleet`: what the verdict was held against beside
-    /// the work, as TOML.
-    pub async fn finish(mut self, verdict: &Verdict, held_up: HeldUp, fleet: Option<String>, why: Why) -> Option<Kept> {
+    /// Ends the case of a final verdict, and stores it on disk. `fleet`: the facts of its check against the fleet, as
+    /// TOML. A stranger is a miner without any pass so far.
+    pub async fn finish(
+        mut self,
+        verdict: &Verdict,
+        held_up: HeldUp,
+        fleet: Option<String>,
+        (why, is_stranger): (Why, bool),
+    ) -> Option<Kept> {
         // Texts and numbers always become JSON.
         let json = serde_json::to_vec(verdict).unwrap_or_default();
         let held_up = [Entry::HeldUp(held_up)];
@@ -130,15 +129,16 @@ impl Capture {
         self.write().await;
         let spool = self.written().await?;
         let (store, id) = (self.store, self.id);
-        let keep = move || spool.finish().and_then(|spooled| store.keep_blocking(spooled));
+        let keeping = store.clone();
+        let keep = move || spool.finish().and_then(|spooled| keeping.keep_blocking(spooled, is_stranger));
         match spawn_blocking(keep).await {
             Ok(Ok(Stored { digest, bytes, stored_bytes })) => Some(Kept { digest, bytes, stored_bytes, why }),
-            Ok(Err(error)) => lost(id, &error),
-            Err(error) => lost(id, &error),
+            Ok(Err(error)) => lost(&store, id, &error),
+            Err(error) => lost(&store, id, &error),
         }
     }
 
-    /// Has the buffer written, once the one before it was.
+    /// Starts writing the buffer, once the previous write has ended.
     async fn write(&mut self) {
         let spool = self.written().await;
         if self.is_lost {
@@ -157,19 +157,25 @@ impl Capture {
         }));
     }
 
-    /// The spool, once nothing is being written to it; none before the first write, or where one failed.
+    /// Waits for the write under way; returns the spool, `None` before the first write or after a failure.
     async fn written(&mut self) -> Option<Box<Spool>> {
         let spool = match self.writing.take()?.await {
             Ok(Ok(spool)) => return Some(spool),
-            Ok(Err(error)) => lost(self.id, &error),
-            Err(error) => lost(self.id, &error),
+            Ok(Err(error)) => lost(&self.store, self.id, &error),
+            Err(error) => lost(&self.store, self.id, &error),
         };
         self.is_lost = true;
         spool
     }
 }
 
-fn lost<T>(id: ChallengeId, error: &dyn std::error::Error) -> Option<T> {
+fn lost<T>(store: &EvidenceStore, id: ChallengeId, error: &(dyn std::error::Error + 'static)) -> Option<T> {
+    if let Some(EvidenceError::NoRoom(why)) = error.downcast_ref() {
+        // Strangers can cause that as often as they like: the sweep reports the count.
+        tracing::debug!(challenge = %id, %why, "the evidence of this challenge is not kept");
+        return None;
+    }
+    store.note_lost();
     tracing::error!(challenge = %id, %error, "the evidence of this challenge is lost: its verdict stands without");
     None
 }

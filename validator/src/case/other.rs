@@ -1,25 +1,25 @@
-//! The fleet policy that a stored case is judged by instead of the one of its time.
+//! The fleet policy for judging a stored case, instead of the one of its time.
 
 use std::sync::Arc;
 
 use assay_fleet::{FleetPolicy, Labels};
 use assay_records::{Records, RecordsError};
 
-use super::rejudge::{Case, Standard, judged_by};
 use crate::fleet::rules::laid_over;
+use assay_judge::case::rejudge::{Case, Standard, judged_by};
 
-/// A fleet policy, and what the records say of one challenge.
+/// A fleet policy, with the records' data on one challenge.
 #[derive(Debug, Clone)]
 pub struct Other {
     policy: Arc<FleetPolicy>,
-    /// Of the miner, now.
+    /// Current labels of the miner.
     labels: Labels,
-    /// The name of the kind of challenge.
+    /// Name of the kind of challenge.
     kind: String,
 }
 
 impl Other {
-    /// How a challenge is judged by a policy.
+    /// Reads the data for judging a challenge by a policy.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -37,14 +37,13 @@ impl Other {
         Ok(Self { policy, labels: miner.map(|miner| miner.labels).unwrap_or_default(), kind: verdict.record.kind })
     }
 
-    /// What a case is judged by: the standard of its time, with what the group of its miner says otherwise.
-    #[must_use]
+    /// The standard for a case: the standard of its time, with the overrides of its miner's group.
     pub fn standard(&self, case: &Case) -> Standard {
         let models: Vec<_> = case.facts.models.values().map(String::as_str).collect();
         let group = self.policy.group_of(&self.labels, &models);
         let heavy = group.heavy.as_ref().map(|heavy| &heavy.kind).filter(|heavy| heavy.name == self.kind);
         let stored = &case.header.policy;
-        let policy = judged_by(stored, &laid_over(stored, group, Some(heavy.unwrap_or(&group.light))));
+        let policy = judged_by(stored, &laid_over(stored, group, heavy.unwrap_or(&group.light)));
         Standard { policy, bands: group.bands }
     }
 }

@@ -1,4 +1,4 @@
-//! Where cases are kept, which, and for how long: as written, and checked.
+//! Settings of the evidence store: location, selection and limits.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use assay_evidence::{EvidenceLocation, Limits};
 use assay_program::settings::{Settings, SettingsError};
 use clap::Args;
 
-/// The folder for evidence, and for what waits for a bucket, beside the key file.
+/// Folder for evidence, and for uploads to a bucket, beside the key file.
 const FOLDER: &str = "evidence";
 /// The longest age of evidence, in days: ten years.
 const MAX_AGE_D: u64 = 3650;
@@ -33,21 +33,20 @@ pub struct RawEvidence {
     pub evidence_max_gib: u64,
 }
 
-/// What is kept of challenges.
+/// Checked settings of the evidence store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvidenceConfig {
-    /// The folder or bucket.
     pub location: EvidenceLocation,
-    /// Where that of a bucket waits.
+    /// Folder for evidence that waits for upload.
     pub outbox: PathBuf,
-    /// The share of passes that are kept.
+    /// Percentage of passes whose evidence is kept.
     pub passes_percent: u32,
-    /// How much is kept, and for how long.
+    /// Limits on size and age.
     pub limits: Limits,
 }
 
 impl EvidenceConfig {
-    /// Checks what was written.
+    /// Checks the raw settings.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds, with the bound and its reason.

@@ -1,4 +1,4 @@
-//! What `token`, `webhook` and `page` take: who may ask over HTTP, and who is told.
+//! Arguments of `token`, `webhook` and `page`.
 
 use assay_api::Role;
 use assay_program::span::Span;
@@ -8,7 +8,6 @@ use clap::{Args, Subcommand};
 use super::one_of;
 use super::records::Common;
 
-/// Roles by their names.
 const ROLES: [(&str, Role); 3] = [("read", Role::Read), ("operate", Role::Operate), ("admin", Role::Admin)];
 
 /// What is done with tokens of the HTTP API.
@@ -97,8 +96,8 @@ pub struct AddWebhookArgs {
 /// Arguments of `page`.
 #[derive(Debug, Args)]
 pub struct PageArgs {
-    /// What whoever opens it may do
-    #[arg(long, value_parser = one_of(ROLES), default_value = "operate")]
+    /// What whoever opens it may do: look, challenge miners too, or decide about them too
+    #[arg(long, value_parser = one_of(ROLES), default_value = "admin")]
     pub role: Role,
     /// What all have.
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What `challenge` and `cancel` take.
+//! Arguments of `challenge` and `cancel`.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,14 @@ use clap::Args;
 
 use super::server::ValidatorFlags;
 use crate::device_spec::DeviceSpec;
-use crate::policy::{MODES, mode_parser};
+use crate::policy::mode_parser;
 
-/// The most challenges of one command.
-const MAX_REPEAT: i64 = 100_000;
-
-/// Which connected miner.
+/// Selection of a connected miner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MinerChoice {
-    /// The only one that is connected.
+    /// The only connected one.
     Only,
-    /// The one whose key starts with this.
+    /// The one whose key starts with this prefix.
     Key(Prefix),
 }
 
@@ -79,7 +76,7 @@ pub struct ChallengeArgs {
 #[command(next_help_heading = "Of connected miners")]
 pub struct LiveArgs {
     /// Verification mode [default: the policy's]
-    #[arg(long, value_parser = mode_parser(&MODES), conflicts_with = "devices")]
+    #[arg(long, value_parser = mode_parser(&Mode::ALL), conflicts_with = "devices")]
     pub mode: Option<Mode>,
     /// Samples per device and iteration checked by audit [default: the policy's]
     #[arg(long, value_name = "COUNT", conflicts_with = "devices")]
@@ -87,27 +84,17 @@ pub struct LiveArgs {
     /// Percentage of the free memory to fill [default: the policy's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "devices")]
     pub fill_percent: Option<u32>,
-    /// Nonce of whoever the receipt is for, which is put into it: 8 to 64 bytes in base64url without padding
+    /// Nonce of whoever the receipt is for, which is put into it: 9 to 64 bytes in base64url without padding
     #[arg(long, value_name = "TEXT", conflicts_with = "devices")]
     pub eat_nonce: Option<EatNonce>,
     /// File to write the signed receipt of the verdict to
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "all", "repeat", "detach"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "all", "detach"])]
     pub receipt: Option<PathBuf>,
     /// Wait until the miner is connected and works on no other challenge, for at most so many seconds if given
     #[arg(long, value_name = "S", num_args = 0..=1, conflicts_with = "devices")]
     pub wait: Option<Option<u64>>,
-    /// Challenge so many times, one after the other, and end with a summary
-    #[arg(
-        long,
-        value_name = "COUNT",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=MAX_REPEAT),
-        hide_default_value = true,
-        conflicts_with = "devices"
-    )]
-    pub repeat: u32,
     /// Print the challenge's id and return; the verdict goes to the validator's log
-    #[arg(long, conflicts_with_all = ["devices", "repeat"])]
+    #[arg(long, conflicts_with = "devices")]
     pub detach: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the daemons' commands take: `serve`, `replay-worker`, and what reads the stored evidence.
+//! Arguments of the daemons, `serve` and `replay-worker`, and of `rejudge`, which reads the stored evidence.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What commands on files take: challenges, evidence, openings.
+//! Arguments of commands on files: challenges, evidence, openings.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use clap::Args;
 use crate::config::LocalFlags;
 use crate::policy::mode_parser;
 
-/// The modes of `verify`: those that need no miner to answer.
+/// Modes of `verify`: those that need no answer of the miner.
 const FILE_MODES: [Mode; 2] = [Mode::Replay, Mode::ReplaySample];
 
 /// Arguments of `verify`.

@@ -1,4 +1,4 @@
-//! What `key` takes.
+//! Arguments of `key`.
 
 use assay_program::settings::Flags;
 use assay_program::span::Span;

@@ -6,6 +6,7 @@ use assay_program::prefix::Prefix;
 use assay_program::settings::Flags;
 use assay_program::span::Span;
 use assay_receipts::EatNonce;
+use assay_work::PublicKey;
 use clap::{Args, Subcommand};
 
 use super::server::ValidatorFlags;
@@ -50,7 +51,8 @@ pub enum ReceiptCommand {
     Keys(ReceiptKeysArgs),
     /// Replace the signing key by a new one; the public half of the old one stays in the JWK set for a while
     ///
-    /// A running validator signs with the new key after `assay-validator reload`. The old secret key is not kept.
+    /// The validator on the control socket reloads its settings and signs with the new key; with --overlap 0 the exit code
+    /// is 2 where it does not. The old secret key is not kept.
     #[command(after_help = "Examples:
   assay-validator receipt rotate
   assay-validator receipt rotate --overlap 0")]
@@ -94,6 +96,15 @@ pub struct VerifyReceiptArgs {
     /// Nonce that the receipt must have
     #[arg(long, value_name = "TEXT")]
     pub nonce: Option<EatNonce>,
+    /// Public key of the miner that the receipt must be about
+    #[arg(long, value_name = "KEY")]
+    pub miner: Option<PublicKey>,
+    /// Public key of the validator that must have judged
+    #[arg(long, value_name = "KEY")]
+    pub validator: Option<PublicKey>,
+    /// Least memory that the receipt must prove, in GiB
+    #[arg(long, value_name = "GIB", default_value_t = 0)]
+    pub min_gib: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -2,17 +2,14 @@
 
 use std::path::PathBuf;
 
-use assay_api::RoundScope;
 use assay_program::span::Span;
 use assay_protocol::verdict::Outcome;
-use assay_records::Format;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::one_of;
 use super::server::ValidatorFlags;
 use crate::operations::{LabelError, MAX_DOCUMENTS, parse_label, parse_name};
 
-/// Outcomes by their names.
 const OUTCOMES: [(&str, Outcome); 3] =
     [("pass", Outcome::Pass), ("fail", Outcome::Fail), ("inconclusive", Outcome::Inconclusive)];
 
@@ -44,7 +41,7 @@ pub struct EnrollArgs {
     pub common: Common,
 }
 
-/// Arguments of `approve`, `suspend`, `resume` and `revoke`.
+/// Arguments of the decisions about a miner.
 #[derive(Debug, Args)]
 pub struct DecideArgs {
     /// Miner: the first digits of one of its keys, or a whole key that never came
@@ -137,6 +134,13 @@ pub struct VerdictsArgs {
     /// At most so many
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub limit: u32,
+    /// Print every verdict of the last days, oldest first, then each new one, as a JSON object a line, until it is stopped
+    #[arg(long, requires = "json", conflicts_with_all = ["miner", "outcome", "code", "since", "until", "limit"])]
+    pub follow: bool,
+    /// Follow from the verdict behind this `sequence` of a line on
+    #[arg(long, value_name = "SEQUENCE", requires = "follow", default_value_t = 0, hide_default_value = true,
+        value_parser = clap::value_parser!(i64).range(0..))]
+    pub after: i64,
     /// What all have.
     #[command(flatten)]
     pub common: Common,
@@ -145,7 +149,7 @@ pub struct VerdictsArgs {
 /// Arguments of `show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Challenge, miner, device, receipt or round: the first digits of its id or key
+    /// Challenge, miner, device, receipt or round: the first digits of its id or key, or a miner's label `name`
     #[arg(value_name = "ID")]
     pub id: String,
     /// What all have.
@@ -156,7 +160,7 @@ pub struct ShowArgs {
 /// Arguments of `history`.
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
-    /// Miner: the first digits of one of its keys
+    /// Miner: the first digits of one of its keys, or its label `name`
     #[arg(value_name = "MINER")]
     pub miner: String,
     /// At most so many
@@ -167,60 +171,15 @@ pub struct HistoryArgs {
     pub common: Common,
 }
 
-/// By what the members of a group are parted into rounds, as typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Scope {
-    /// All of them in one round.
-    All,
-    /// A round for each operator.
-    Operator,
-    /// A round for each block of addresses: a /24 of IPv4, a /48 of IPv6.
-    Address,
-    /// A round for each model of GPU.
-    Model,
-}
-
-impl From<Scope> for RoundScope {
-    fn from(scope: Scope) -> Self {
-        match scope {
-            Scope::All => Self::All,
-            Scope::Operator => Self::Operator,
-            Scope::Address => Self::Address,
-            Scope::Model => Self::Model,
-        }
-    }
-}
-
 /// Arguments of `round`.
 #[derive(Debug, Args)]
 pub struct RoundArgs {
     /// Group of the fleet's policy [default: all miners]
     #[arg(long, value_name = "NAME")]
     pub group: Option<String>,
-    /// Who is challenged in one moment [default: as the group's policy says, else all]
-    #[arg(long, value_enum)]
-    pub by: Option<Scope>,
     /// What all have.
     #[command(flatten)]
     pub common: Common,
-}
-
-/// The form of an export, as typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// A JSON object for each row.
-    Jsonl,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl From<Form> for Format {
-    fn from(form: Form) -> Self {
-        match form {
-            Form::Jsonl => Self::JsonLines,
-            Form::Parquet => Self::Parquet,
-        }
-    }
 }
 
 /// Arguments of `export`.
@@ -229,9 +188,6 @@ pub struct ExportArgs {
     /// Folder to write to, which is made; the validator's user needs to be able to
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
-    /// Form of the files
-    #[arg(long, value_enum, default_value = "jsonl")]
-    pub format: Form,
     /// What all have.
     #[command(flatten)]
     pub common: Common,
@@ -243,6 +199,9 @@ pub struct BackupArgs {
     /// File to write, which is not there yet; the validator's user needs to be able to
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Check the records first, with their indices, and copy nothing where they are damaged
+    #[arg(long)]
+    pub check: bool,
     /// What all have.
     #[command(flatten)]
     pub common: Common,

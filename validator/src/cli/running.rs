@@ -1,4 +1,4 @@
-//! What commands to a running validator take.
+//! Arguments of commands to a running validator.
 
 use assay_program::prefix::Prefix;
 use assay_records::Status;
@@ -48,7 +48,7 @@ pub struct MinersArgs {
     /// Of these, those with a status
     #[arg(long, value_parser = one_of(Status::ALL.map(|status| (status.name(), status))))]
     pub status: Option<Status>,
-    /// Of these, those in an attestation state
+    /// Of these, those in an attestation state; not_passing: in any but passing, suspended and revoked
     #[arg(long)]
     pub state: Option<String>,
     /// Which validator.

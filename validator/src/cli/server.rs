@@ -1,4 +1,4 @@
-//! Which running validator a command is for.
+//! Selection of the running validator for a command.
 
 use assay_program::settings::Flags;
 use clap::Args;

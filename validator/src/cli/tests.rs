@@ -1,8 +1,9 @@
+use assay_program::help;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::challenge::MinerChoice;
-use super::{Cli, Command};
+use super::{Cli, Command, FIRST};
 
 const KEY: &str = "abababababababababababababababababababababababababababababababab";
 
@@ -14,6 +15,23 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 #[test]
 fn the_definition_is_sound() {
     Cli::command().debug_assert();
+}
+
+/// Shared flags are in the long help only.
+#[test]
+fn short_help_shows_what_a_beginner_needs() {
+    let help = help::short::<Cli>(&["serve"]);
+    for flag in FIRST.map(|id| format!("--{}", id.replace('_', "-"))) {
+        assert!(help.contains(&flag), "{flag} in\n{help}");
+    }
+    assert!(help.contains("see more with '--help'") && help.lines().count() < 75, "{help}");
+    for command in ["suspend", "reload", "history"] {
+        let help = help::short::<Cli>(&[command]);
+        assert!(!help.contains("Secret key file") && !help.contains("--log") && help.lines().count() < 30, "{help}");
+    }
+    let help = help::short::<Cli>(&[]);
+    assert!(help.contains("\nRun:\n  serve ") && !help.contains("\n  worker"), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
 }
 
 #[test]
@@ -28,7 +46,7 @@ fn commands_parse() {
         "challenge --devices 64,2x32 --devices 3 --miner-key KEY --validator-key KEY --n 512",
         "challenge",
         "challenge --all --wait --json",
-        "challenge --miner abcd --wait 30 --repeat 3",
+        "challenge --miner abcd --wait 30",
         "challenge --detach",
         "cancel abcd",
         "cancel --all --json",
@@ -57,20 +75,23 @@ fn commands_parse() {
         "suspend KEY --json",
         "resume abcd --control-socket /tmp/a.sock",
         "revoke abcd",
+        "quarantine abcd",
+        "release KEY --json",
         "label abcd rack=7 -row",
         "label --json abcd -row",
         "devices abcd --gone --miner KEY",
         "round",
-        "round --group north --by address --json",
+        "round --group north --json",
         "verdicts --outcome fail --code late --since 7d --until 1h --limit 5",
+        "verdicts --json --follow --after 7",
         "show 1894846d",
         "history abcd --limit 5 --json",
-        "export /tmp/out --format parquet",
+        "export /tmp/out --json",
         "backup /tmp/copy.db",
         "receipt 1894846d --token",
         "receipt show 1894846d --json",
         "receipt verify --keys k.json",
-        "receipt verify a.b.c --keys k.json --nonce AAAAAAAAAAA --json",
+        "receipt verify a.b.c --keys k.json --nonce AAAAAAAAAAAA --json",
         "receipt keys --key-file a/validator.key",
         "receipt rotate --overlap 12h --json",
         "challenge --eat-nonce 00112233445566778899aabbccddeeff --receipt r.jwt",
@@ -92,8 +113,10 @@ fn mistakes_are_refused() {
         ("challenge --out c.json", ErrorKind::MissingRequiredArgument),
         ("challenge --miner-key KEY", ErrorKind::MissingRequiredArgument),
         ("challenge --all --miner only", ErrorKind::ArgumentConflict),
-        ("challenge --detach --repeat 2", ErrorKind::ArgumentConflict),
-        ("challenge --repeat 0", ErrorKind::ValueValidation),
+        ("challenge --repeat 2", ErrorKind::UnknownArgument),
+        ("verdicts --follow", ErrorKind::MissingRequiredArgument),
+        ("verdicts --json --after 7", ErrorKind::MissingRequiredArgument),
+        ("verdicts --json --follow --miner KEY", ErrorKind::ArgumentConflict),
         ("challenge --eat-nonce short", ErrorKind::ValueValidation),
         ("challenge --all --receipt r.jwt", ErrorKind::ArgumentConflict),
         ("receipt", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),

@@ -1,7 +1,8 @@
-//! Events as they come.
+//! A stream of live events.
 
 use std::time::Duration;
 
+use http::Response;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -9,22 +10,28 @@ pub use super::sse::SseEvent as ServerEvent;
 use super::sse::SseParser;
 use super::{ClientError, said};
 
-/// How long nothing may come: a validator says at least that it is there three times as often.
+/// The longest silence: a validator sends keep-alives three times as often.
 const SILENCE: Duration = Duration::from_secs(45);
+
+/// The event that a stream begins after: asked for, and told.
+pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// A stream of events.
 #[derive(Debug)]
 pub struct Events {
+    /// The event after which the stream begins.
+    pub after: Option<String>,
     body: Incoming,
     parser: SseParser,
 }
 
 impl Events {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body, parser: SseParser::default() }
+    pub(super) fn new(answer: Response<Incoming>) -> Self {
+        let after = answer.headers().get(LAST_EVENT_ID).and_then(|after| after.to_str().ok());
+        Self { after: after.map(str::to_owned), body: answer.into_body(), parser: SseParser::default() }
     }
 
-    /// The next event; `None` where the validator ended the stream. Cancel safe.
+    /// Waits for the next event; `None` where the validator ended the stream. Cancel safe.
     ///
     /// # Errors
     /// [`ClientError::Broken`].

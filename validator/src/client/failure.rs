@@ -1,4 +1,4 @@
-//! What went wrong between a command and a validator, in sentences that say what to do.
+//! Failures between a command and a validator, in sentences with a remedy.
 
 use std::error::Error;
 use std::io;
@@ -15,26 +15,23 @@ use super::ANSWER_LIMIT;
 use super::place::{Place, Server};
 use super::reach::ReachError;
 
-/// Bytes of a validator's sentence that are shown.
+/// The most bytes shown of a validator's sentence.
 const MAX_SENTENCE_BYTES: usize = 4096;
 
-/// Why a request has no answer that can be used.
+/// Reasons why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The validator refused.
     #[error("the validator refused: {}", .0.detail)]
     Refused(Box<Problem>),
-    /// There is no validator, or none of this version.
+    /// The validator cannot be reached, or is of another version.
     #[error("{0}")]
     Failed(Failure),
-    /// The answer broke off.
     #[error("{0}")]
     Broken(String),
 }
 
 impl ClientError {
-    /// Why the validator refused, for a caller that tells refusals apart.
-    #[must_use]
+    /// The code of a refusal, for callers that distinguish them.
     pub fn code(&self) -> Option<ProblemCode> {
         match self {
             Self::Refused(problem) => Some(problem.code),
@@ -55,7 +52,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// What a command ends with whose request was refused.
+/// The exit of a command whose request was refused.
 fn refused(problem: &Problem) -> Failure {
     use ProblemCode as Code;
     let exit = match problem.code {
@@ -74,7 +71,7 @@ fn refused(problem: &Problem) -> Failure {
         | Code::TooManyRequests => Exit::Inconclusive,
         _ => Exit::Io,
     };
-    // The sentence of another machine's program.
+    // Text from another machine's program.
     let mut said = printable(&problem.detail, MAX_SENTENCE_BYTES);
     if let Some(remedy) = remedy(problem) {
         said = format!("{said}: {remedy}");
@@ -96,7 +93,7 @@ fn remedy(problem: &Problem) -> Option<String> {
     })
 }
 
-/// What serves this place is no validator, or one of another version.
+/// The failure when the server is not a validator, or of another version.
 pub fn not_a_validator(place: &Place) -> String {
     let remedy = match place {
         Place::Socket(_) => "give the validator's --control-socket",
@@ -110,18 +107,18 @@ pub fn not_a_validator(place: &Place) -> String {
     )
 }
 
-/// An answer that is none of a validator's.
+/// The failure when an answer cannot be a validator's.
 pub fn no_answer(place: &Place, why: impl std::fmt::Display) -> ClientError {
     let why = printable(&why.to_string(), MAX_SENTENCE_BYTES);
     ClientError::Failed(Failure::new(Exit::Io, format!("{} ({why})", not_a_validator(place))))
 }
 
-/// A validator that takes too long.
+/// The failure when a validator takes too long.
 pub fn slow(place: &Place) -> ClientError {
     no_answer(place, format!("no answer within {ANSWER_LIMIT:?}"))
 }
 
-/// Whether a connection ended that was there.
+/// Whether an established connection broke.
 fn is_lost(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     causes(error).any(|cause| {
@@ -132,10 +129,10 @@ fn is_lost(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
-/// Why a request was not answered.
+/// The failure when a request got no answer.
 pub fn unreachable(place: &Place, error: &(dyn Error + 'static)) -> ClientError {
     let Some(reach) = causes(error).find_map(|cause| cause.downcast_ref::<ReachError>()) else {
-        // TLS has shown who it is; anything else that closes may be another program.
+        // TLS has proved the peer's identity; any other peer that closes may be another program.
         let is_validator = matches!(place, Place::Server(server) if server.trust.is_some());
         return if is_validator && is_lost(error) {
             ClientError::Broken(printable(&chain(error), MAX_SENTENCE_BYTES))
@@ -175,7 +172,7 @@ fn no_tls(server: &Server, failure: &TlsFailure) -> Failure {
     Failure::new(exit, format!("no TLS connection to {}: {why}", server.url))
 }
 
-/// Why a socket cannot be connected to, and what to do about it.
+/// The failure when a socket cannot be connected to, with the remedy.
 fn unreachable_socket(socket: &Path, error: &io::Error) -> Failure {
     let path = socket.display();
     let file = std::fs::symlink_metadata(socket);
@@ -198,7 +195,7 @@ fn unreachable_socket(socket: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Io, format!("{message}: {error}"))
 }
 
-/// The user that a file belongs to, or the folder where it can be seen no more.
+/// Owner of a file, or of its nearest visible folder.
 fn owner(path: &Path) -> Option<u32> {
     path.ancestors().find_map(|path| Some(std::fs::metadata(path).ok()?.uid()))
 }

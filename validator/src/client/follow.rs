@@ -9,11 +9,11 @@ use assay_work::ChallengeId;
 
 use super::{Client, ClientError, Events, said};
 
-/// How often a server whose connection was lost is tried again, and how long after each time.
+/// Reconnection attempts after a lost connection, and the pause before each.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The updates of a challenge. A connection over the network that is lost is made again.
+/// The updates of a challenge. A lost network connection is re-established.
 #[derive(Debug)]
 pub struct Updates {
     client: Client,
@@ -21,21 +21,20 @@ pub struct Updates {
     events: Option<Events>,
     /// The verdict, whose receipt is still to be fetched.
     judged: Option<Box<Verdict>>,
-    /// Why the last connection was lost, and how often it was tried since.
+    /// Reason of the last loss, and attempts since.
     lost: Option<(String, u32)>,
 }
 
 impl Updates {
-    /// Those of a challenge that was begun.
-    #[must_use]
+    /// Follows a challenge that was begun.
     pub fn of(client: &Client, challenge: ChallengeId) -> Self {
         Self { client: client.clone(), challenge, events: None, judged: None, lost: None }
     }
 
-    /// The next one; nothing follows a verdict. Cancel safe.
+    /// Waits for the next update; none follows a verdict. Cancel safe.
     ///
     /// # Errors
-    /// [`ClientError`]: the validator is gone, or knows the challenge no more.
+    /// [`ClientError`]: the validator is gone, or no longer knows the challenge.
     pub async fn next(&mut self) -> Result<ChallengeUpdate, ClientError> {
         loop {
             if let Some((_, 1..)) = self.lost {
@@ -62,7 +61,7 @@ impl Updates {
         loop {
             if self.judged.is_some() {
                 let receipt = self.receipt().await;
-                // Taken only now: nothing is lost where this was not waited for.
+                // Taken after the last wait, so that a cancelled call loses no data.
                 if let Some(mut verdict) = self.judged.take() {
                     verdict.receipt = receipt;
                     return Ok(ChallengeUpdate::Verdict(verdict));
@@ -84,8 +83,8 @@ impl Updates {
         }
     }
 
-    /// The receipt of the verdict, which a verdict's document does not have: it is in the records before the verdict is
-    /// told. A verdict counts without one too, such as that of a validator that ends.
+    /// Fetches the receipt, which the verdict's document lacks: it is recorded before the verdict is published. A
+    /// verdict is valid without one, for example from a validator that is ending.
     async fn receipt(&self) -> Option<String> {
         let verdict = self.client.get::<FullVerdict>(&format!("/verdicts/{}", self.challenge)).await.ok()?;
         verdict.receipts.into_iter().next_back().map(|receipt| receipt.token)

@@ -1,4 +1,4 @@
-//! Which validator a command is for: one of this machine, or one elsewhere with a token.
+//! The validator for a command: on this machine, or remote with a token.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,40 +13,40 @@ use clap::Args;
 
 use super::url::ServerUrl;
 
-/// The variable that may have the URL of a server.
+/// Variable for the URL of a server.
 pub const ENV_SERVER: &str = "ASSAY_VALIDATOR_SERVER";
-/// The variable that may have an API token. It is no setting: no flag has a secret, and `config show` prints none.
+/// Variable for an API token. It is not a setting: secrets have no flags, and `config show` prints none.
 pub const ENV_TOKEN: &str = "ASSAY_VALIDATOR_TOKEN";
-/// The longest API token that is sent.
+/// The longest API token sent, in bytes.
 const MAX_TOKEN_BYTES: usize = 256;
-/// The most bytes of a token's file that are read: a token, and white space around it.
+/// The most bytes read of a token's file: a token, and white space around it.
 const MAX_READ_BYTES: u64 = 2 * MAX_TOKEN_BYTES as u64;
 
-/// Where a validator answers commands.
+/// Location of a validator's API.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// The control socket of one on this machine.
+    /// Control socket of a validator on this machine.
     Socket(PathBuf),
-    /// The HTTP API of one that may be elsewhere.
+    /// HTTP API of a validator on any machine.
     Server(Arc<Server>),
 }
 
-/// A validator's HTTP API, and by what both sides know each other.
+/// A validator's HTTP API, with the credentials of both sides.
 #[derive(Debug)]
 pub struct Server {
-    /// What was typed.
+    /// The URL as typed.
     pub url: ServerUrl,
-    /// Whom the connection is trusted to; `None`: plaintext.
+    /// Trust anchors of the connection; `None`: plaintext.
     pub trust: Option<Trust>,
-    /// The authorities that are trusted, in words.
+    /// Description of the trusted authorities.
     pub authorities: String,
-    /// Proxies on the way.
+    /// Proxies of the environment.
     pub proxies: Proxies,
-    /// What says who asks.
+    /// Credential of the caller.
     pub token: Option<Token>,
 }
 
-/// A token for the API. It is shown nowhere.
+/// An API token. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -72,7 +72,7 @@ pub struct ServerFlags {
 }
 
 impl ServerFlags {
-    /// Checks that nothing is given that only a server takes.
+    /// Checks that no flag is given that only a server uses.
     ///
     /// # Errors
     /// [`Failure`] with the flag.
@@ -92,10 +92,10 @@ impl ServerFlags {
 }
 
 impl Place {
-    /// The validator that is meant: the server of the flags or of the environment, else the control socket.
+    /// Selects the validator: the server of the flags or of the environment, else the control socket.
     ///
     /// # Errors
-    /// [`Failure`]: a URL that is malformed, a token or certificates that cannot be read, plaintext to another machine.
+    /// [`Failure`]: a malformed URL, an unreadable token or certificate, plaintext to another machine.
     pub fn of(control_socket: &Path, flags: &ServerFlags) -> Result<Self, Failure> {
         let url = match (&flags.server, variable(ENV_SERVER)?) {
             (Some(url), _) => url.clone(),
@@ -117,8 +117,6 @@ impl Place {
         Ok(Self::Server(Arc::new(Server { url, trust, authorities, proxies, token })))
     }
 
-    /// Whether it is the control socket.
-    #[must_use]
     pub const fn is_socket(&self) -> bool {
         matches!(self, Self::Socket(_))
     }
@@ -133,7 +131,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whom a connection is trusted to, and which authorities those are, in words.
+/// The trust anchors of a connection, and their description.
 fn trust(url: &ServerUrl, ca: Option<&Path>) -> Result<(Option<Trust>, String), Failure> {
     let failed = |error: &dyn fmt::Display| Failure::new(Exit::Config, error.to_string());
     Ok(match (url.key, ca) {
@@ -155,7 +153,7 @@ fn trust(url: &ServerUrl, ca: Option<&Path>) -> Result<(Option<Trust>, String), 
     })
 }
 
-/// A variable that is set; an empty one is not, as service managers leave them.
+/// Reads a variable; an empty one counts as unset, since service managers leave them.
 fn variable(name: &str) -> Result<Option<String>, Failure> {
     match std::env::var(name) {
         Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
@@ -165,7 +163,7 @@ fn variable(name: &str) -> Result<Option<String>, Failure> {
 }
 
 impl Token {
-    /// The token in a file, where `-` is standard input, else that of the environment.
+    /// Reads the token from a file, where `-` is standard input, else from the environment.
     fn take(file: Option<&Path>) -> Result<Option<Self>, Failure> {
         let (origin, text) = match (file, variable(ENV_TOKEN)?) {
             (Some(path), _) => (path.display().to_string(), file::read_at_most(path, MAX_READ_BYTES)?),
@@ -173,7 +171,7 @@ impl Token {
             (None, None) => return Ok(None),
         };
         let token = Self(text.trim().to_owned());
-        // What is malformed is not sent anywhere.
+        // A malformed token is never sent.
         if token.is_well_formed() {
             return Ok(Some(token));
         }
@@ -186,8 +184,7 @@ impl Token {
         self.0.starts_with("assay_") && self.0.len() <= MAX_TOKEN_BYTES && self.0.bytes().all(is_sign)
     }
 
-    /// The token, to be sent.
-    #[must_use]
+    /// The token itself, for sending.
     pub fn secret(&self) -> &str {
         &self.0
     }

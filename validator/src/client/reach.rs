@@ -1,4 +1,4 @@
-//! Connections to a validator: its control socket, TCP, or TLS, with a proxy where the environment names one.
+//! Connections to a validator: its control socket, TCP, or TLS, through the environment's proxy if it has one.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,43 +19,37 @@ use tower::Service;
 
 use super::place::{Place, Server};
 
-/// How long a connection may take to come about.
+/// Time limit of a connection's setup.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no connection.
+/// Reasons for a failed connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ReachError {
-    /// The control socket.
     #[error("cannot connect to {path}: {source}")]
     Socket {
-        /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// TCP, or a proxy.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// TLS.
     #[error(transparent)]
     Tls(#[from] TlsFailure),
-    /// It took too long.
     #[error("no connection within {CONNECT_LIMIT:?}")]
     Slow,
 }
 
-/// A stream of bytes.
 trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
-/// A connection on which nothing was said yet.
+/// A new connection, before any data.
 pub struct Reached {
     stream: Box<dyn Bytes>,
     is_http2: bool,
 }
 
-/// Makes connections to one validator, whatever address a request names.
+/// Connects to one validator, regardless of a request's address.
 #[derive(Clone)]
 pub struct Connector(pub Arc<Place>);
 

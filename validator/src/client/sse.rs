@@ -1,18 +1,16 @@
-//! Server-sent events, as a stream of bytes has them (HTML Living Standard, 9.2).
+//! Server-sent events, parsed from a stream of bytes (HTML Living Standard, 9.2).
 
 use std::collections::VecDeque;
 
-/// The longest event that is taken: a verdict over all devices that a challenge can have stays far below it.
+/// The longest event accepted: a verdict over the most devices of a challenge is far below it.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// What kind it is; empty where it does not say.
+    /// Kind of the event; empty without one.
     pub name: String,
-    /// What it says.
     pub data: String,
-    /// The last id that was given up to it.
+    /// The last id up to this event.
     pub id: String,
 }
 
@@ -21,11 +19,11 @@ pub struct SseEvent {
 #[error("an event of more than {MAX_EVENT_BYTES} bytes")]
 pub struct TooLong;
 
-/// Makes events of bytes, wherever those are cut.
+/// Parses events from bytes in chunks of any size.
 #[derive(Debug, Default)]
 pub struct SseParser {
     line: Vec<u8>,
-    /// Whether the last byte was a carriage return, which a line feed belongs to.
+    /// Whether the last byte was a carriage return; a line feed after it belongs to it.
     after_return: bool,
     event: SseEvent,
     has_data: bool,
@@ -34,9 +32,6 @@ pub struct SseParser {
 
 impl SseParser {
     /// Takes bytes.
-    ///
-    /// # Errors
-    /// [`TooLong`].
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
         for &byte in bytes {
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
@@ -52,7 +47,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// The next event that is whole.
+    /// Returns the next complete event.
     pub fn next(&mut self) -> Option<SseEvent> {
         self.ready.pop_front()
     }
@@ -74,7 +69,7 @@ impl SseParser {
                 self.has_data = true;
                 self.event.data.push_str(value);
             }
-            // Comments keep the connection alive.
+            // Comments only keep the connection alive.
             _ => {}
         }
     }

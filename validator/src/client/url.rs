@@ -6,45 +6,41 @@ use std::str::FromStr;
 use assay_program::address::{Address, AddressError};
 use assay_work::PublicKey;
 
-/// The port of `https://HOST` without one.
 const HTTPS_PORT: u16 = 443;
 
 /// A server as people type it: `https://HOST:PORT#KEY`, `https://HOST[:PORT]` or `http://HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl {
-    /// The host and the port.
     pub address: Address,
-    /// Whether it is reached by TLS.
     pub is_tls: bool,
-    /// The only key that is accepted.
+    /// The only accepted key.
     pub key: Option<PublicKey>,
 }
 
-/// Why a text is no server's URL.
+/// Reasons why a text is not a server's URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerUrlError {
     /// Another scheme, or none.
     #[error("expected https://HOST:PORT#KEY, https://HOST:PORT or http://HOST:PORT")]
     Scheme,
-    /// The address of the gRPC service, which miners take.
+    /// The address of the gRPC service, which is for miners.
     #[error(
         "assay:// is what miners connect to: take the port of http_listen, and https:// in its place, as in \
          https://HOST:7480#KEY"
     )]
     Miners,
-    /// What follows `#`.
+    /// The part after `#` is not a key.
     #[error("expected the validator's public key behind #, 64 hex digits, as `assay-validator key` prints it")]
     Key,
     /// Plaintext proves no key.
     #[error("a key behind # needs TLS: write https:// in place of http://")]
     PlaintextKey,
-    /// The host or the port.
     #[error(transparent)]
     Address(#[from] AddressError),
 }
 
 impl fmt::Display for ServerUrl {
-    /// Without the key: it says nothing about where.
+    /// Without the key, which is not part of the location.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.address)
     }
@@ -67,7 +63,7 @@ impl FromStr for ServerUrl {
         if key.is_some() && !is_tls {
             return Err(ServerUrlError::PlaintextKey);
         }
-        // An address takes a scheme of its own.
+        // `Address` would accept a scheme of its own.
         if address.contains("://") {
             return Err(AddressError::Extra.into());
         }

@@ -2,6 +2,7 @@
 
 use assay_api::{Connected, Forgotten, ProblemCode, Reloaded};
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::units::counted;
 use assay_work::PublicKey;
 use assay_work::text::printable;
 
@@ -11,10 +12,10 @@ use crate::client::place::Place;
 use crate::client::{self, Client, ClientError};
 use crate::operations::MAX_DOCUMENTS;
 
-/// Bytes of what a validator says of its configuration that are shown.
+/// The most bytes shown of a validator's sentence about its configuration.
 const MAX_SENTENCE_BYTES: usize = 4096;
 
-/// Has a running validator read its configuration again, and says what changed.
+/// Has a running validator reload its configuration, and prints the changes.
 ///
 /// # Errors
 /// No validator answers, or it refuses the configuration.
@@ -44,7 +45,7 @@ pub fn reload(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
 /// Has a running validator forget the devices that a miner showed.
 ///
 /// # Errors
-/// No validator answers, or no miner is meant.
+/// No validator answers, or no miner has the key.
 pub fn forget(place: &Place, args: &ForgetArgs) -> anyhow::Result<Exit> {
     let key = meant(place, args)?;
     let path = format!("/miners/{key}/known-devices");
@@ -52,13 +53,12 @@ pub fn forget(place: &Place, args: &ForgetArgs) -> anyhow::Result<Exit> {
     if args.json {
         print(&serde_json::json!({ "miner_key": key, "devices": devices }).to_string())?;
     } else {
-        let devices = if devices == 1 { "1 device".to_owned() } else { format!("{devices} devices") };
-        print(&format!("forgot {devices} of miner {key}"))?;
+        print(&format!("forgot {} of miner {key}", counted(devices.into(), "device")))?;
     }
     Ok(Exit::Done)
 }
 
-/// The key typed in full, or the one of a connected miner that starts so.
+/// The key typed in full, or the key of the connected miner with this prefix.
 fn meant(place: &Place, args: &ForgetArgs) -> anyhow::Result<PublicKey> {
     if let Ok(key) = args.miner.to_string().parse() {
         return Ok(key);

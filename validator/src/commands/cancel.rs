@@ -43,13 +43,13 @@ pub fn execute(place: &Place, args: &CancelArgs) -> anyhow::Result<Exit> {
     Ok(if cancelled.is_empty() && args.target.is_some() { Exit::Inconclusive } else { Exit::Done })
 }
 
-/// The challenges that run, each with its miner.
+/// The running challenges, each with its miner.
 async fn running(client: &Client) -> Result<Vec<(ChallengeId, PublicKey)>, Failure> {
     let status: Status = client.get("/status").await?;
     Ok(status.challenges.iter().map(|running| (running.challenge_id, running.miner_key)).collect())
 }
 
-/// The challenge whose id, or whose miner's key, starts so.
+/// Finds the challenge with this prefix of its id or of its miner's key.
 fn meant(target: &Prefix, running: &[(ChallengeId, PublicKey)]) -> Result<(ChallengeId, PublicKey), Failure> {
     let names = running.iter().flat_map(|(id, key)| [id.0.to_vec(), key.0.to_vec()]);
     let name = target.find(names).map_err(|error| match error {
@@ -60,7 +60,7 @@ fn meant(target: &Prefix, running: &[(ChallengeId, PublicKey)]) -> Result<(Chall
     found.copied().ok_or_else(|| Failure::new(Exit::Inconclusive, "no such challenge runs"))
 }
 
-/// Cancels one; false when it has just ended.
+/// Cancels a challenge; false when it has just ended.
 async fn cancel(client: &Client, (id, _): (ChallengeId, PublicKey)) -> Result<bool, Failure> {
     match client.delete::<Value>(&format!("/challenges/{id}")).await {
         Ok(_) => Ok(true),

@@ -2,6 +2,7 @@
 
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
+use assay_program::render::units::counted;
 use assay_work::probe_file::{ProbeFile, check_probe_file};
 use assay_work::standalone::{StandaloneError, check_standalone};
 use assay_work::{DeviceId, JsonError, JsonObject, PassOpenings};
@@ -9,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::cli::files::CheckOpeningsArgs;
 
-/// Checks the openings of a pass or of a probe: a pass against the roots committed to where the file has them, else
-/// against those that it names.
+/// Checks the openings of a pass or of a probe: a pass against the committed roots where the file has them, else
+/// against the roots that it states.
 ///
 /// # Errors
 /// A file that is unreadable or invalid.
@@ -32,14 +33,14 @@ pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// The openings that a file can hold.
+/// Kinds of openings in a file.
 enum Openings {
     Pass(Box<PassOpenings>),
     Probe(Box<ProbeFile>),
 }
 
 impl Openings {
-    /// Openings with a probe are those of a probe.
+    /// Parses a file; openings with a probe are those of a probe.
     fn parse(text: &str) -> Result<Self, JsonError> {
         let object = JsonObject::parse(text)?.held_under("openings");
         if object.has("probe") { object.read().map(Self::Probe) } else { object.read().map(Self::Pass) }
@@ -85,11 +86,11 @@ impl Openings {
         let (count, of) = match self {
             Self::Pass(pass) => {
                 let of = format!("iteration {} of device {}", pass.iteration, pass.device_id);
-                (format!("{} sample(s)", pass.samples.len()), of)
+                (counted(pass.samples.len() as u64, "sample"), of)
             }
             Self::Probe(probe) => {
-                let of = format!("a probe of {} device(s)", probe.challenge.shares.len());
-                (format!("{} segment(s)", probe.segments.len()), of)
+                let of = format!("a probe of {}", counted(probe.challenge.shares.len() as u64, "device"));
+                (counted(probe.segments.len() as u64, "segment"), of)
             }
         };
         match result {

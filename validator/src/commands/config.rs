@@ -18,8 +18,8 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints every setting with its origin, then checks them: what `serve` would refuse is an error here too. It neither
-/// makes a file nor opens a device.
+/// Prints every setting with its origin, then checks them: errors of `serve` are errors here too. It neither makes a
+/// file nor opens a device.
 ///
 /// # Errors
 /// A setting that is out of bounds, a file that cannot be used, or standard output.

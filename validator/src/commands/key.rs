@@ -1,8 +1,8 @@
-//! What `assay-validator key` and `assay-validator key rotate` say.
+//! Texts of `assay-validator key` and `assay-validator key rotate`.
 
 use assay_transport::own_key::KeyTexts;
 
-/// What a validator says of its key.
+/// Texts about the validator's key.
 pub const TEXTS: KeyTexts = KeyTexts {
     program: "validator",
     take: |key| {

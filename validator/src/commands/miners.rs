@@ -32,7 +32,7 @@ pub fn execute(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A line for each miner; `wide` with whole keys and all columns.
+/// One line per miner; `wide` with whole keys and all columns.
 fn shown(miners: &[Connected], wide: bool, screen: &Screen) -> String {
     let mut header = vec!["miner", "address", "claimed models", "free GiB", "connected s", "RTT ms", "state"];
     if wide {
@@ -62,7 +62,7 @@ fn shown(miners: &[Connected], wide: bool, screen: &Screen) -> String {
     out
 }
 
-/// A line for the devices that a miner showed before and does not list now.
+/// One line for the devices that a miner showed before and does not list now.
 fn missing(miner: &Connected) -> String {
     let Connected { miner_key, missing_devices, .. } = miner;
     if missing_devices.is_empty() {
@@ -75,7 +75,7 @@ fn missing(miner: &Connected) -> String {
     format!("\nmissing of {key}: {} (assay-validator forget {key})", devices.join(", "))
 }
 
-/// What a miner does: how far its challenge is.
+/// State of a miner: progress of its challenge.
 fn state(miner: &Connected) -> String {
     match &miner.challenge {
         Some(challenge) => progress(challenge),
@@ -83,7 +83,7 @@ fn state(miner: &Connected) -> String {
     }
 }
 
-/// Each model once, with how many there are.
+/// Each model once, with the number of its devices.
 fn models(devices: &[ClaimedDevice]) -> String {
     let mut counts = BTreeMap::new();
     for device in devices {

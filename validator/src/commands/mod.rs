@@ -34,12 +34,12 @@ use crate::cli::settings::{ConfigCommand, PolicyCommand};
 use crate::cli::{Cli, Command};
 use crate::client::place::Place;
 use crate::config::{ValidatorConfig, resolve};
-use crate::operations::StatusAction;
+use crate::operations::Decision;
 
 /// Runs the command of a command line.
 ///
 /// # Errors
-/// Why the command failed; [`assay_program::exit::report`] prints it.
+/// The failure of the command; [`assay_program::exit::report`] prints it.
 pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     // A worker has no key.
     if !matches!(cli.command, Command::Worker(_)) {
@@ -60,10 +60,12 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Receipt(args) => receipt::execute(args),
         Command::Enroll(args) => records::enroll::execute(&*place(&args.common.at)?, &args),
-        Command::Approve(args) => decide(&args, StatusAction::Approve),
-        Command::Suspend(args) => decide(&args, StatusAction::Suspend),
-        Command::Resume(args) => decide(&args, StatusAction::Resume),
-        Command::Revoke(args) => decide(&args, StatusAction::Revoke),
+        Command::Approve(args) => decide(&args, Decision::Approve),
+        Command::Suspend(args) => decide(&args, Decision::Suspend),
+        Command::Resume(args) => decide(&args, Decision::Resume),
+        Command::Revoke(args) => decide(&args, Decision::Revoke),
+        Command::Quarantine(args) => decide(&args, Decision::Quarantine),
+        Command::Release(args) => decide(&args, Decision::Release),
         Command::Label(args) => records::decide::label(&*place(&args.common.at)?, &args),
         Command::Round(args) => records::round::execute(&*place(&args.common.at)?, &args),
         Command::Devices(args) => records::lists::devices(&*place(&args.common.at)?, &args),
@@ -97,13 +99,14 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     }
 }
 
-fn decide(args: &DecideArgs, action: StatusAction) -> anyhow::Result<Exit> {
-    records::decide::execute(&*place(&args.common.at)?, args, action)
+fn decide(args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
+    records::decide::execute(&*place(&args.common.at)?, args, decision)
 }
 
-/// The exit code of a command that shows a verdict.
-const fn exit_of(outcome: Outcome) -> Exit {
+/// The exit code for a verdict: by its outcome, and whether it lacks memory.
+const fn exit_of(outcome: Outcome, lacks_memory: bool) -> Exit {
     match outcome {
+        Outcome::Pass if lacks_memory => Exit::NoMemory,
         Outcome::Pass => Exit::Done,
         Outcome::Fail => Exit::Fail,
         Outcome::Inconclusive => Exit::Inconclusive,
@@ -116,7 +119,7 @@ fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig
     Ok(config.log.on_standard_error().start()?.keep_with(config))
 }
 
-/// The validator that a command is for, once logging is started.
+/// Selects the validator of a command, and starts logging.
 fn place(at: &ValidatorFlags) -> anyhow::Result<Logged<Place>> {
     let config = ValidatorConfig::check(&resolve(&at.settings)?)?;
     let place = Place::of(&config.control_socket, &at.server)?;
@@ -129,7 +132,8 @@ mod tests {
 
     #[test]
     fn a_verdict_has_the_code_of_its_outcome() {
-        let codes = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive].map(|outcome| exit_of(outcome) as u8);
-        assert_eq!(codes, [0, 1, 2]);
+        let outcomes = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive];
+        let codes = |lacks_memory| outcomes.map(|outcome| exit_of(outcome, lacks_memory) as u8);
+        assert_eq!((codes(false), codes(true)), ([0, 1, 2], [3, 1, 2]));
     }
 }

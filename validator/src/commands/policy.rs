@@ -1,19 +1,24 @@
 //! `assay-validator policy`.
 
+use assay_fleet::schedule::budget;
+use assay_fleet::text::short;
 use assay_fleet::{FileError, FleetPolicy, Group};
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::units::figures;
 use assay_program::render::{Screen, table};
 use serde_json::json;
 
 use crate::cli::settings::PolicyCheckArgs;
+use crate::config::{ValidatorConfig, resolve};
 use crate::fleet::rules::{RulesError, read_policy};
 
-/// Checks the policy file of a fleet: every problem in it, or what it has.
+/// Checks a fleet's policy file beside the settings: prints every problem in it, or its groups.
 ///
 /// # Errors
-/// The file cannot be read, has problems, or standard output.
+/// Unreadable or invalid settings or file, or standard output.
 pub fn check(args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
-    let policy = match read_policy(&args.file) {
+    let settings = ValidatorConfig::check(&resolve(&args.settings)?)?.policy;
+    let policy = match read_policy(&args.file, Some(&settings)) {
         Ok(policy) => policy,
         Err(RulesError::File(error)) if args.json => {
             let FileError { file, problems } = &error;
@@ -38,6 +43,11 @@ fn summary(policy: &FleetPolicy) -> String {
     table::text(&table)
 }
 
+/// A percentage of a day, with the device time in seconds.
+fn duty(percent: f64) -> String {
+    format!("{percent} %: {} s a day", figures(budget(percent).as_secs_f64()))
+}
+
 fn row(policy: &FleetPolicy, group: &Group) -> Vec<String> {
     let labels = group.select.labels.iter().map(|(name, value)| format!("{name}={value}"));
     let model = group.select.model.iter().map(|model| format!("model {model}"));
@@ -46,9 +56,9 @@ fn row(policy: &FleetPolicy, group: &Group) -> Vec<String> {
     vec![
         group.name.clone(),
         if is_last || takes.is_empty() { "all others".to_owned() } else { takes.join(", ") },
-        group.cadence.mean.map_or_else(|| "as set".to_owned(), |mean| format!("{mean:?}")),
+        group.cadence.mean.map_or_else(|| "as set".to_owned(), short),
         group.heavy.as_ref().map_or_else(|| "-".to_owned(), |heavy| format!("{} %", heavy.share_percent)),
-        group.duty_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent} %")),
+        group.duty_percent.map_or_else(|| "-".to_owned(), duty),
         if group.bands.enforce_profile || group.bands.enforce_fleet { "enforced" } else { "recorded" }.to_owned(),
     ]
 }

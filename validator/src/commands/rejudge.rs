@@ -9,6 +9,7 @@ use assay_evidence::{Digest, EvidenceStore};
 use assay_fleet::FleetPolicy;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::Prefix;
+use assay_program::render::units::counted;
 use assay_program::utc;
 use assay_records::{KeptEvidence, MAX_ROWS, Records};
 use assay_work::ChallengeId;
@@ -28,9 +29,9 @@ const DIGEST_DIGITS: usize = 64;
 /// Judges stored cases again.
 ///
 /// # Errors
-/// Records or a store that cannot be read, a policy that is wrong, an id that names no kept evidence.
+/// Records or a store that cannot be read, an invalid policy, an id without kept evidence.
 pub fn execute(config: &ValidatorConfig, args: &RejudgeArgs) -> anyhow::Result<Exit> {
-    let policy = args.policy.as_deref().map(read_policy).transpose();
+    let policy = args.policy.as_deref().map(|path| read_policy(path, None)).transpose();
     let policy = policy.map_err(|error| Failure::new(Exit::Config, error.to_string()))?.map(Arc::new);
     let store = EvidenceStore::open(&config.evidence.location, &config.evidence.outbox)
         .map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
@@ -44,18 +45,18 @@ pub fn execute(config: &ValidatorConfig, args: &RejudgeArgs) -> anyhow::Result<E
     })
 }
 
-/// What judging is done with, and what it gave so far.
+/// Inputs of judging, and the results so far.
 struct Judges {
     store: EvidenceStore,
     records: Records,
     policy: Option<Arc<FleetPolicy>>,
     json: bool,
-    /// Whether cases that stay as they are are printed too.
+    /// Whether unchanged cases are printed too.
     all: bool,
     sums: Sums,
 }
 
-/// How many cases gave what.
+/// Counts of cases by result.
 #[derive(Debug, Default)]
 struct Sums {
     same: u64,
@@ -87,7 +88,7 @@ impl Judges {
         }
     }
 
-    /// The evidence that an id names, and the challenge.
+    /// The evidence and challenge of an id.
     async fn find(&self, id: &Prefix) -> anyhow::Result<(Option<String>, String)> {
         let text = id.to_string();
         if text.len() == DIGEST_DIGITS {
@@ -150,7 +151,7 @@ impl Judges {
         if self.json {
             return Ok(print(&serde_json::to_string(rejudged)?)?);
         }
-        // Under another policy figures differ, which is not worth a line.
+        // Under another policy figures differ, which is not printed.
         let is_worth_it = *changes || self.all || (self.policy.is_none() && !is_same);
         if !is_worth_it {
             return Ok(());
@@ -170,7 +171,7 @@ impl Judges {
         Ok(())
     }
 
-    /// The last line, and the exit code.
+    /// Prints the summary; returns the exit code.
     fn end(self) -> anyhow::Result<Exit> {
         let Sums { same, details, changed, open, refused } = self.sums;
         if !self.json {
@@ -184,7 +185,7 @@ impl Judges {
             let told: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
             let all = same + details + changed + open + refused;
             let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
-            print(&format!("{all} cases{told}"))?;
+            print(&format!("{}{told}", counted(all, "case")))?;
         }
         Ok(match (&self.policy, details + changed + open) {
             _ if refused > 0 => Exit::Data,
@@ -194,7 +195,7 @@ impl Judges {
     }
 }
 
-/// A verdict in a few words.
+/// Summary of a verdict.
 fn short(ruling: &Ruling) -> String {
     let mut codes = BTreeMap::<&str, u32>::new();
     for reason in &ruling.reasons {

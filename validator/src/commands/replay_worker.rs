@@ -11,15 +11,15 @@ use assay_work::PublicKey;
 use super::serve::open_records;
 use crate::cli::daemon::ReplayWorkerArgs;
 use crate::config::{ValidatorConfig, resolve};
-use crate::entropy::{Entropy, OsEntropy};
-use crate::verify::replay::Replayer;
-use crate::verify::replay::job::MAX_WORKER_CHARS;
-use crate::verify::replay::worker::ReplayWorker;
+use crate::replay::Replayer;
+use crate::replay::job::MAX_WORKER_CHARS;
+use crate::replay::worker::ReplayWorker;
+use assay_judge::entropy::{Entropy, OsEntropy};
 
-/// Computes replays for the validators that share the records, until a signal; then finishes the one that runs.
+/// Computes replays for the validators that share the records, until a signal; then finishes the current one.
 ///
 /// # Errors
-/// What keeps the worker from starting: records that are not shared or not to be reached, no device.
+/// Reasons that keep the worker from starting: records that are not shared or not reachable, no device.
 pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
     let config = ValidatorConfig::check(&resolve(&args.settings)?)?;
     let config = config.log.start()?.keep_with(config);
@@ -34,14 +34,14 @@ pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
     limit_freed_memory();
     let manager = ServiceManager::of_process();
     manager.status("opening the devices");
-    // Devices are named for this run alone.
+    // Device ids are for this run only.
     let seed = PublicKey(OsEntropy.bytes()?);
     let chosen = config.devices.open(&seed).map_err(|error| Failure::because(Exit::Config, "no devices", error))?;
     tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
     let replayer = Replayer::new(chosen.host)?;
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = args.name.clone().unwrap_or_else(|| machine.clone());
-    // Two of one name, or of one machine, are two workers.
+    // Two workers of one name, or on one machine, need distinct names.
     let name: String = format!("{}-{}", name, hex_of(&seed)).chars().take(MAX_WORKER_CHARS).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
@@ -61,7 +61,7 @@ pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Enough of random bytes to tell workers apart.
+/// Random digits that distinguish workers.
 fn hex_of(seed: &PublicKey) -> String {
     seed.to_string()[..8].to_owned()
 }

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use assay_device::machine::limit_freed_memory;
 use assay_devices::BackendChoice;
 use assay_devices::choice::ChooseError;
 use assay_evidence::EvidenceStore;
+use assay_fleet::{Expectations, Policy};
 use assay_observe::Traces;
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
@@ -21,6 +22,7 @@ use assay_program::manager::ServiceManager;
 use assay_program::reload::Hangups;
 use assay_program::settings::Flags;
 use assay_program::shutdown::Shutdown;
+use assay_program::utc;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
 use assay_records::{Location, Records, RecordsError};
@@ -36,46 +38,50 @@ use crate::case::upkeep;
 use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::drain::Drain;
-use crate::expectations::Expectations;
+use crate::fleet::rules::read_expectations;
 use crate::fleet::{Fleet, sweep};
 use crate::gate::Gate;
-use crate::history::History;
-use crate::history::devices::ReadBack;
 use crate::http::{self, Web};
 use crate::lag::Lag;
 use crate::metrics::Metrics;
-use crate::policy::Policy;
 use crate::registry::Registry;
 use crate::reload::Reloader;
+use crate::replay::Replayer;
+use crate::replay::pool::ReplayPool;
+use crate::replay::shared::SharedReplays;
 use crate::running::Running;
 use crate::server::{bind_control, check_unserved, serve_miners};
-use crate::session::Admission;
 use crate::sharing::leases::MinerLeases;
-use crate::sharing::presence::Presence;
+use crate::sharing::presence::{Presence, wait_until_alone};
 use crate::tls::warn_of_expiry;
 use crate::validator::{Validator, VerdictCounts};
-use crate::verdict_log::{OpenError, VerdictLog, tail};
-use crate::verify::replay::Replayer;
-use crate::verify::replay::pool::ReplayPool;
-use crate::verify::replay::shared::SharedReplays;
 use crate::waiting::WaitingKeys;
-use crate::webhook::{self, Webhooks};
+use crate::webhook::Webhooks;
 use crate::{port, preflight, receipt};
+use assay_judge::history::History;
+use assay_judge::session::Admission;
 
-/// How long sessions may take to end what they stop, to log and send the verdicts and to say goodbye, and how long
-/// their connections and those of operators may take after the last session.
+/// Time for sessions to stop their work, log and send their verdicts and say goodbye, and for their connections and
+/// those of operators after the last session.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
 
-/// How long webhooks may take to have the last events.
+/// Time for webhooks to deliver the last events.
 const WEBHOOKS_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the collector of traces may take to have the last spans.
+/// Time for the collector of traces to take the last spans.
 const TRACES_LIMIT: Duration = Duration::from_secs(2);
+
+/// Age from which a key was not made for a validator's first start.
+const KEY_IS_OLD: Duration = Duration::from_secs(600);
+
+/// Time for the records to close: their write-ahead log is merged into the file.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Serves miners until a signal, then drains.
 ///
 /// # Errors
-/// What keeps the validator from starting: its key, its address, its socket, its devices where the mode needs them.
+/// Reasons that keep the validator from starting: its key, its address, its socket, its devices where the mode needs
+/// them.
 pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let settings = resolve(flags)?;
     let config = ValidatorConfig::check(&settings)?;
@@ -85,7 +91,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let identity = own_key::identity(&config.key_file)?;
     let tls = config.tls.server(&identity).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let key = identity.public_key();
-    // Devices take long to open: what is in use is found before.
+    // Devices take long to open: an address in use is reported first.
     drop(
         std::net::TcpListener::bind((config.listen.host.as_str(), config.listen.port))
             .map_err(|e| cannot_listen(&config, e))?,
@@ -93,27 +99,35 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     check_unserved(&config.control_socket)?;
     // Held until the end.
     let _lock = StateLock::acquire(&config.key_file, &key.to_string()).map_err(Failure::from)?;
+    let _records = lock_records(&config.records, key)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    // A reload that is asked for while devices are opened comes after that.
+    // A reload requested while devices are opened follows that.
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
-    let expectations = Expectations::load(config.expectations.as_deref());
+    let expectations = read_expectations(config.expectations.as_deref());
     let expectations = expectations.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    let rules = config.fleet.load().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let rules = config.fleet.load(&config.policy).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let signer = receipt::signer(&config).map_err(|error| Failure::new(Exit::Config, chain(&error)))?;
     let manager = ServiceManager::of_process();
-    manager.status("opening the verdict log and the devices");
-    let history = Arc::new(History::default());
-    let verdicts = verdict_log(config.verdict_log.as_deref(), &history)?;
+    manager.status("opening the devices");
     let replayer = replayer(&config, &identity.origin())?;
     let evidence = EvidenceStore::open(&config.evidence.location, &config.evidence.outbox)
         .map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let records = open_records(&config.records).await?;
-        // Before the first event.
-        webhook::keep(&records, config.on_event.as_ref()).await?;
+        if records.is_new()
+            && let Some(since) = key_age(&config.key_file, SystemTime::now())
+        {
+            let since = utc::text(since);
+            tracing::warn!(
+                records = %config.records,
+                "new records were made, though this key is from {since}: whom earlier ones kept out is let in again. \
+                 Where there were some, stop the validator and restore them"
+            );
+        }
+        wait_until_alone(&records, key).await?.map_err(Failure::from)?;
         let fleet = Fleet::new(records.clone(), rules, signer);
-        let kept = Kept { history, verdicts, evidence, expectations, tls, records, fleet };
+        let kept = Kept { evidence, expectations, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
         let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
         let reloading = reloader.clone();
@@ -127,10 +141,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     })
 }
 
-/// What a validator keeps, and what it was told of miners.
+/// Stores of a validator, and its admission of miners.
 struct Kept {
-    history: Arc<History>,
-    verdicts: VerdictLog,
     evidence: EvidenceStore,
     expectations: Expectations,
     tls: ServerTls,
@@ -138,33 +150,30 @@ struct Kept {
     fleet: Fleet,
 }
 
-/// Opens the records, which are made where there are none.
+/// Opens the records; creates them if missing.
 ///
 /// # Errors
 /// They cannot be opened, or are of a newer release.
 pub(super) async fn open_records(location: &Location) -> Result<Records, Failure> {
     Records::open(location).await.map_err(|error| {
-        let exit = if matches!(error, RecordsError::Newer { .. }) { Exit::Config } else { Exit::Io };
+        let is_setting = matches!(error, RecordsError::Newer { .. } | RecordsError::Exposed { .. });
+        let exit = if is_setting { Exit::Config } else { Exit::Io };
         Failure::new(exit, chain(&error))
     })
 }
 
-/// Opens the verdict log, and reads the devices of its miners back from it.
-fn verdict_log(path: Option<&Path>, history: &History) -> Result<VerdictLog, Failure> {
-    let Some(path) = path else { return Ok(VerdictLog::none()) };
-    let log = VerdictLog::open(path).map_err(|error| match error {
-        OpenError::File { .. } => Failure::new(Exit::Io, error.to_string()),
-        OpenError::Locked(_) | OpenError::NoLines(_) => Failure::new(Exit::Config, error.to_string()),
-    })?;
-    match tail(path) {
-        Ok(lines) => {
-            let ReadBack { lines, devices, keys } = history.devices.read_back(&lines);
-            tracing::info!(file = %path.display(), lines, miners = keys, devices, "known devices were read back");
-        }
-        // What is not known cannot be missed: no verdict is worse for it.
-        Err(error) => tracing::warn!(file = %path.display(), %error, "the verdict log cannot be read back"),
-    }
-    Ok(log)
+/// Locks a file of records against another validator; a database is shared. Aliases of a file share the lock.
+fn lock_records(location: &Location, key: PublicKey) -> Result<Option<StateLock>, Failure> {
+    let Location::File(path) = location else { return Ok(None) };
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    Ok(Some(StateLock::acquire_for("records", &path, &key.to_string())?))
+}
+
+/// Creation time of a key that was not made for this start, in seconds since 1970.
+fn key_age(key_file: &Path, now: SystemTime) -> Option<u64> {
+    let made = std::fs::metadata(key_file).ok()?.modified().ok()?;
+    let is_old = now.duration_since(made).is_ok_and(|age| age >= KEY_IS_OLD);
+    is_old.then(|| made.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
 fn validator(
@@ -174,23 +183,25 @@ fn validator(
     kept: Kept,
     shutdown: Shutdown,
 ) -> anyhow::Result<Validator> {
-    let Kept { history, verdicts, evidence, expectations, tls, records, fleet } = kept;
+    let Kept { evidence, expectations, tls, records, fleet } = kept;
     let instance = Records::new_instance()?;
     let metrics = Metrics::new()?;
     let traces = traces(config, &instance, &metrics)?;
-    // A file is this validator's alone.
+    // A file belongs to this validator alone.
     let is_shared = matches!(records.location(), Location::Postgres(_));
     let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
     let leases = if is_shared { MinerLeases::shared(records.clone(), instance.clone()) } else { MinerLeases::alone() };
-    let webhooks = Webhooks::start(records.clone(), instance.clone(), config.on_event.clone());
+    let webhooks = Webhooks::start(records.clone(), instance.clone());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let allowed = AllowList::new(config.miners.clone());
     Ok(Validator {
         admission: Arc::new(Admission {
             identity,
-            allowed: AllowList::new(config.miners.clone()),
+            access: Arc::new(allowed.clone()),
             ping_interval: config.ping_interval,
-            history,
+            history: Arc::<History>::default(),
         }),
+        allowed,
         policies: watch::Sender::new(Arc::new(Policy {
             expectations: Arc::new(expectations),
             ..config.policy.clone()
@@ -209,7 +220,6 @@ fn validator(
         following: tokio::sync::Mutex::new(()),
         lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
-        verdicts,
         evidence,
         evidence_passes_percent: config.evidence.passes_percent,
         metrics,
@@ -222,11 +232,12 @@ fn validator(
     })
 }
 
-/// Where spans go, where they are wanted.
+/// Sets up the export of spans, if configured.
 fn traces(config: &ValidatorConfig, instance: &str, metrics: &Metrics) -> anyhow::Result<Traces> {
     let Some(endpoint) = &config.traces else { return Ok(Traces::off()) };
     let (service, version) = ("assay-validator", env!("CARGO_PKG_VERSION"));
-    let traces = Traces::start(endpoint, service, version, instance.to_owned(), metrics.traces.clone());
+    let spans = &metrics.families.trace_spans_total;
+    let traces = Traces::start(endpoint, service, version, instance.to_owned(), spans);
     Ok(traces.map_err(|error| Failure::new(Exit::Config, error.to_string()))?)
 }
 
@@ -242,12 +253,12 @@ async fn serve(
     let address = listener.local_addr().map_err(cannot)?;
     let control = bind_control(&config.control_socket)?;
     let http = http::listener::bind(&config.http).await.map_err(|error| cannot_serve(config, error))?;
-    // Before the first miner: who is kept out is refused from the first moment.
+    // Before the first miner: excluded miners are refused from the start.
     validator.follow_decisions().await.context("the records do not say who is let in")?;
     let socket = config.control_socket.display();
     let key = validator.admission.identity.public_key();
     let (records, instance) = (validator.records.clone(), validator.instance.clone());
-    let presence = Arc::new(Presence::enter(records, key, instance, address.to_string()).await?);
+    let presence = Presence::enter(records, key, instance, address.to_string()).await?;
     let target = config.tls.target(&bound(config, address), key);
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
     tokio::spawn(warn_of_expiry(validator.tls.clone()));
@@ -255,16 +266,23 @@ async fn serve(
     preflight::warn_of_few_files(&config.bounds);
     tokio::spawn(report(validator.gate.clone()));
     tokio::spawn(validator.lag.clone().watch());
-    tokio::spawn(upkeep::deliver(validator.evidence.clone(), validator.metrics.storage.evidence_failures.clone()));
+    let failures = validator.metrics.families.evidence_failures_total.with_label_values(&["upload"]);
+    tokio::spawn(upkeep::deliver(validator.evidence.clone(), failures));
     let (evidence, records) = (validator.evidence.clone(), validator.records.clone());
+    evidence.limit(config.evidence.limits.max_bytes);
+    tokio::spawn(upkeep::remove_strangers(evidence.clone(), records.clone()));
+    tokio::spawn(upkeep::check_records(records.clone()));
+    let watched = records.clone();
+    tokio::spawn(async move { watched.watch_server().await });
     tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.limits));
-    share(&validator, presence.clone());
+    share(&validator);
     let running = Running {
         validator: validator.clone(),
         reloader,
         address,
+        http: http.as_ref().map(TcpListener::local_addr).transpose()?,
+        control_socket: config.control_socket.clone(),
         target,
-        verdict_log: config.verdict_log.clone(),
         max_miners: config.bounds.max_miners,
         since: Instant::now(),
         started_unix_seconds: unix_seconds(),
@@ -276,13 +294,13 @@ async fn serve(
     let both = async { tokio::try_join!(miners, operators) };
     tokio::select! {
         served = both => served.map(|_| ())?,
-        // Connections that never end, such as a health check's, are not waited for.
+        in_use = presence.keep(|verdict| validator.concluded_lost(&verdict)) => return Err(Failure::from(in_use).into()),
+        // Endless connections, such as a health check's, are not awaited.
         () = async {
             over(&validator).await;
             tokio::time::sleep(STOP_LIMIT).await;
         } => {}
     }
-    validator.verdicts.finish().await;
     presence.leave().await;
     validator.traces.finish(TRACES_LIMIT).await;
     let mut stopped = validator.shutdown.clone();
@@ -293,21 +311,21 @@ async fn serve(
             tokio::time::sleep(STOP_LIMIT).await;
         } => {}
     }
+    // SQLite then leaves one file, without a log beside it. Remaining readers are not awaited.
+    let _ = tokio::time::timeout(CLOSE_LIMIT, validator.records.close()).await;
     let exit = ended(&validator.drain.cut_short());
     if validator.fleet.finish() > 0 {
         let message = "the records lack verdicts: the log of this program has them whole";
         return Err(Failure::new(Exit::Io, message).into());
     }
-    if validator.verdicts.check().is_err() {
-        return Err(
-            Failure::new(Exit::Io, "the verdict log lacks verdicts: the log of this program has them whole").into()
-        );
+    if let (true, Some(why)) = (validator.records.is_damaged(), validator.records.trouble()) {
+        return Err(Failure::new(Exit::Io, why).into());
     }
     Ok(exit)
 }
 
-/// Does for ever what validators do that share records, and what one alone does as if others were there.
-fn share(validator: &Arc<Validator>, presence: Arc<Presence>) {
+/// Runs the tasks of validators that share records, for ever; a single validator runs them too.
+fn share(validator: &Arc<Validator>) {
     let (leases, sharing) = (validator.leases.clone(), validator.clone());
     tokio::spawn(async move { leases.keep().await });
     tokio::spawn(async move {
@@ -318,16 +336,14 @@ fn share(validator: &Arc<Validator>, presence: Arc<Presence>) {
     let following = validator.clone();
     tokio::spawn(async move { following.follow_operators().await });
     tokio::spawn(sweep::keep(validator.clone()));
-    let telling = validator.clone();
-    tokio::spawn(async move { presence.keep(|verdict| telling.concluded_lost(verdict)).await });
 }
 
-/// Where the validator listens, by the name that the operator gave it.
+/// The bound address, with the host that the operator configured.
 fn bound(config: &ValidatorConfig, address: SocketAddr) -> Address {
     Address { host: config.listen.host.clone(), port: address.port() }
 }
 
-/// Tells the operator at intervals what was turned away, for ever.
+/// Logs the counts of refused connections at intervals, for ever.
 async fn report(gate: Arc<Gate>) {
     loop {
         tokio::time::sleep(REPORT_INTERVAL).await;
@@ -335,16 +351,21 @@ async fn report(gate: Arc<Gate>) {
     }
 }
 
-/// Waits until the last session has ended, or until there is no time left for it.
+/// Waits until the last session has ended, or until the time for draining is over.
 async fn over(validator: &Validator) {
     let mut stopping = validator.shutdown.clone();
     tokio::select! {
         () = stopping.stopped() => {}
         () = validator.drain.over() => {}
+        // No further verdict is written.
+        () = async {
+            validator.shutdown.clone().draining().await;
+            validator.records.damaged().await;
+        } => {}
     }
 }
 
-/// The exit code of a validator that was asked to stop, and ended these challenges for it.
+/// The exit code after a request to stop, with the challenges that it cut short.
 fn ended(cut_short: &[ChallengeId]) -> Exit {
     if cut_short.is_empty() {
         tracing::info!("drained");
@@ -355,11 +376,11 @@ fn ended(cut_short: &[ChallengeId]) -> Exit {
     Exit::CutShort
 }
 
-/// Why the address cannot be listened on, and who has it, where that can be seen.
+/// The failure to listen on the address, with its current user if visible.
 fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            // The files of a validator of the same user cannot be looked at, but the lock of its key can.
+            // Files of another process of the same user may be unreadable, but the lock of its key is not.
             let daemon = || StateLock::holder(&config.key_file).map(|holder| (holder.pid, holder.program));
             let holder = port::holder(config.listen.port).map(|holder| (holder.process, holder.name)).or_else(daemon);
             let holder = holder
@@ -373,31 +394,21 @@ fn cannot_listen(config: &ValidatorConfig, error: io::Error) -> Failure {
     Failure::because(Exit::Io, format!("cannot listen on {}{why}", config.listen), error)
 }
 
-/// The same of the address that somebody chose for the HTTP API.
+/// The failure to listen on the configured address of the HTTP API.
 fn cannot_serve(config: &ValidatorConfig, error: io::Error) -> Failure {
     let listen = config.http.listen.as_ref().map_or_else(String::new, ToString::to_string);
     let remedy = "give another http_listen, or leave it empty for none";
     Failure::because(Exit::Io, format!("cannot serve the HTTP API on {listen}: {remedy}"), error)
 }
 
-/// The mode needs what the other settings exclude.
-fn no_replays(config: &ValidatorConfig) -> Failure {
-    let mode = config.policy.mode.map_or("auto", Mode::name);
-    let message = format!(
-        "mode {mode} with replay_locally = false needs replay workers: set records to the URL of the PostgreSQL database \
-         that they share"
-    );
-    Failure::new(Exit::Config, message)
-}
-
-/// The devices that replay, when there are any. The validator does not start without those of a backend that was asked
-/// for, nor without any in a mode that needs them.
+/// Opens the devices that replay, if there are any. The validator does not start without the devices of a requested
+/// backend, nor without any in a mode that needs them.
 fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<Replayer>> {
     let asked_for = config.devices.unseeded.choice != BackendChoice::Auto;
     let workers_may_come = matches!(config.records, Location::Postgres(_));
     let needed = matches!(config.policy.mode, Some(Mode::Replay | Mode::ReplaySample)) && !workers_may_come;
     if !config.replays_locally {
-        return if needed { Err(no_replays(config).into()) } else { Ok(None) };
+        return Ok(None);
     }
     let found = config.devices.open(key).map_err(anyhow::Error::from).and_then(|chosen| {
         tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
@@ -423,5 +434,36 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
             tracing::warn!("no devices for replay, {who}: {error:#}");
             Ok(None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_records_has_one_validator_whatever_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("validator.db"), folder.path().join("link.db"));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let lock = lock_records(&Location::File(file), PublicKey([1; 32])).unwrap();
+        let error = lock_records(&Location::File(link), PublicKey([2; 32])).unwrap_err();
+        let said = error.to_string();
+        assert!(error.exit == Exit::Config && said.contains("validator.db") && said.contains("process"), "{said}");
+        let shared = Location::Postgres("postgres://assay@localhost/assay".to_owned());
+        assert!(lock_records(&shared, PublicKey([2; 32])).unwrap().is_none(), "a database is shared");
+        drop(lock);
+    }
+
+    #[test]
+    fn a_key_of_before_is_told_from_one_of_this_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let key_file = folder.path().join("validator.key");
+        assert_eq!(key_age(&key_file, SystemTime::now()), None);
+        let file = std::fs::File::create(&key_file).unwrap();
+        assert_eq!(key_age(&key_file, SystemTime::now()), None);
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(7)).unwrap();
+        assert_eq!(key_age(&key_file, SystemTime::now()), Some(7));
     }
 }

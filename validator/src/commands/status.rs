@@ -1,9 +1,10 @@
-//! `assay-validator status`: what a running validator does.
+//! `assay-validator status`: the state of a running validator.
 
 use std::fmt::Write;
 
 use assay_api::{ReplayWorker, Running, Status, VerdictCounts};
 use assay_program::exit::{Exit, print};
+use assay_program::render::units::counted;
 use assay_program::render::{Screen, short_ids, table};
 use assay_program::utc;
 use assay_work::text::{printable, quoted};
@@ -12,12 +13,12 @@ use super::records::ask;
 use crate::cli::running::StatusArgs;
 use crate::client::place::Place;
 
-/// Bytes of a line that are shown.
+/// The most bytes shown of a line.
 const MAX_LINE_BYTES: usize = 4096;
-/// Bytes of a phase's name that are shown.
+/// The most bytes shown of a phase's name.
 const MAX_PHASE_BYTES: usize = 32;
 
-/// Shows what a running validator does.
+/// Shows the state of a running validator; the exit code tells whether it serves.
 ///
 /// # Errors
 /// No validator answers.
@@ -28,11 +29,14 @@ pub fn execute(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
     } else {
         print(&text(&status, &Screen::stdout()))?;
     }
-    Ok(Exit::Done)
+    Ok(exit(&status))
 }
 
-/// The phase of a challenge, with how much of the work is done.
-#[must_use]
+fn exit(status: &Status) -> Exit {
+    if status.state == "serving" { Exit::Done } else { Exit::Inconclusive }
+}
+
+/// The phase of a challenge, with its progress.
 pub fn progress(challenge: &Running) -> String {
     let phase = printable(&challenge.phase, MAX_PHASE_BYTES);
     if phase != "work" || challenge.all_slots == 0 {
@@ -42,7 +46,7 @@ pub fn progress(challenge: &Running) -> String {
     format!("work {} %", u128::from(done) * 100 / u128::from(challenge.all_slots))
 }
 
-/// The status in lines, with a table of the challenges that run.
+/// The status in lines, with a table of the running challenges.
 fn text(status: &Status, screen: &Screen) -> String {
     let mut out = format!("validator {}\n", status.validator_key);
     let mut line = |name: &str, value: String| {
@@ -51,6 +55,8 @@ fn text(status: &Status, screen: &Screen) -> String {
     };
     line("program", format!("{}, process {}", quoted(&status.agent), status.process_id));
     line("listening", status.address.clone());
+    line("http", status.http_address.clone().unwrap_or_else(|| "none".to_owned()));
+    line("socket", status.control_socket.clone());
     if let Some(expires) = status.tls_certificate_expires_unix_seconds {
         line("tls_cert", format!("expires on {}", utc::text(expires)));
     }
@@ -59,6 +65,11 @@ fn text(status: &Status, screen: &Screen) -> String {
         "state",
         match status.state.as_str() {
             "draining" => "draining: ends after the challenges that run".to_owned(),
+            "not_serving" => {
+                let problem = status.records_problem.as_ref();
+                let problem = problem.map_or_else(|| "not any more".to_owned(), |problem| quoted(problem).to_string());
+                format!("NOT SERVING: verdicts cannot be written: {problem}")
+            }
             state => state.to_owned(),
         },
     );
@@ -84,14 +95,10 @@ fn text(status: &Status, screen: &Screen) -> String {
             None => status.records.clone(),
         },
     );
-    line(
-        "recording",
-        match (&status.verdict_log, &status.verdict_log_problem) {
-            (_, Some(problem)) => format!("NO: {}", quoted(problem)),
-            (Some(path), None) => format!("to {path}"),
-            (None, None) => "no verdict_log is set".to_owned(),
-        },
-    );
+    if status.evidence_lost > 0 {
+        let lost = counted(status.evidence_lost, "challenge");
+        line("evidence", format!("LOST of {lost} since the start: the log says why"));
+    }
     line(
         "challenges",
         match status.challenges.len() {
@@ -118,7 +125,6 @@ fn text(status: &Status, screen: &Screen) -> String {
 }
 
 /// A duration in its two largest units.
-#[must_use]
 pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -140,6 +146,8 @@ mod tests {
             process_id: 77,
             address: "127.0.0.1:7400".to_owned(),
             target: "assay://127.0.0.1:7400".to_owned(),
+            http_address: Some("127.0.0.1:7480".to_owned()),
+            control_socket: "/run/assay/validator.sock".to_owned(),
             tls_certificate_expires_unix_seconds: Some(951_782_399),
             started_unix_seconds: 0,
             uptime_seconds: 3725,
@@ -149,10 +157,9 @@ mod tests {
             devices: 0,
             replay_workers: Vec::new(),
             verdicts: VerdictCounts { pass: 5, ..VerdictCounts::default() },
-            verdict_log: None,
-            verdict_log_problem: None,
             records: "postgres://assay@db:5432/assay".to_owned(),
             records_problem: None,
+            evidence_lost: 0,
             challenges: vec![Running {
                 challenge_id: ChallengeId([0xcd; 16]),
                 miner_key: PublicKey([0xef; 32]),
@@ -171,6 +178,8 @@ mod tests {
         for part in [
             "abababab",
             "127.0.0.1:7400",
+            "http       127.0.0.1:7480",
+            "socket     /run/assay/validator.sock",
             "serving",
             "2 of at most 256",
             "audits only",
@@ -186,14 +195,24 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let worker =
             ReplayWorker { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
-        let shared = Status { replay_workers: vec![worker], records_problem: Some("no disk".to_owned()), ..status() };
+        let records_problem = Some("no disk".to_owned());
+        let shared = Status { replay_workers: vec![worker], records_problem, evidence_lost: 3, ..status() };
         let text = text_of(&shared);
-        for part in ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\""] {
+        for part in
+            ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\"", "LOST of 3 challenges"]
+        {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        let verdict_log_problem = Some("No space left\u{1b}".to_owned());
-        let text = text_of(&Status { verdict_log_problem, state: "draining".to_owned(), ..status() });
-        assert!(text.contains("NO: \"No space left \"") && text.contains("draining: ends after"), "{text}");
+        let unserved = Status { http_address: None, ..status() };
+        assert!(text_of(&unserved).contains("http       none"));
+        let records_problem = Some("No space left\u{1b}".to_owned());
+        let stopping = Status { records_problem, state: "draining".to_owned(), ..status() };
+        let text = text_of(&stopping);
+        assert!(text.contains("NOT WRITTEN: \"No space left \"") && text.contains("draining: ends after"), "{text}");
+        let full = Status { state: "not_serving".to_owned(), ..stopping.clone() };
+        let text = text_of(&full);
+        assert!(text.contains("NOT SERVING: verdicts cannot be written: \"No space left \""), "{text}");
+        assert_eq!([&status(), &full, &stopping].map(exit), [Exit::Done, Exit::Inconclusive, Exit::Inconclusive]);
     }
 
     #[test]

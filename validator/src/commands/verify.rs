@@ -18,14 +18,15 @@ use assay_work::{Challenge, UncheckedChallenge};
 
 use crate::cli::files::VerifyArgs;
 use crate::config::ValidatorConfig;
-use crate::entropy::{EntropyError, OsEntropy};
-use crate::history::devices::Difference;
-use crate::history::{Recent, SecondComputation};
-use crate::run::commitment_reason;
-use crate::verify::draw;
-use crate::verify::judge::{Findings, Gaps};
-use crate::verify::replay::job::ReplayJob;
-use crate::verify::replay::{Extent, Replayer};
+use crate::replay::Replayer;
+use crate::replay::job::ReplayJob;
+use assay_judge::entropy::{EntropyError, OsEntropy};
+use assay_judge::history::devices::Difference;
+use assay_judge::history::{Recent, SecondComputation};
+use assay_judge::replay::Extent;
+use assay_judge::run::commitment_reason;
+use assay_judge::verify::draw;
+use assay_judge::verify::judge::{Findings, Gaps};
 
 /// Checks evidence by computing the work again, on this machine's devices.
 ///
@@ -51,10 +52,10 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
             print("The evidence is not signed: the verdict covers the work, not who did it.")?;
         }
     }
-    Ok(super::exit_of(verdict.outcome))
+    Ok(super::exit_of(verdict.outcome, verdict.lacks_memory()))
 }
 
-/// All iterations, or as many as are to be drawn for each device.
+/// All iterations, or a draw of this number for each device.
 fn extent(challenge: &Challenge, drawn: Option<u32>) -> Result<Extent, EntropyError> {
     let Some(drawn) = drawn else { return Ok(Extent::Everything) };
     let of = IterationDraw::new(challenge.iterations(), drawn);
@@ -62,7 +63,7 @@ fn extent(challenge: &Challenge, drawn: Option<u32>) -> Result<Extent, EntropyEr
     Ok(Extent::Sampled(challenge.shares().iter().map(draw).collect::<Result<_, _>>()?))
 }
 
-/// The checksums, the signature where there is one, then the work itself.
+/// Checks the checksums, the signature if there is one, then the work itself.
 fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Result<(), Reason> {
     evidence.check(challenge).map_err(|error| commitment_reason(&error))?;
     if let Some(signature) = &evidence.signature {
@@ -73,7 +74,7 @@ fn judge(config: &ValidatorConfig, challenge: &Challenge, evidence: &Evidence, e
         }
     }
     let ours = |error: &dyn std::error::Error| Reason::new(ReasonCode::ValidatorDevices, error.to_string());
-    // Devices are named for this run alone.
+    // Device ids are for this run only.
     let chosen = config.devices.open(&challenge.fields().validator_key).map_err(|error| ours(&error))?;
     let replayer = Replayer::new(chosen.host).map_err(|error| ours(&error))?;
     let handle = Handle::default();

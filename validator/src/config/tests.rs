@@ -1,11 +1,15 @@
 use clap::FromArgMatches;
 
-use assay_program::settings::{Environment, Flags};
-use assay_protocol::verdict::Mode;
+use assay_fleet::challenge::HidingPolicy;
+use assay_fleet::fields::FIELDS;
+use assay_program::settings::{Environment, Flags, parse};
+use assay_protocol::verdict::{Hiding, Mode, first_rule};
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use super::*;
+use crate::cli::Cli;
 use crate::connection::PlaintextRule;
 use assay_work::{Precision, PublicKey};
 
@@ -24,8 +28,12 @@ fn the_defaults_are_a_configuration() {
     assert!(config.miners.allowed.is_empty());
     assert!(config.key_file.ends_with("validator.key"));
     assert!(config.control_socket.ends_with("validator.sock"));
-    // No flags mean the same as no command line at all.
+    // No flags mean the same as every default typed.
     assert_eq!(config.policy, Policy::default());
+    let typed = FIELDS.iter().filter(|field| !field.default.is_empty());
+    let typed: Vec<_> = typed.map(|field| format!("--{}={}", field.setting.replace('_', "-"), field.default)).collect();
+    assert!(typed.len() > 20);
+    assert_eq!(check(&typed.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().policy, Policy::default());
 }
 
 #[test]
@@ -51,7 +59,36 @@ fn what_is_written_is_what_is_meant() {
     assert_eq!(config.listen.port, 0);
 }
 
-/// Each setting with a bound: the flag, its least and its most, the values beyond them, and the bound as it is said.
+#[test]
+fn a_setting_that_is_gone_says_what_takes_its_place() {
+    let refused = |key: &str| {
+        let variable = (format!("{ENV_PREFIX}{}", key.to_uppercase()), "x".to_owned());
+        let environment = Environment::new(ENV_PREFIX, [variable]).with_absence(absent);
+        let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
+        let flags = Flags::<RawConfig>::from_arg_matches(&command.get_matches_from(["test"])).unwrap();
+        Settings::<RawConfig>::resolve(&flags, &environment).unwrap_err().to_string()
+    };
+    let gone =
+        [("verdict_log", "`assay-validator verdicts --json --follow`"), ("on_event", "`assay-validator webhook add`")];
+    for (key, instead) in gone {
+        let said = refused(key);
+        assert!(said.contains(&format!("`{key}` is not available: it is gone")) && said.contains(instead), "{said}");
+    }
+    for (line, instead) in [
+        ("serve --on-event x", "`assay-validator webhook add`"),
+        ("serve --verdict-log=x", "`assay-validator verdicts --json --follow`"),
+        ("challenge --all --repeat 3", "a loop of the shell"),
+        ("round --by rack", "groups of the policy"),
+        ("export --format parquet folder", "JSON Lines"),
+    ] {
+        let line = ["assay-validator"].into_iter().chain(line.split(' ')).map(OsString::from);
+        let said = parse::<Cli>(line, absent).unwrap_err().to_string();
+        assert!(said.contains(": it is gone, ") && said.contains(instead), "{said}");
+    }
+}
+
+/// Each setting with a bound: the flag, its least and its most, the values beyond them, and the bound as messages state
+/// it.
 const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
     ("max-miners", "1", "65536", &["0", "65537"], "from 1 to 65536"),
     ("ping-interval-ms", "100", "600000", &["99", "600001"], "from 100 to 600000"),
@@ -69,6 +106,7 @@ const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
     ("rate-factor", "1", "1000", &["0.9", "1001", "NaN"], "from 1 to 1000"),
     ("peak-tops", "0.001", "1000000000", &["0", "2000000000", "inf"], "from 0.001 to 1000000000"),
     ("bus-gb-per-s", "0", "1000000", &["1000001", "NaN"], "from 0 to 1000000"),
+    ("copy-gb-per-s", "0", "1000000", &["1000001", "NaN"], "from 0 to 1000000"),
     ("min-held-percent", "0", "99", &["100"], "from 0 to 99"),
     ("abandoned-limit", "1", "20", &["0", "21"], "from 1 to 20"),
     ("abandoned-window", "3", "20", &["0", "21"], "from 1 to 20"),
@@ -77,7 +115,8 @@ const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
     ("probe-expect-gb-per-s", "0.01", "100000", &["0", "0.009", "100001", "NaN", "inf"], "from 0.01 to 100000"),
     ("probe-walks", "64", "4194304", &["32", "100", "8388608"], "a power of two from 64 to 4194304"),
     ("probe-steps", "1", "1024", &["0", "1025"], "from 1 to 1024"),
-    ("probe-deadline-ms", "250", "600000", &["249", "600001"], "from 250 to 600000"),
+    ("probe-deadline-ms", "250", "600000", &["249"], "from 250 to 600000"),
+    ("probe-deadline-ms", "250", "600000", &["9", "600001"], "from 10 to 600000"),
     ("openings-deadline-s", "1", "86400", &["0", "86401"], "from 1 to 86400"),
     ("challenge-interval-s", "0", "86400", &["86401"], "from 0 to 86400"),
     ("cpu-devices", "1", "64", &["0", "65"], "from 1 to 64"),
@@ -141,4 +180,21 @@ fn settings_that_contradict_each_other_are_refused() {
     assert_eq!(check(&["--n-min=4096"]).unwrap().policy.sizes(Precision::Int8, 0.0), (4096, 4096));
     assert_eq!(check(&["--n-min=256"]).unwrap().policy.sizes(Precision::Int8, 0.0), (2048, 256));
     assert_eq!(check(&[]).unwrap().policy.sizes(Precision::Int8, 201e12), (8192, 8192));
+}
+
+/// Evidence from before the rules on invented digests and remote copies is judged by the first rule, and its verdict
+/// has no new fields.
+#[test]
+fn evidence_from_before_keeps_the_first_rule() {
+    let mut stored = serde_json::to_value(Policy::default()).unwrap();
+    let hiding = stored["hiding"].as_object_mut().unwrap();
+    hiding.retain(|name, _| !["rule", "copy_bytes_per_s"].contains(&name.as_str()));
+    hiding["bus_bytes_per_s"] = 64e9.into();
+    let HidingPolicy { rule, bus_bytes_per_s, copy_bytes_per_s, .. } =
+        serde_json::from_value::<Policy>(stored).unwrap().hiding;
+    assert_eq!((rule, bus_bytes_per_s, copy_bytes_per_s), (first_rule(), Some(64e9), 0.0));
+    let of_that_time = Hiding { share: 0.1, rule, ..Hiding::default() };
+    let json = serde_json::to_value(of_that_time).unwrap();
+    let names: BTreeSet<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["computed", "over_buses", "rate_is_shown_only", "rate_per_s", "share"].into());
 }

@@ -1,39 +1,33 @@
-//! Carries out what a session wants done.
+//! Carries out the actions of a session.
 
 use std::collections::VecDeque;
 
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 
 use super::standing::{REVOKED_LIMIT, revocation};
 use super::{Driver, Ongoing};
-use crate::action::Action;
 use crate::bounds::SEND_LIMIT;
+use crate::course::Course;
 use crate::events;
-use crate::registry::Update;
+use assay_judge::action::Action;
 
 impl Driver {
-    /// Carries out actions; returns the reason once the session is over.
+    /// Carries out actions; returns the reason once the session has ended.
     pub(super) async fn act(&mut self, actions: Vec<Action>) -> Option<String> {
         let mut queue = VecDeque::from(actions);
         let mut closed = None;
-        // Neither a miner that does not read nor a check that waits for a core holds a revocation up.
-        let mut lists = self.validator.admission.allowed.changes();
-        let standing = self.standing.clone().filter(|_| self.revoked_at.is_none());
+        // Neither an unread message nor a check that waits for a core delays a revocation.
+        let mut lists = self.validator.allowed.changes();
+        let standing = self.host.standing.clone().filter(|_| self.end.revoked_at.is_none());
         while let Some(action) = queue.pop_front() {
-            if let Some(recording) = &mut self.recording
-                && !action.keeps_alive()
-            {
-                recording.then.push_back(action);
-                continue;
-            }
             match action {
                 Action::Send(message, sent) => {
-                    let limit = if self.revoked_at.is_some() { REVOKED_LIMIT / 2 } else { SEND_LIMIT };
+                    let limit = if self.end.revoked_at.is_some() { REVOKED_LIMIT / 2 } else { SEND_LIMIT };
                     let taken = tokio::select! {
                         biased;
                         taken = self.outgoing.send_timeout(Box::new((message, sent)), limit) => taken.is_ok(),
                         why = revocation(&mut lists, standing.as_ref()) => {
-                            self.interrupted = Some(why);
+                            self.end.interrupted = Some(why);
                             true
                         }
                     };
@@ -41,10 +35,10 @@ impl Driver {
                         queue.extend(self.disconnected("the miner does not read what is sent"));
                     }
                 }
-                Action::Established(hello) => {
-                    // Once in a session: its future has no room in the session's own.
-                    if let Err(error) = Box::pin(self.established(*hello)).await {
-                        queue = self.session.not_entered(error).into();
+                Action::Established(hello, token) => {
+                    // Boxed, once in a session: its future would enlarge the session's own.
+                    if let Err(error) = Box::pin(self.established(*hello, token)).await {
+                        queue = self.session.not_entered(error.refusal(), &error.to_string()).into();
                     }
                 }
                 Action::InventoryChanged(inventory) => {
@@ -55,6 +49,10 @@ impl Driver {
                 }
                 Action::RoundTrip(time) => {
                     self.heard();
+                    if let Some(inventory) = self.session.inventory().filter(|_| self.host.has_unnoted_devices).cloned()
+                    {
+                        Box::pin(self.note_devices(&inventory)).await;
+                    }
                     if let Some(seat) = self.seat() {
                         self.validator.registry.update(self.number, seat, |m| m.round_trip = Some(time));
                     }
@@ -67,55 +65,56 @@ impl Driver {
                     };
                     match checked {
                         Ok(actions) => queue.extend(actions),
-                        Err(why) => self.interrupted = Some(why),
+                        Err(why) => self.end.interrupted = Some(why),
                     }
                 }
                 Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
                 Action::Started(facts) => {
-                    if let (Some(who), Some(Ongoing { order, .. })) = (&self.who, &self.challenge) {
+                    if let (Some(who), Some(Ongoing { order, .. })) = (&self.host.who, &self.running.challenge) {
                         events::started(who, &facts, order);
-                        self.validator.metrics.challenges.started(order);
+                        self.validator.metrics.families.started(order);
                     }
                 }
                 Action::Phase(phase) => self.phase(phase),
-                Action::Progress(done, all) => self.notify(&Update::Progress(done, all)),
+                Action::Progress(done, _) => self.advance(|course| course.advance(done)),
                 Action::Record(entries) => self.capture(entries).await,
-                Action::Verdict(verdict) => self.conclude(verdict),
+                Action::Shown(shown) => {
+                    if let Some(ongoing) = &mut self.running.challenge {
+                        ongoing.shown = shown;
+                    }
+                }
+                Action::Judged(verdict) => self.conclude(verdict),
                 Action::Close(why) => closed = Some(why),
             }
         }
         closed
     }
 
-    /// Sends an update to every watcher; one whose queue is full misses it.
-    fn notify(&mut self, update: &Update) {
-        if let Some(running) = &mut self.running {
-            running.advance(update);
-            self.publish();
+    /// Updates the course of the challenge.
+    pub(super) fn advance(&self, change: impl FnOnce(&mut Course)) {
+        if let Some(course) = &self.running.course {
+            course.send_modify(change);
         }
-        self.watchers
-            .retain(|watcher| !matches!(watcher.try_send(update.clone()), Err(mpsc::error::TrySendError::Closed(_))));
     }
 
-    /// Shows operators how far the challenge is.
+    /// Publishes the current challenge to operators.
     pub(super) fn publish(&self) {
         if let Some(seat) = self.seat() {
-            let running = self.running.clone();
+            let running = self.running.course.as_ref().map(watch::Sender::subscribe);
             self.validator.registry.update(self.number, seat, |miner| miner.running = running);
         }
     }
 
-    /// A phase of the challenge begins.
     fn phase(&mut self, phase: &'static str) {
-        if let Some(ongoing) = &mut self.challenge {
+        if let Some(ongoing) = &mut self.running.challenge {
             ongoing.stages.enter(phase, &self.validator);
         }
-        // The first one begins with the challenge.
-        if let (Some(who), Some(Ongoing { facts: Some(facts), began, .. })) = (&self.who, &self.challenge)
+        // The first phase begins with the challenge.
+        if let (Some(who), Some(Ongoing { facts: Some(facts), began, .. })) = (&self.host.who, &self.running.challenge)
             && phase != "work"
         {
             events::phase(who, facts.id, phase, *began);
         }
-        self.notify(&Update::Phase(phase));
+        self.advance(|course| course.enter(phase));
     }
 }

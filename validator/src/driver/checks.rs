@@ -8,24 +8,24 @@ use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::ChallengeId;
 
 use super::Driver;
-use crate::action::Action;
 use crate::bounds::CHECK_WAIT_LIMIT;
-use crate::metrics::Counted;
-use crate::verify::check::{CheckJob, TrustedValues};
-use crate::verify::replay::Extent;
-use crate::verify::replay::pool::ReplayRequest;
-use crate::verify::turns::NoTurn;
+use crate::metrics::{CHECK, Counted};
+use crate::replay::pool::ReplayRequest;
+use crate::replay::turns::NoTurn;
+use assay_judge::action::Action;
+use assay_judge::replay::Extent;
+use assay_judge::verify::check::{CheckJob, TrustedValues};
 
-/// Bytes that are hashed while other sessions wait for this thread: a tenth of a millisecond.
+/// The most bytes hashed on this thread while other sessions wait: a tenth of a millisecond.
 const MAX_BYTES_AT_ONCE: usize = 128 << 10;
 
 impl Driver {
-    /// Checks a part of the openings once a core is free: on a blocking thread where it takes long. The connection is not
-    /// read meanwhile.
+    /// Checks a part of the openings once a core is free, long checks on a blocking thread. The connection is not read
+    /// meanwhile.
     pub(super) async fn check(&mut self, job: CheckJob) -> Vec<Action> {
         let began = Instant::now();
         let result = self.check_on_a_core(job).await;
-        if let Some(ongoing) = &mut self.challenge {
+        if let Some(ongoing) = &mut self.running.challenge {
             ongoing.stages.checked(began);
         }
         self.session.excuse(began.elapsed());
@@ -35,10 +35,10 @@ impl Driver {
         }
     }
 
-    /// The check's result, or why it could not be made.
+    /// Runs a check; the outer error is the reason why it could not run.
     async fn check_on_a_core(&self, job: CheckJob) -> Result<Result<(), Reason>, Reason> {
-        let counts = &self.validator.metrics.challenges;
-        let waiting = Counted::new(&counts.checks_waiting);
+        let counts = &self.validator.metrics.families;
+        let waiting = Counted::new(counts.jobs_waiting.with_label_values(&[CHECK]));
         let permit = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await;
         drop(waiting);
         let Ok(Ok(_permit)) = permit else {
@@ -46,8 +46,9 @@ impl Driver {
             return Err(Reason::new(ReasonCode::ValidatorOverloaded, detail));
         };
         let internal = |error: String| Reason::new(ReasonCode::ValidatorInternal, error);
-        let _running = Counted::new(&counts.checks_running);
-        let (is_short, seconds) = (job.bytes() <= MAX_BYTES_AT_ONCE, counts.check_seconds.clone());
+        let _running = Counted::new(counts.jobs_running.with_label_values(&[CHECK]));
+        let seconds = counts.challenge_phase_seconds.with_label_values(&[CHECK]);
+        let is_short = job.bytes() <= MAX_BYTES_AT_ONCE;
         let run = move || {
             let _timer = seconds.start_timer();
             job.run()
@@ -61,14 +62,14 @@ impl Driver {
 
     pub(super) fn start_replay(&mut self, id: ChallengeId, work: TrustedValues, extent: Extent) -> Vec<Action> {
         let Some(key) = self.key() else { return Vec::new() };
-        self.replay = Handle::default();
-        let request = ReplayRequest { key, work, extent, handle: self.replay.clone() };
+        self.running.replay = Handle::default();
+        let request = ReplayRequest { key, work, extent, handle: self.running.replay.clone() };
         let (validator, done) = (self.validator.clone(), self.replayed.clone());
         tokio::spawn(async move {
             let replayed = validator.replays.replay(request, &validator.admission.history).await;
             let overloaded = |error: NoTurn| Reason::new(ReasonCode::ValidatorOverloaded, error.to_string());
             let result = replayed.map_err(overloaded).and_then(|replayed| replayed.finding.into_result());
-            // The session may be over.
+            // The session may have ended.
             let _ = done.send(Box::new((id, result))).await;
         });
         Vec::new()

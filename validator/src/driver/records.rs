@@ -1,6 +1,6 @@
-//! What the records are told of a session: who connected, with which devices, and when it left.
+//! Records of a session: the miner, its devices, and the session's start and end.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_fleet::identity::Presence;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory};
@@ -10,20 +10,22 @@ use serde_json::json;
 
 use super::Driver;
 use crate::clock::{unix_millis, unix_seconds};
+use assay_judge::history::MinerHistory;
+use assay_judge::history::devices::Difference;
 
-/// How long the records may take to note a change of devices, or the end of a session: the session waits for them.
+/// The most that a session waits for the records to note a change of devices or its end, or to return the miner's
+/// history.
 const NOTE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Driver {
-    /// The session's id in the records.
     pub(super) fn session_id(&self) -> String {
         self.session.nonce().map(|nonce| nonce.to_string()).unwrap_or_default()
     }
 
-    /// A miner that proved its key, for the records.
+    /// The record of a miner that proved its key.
     pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> Connected {
         let (validator, now) = (&self.validator, unix_seconds());
-        let stands = |s: &Successor| s.is_current(now) && !validator.admission.allowed.is_barred(&s.old_key);
+        let stands = |s: &Successor| s.is_current(now) && !validator.allowed.is_barred(&s.old_key);
         let older = miner.standing(stands).into_iter().rev().map(|statement| statement.old_key);
         let keys = older.chain([miner.key()]).map(|key| key.to_string()).collect();
         Connected {
@@ -40,31 +42,64 @@ impl Driver {
         }
     }
 
-    /// Notes that the miner's devices changed. What is free of them changes all the time, and is not noted.
+    /// Records changes of the miner's devices. Free memory changes all the time, and is not recorded. Changes above the
+    /// rate limit are recorded later, all at once.
     pub(super) async fn note_devices(&mut self, inventory: &Inventory) {
         let devices = seen(inventory);
-        let Some(key) = self.key().filter(|_| devices != self.noted_devices) else { return };
+        let Some(key) = self.key().filter(|_| devices != self.host.noted_devices) else { return };
         let (key, session) = (key.to_string(), self.session_id());
+        self.host.has_unnoted_devices = self.host.device_changes.take(Instant::now()).is_err();
+        if self.host.has_unnoted_devices {
+            return;
+        }
         let noted = self.validator.records.devices_changed(&key, &session, &devices, unix_millis());
         match tokio::time::timeout(NOTE_LIMIT, noted).await {
             Ok(Ok(())) => {
-                self.noted_devices = devices;
+                self.host.noted_devices = devices;
+                self.look_for_missing().await;
                 self.notice();
             }
-            // The next inventory is held against what was noted last.
+            // The next inventory is compared with the last recorded one.
             Ok(Err(error)) => tracing::warn!(miner = key, "the records do not have the miner's devices: {error}"),
             Err(_) => tracing::warn!(miner = key, "the records do not have the miner's devices: no answer"),
         }
     }
 
-    /// Has what the miner's devices and address say held against the others that are there.
+    /// Reads the history of the miner.
+    ///
+    /// # Errors
+    /// The reason why the records do not return it.
+    pub(super) async fn history(&self) -> Result<MinerHistory, String> {
+        let key = self.key().map(|key| key.to_string()).unwrap_or_default();
+        match tokio::time::timeout(NOTE_LIMIT, self.validator.records.memory(&key)).await {
+            Ok(Ok(memory)) => Ok(memory.into()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer".to_owned()),
+        }
+    }
+
+    /// Publishes the devices that the miner showed before and does not list now, as far as the records know them.
+    pub(super) async fn look_for_missing(&self) {
+        if let Ok(history) = self.history().await {
+            self.note_missing(&history);
+        }
+    }
+
+    pub(super) fn note_missing(&self, history: &MinerHistory) {
+        let (Some(seat), Some(inventory)) = (self.seat(), self.session.inventory()) else { return };
+        let missing = Difference::unlisted(&history.past.devices, inventory);
+        self.validator.registry.update(self.number, seat, |miner| miner.missing = missing);
+    }
+
+    /// Has the miner's devices and address compared with those of the other sessions.
     pub(super) fn notice(&self) {
-        let (Some(record), Some(peer), Some(inventory)) = (&self.record, &self.peer, self.session.inventory()) else {
+        let (Some(record), Some(peer), Some(inventory)) = (&self.host.record, &self.peer, self.session.inventory())
+        else {
             return;
         };
         let validator = self.validator.clone();
         let now = unix_seconds();
-        // When it first showed a device in work that held is what the records know best.
+        // The time of a device's first work that held is in the records.
         let devices = inventory.devices.iter().map(|device| (device.id, None)).collect();
         let presence = Presence {
             miner: record.id.clone(),
@@ -73,36 +108,36 @@ impl Driver {
             address: peer.address.ip(),
             began_s: now,
             heard_s: now,
+            is_replaced: false,
             devices,
         };
+        validator.fleet.presences.note(&presence, &record.keys);
         let record = record.clone();
         tokio::spawn(async move {
-            if let Err(error) = validator.fleet.notice(&record, presence).await {
+            if let Err(error) = validator.fleet.notice(&record, &presence).await {
                 tracing::warn!(miner = record.key, "what a miner's devices say is not in the records: {error}");
             }
         });
     }
 
-    /// Something came from the miner.
+    /// Records that a message came from the miner.
     pub(super) fn heard(&self) {
-        if let (Some(record), Some(peer)) = (&self.record, &self.peer) {
-            self.validator.fleet.presences.heard(&record.id, peer.address.ip(), unix_seconds());
-        }
+        self.validator.fleet.presences.heard(&self.session_id(), unix_seconds());
     }
 
-    /// Notes the end of the session, where the records have its begin.
+    /// Records the end of the session, if the records have its start.
     pub(super) async fn note_left(&self, why: &str) {
-        let Some(record) = &self.record else { return };
+        let Some(record) = &self.host.record else { return };
         let session = self.session_id();
         let noted = self.validator.records.disconnected(&session, unix_millis(), why);
         if !matches!(tokio::time::timeout(NOTE_LIMIT, noted).await, Ok(Ok(()))) {
-            // The session counts as open until this validator's process has ended.
+            // The records show the session as open until this validator's process has ended.
             tracing::warn!(miner = record.key, session, "the records do not have the end of a session");
         }
     }
 }
 
-/// What does not change while the devices are the same.
+/// The properties that stay while the devices are the same.
 fn seen(inventory: &Inventory) -> Vec<DeviceSeen> {
     let device = |device: &DeviceClaim| {
         let DeviceClaim { id, name, backend, detail, total_bytes, claimed_hardware, .. } = device;

@@ -1,85 +1,86 @@
-//! When a miner is challenged, and the start of its challenge.
+//! Schedule of a miner's challenges, and their start.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_records::Begun;
-use assay_work::{Challenge, DeviceId};
+use assay_work::DeviceId;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::stages::Stages;
 use super::{Driver, Ongoing, context};
-use crate::action::Action;
 use crate::clock::unix_ms;
+use crate::course::Course;
 use crate::fleet::schedule::{DueChallenge, Places, Prepared, next_wait};
 use crate::order::Order;
-use crate::registry::RunningChallenge;
-use crate::session::StartError;
+use assay_judge::action::Action;
+use assay_judge::session::StartError;
 
-/// How soon after its proof a miner is challenged: one ping must have come back.
+/// Wait after a miner's proof before its first challenge: one ping must have come back.
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// How soon it is asked again whether another validator still makes a miner's challenges.
+/// Interval of the checks whether another validator still schedules the miner's challenges.
 const LEASE_PAUSE: Duration = Duration::from_secs(2);
-/// While verdicts cannot be written, how long until a challenge that was due is tried again.
+/// Wait before a due challenge is tried again while verdicts cannot be written.
 const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 
-/// Says what comes of a challenge that is due, once it has a place among those that run at once.
+/// Task that decides on a due challenge, once one of the concurrent places is free.
 pub(super) type Turn = JoinHandle<Prepared>;
 
 impl Driver {
-    /// Looks at a miner that has just connected.
+    /// Schedules the first challenge of a miner that has just connected.
     pub(super) fn schedule_first(&mut self) {
-        self.is_first = true;
-        self.next_challenge = Some(Instant::now() + CONNECT_DELAY);
+        self.due.is_first = true;
+        self.due.next_challenge = Some(Instant::now() + CONNECT_DELAY);
     }
 
-    /// The next challenge is due then, or on demand only.
+    /// Sets the time of the next challenge; `None`: on demand only.
     pub(super) fn schedule_in(&mut self, wait: Option<Duration>) {
-        self.next_challenge = wait.and_then(|wait| Instant::now().checked_add(wait));
+        self.due.next_challenge = wait.and_then(|wait| Instant::now().checked_add(wait));
     }
 
-    /// The policy was replaced: the next challenge is due no later than it says.
+    /// Handles a new policy: the next challenge is due no later than it allows.
     pub(super) fn policy_changed(&mut self) -> Vec<Action> {
-        if self.who.is_some() && !self.session.is_running() && self.turn.is_none() {
+        if self.host.who.is_some() && !self.session.is_running() && self.due.turn.is_none() {
             let rules = self.validator.fleet.rules();
             let models = self.models();
             let names: Vec<&str> = models.values().map(String::as_str).collect();
-            let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+            let labels = self.host.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
             let group = rules.policy.group_of(&labels, &names);
             let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| Instant::now() + wait);
-            self.is_moved |= next.is_some_and(|next| self.next_challenge.is_none_or(|before| next < before));
-            self.next_challenge = [self.next_challenge, next].into_iter().flatten().min();
+            self.due.is_moved |= next.is_some_and(|next| self.due.next_challenge.is_none_or(|before| next < before));
+            self.due.next_challenge = [self.due.next_challenge, next].into_iter().flatten().min();
         }
         Vec::new()
     }
 
-    /// Has a challenge that is due wait for its place, if the policy still wants it.
+    /// Queues a due challenge for a place, if the policy still allows it.
     pub(super) fn queue_due(&mut self, now: Instant) {
-        let (Some(who), true) = (&self.who, self.next_challenge.is_some_and(|at| now >= at)) else { return };
-        self.next_challenge = None;
+        let (Some(who), true) = (&self.host.who, self.due.next_challenge.is_some_and(|at| now >= at)) else { return };
+        self.due.next_challenge = None;
         let validator = self.validator.clone();
         let due = DueChallenge {
             miner: who.miner,
             models: self.models().into_values().collect(),
-            is_first: std::mem::take(&mut self.is_first),
-            is_moved: std::mem::take(&mut self.is_moved),
-            abandoned: validator.admission.history.abandoned_at(who.miner).map(|at| at.elapsed()),
+            is_first: std::mem::take(&mut self.due.is_first),
+            is_moved: std::mem::take(&mut self.due.is_moved),
             challenges: validator.challenges.clone(),
         };
-        let lease = self.lease.clone();
-        self.turn = Some(tokio::spawn(async move {
+        let lease = self.host.lease.clone();
+        self.due.turn = Some(tokio::spawn(async move {
             match lease {
-                // Another validator makes the miner's challenges, for as long as it lives.
+                // Another validator schedules the miner's challenges while it lives.
                 Some(lease) if !lease.hold().await => Prepared::Later(LEASE_PAUSE),
                 _ => validator.fleet.prepare(&validator.policy(), due).await,
             }
         }));
     }
 
-    /// Starts the challenge that is due, now that there is a place for it.
-    pub(super) fn start_due(&mut self, prepared: Prepared) -> Vec<Action> {
-        self.turn = None;
+    /// Starts the due challenge, now that a place is free.
+    pub(super) async fn start_due(&mut self, prepared: Prepared) -> Vec<Action> {
+        self.due.turn = None;
         let (order, places) = match prepared {
             Prepared::Ready(order, places) => (order, places),
             Prepared::Later(wait) => {
@@ -88,17 +89,17 @@ impl Driver {
             }
             Prepared::Never => return Vec::new(),
         };
-        // It may have waited for its place for longer than a lease stands.
-        if self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
+        // The wait for a place may have outlasted the lease.
+        if self.host.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
             self.schedule_in(Some(LEASE_PAUSE));
             return Vec::new();
         }
-        match self.start(*order, places) {
+        match self.start(*order, places).await {
             Ok(actions) => return actions,
-            // One that was asked for runs: the next is due after its verdict.
+            // A requested challenge runs: the next is due after its verdict.
             Err(StartError::Busy) => {}
-            // The log says so once for all.
-            Err(StartError::NotRecording(_) | StartError::Records(_)) => self.schedule_in(Some(RECORDING_PAUSE)),
+            // The outage of the records is logged once, elsewhere.
+            Err(StartError::Records(_)) => self.schedule_in(Some(RECORDING_PAUSE)),
             Err(error) => {
                 tracing::warn!(session = self.number, %error, "no challenge was made");
                 self.schedule_in(self.validator.policy().challenge_interval.or(Some(RECORDING_PAUSE)));
@@ -107,25 +108,27 @@ impl Driver {
         Vec::new()
     }
 
-    /// The models that the miner's devices claim.
     pub(super) fn models(&self) -> BTreeMap<DeviceId, String> {
         let inventory = self.session.inventory().map(|inventory| inventory.devices.as_slice()).unwrap_or_default();
         inventory.iter().map(|device| (device.id, device.claimed_model().to_owned())).collect()
     }
 
-    pub(super) fn start(&mut self, order: Order, places: Places) -> Result<Vec<Action>, StartError> {
+    pub(super) async fn start(&mut self, order: Order, places: Places) -> Result<Vec<Action>, StartError> {
         let seat = self.seat().ok_or(StartError::NotConnected)?;
-        // First: a challenge whose verdict waits for the disk is busy for as long as the disk is.
+        // Checked first: a challenge whose verdict waits for the disk is busy for that long.
         self.validator.check_recording()?;
-        if self.session.is_running() || self.recording.is_some() {
+        if self.session.is_running() || self.running.recording.is_some() {
             return Err(StartError::Busy);
         }
+        // Read late, to include challenges that another validator concluded meanwhile.
+        let history = self.history().await.map_err(StartError::Records)?;
+        self.note_missing(&history);
         // First: from here on no other session of the key takes over.
         if !self.validator.registry.begin(self.number, seat) {
             return Err(StartError::NotConnected);
         }
         let Self { session, validator, entropy, .. } = self;
-        let started = session.start(&order.policy, order.hold(), &mut context(validator, entropy));
+        let started = session.start(&order.policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
         match &started {
             Ok(actions) => {
                 let facts = actions.iter().find_map(|action| match action {
@@ -133,21 +136,28 @@ impl Driver {
                     _ => None,
                 });
                 let (began, stages) = (Instant::now(), Stages::begin(facts.map(|facts| facts.id)));
-                self.challenge = Some(Ongoing { facts, began, stages, began_ms: unix_ms(), order, signed: None });
-                (self.places, self.turn) = (Some(places), None);
+                self.running.challenge =
+                    Some(Ongoing { facts, began, stages, began_ms: unix_ms(), order, signed: None, shown: Vec::new() });
+                (self.running.places, self.due.turn) = (Some(places), None);
             }
             Err(_) => self.unchallenged(),
         }
-        self.running = self.session.challenge().map(running);
+        let judged = |action: &Action| match action {
+            Action::Judged(verdict) => Some(Course::judged(verdict)),
+            _ => None,
+        };
+        let course = self.session.challenge().map(Course::of);
+        let course = course.or_else(|| started.as_ref().ok()?.iter().find_map(judged));
+        self.running.course = course.map(|course| watch::channel(course).0);
         self.publish();
         self.note_begun();
         started
     }
 
-    /// Notes the challenge that runs in the records, so that another validator can conclude it where this one is lost.
+    /// Records the current challenge, so that another validator can conclude it if this one is lost.
     fn note_begun(&self) {
-        let Some(Ongoing { facts: Some(facts), began_ms, order, .. }) = &self.challenge else { return };
-        let Some(who) = &self.who else { return };
+        let Some(Ongoing { facts: Some(facts), began_ms, order, .. }) = &self.running.challenge else { return };
+        let Some(who) = &self.host.who else { return };
         let begun = Begun {
             challenge: facts.id.to_string(),
             miner: who.miner.to_string(),
@@ -161,16 +171,19 @@ impl Driver {
             begun_ms: *began_ms,
             device_ms: 0,
         };
-        let records = self.validator.records.clone();
-        // The challenge does not wait: what was never noted was never lost either, and its verdict notes it.
+        let (records, course) = (self.validator.records.clone(), self.running.course.clone());
+        // The challenge does not wait: without this record it cannot be lost, and its verdict records it.
         tokio::spawn(async move {
             if let Err(error) = records.begin_challenge(&begun).await {
                 tracing::debug!(challenge = begun.challenge, %error, "a challenge's begin is not in the records");
             }
+            if let Some(course) = course {
+                course.send_modify(|course| course.is_noted = true);
+            }
         });
     }
 
-    /// No challenge runs any more.
+    /// Marks the session as without a challenge.
     pub(super) fn unchallenged(&self) {
         if let Some(seat) = self.seat() {
             self.validator.registry.update(self.number, seat, |m| m.challenged = false);
@@ -178,22 +191,10 @@ impl Driver {
     }
 }
 
-/// A challenge that has just begun.
-fn running(challenge: &Challenge) -> RunningChallenge {
-    let slots: u64 = challenge.shares().iter().map(|share| u64::from(share.count)).sum();
-    RunningChallenge {
-        id: challenge.id(),
-        since: Instant::now(),
-        phase: "work",
-        done_slots: 0,
-        all_slots: slots * u64::from(challenge.iterations()),
-    }
-}
-
-/// Waits until it is known what comes of the challenge that is due; for ever where none is.
+/// Waits for the decision on the due challenge; for ever without one.
 pub(super) async fn turn(turn: &mut Option<Turn>) -> Prepared {
     match turn {
-        // One that panicked is looked at again.
+        // After a panic the decision is made again.
         Some(turn) => turn.await.unwrap_or(Prepared::Later(RECORDING_PAUSE)),
         None => std::future::pending().await,
     }

@@ -1,4 +1,4 @@
-//! How the time of a challenge is spent: its phases, for metrics and traces.
+//! Time spent in the phases of a challenge, for metrics and traces.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +10,20 @@ use super::Ongoing;
 use crate::metrics::RECORD;
 use crate::validator::Validator;
 
-/// The first phase.
 const WORK: &str = "work";
 
 /// The phases of a challenge so far.
 pub(super) struct Stages {
-    /// Absent where the host had nothing to challenge.
+    /// `None` where the host had no device to challenge.
     challenge: Option<ChallengeId>,
     phase: &'static str,
     since: Instant,
-    /// When the miner had committed.
+    /// Time of the commitment.
     committed: Option<Instant>,
     checks: Option<Checks>,
 }
 
-/// The checks of openings.
+/// Times of the checks of openings.
 struct Checks {
     began: Instant,
     ended: Instant,
@@ -32,12 +31,12 @@ struct Checks {
 }
 
 impl Stages {
-    /// A challenge that begins now.
+    /// Starts the first phase of a challenge.
     pub(super) fn begin(challenge: Option<ChallengeId>) -> Self {
         Self { challenge, phase: WORK, since: Instant::now(), committed: None, checks: None }
     }
 
-    /// Another phase begins, and ends the one before.
+    /// Ends the current phase and begins another.
     pub(super) fn enter(&mut self, phase: &'static str, validator: &Validator) {
         if phase == self.phase {
             return;
@@ -50,21 +49,21 @@ impl Stages {
         (self.phase, self.since) = (phase, now);
     }
 
-    /// A part of the openings was checked, since then.
+    /// Records a check of openings that began at `began`.
     pub(super) fn checked(&mut self, began: Instant) {
         let checks = self.checks.get_or_insert(Checks { began, ended: began, count: 0 });
         checks.ended = Instant::now();
         checks.count += 1;
     }
 
-    /// How long ago the miner committed, where it did.
+    /// Time since the commitment, if there was one.
     pub(super) fn since_commitment(&self) -> Option<Duration> {
         self.committed.map(|at| at.elapsed())
     }
 
     fn end_phase(&self, now: Instant, validator: &Validator) {
         let Some(challenge) = self.challenge else { return };
-        validator.metrics.challenges.phase(self.phase, now.saturating_duration_since(self.since));
+        validator.metrics.families.phase(self.phase, now.saturating_duration_since(self.since));
         if let Some(place) = place(self.phase) {
             validator.traces.add(|| Span::new(challenge, place, self.since, now));
         }
@@ -72,7 +71,7 @@ impl Stages {
 }
 
 impl Ongoing {
-    /// The verdict is on disk.
+    /// Ends the phases once the verdict is on disk.
     pub(super) fn end(&mut self, verdict: &Verdict, validator: &Validator) {
         let Some(facts) = self.facts else { return };
         let now = Instant::now();
@@ -101,19 +100,18 @@ impl Ongoing {
         match outcome {
             Outcome::Pass => span.ok(),
             Outcome::Fail => span.failed(&codes),
-            // Nobody's failure.
+            // Inconclusive is not an error.
             Outcome::Inconclusive => span,
         }
     }
 }
 
-/// The span of a phase.
 fn place(phase: &str) -> Option<&'static Place> {
     Some(match phase {
         WORK => &places::WORK,
-        crate::run::HELD => &places::HELD,
+        assay_judge::run::HELD => &places::HELD,
         "probe" => &places::PROBE,
-        crate::run::LINKED_PROBE => &places::LINKED_PROBE,
+        assay_judge::run::LINKED_PROBE => &places::LINKED_PROBE,
         "openings" => &places::OPENINGS,
         "replay" => &places::REPLAY,
         RECORD => &places::RECORD,

@@ -1,57 +1,58 @@
-//! What identities say when a miner connects or its devices change: kept as findings, and where a lie is proved, the
-//! attestation of whoever it proves it of fails at once.
+//! Findings about identity when a miner connects or its devices change. They are recorded, and a proved lie fails the
+//! attestation of its miner at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use assay_fleet::identity::{IdentityFinding, Presence};
-use assay_fleet::{Event, step};
-use assay_records::{DeviceEvent, DeviceFilter, FindingFilter, FindingRecord, MinerRecord, RecordsError};
+use assay_fleet::{Event, Labels, Standing, step};
+use assay_records::{
+    DeviceEvent, DeviceFilter, DeviceRecord, FindingFilter, FindingRecord, MinerRecord, RecordsError, StandingChange,
+    Transition,
+};
 use assay_work::DeviceId;
 
-use super::conclude::transition;
 use super::presence::changes;
-use super::{Fleet, standing_of};
+use super::{Fleet, standing_change, standing_of, stored};
 use crate::clock::{unix_ms, unix_seconds};
 
-/// A finding is not noted again within this time.
+/// Time within which a finding is not recorded again, in ms.
 const AGAIN_MS: i64 = 3_600_000;
-/// Changes of devices that are looked at after a session began.
+/// The most attempts to compute a change of standing while other events change it.
+pub const MAX_TRIES: u32 = 16;
+/// The most changes of devices read after a session's start.
 const MAX_EVENTS: u32 = 512;
-/// Findings of a miner that are held against a new one.
+/// The most findings of a miner compared with a new one.
 const MAX_FINDINGS: u32 = 256;
 
 impl Fleet {
-    /// Notes a session that began, or whose devices changed, and what that shows.
+    /// Checks a session that began, or whose devices changed, against the other sessions.
     ///
     /// # Errors
     /// The records cannot be read or written.
-    pub async fn notice(&self, record: &MinerRecord, mut presence: Presence) -> Result<(), RecordsError> {
+    pub async fn notice(&self, record: &MinerRecord, presence: &Presence) -> Result<(), RecordsError> {
         let shown = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
-        for device in self.records.devices(&shown).await? {
-            // Since when it is this miner's in work that held, as far as that is known: its first sight before a pass.
-            let first = device.last_pass_ms.map(|_| device.first_seen_ms.unsigned_abs());
-            if let Ok(id) = device.device_id.parse::<DeviceId>()
-                && let Some(known) = presence.devices.get_mut(&id)
-            {
-                *known = first;
-            }
-        }
-        self.presences.note(&presence);
+        // The first time of this miner's work that held, as far as known: its first sight before a pass.
+        let first = |device: DeviceRecord| {
+            device.last_pass_ms?;
+            Some((device.device_id.parse().ok()?, device.first_seen_ms.unsigned_abs()))
+        };
+        let shown = self.records.devices(&shown).await?.into_iter().filter_map(first);
+        self.presences.showed(&presence.session, shown);
         let group = self.group_of(record).await?;
         let events = self.records.device_events(Some(&record.id), None, MAX_EVENTS).await?;
         let of_session = |event: &&DeviceEvent| event.session.as_deref() == Some(presence.session.as_str());
         let events: Vec<_> = events.iter().filter(of_session).collect();
-        let mut findings = self.presences.findings(&presence.miner, presence.address, &group.identity);
-        findings.extend(changes(&presence, before(&presence, record, &events), moved(&events)));
+        let mut findings = self.presences.findings(&presence.session, &group.identity);
+        findings.extend(changes(presence, before(presence, &events), moved(&events)));
         for finding in findings {
             self.note_finding(finding).await?;
         }
         Ok(())
     }
 
-    /// Keeps a finding, unless it was kept lately, and fails the attestation of the miner that it proves a lie of.
+    /// Records a finding, unless it was recorded recently, and fails the attestation of a miner whose lie it proves.
     async fn note_finding(&self, finding: IdentityFinding) -> Result<(), RecordsError> {
-        let IdentityFinding { code, miner, other, device_id, detail, enforced } = finding;
+        let IdentityFinding { code, miner, other, device_id, detail, enforced, disputed: _ } = finding;
         let device_id = device_id.map(|id| id.to_string());
         let filter = FindingFilter {
             miner: Some(miner.clone()),
@@ -82,45 +83,70 @@ impl Fleet {
         Ok(())
     }
 
-    /// Something happened to a miner outside a verdict: its attestation state follows.
+    /// Applies an event outside a verdict to the attestation state of a miner.
     ///
     /// # Errors
     /// The records cannot be read or written.
     pub async fn happened(&self, miner: &str, event: &Event) -> Result<(), RecordsError> {
-        let Some(record) = self.records.miner(miner).await? else { return Ok(()) };
-        self.happened_to(&record, event).await
+        for _ in 0..MAX_TRIES {
+            let Some(record) = self.records.miner(miner).await? else { return Ok(()) };
+            match self.happened_to(&record, event).await {
+                Err(RecordsError::StandingChanged(_)) => {}
+                done => return done,
+            }
+        }
+        Err(RecordsError::StandingChanged(miner.to_owned()))
     }
 
-    /// As [`Fleet::happened`], to a miner that was just looked up.
+    /// Applies an event, as [`Fleet::happened`], to a miner record just read.
     ///
     /// # Errors
-    /// The records cannot be written.
+    /// [`RecordsError::StandingChanged`], or the records cannot be read or written.
     pub async fn happened_to(&self, record: &MinerRecord, event: &Event) -> Result<(), RecordsError> {
-        let group = self.group_of(record).await?;
-        let before = standing_of(record);
+        match self.follows(&record.id, Some(record), event).await? {
+            Some(change) => {
+                self.records.change_standing(&record.id, &change).await?;
+                log(&change);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Computes the effect of an event on the attestation of a miner, connected or not; `None`: no change.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn follows(
+        &self,
+        miner: &str,
+        record: Option<&MinerRecord>,
+        event: &Event,
+    ) -> Result<Option<StandingChange>, RecordsError> {
+        let (group, before) = match record {
+            Some(record) => (self.group_of(record).await?, standing_of(record)),
+            None => {
+                let rules = self.rules();
+                (rules.policy.group_of(&Labels::new(), &[]).clone(), Standing::enrolled(unix_seconds()))
+            }
+        };
         let (after, change) = step(&before, event, &group.rules, unix_seconds());
         if after == before {
-            return Ok(());
+            return Ok(None);
         }
-        let Ok(standing) = serde_json::to_string(&after) else { return Ok(()) };
-        match change {
-            Some(change) => {
-                tracing::info!(
-                    miner = record.key, from = %change.from, to = %change.to, why = change.why.name(),
-                    "attestation: {}", change.detail
-                );
-                self.records.transition(&transition(&record.id, &change), Some(&standing)).await
-            }
-            None => self.records.set_standing(&record.id, &standing).await,
-        }
+        Ok(standing_change(miner, record.map(stored).unwrap_or_default(), &after, change.as_ref()))
     }
 }
 
-/// The devices that the miner had before this session; `None` for one that had none.
-fn before(presence: &Presence, record: &MinerRecord, events: &[&DeviceEvent]) -> Option<BTreeSet<DeviceId>> {
-    if u64::try_from(record.first_seen_ms / 1000).unwrap_or(0) >= presence.began_s {
-        return None;
+/// Logs a change of state outside a verdict.
+pub fn log(change: &StandingChange) {
+    if let Some(Transition { miner, from, to, why, detail, .. }) = &change.transition {
+        tracing::info!(miner, from, to, why, "attestation: {detail}");
     }
+}
+
+/// The miner's devices before this session; `None` without any.
+fn before(presence: &Presence, events: &[&DeviceEvent]) -> Option<BTreeSet<DeviceId>> {
     let mut devices: BTreeSet<_> = presence.devices.keys().copied().collect();
     for event in events {
         let Ok(id) = event.device_id.parse::<DeviceId>() else { continue };
@@ -130,10 +156,10 @@ fn before(presence: &Presence, record: &MinerRecord, events: &[&DeviceEvent]) ->
             _ => false,
         };
     }
-    Some(devices)
+    (!devices.is_empty()).then_some(devices)
 }
 
-/// The devices that another miner lists too, or did.
+/// Devices that another miner lists or listed.
 fn moved(events: &[&DeviceEvent]) -> BTreeMap<DeviceId, String> {
     let elsewhere = events.iter().filter(|event| event.what == "elsewhere");
     elsewhere.filter_map(|event| Some((event.device_id.parse().ok()?, event.other_miner.clone()?))).collect()

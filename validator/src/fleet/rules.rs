@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use assay_fleet::policy::{DeviceMissing as Missing, Judge};
-use assay_fleet::{FileError, FleetPolicy, Group, Kind, MAX_FILE_BYTES, ModelProfiles};
+use assay_fleet::expectations::{self, ExpectationsError};
+use assay_fleet::{Expectations, FileError, FleetPolicy, Group, Kind, MAX_FILE_BYTES, ModelProfiles, Policy};
 use clap::Args;
-
-use crate::policy::{DeviceMissing, Policy};
 
 /// Where the rules of the fleet are, as written.
 #[derive(Debug, Clone, Args)]
@@ -21,69 +19,67 @@ pub struct RawFleet {
     pub model_profiles: Option<PathBuf>,
 }
 
-/// Where the rules of the fleet are.
+/// Files with the rules of the fleet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FleetFiles {
-    /// The policy; `None`: one group that is treated as the settings say.
+    /// Policy file; `None`: one group with the validator's settings.
     pub policy: Option<PathBuf>,
-    /// The profiles; `None`: the built-in ones.
+    /// Profiles file; `None`: the built-in ones only.
     pub profiles: Option<PathBuf>,
 }
 
-/// The rules that are in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetRules {
-    /// The policy.
     pub policy: FleetPolicy,
-    /// The profiles of GPU models.
     pub profiles: ModelProfiles,
 }
 
-/// Why rules cannot be used.
+/// Reasons why rules cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// A file cannot be read.
     #[error("{setting} {path}: {source}")]
     Read {
-        /// The setting that names it.
+        /// Setting that names the file.
         setting: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A file is too large.
-    #[error("{setting} {path}: larger than {most} KiB", most = MAX_FILE_BYTES >> 10)]
+    #[error("{setting} {path}: larger than {most} MiB", most = .most >> 20)]
     TooLarge {
-        /// The setting that names it.
+        /// Setting that names the file.
         setting: &'static str,
-        /// The file.
         path: PathBuf,
+        /// The limit in bytes.
+        most: usize,
     },
-    /// Something in a file cannot be.
+    /// A value in the expectations is invalid.
+    #[error(transparent)]
+    Expectations(#[from] ExpectationsError),
+    /// A value in a file is invalid.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
 impl FleetFiles {
-    /// What was written.
-    #[must_use]
+    /// Takes the settings as written.
     pub fn of(raw: &RawFleet) -> Self {
         Self { policy: raw.fleet_policy.clone(), profiles: raw.model_profiles.clone() }
     }
 
-    /// Reads the files.
+    /// Reads the files; `settings` is the policy that groups override.
     ///
     /// # Errors
-    /// [`RulesError`]: nothing of them is in force.
-    pub fn load(&self) -> Result<FleetRules, RulesError> {
+    /// [`RulesError`]: no part of the files takes effect.
+    pub fn load(&self, settings: &Policy) -> Result<FleetRules, RulesError> {
         let policy = match &self.policy {
-            Some(path) => read_policy(path)?,
+            Some(path) => read_policy(path, Some(settings))?,
             None => FleetPolicy::default(),
         };
         let profiles = match &self.profiles {
             Some(path) => {
-                let own = ModelProfiles::parse(&read("model_profiles", path)?, &path.display().to_string())?;
+                let own =
+                    ModelProfiles::parse(&read("model_profiles", path, MAX_FILE_BYTES)?, &path.display().to_string())?;
                 ModelProfiles::built_in().with(own)
             }
             None => ModelProfiles::built_in(),
@@ -92,115 +88,42 @@ impl FleetFiles {
     }
 }
 
-/// Reads a policy file.
+/// Reads a policy file. Its groups override the policy of the settings, if given.
 ///
 /// # Errors
 /// [`RulesError`], with every problem in the file.
-pub fn read_policy(path: &Path) -> Result<FleetPolicy, RulesError> {
-    Ok(FleetPolicy::parse(&read("fleet_policy", path)?, &path.display().to_string())?)
+pub fn read_policy(path: &Path, settings: Option<&Policy>) -> Result<FleetPolicy, RulesError> {
+    let text = read("fleet_policy", path, MAX_FILE_BYTES)?;
+    Ok(FleetPolicy::parse(&text, &path.display().to_string(), settings)?)
 }
 
-fn read(setting: &'static str, path: &Path) -> Result<String, RulesError> {
+/// Reads a file of expectations; none without a file.
+pub fn read_expectations(path: Option<&Path>) -> Result<Expectations, RulesError> {
+    let Some(path) = path else { return Ok(Expectations::default()) };
+    Ok(Expectations::parse(path, &read("expectations", path, expectations::MAX_FILE_BYTES)?)?)
+}
+
+fn read(setting: &'static str, path: &Path, most: usize) -> Result<String, RulesError> {
     let failed = |source| RulesError::Read { setting, path: path.into(), source };
-    if std::fs::metadata(path).map_err(failed)?.len() > MAX_FILE_BYTES as u64 {
-        return Err(RulesError::TooLarge { setting, path: path.into() });
+    if std::fs::metadata(path).map_err(failed)?.len() > most as u64 {
+        return Err(RulesError::TooLarge { setting, path: path.into(), most });
     }
     std::fs::read_to_string(path).map_err(failed)
 }
 
-/// What a challenge of a group asks: the validator's policy with the group's values laid over it.
-#[must_use]
-pub fn laid_over(policy: &Policy, group: &Group, kind: Option<&Kind>) -> Arc<Policy> {
-    let mut policy = policy.clone();
-    judged_by(&mut policy, &group.judge);
-    if let Some(kind) = kind {
-        asked_by(&mut policy, kind);
-    }
-    Arc::new(policy)
+/// The policy of a group's challenges: the validator's policy, overridden by the group.
+pub fn laid_over(policy: &Policy, group: &Group, kind: &Kind) -> Arc<Policy> {
+    Arc::new(policy.with(&group.judge).with(&kind.asks))
 }
 
-fn set<T: Copy>(value: Option<T>, field: &mut T) {
-    if let Some(value) = value {
-        *field = value;
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn judged_by(policy: &mut Policy, judge: &Judge) {
-    let Judge { device_missing, abandoned_limit, abandoned_window, rate_factor, bus_gb_per_s, .. } = *judge;
-    let missing = device_missing.map(|missing| match missing {
-        Missing::Warn => DeviceMissing::Warn,
-        Missing::Inconclusive => DeviceMissing::Inconclusive,
-        Missing::Fail => DeviceMissing::Fail,
-    });
-    set(missing, &mut policy.device_missing);
-    set(abandoned_limit, &mut policy.abandoned.limit);
-    set(abandoned_window, &mut policy.abandoned.window);
-    set(rate_factor, &mut policy.hiding.rate_factor);
-    let hiding = &mut policy.hiding;
-    for (tops, peak_per_s) in [
-        (judge.peak_tops, &mut hiding.peak_per_s),
-        (judge.peak_tops_f16, &mut hiding.peak_f16_per_s),
-        (judge.peak_tops_fp8, &mut hiding.peak_fp8_per_s),
-        (judge.peak_tops_fp4, &mut hiding.peak_fp4_per_s),
-    ] {
-        set(tops.map(|tops| Some(tops * 1e12 / 2.0)), peak_per_s);
+    #[test]
+    fn expectations_are_read_where_a_file_is_named() {
+        let missing = read_expectations(Some(Path::new("/no/such/file.toml"))).unwrap_err();
+        assert!(missing.to_string().contains("expectations /no/such/file.toml"), "{missing}");
+        assert_eq!(read_expectations(None).unwrap(), Expectations::default());
     }
-    set(bus_gb_per_s.map(|rate| rate * 1e9), &mut policy.hiding.bus_bytes_per_s);
-}
-
-fn asked_by(policy: &mut Policy, kind: &Kind) {
-    let Kind {
-        name: _,
-        kinds,
-        mode,
-        replay_budget,
-        n,
-        n_min,
-        min_slots,
-        iterations,
-        fill_percent,
-        max_matrices,
-        samples,
-        segments,
-        sampled_iterations,
-        commit_deadline,
-        probe_target,
-        probe_deadline,
-        linked_probe,
-        linked_min_gb_per_s,
-        min_held_percent,
-    } = kind;
-    if let Some(kinds) = kinds {
-        policy.kinds.clone_from(kinds);
-    }
-    set(mode.map(|mode| mode.mode()), &mut policy.mode);
-    set(*replay_budget, &mut policy.replay_budget);
-    if n.is_some() {
-        // A smallest size of the settings was meant for theirs.
-        (policy.n, policy.n_min) = (*n, *n_min);
-    } else if n_min.is_some() {
-        policy.n_min = *n_min;
-    }
-    set(*min_slots, &mut policy.min_slots);
-    set(*iterations, &mut policy.iterations);
-    set(*fill_percent, &mut policy.fill_percent);
-    set(*max_matrices, &mut policy.max_matrices);
-    set(*samples, &mut policy.samples);
-    set(*segments, &mut policy.segments);
-    set(*sampled_iterations, &mut policy.sampled_iterations);
-    set(*commit_deadline, &mut policy.commit_deadline);
-    if let Some(target) = probe_target {
-        policy.probe.target = *target;
-        policy.probe.deadline = policy.probe.deadline.max(*target * 10);
-    }
-    set(*probe_deadline, &mut policy.probe.deadline);
-    match linked_probe {
-        Some(true) => _ = policy.linked.get_or_insert_default(),
-        Some(false) => policy.linked = None,
-        None => {}
-    }
-    if let (Some(linked), Some(least)) = (&mut policy.linked, linked_min_gb_per_s) {
-        linked.min_gb_per_s = *least;
-    }
-    set(min_held_percent.map(|percent| f64::from(percent) / 100.0), &mut policy.hiding.min_held);
 }

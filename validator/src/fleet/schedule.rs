@@ -1,30 +1,32 @@
-//! When a miner is challenged by the policy, and what it is asked: decided when a challenge is due, from the records.
+//! Time and kind of a miner's challenges by the policy: decided when a challenge is due, from the records.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_fleet::Group;
+use assay_fleet::Policy;
 use assay_fleet::schedule::{budget, draw_kind, draw_wait, fits};
+use assay_program::render::units::figures;
 use assay_records::{MinerRecord, RecordsError};
 use assay_work::PublicKey;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Fleet, standing_of};
 use crate::clock::{unix_ms, unix_seconds};
-use crate::entropy::{Entropy, OsEntropy};
-
 use crate::order::{Asked, Order};
-use crate::policy::Policy;
+use assay_judge::entropy::{Entropy, OsEntropy};
+use assay_judge::history::MinerHistory;
 
-/// How long until a challenge is looked at again that another validator makes, or that has no room in a budget.
+/// Wait before a challenge is considered again that another validator schedules, or that exceeds a budget.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// A day, over which device time is counted.
+/// The period in ms over which device time is counted: a day.
 const DAY_MS: i64 = 86_400_000;
-/// After an abandoned challenge, how long a miner is not challenged on connecting where the policy has no interval.
+/// After an abandoned challenge, the time without a challenge on connecting, where the policy has no interval.
 const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
 
-/// A challenge's place among those that run at once.
+/// A challenge's place among the concurrent ones.
 #[derive(Debug)]
 pub struct Places {
     _all: OwnedSemaphorePermit,
@@ -32,50 +34,44 @@ pub struct Places {
 }
 
 impl Places {
-    /// A place that no group limits.
-    #[must_use]
+    /// A place outside any group's limit.
     pub const fn of(place: OwnedSemaphorePermit) -> Self {
         Self { _all: place, _group: None }
     }
 }
 
-/// What comes of a challenge that is due.
+/// Decision on a due challenge.
 #[derive(Debug)]
 pub enum Prepared {
     /// It starts now.
     Ready(Box<Order>, Places),
-    /// It is looked at again then.
+    /// It is considered again after this time.
     Later(Duration),
     /// The policy has no challenges for this miner.
     Never,
 }
 
-/// A challenge that is due.
 #[derive(Debug, Clone)]
 pub struct DueChallenge {
-    /// Of this miner.
     pub miner: PublicKey,
-    /// The models that its devices claim.
     pub models: Vec<String>,
-    /// The miner has just connected.
+    /// Whether the miner has just connected.
     pub is_first: bool,
-    /// The policy was replaced, and the challenge is due earlier than the records say.
+    /// Whether a new policy made the challenge due earlier than the records state.
     pub is_moved: bool,
-    /// How long ago it abandoned a challenge.
-    pub abandoned: Option<Duration>,
-    /// One permit for each challenge that may run at once.
+    /// One permit for each concurrent challenge.
     pub challenges: Arc<Semaphore>,
 }
 
-/// One permit for each challenge of a group that may run at once.
+/// Permits for the concurrent challenges of each group.
 #[derive(Debug, Default)]
 pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
 
 impl GroupPlaces {
-    /// The places of a group; `None` where it has no limit. Another limit counts from the next challenge on.
+    /// The permits of a group; `None` without a limit. A changed limit applies from the next challenge on.
     fn of(&self, group: &Group) -> Option<Arc<Semaphore>> {
         let limit = group.concurrency?;
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.0.lock();
         let fresh = || (limit, Arc::new(Semaphore::new(limit as usize)));
         let entry = places.entry(group.name.clone()).or_insert_with(fresh);
         if entry.0 != limit {
@@ -85,27 +81,26 @@ impl GroupPlaces {
     }
 }
 
-/// A number from 0 to 1, from the operating system's random source.
+/// Draws a number from 0 to 1.
 pub fn uniform(entropy: &mut dyn Entropy) -> f64 {
-    // 53 bits, as many as the number has. Without a random source no challenge can be made either.
+    // 53 bits, the precision of an f64. Without a random source no challenge can be made either.
     const BITS: u64 = 1 << 53;
     entropy.below(BITS).map_or(0.5, |drawn| drawn as f64 / BITS as f64)
 }
 
-/// The wait for the next challenge; `None` where there is none but on demand.
-#[must_use]
+/// Draws the wait for the next challenge; `None`: on demand only.
 pub fn next_wait(group: &Group, policy: &Policy, entropy: &mut dyn Entropy) -> Option<Duration> {
     let mean = group.cadence.mean.or(policy.challenge_interval)?;
     Some(draw_wait(&group.cadence, mean, uniform(entropy)))
 }
 
 impl Fleet {
-    /// Decides what comes of a challenge that is due, and waits for its place.
+    /// Decides on a due challenge, and waits for its place.
     pub async fn prepare(&self, policy: &Policy, due: DueChallenge) -> Prepared {
         match self.try_prepare(policy, due).await {
             Ok(prepared) => prepared,
             Err(error) => {
-                // The store's own trouble is in the log; challenges go on once it is over.
+                // The outage of the store is logged elsewhere; challenges continue after it.
                 tracing::debug!(%error, "a challenge that is due waits for the records");
                 Prepared::Later(LOOK_AGAIN)
             }
@@ -113,16 +108,21 @@ impl Fleet {
     }
 
     async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<Prepared, RecordsError> {
-        let DueChallenge { miner, models, is_first, is_moved, abandoned, challenges } = due;
+        let DueChallenge { miner, models, is_first, is_moved, challenges } = due;
         let key = miner.to_string();
         let Some(record) = self.records.miner(&key).await? else { return Ok(Prepared::Later(LOOK_AGAIN)) };
         let rules = self.rules();
         let names: Vec<&str> = models.iter().map(String::as_str).collect();
         let group = rules.policy.group_of(&record.labels, &names);
-        if is_first && let Some(prepared) = Self::on_connecting(group, policy, &record, abandoned) {
-            return Ok(prepared);
+        if is_first {
+            let abandoned_ms = MinerHistory::from(self.records.memory(&key).await?).abandoned_ms;
+            let ago = abandoned_ms.map(|at_ms| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(0)));
+            if let Some(prepared) = Self::on_connecting(group, policy, &record, ago) {
+                return Ok(prepared);
+            }
         }
-        // Due times are in the records: whoever takes a lost validator's miners over does not challenge all at once.
+        // Due times are in the records: a validator that takes over another one's miners does not challenge all at
+        // once.
         let early = record.due.as_ref().map_or(0, |due| due.at_ms - unix_ms());
         if !is_first && !is_moved && early > 0 {
             return Ok(Prepared::Later(Duration::from_millis(early.unsigned_abs()).min(LOOK_AGAIN)));
@@ -131,7 +131,7 @@ impl Fleet {
         if !standing.state.is_challenged() {
             return Ok(Prepared::Later(LOOK_AGAIN));
         }
-        if self.is_over_budget(group, &record, models.len()).await? {
+        if self.over_budget(group, &record, models.len()).await?.is_some() {
             return Ok(Prepared::Later(LOOK_AGAIN));
         }
         let all = challenges.acquire_owned().await;
@@ -146,13 +146,13 @@ impl Fleet {
             asked: Asked::Schedule,
             kind: kind.name.clone(),
             group: group.name.clone(),
-            ..Order::manual(super::rules::laid_over(policy, group, Some(kind)))
+            ..Order::manual(super::rules::laid_over(policy, group, kind))
         };
         Ok(Prepared::Ready(Box::new(order), Places { _all: all, _group: of_group }))
     }
 
-    /// What the policy says of a miner that has just connected; `None`: challenge it. Connecting again must not be a way
-    /// to the next draw, nor to put a challenge off.
+    /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
+    /// draw nor postpone a challenge.
     fn on_connecting(
         group: &Group,
         policy: &Policy,
@@ -172,14 +172,74 @@ impl Fleet {
         Some(wait.map_or(Prepared::Never, Prepared::Later))
     }
 
-    /// Whether the policy's share of the host's device time in a day is used up.
-    async fn is_over_budget(&self, group: &Group, record: &MinerRecord, devices: usize) -> Result<bool, RecordsError> {
-        let Some(percent) = group.duty_percent else { return Ok(false) };
+    /// Describes the exhausted daily budget of the host's device time; `None` within the budget.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn over_budget(
+        &self,
+        group: &Group,
+        record: &MinerRecord,
+        devices: usize,
+    ) -> Result<Option<String>, RecordsError> {
+        let Some(percent) = group.duty_percent else { return Ok(None) };
         let duty = self.records.duty(&record.id, unix_ms() - DAY_MS).await?;
-        // As long as the mean of the last ones: what is not known yet is tried.
+        // The mean of the last ones; a kind without a history is tried.
         let expected = if duty.challenges > 0 { duty.device_ms / duty.challenges } else { 0 };
         let time = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
         let devices = u32::try_from(devices.max(1)).unwrap_or(u32::MAX);
-        Ok(!fits(time(duty.device_ms), time(expected), budget(percent).saturating_mul(devices)))
+        let (used, expected, most) = (time(duty.device_ms), time(expected), budget(percent).saturating_mul(devices));
+        let seconds = |time: Duration| figures(time.as_secs_f64());
+        let said = || {
+            format!(
+                "duty_percent = {percent} of group {} allows {} s of device time in 24 hours; {} s are used, and a \
+                 challenge takes about {} s",
+                group.name,
+                seconds(most),
+                seconds(used),
+                seconds(expected)
+            )
+        };
+        Ok((!fits(used, expected, most)).then(said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_fleet::{FleetPolicy, ModelProfiles};
+    use assay_receipts::Signer;
+    use assay_records::{Begun, Location, Records};
+
+    use super::*;
+    use crate::fleet::rules::FleetRules;
+
+    #[tokio::test]
+    async fn a_budget_that_is_used_up_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let policy =
+            FleetPolicy::parse("[[group]]\nname = \"default\"\nduty_percent = 0.01\n", "p.toml", None).unwrap();
+        let rules = FleetRules { policy, profiles: ModelProfiles::built_in() };
+        let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
+        let begun = Begun {
+            challenge: "cd".repeat(16),
+            miner: "ab".repeat(32),
+            validator: "ee".repeat(32),
+            instance: "run".to_owned(),
+            session: "1".to_owned(),
+            group: "default".to_owned(),
+            kind: "light".to_owned(),
+            asked: "schedule".to_owned(),
+            round: None,
+            begun_ms: unix_ms(),
+            device_ms: 5000,
+        };
+        records.begin_challenge(&begun).await.unwrap();
+        let record = records.miner(&begun.miner).await.unwrap().unwrap();
+        let group = fleet.group_of(&record).await.unwrap();
+        let said = "duty_percent = 0.01 of group default allows 8.64 s of device time in 24 hours; 5.00 s are used, and a \
+             challenge takes about 5.00 s";
+        assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap().as_deref(), Some(said));
+        assert_eq!(fleet.over_budget(&group, &record, 2).await.unwrap(), None, "each device has its share");
     }
 }

@@ -1,40 +1,43 @@
-//! The speeds of the fleet's models, read from the records from time to time.
+//! Speeds of the fleet's models, read from the records periodically. Only an unknown model is waited for: otherwise the
+//! last known speeds are used, and refreshed in the background.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_fleet::{Distribution, Sample};
 use assay_records::{Records, RecordsError};
 use assay_work::Precision;
+use parking_lot::Mutex;
 
 use crate::clock::unix_ms;
 
-/// How long samples are used before they are read again.
+/// Age after which samples are read again.
 const FRESH: Duration = Duration::from_secs(60);
-/// How far back samples count.
+/// Age in ms up to which samples count.
 const WINDOW_MS: i64 = 30 * 86_400_000;
 /// The latest passes of each device that count.
 const PASSES: u32 = 8;
-/// Models whose samples are kept: names are claims, and whoever makes names up finds no sample.
+/// The most models whose samples are kept: names are claims, and an invented name has no samples.
 const MAX_MODELS: usize = 64;
 
-/// Distributions of a model that are kept, one for each operator whose hosts are judged by it: more are made anew.
+/// The most distributions kept of a model, one for each operator whose hosts are judged by it: further ones are
+/// computed anew.
 const MAX_DISTRIBUTIONS: usize = 256;
 
-/// What is known of a model.
-#[derive(Debug, Default)]
+/// Samples and distributions of a model.
+#[derive(Debug)]
 struct Model {
-    /// When its samples were read; `None`: they have to be.
-    read: Option<Instant>,
+    /// Start of the last reading of its samples.
+    read: Instant,
     samples: Vec<Sample>,
-    /// What follows from them, by matrix size and operator: to sort thousands of samples takes as long as an audit.
+    /// Distributions by matrix size and operator: sorting thousands of samples takes as long as an audit.
     distributions: HashMap<(u32, Option<String>), Option<Distribution>>,
 }
 
-/// The samples of the models that were asked for lately, by kind of work.
-#[derive(Debug, Default)]
-pub struct Speeds(Mutex<HashMap<(String, Precision), Model>>);
+/// Samples of the recently requested models, by kind of work.
+#[derive(Debug, Default, Clone)]
+pub struct Speeds(Arc<Mutex<HashMap<(String, Precision), Model>>>);
 
 impl Model {
     fn distribution(&mut self, n: u32, operator: Option<&str>) -> Option<Distribution> {
@@ -52,8 +55,8 @@ impl Model {
 }
 
 impl Speeds {
-    /// The distributions of these models in a kind of work at a matrix size, and of the others that are known, as a miner of this operator
-    /// is judged by them.
+    /// The distributions of these models and of the other known ones, in a kind of work at a matrix size, as they apply
+    /// to a miner of this operator.
     pub async fn distributions(
         &self,
         records: &Records,
@@ -62,29 +65,35 @@ impl Speeds {
         operator: Option<&str>,
     ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
         for model in models {
-            self.read(records, &(model.clone(), precision)).await?;
+            self.freshen(records, &(model.clone(), precision)).await?;
         }
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let of_kind = known.iter_mut().filter(|((_, of), _)| *of == precision);
         let distributions =
             of_kind.filter_map(|((name, _), model)| Some((name.clone(), model.distribution(n, operator)?)));
         Ok(distributions.collect())
     }
 
-    async fn read(&self, records: &Records, model: &(String, Precision)) -> Result<(), RecordsError> {
-        // Of all that find them old one reads them, and the others go on with what is there.
-        if let Some(known) = self.lock().get_mut(model) {
-            if known.read.is_some_and(|at| at.elapsed() < FRESH) {
-                return Ok(());
+    /// Has old samples of a model read again; waits only where there are no samples.
+    async fn freshen(&self, records: &Records, model: &(String, Precision)) -> Result<(), RecordsError> {
+        if let Some(known) = self.0.lock().get_mut(model) {
+            // Of the callers that find them old, one has them read.
+            if known.read.elapsed() >= FRESH {
+                known.read = Instant::now();
+                let (speeds, records, model) = (self.clone(), records.clone(), model.clone());
+                tokio::spawn(async move {
+                    if let Err(error) = speeds.read(&records, &model).await {
+                        tracing::debug!(%error, model = model.0, "the speeds of a model stay as they were");
+                    }
+                });
             }
-            known.read = Some(Instant::now());
+            return Ok(());
         }
-        let samples = records.samples(&model.0, model.1, unix_ms() - WINDOW_MS, PASSES).await;
-        let samples = samples.inspect_err(|_| {
-            if let Some(known) = self.lock().get_mut(model) {
-                known.read = None;
-            }
-        })?;
+        self.read(records, model).await
+    }
+
+    async fn read(&self, records: &Records, model: &(String, Precision)) -> Result<(), RecordsError> {
+        let samples = records.samples(&model.0, model.1, unix_ms() - WINDOW_MS, PASSES).await?;
         let sample = |sample: assay_records::Sample| Sample {
             operator: Some(sample.operator).filter(|operator| !operator.is_empty()),
             miner: sample.miner,
@@ -93,17 +102,47 @@ impl Speeds {
             gb_per_s: sample.gb_per_s,
         };
         let samples: Vec<_> = samples.into_iter().map(sample).collect();
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if known.len() >= MAX_MODELS && !known.contains_key(model) {
             let oldest = known.iter().min_by_key(|(_, model)| model.read).map(|(name, _)| name.clone());
             oldest.and_then(|oldest| known.remove(&oldest));
         }
-        let read = Some(Instant::now());
-        known.insert(model.clone(), Model { read, samples, distributions: HashMap::new() });
+        known.insert(model.clone(), Model { read: Instant::now(), samples, distributions: HashMap::new() });
         Ok(())
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, Precision), Model>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use assay_records::Location;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_old_is_used_while_it_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let (speeds, model) = (Speeds::default(), "H200".to_owned());
+        let ask = async || speeds.distributions(&records, [&model], (Precision::Int8, 256), None).await;
+        ask().await.unwrap();
+        let sample = |miner: u32| Sample {
+            operator: Some(miner.to_string()),
+            miner: miner.to_string(),
+            n: 256,
+            tops: 1.0,
+            gb_per_s: 1.0,
+        };
+        let old = Model {
+            read: Instant::now().checked_sub(FRESH).unwrap(),
+            samples: (0..100).map(sample).collect(),
+            distributions: HashMap::new(),
+        };
+        speeds.0.lock().insert((model.clone(), Precision::Int8), old);
+        // The closed records answer no reader from here on.
+        records.close().await;
+        assert_eq!(ask().await.unwrap().len(), 1);
+        // Only an unknown model is waited for.
+        let other = "H100".to_owned();
+        assert!(speeds.distributions(&records, [&other], (Precision::Int8, 256), None).await.is_err());
     }
 }

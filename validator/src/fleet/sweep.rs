@@ -1,5 +1,5 @@
-//! What time alone does to a fleet: attestations that end, quarantines that are over, challenges that were due while
-//! their miner was not there, and rounds by schedule.
+//! Changes of a fleet by time alone: attestations that end, quarantines that are over, missed challenges of absent
+//! miners, and scheduled rounds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,24 +7,25 @@ use std::time::{Duration, Instant};
 
 use assay_fleet::policy::Cadence;
 use assay_fleet::schedule::draw_wait;
+use assay_fleet::state::Word;
 use assay_fleet::{Event, State};
 use assay_records::{Due, MinerFilter, MinerRecord, RecordsError, Status};
 
-use super::Fleet;
 use super::schedule::{next_wait, uniform};
+use super::{Fleet, standing_of};
 use crate::clock::unix_ms;
-use crate::entropy::OsEntropy;
 use crate::operations::rounds;
 use crate::validator::Validator;
+use assay_judge::entropy::OsEntropy;
 
-/// How often the fleet is looked through.
+/// Interval of the sweeps.
 const SWEEP: Duration = Duration::from_secs(15);
-/// How long after a challenge was due its miner counts as not there.
+/// Time in ms after which the miner of a due challenge counts as absent.
 const MISSED_AFTER_MS: i64 = 60_000;
-/// The lease under which one of several validators looks the fleet through.
+/// Lease under which one of several validators sweeps the fleet.
 const LEASE: &str = "sweep";
 
-/// Looks the fleet through from time to time, for ever.
+/// Sweeps the fleet periodically, for ever.
 pub async fn keep(validator: Arc<Validator>) {
     let mut due = HashMap::new();
     loop {
@@ -42,7 +43,7 @@ pub async fn keep(validator: Arc<Validator>) {
 }
 
 impl Fleet {
-    /// Looks every miner of the records through once.
+    /// Sweeps every miner of the records once.
     ///
     /// # Errors
     /// The records cannot be read or written.
@@ -54,12 +55,20 @@ impl Fleet {
             let Some(last) = miners.last() else { return Ok(()) };
             after = Some(last.id.clone());
             for miner in &miners {
-                self.look(validator, miner).await?;
+                match self.look(validator, miner).await {
+                    // Another event changed it just now: the next sweep handles it.
+                    Err(RecordsError::StandingChanged(_)) => {}
+                    looked => looked?,
+                }
             }
         }
     }
 
     async fn look(&self, validator: &Validator, miner: &MinerRecord) -> Result<(), RecordsError> {
+        let is_revoked = miner.key.parse().is_ok_and(|key| validator.allowed.is_revoked_by_settings(&key));
+        if let Some(word) = unheeded(miner.status, is_revoked, standing_of(miner).state) {
+            return self.happened_to(miner, &Event::Operator(word)).await;
+        }
         let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
         let was_due = miner.due.as_ref().is_some_and(|due| due.at_ms + MISSED_AFTER_MS < unix_ms());
         let is_awaited = miner.status == Status::Approved && miner.connected_to.is_none() && was_due;
@@ -77,7 +86,19 @@ impl Fleet {
     }
 }
 
-/// Begins the rounds that are due, and draws when the next ones are.
+/// A decision of operators that the state does not follow yet: by the settings, from a release without states, or about
+/// a key that turned out to be the same miner's.
+pub fn unheeded(status: Status, is_revoked: bool, state: State) -> Option<Word> {
+    let (is_revoked, is_suspended) = (is_revoked || status == Status::Revoked, status == Status::Suspended);
+    match state {
+        State::Revoked => (!is_revoked && !is_suspended).then_some(Word::Resume),
+        _ if is_revoked => Some(Word::Revoke),
+        State::Suspended => (!is_suspended).then_some(Word::Resume),
+        _ => is_suspended.then_some(Word::Suspend),
+    }
+}
+
+/// Begins the due rounds, and draws the times of the next ones.
 fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) {
     let rules = validator.fleet.rules();
     due.retain(|name, _| rules.policy.group(name).is_some());
@@ -96,5 +117,27 @@ fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) 
                 tracing::warn!(group = name, "no round: {error}");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_follows_what_operators_decided() {
+        for state in State::ALL {
+            for status in Status::ALL {
+                for by_settings in [false, true] {
+                    let expected = match (status, by_settings) {
+                        (Status::Revoked, _) | (_, true) => (state != State::Revoked).then_some(Word::Revoke),
+                        // A revocation overrides a suspension.
+                        (Status::Suspended, _) => state.is_challenged().then_some(Word::Suspend),
+                        _ => (!state.is_challenged()).then_some(Word::Resume),
+                    };
+                    assert_eq!(unheeded(status, by_settings, state), expected, "{status} {by_settings} {state}");
+                }
+            }
+        }
     }
 }

@@ -1,5 +1,4 @@
-//! The routes of the API, by what they are about. Each is described where it is written: the OpenAPI document is made
-//! of that.
+//! The routes of the API, by subject. Each is described at its handler: the OpenAPI document is generated from there.
 
 mod challenges;
 mod fleet;
@@ -27,8 +26,8 @@ use super::extract::Json;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 struct MinerPath {
-    /// One of its keys, or the first digits of one.
-    #[param(min_length = 4, max_length = 64, pattern = "^[0-9a-fA-F]{4,64}$")]
+    /// One of its keys, or the first digits of one, at least 4; to look, also its label `name`.
+    #[param(min_length = 1, max_length = 128)]
     miner: String,
 }
 
@@ -41,10 +40,9 @@ struct ChallengePath {
     challenge: String,
 }
 
-/// What handlers answer with.
+/// Answer of a handler.
 type Answer<T> = Result<Json<T>, super::problem::Refused>;
 
-/// The routes, and their description.
 pub fn routes() -> OpenApiRouter<Arc<Web>> {
     let router = OpenApiRouter::with_openapi(about())
         .routes(routes!(document))
@@ -58,7 +56,7 @@ pub fn routes() -> OpenApiRouter<Arc<Web>> {
     with_problems(router)
 }
 
-/// What the document says beside the routes.
+/// The document's contents beside the routes.
 fn about() -> OpenApi {
     let mut info = Info::new("Assay validator", "1");
     info.description = Some(
@@ -73,7 +71,7 @@ fn about() -> OpenApi {
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("assay_ROLE_…").build();
     let mut components = utoipa::openapi::Components::new();
     components.add_security_scheme("token", SecurityScheme::Http(scheme));
-    // What answers have in them without being one.
+    // Schemas used by answers without being an answer's type.
     let mut beside = vec![
         (Problem::name().into_owned(), Problem::schema()),
         (LiveEvent::name().into_owned(), LiveEvent::schema()),
@@ -86,7 +84,7 @@ fn about() -> OpenApi {
     document
 }
 
-/// Every request can be answered with a problem.
+/// Adds the problem answer to every operation.
 fn with_problems(mut router: OpenApiRouter<Arc<Web>>) -> OpenApiRouter<Arc<Web>> {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
     let problem = ResponseBuilder::new()
@@ -111,9 +109,13 @@ async fn document(State(web): State<Arc<Web>>) -> Json<Option<OpenApi>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use assay_api::MAX_LABELS;
+    use assay_fleet::fields::{Bounds, FIELDS};
 
-    /// Every operation of the document, as method and path.
+    use super::*;
+    use crate::operations::{parse_label, parse_name};
+
+    /// Every operation of the document, with its method and path.
     fn operations() -> Vec<(String, utoipa::openapi::path::Operation)> {
         let document = routes().to_openapi();
         let mut found = Vec::new();
@@ -173,6 +175,8 @@ mod tests {
             "POST /miners/{miner}/suspend",
             "POST /miners/{miner}/resume",
             "POST /miners/{miner}/revoke",
+            "POST /miners/{miner}/quarantine",
+            "POST /miners/{miner}/release",
             "PATCH /miners/{miner}/labels",
             "DELETE /miners/{miner}/known-devices",
             "DELETE /challenges/{challenge}",
@@ -187,13 +191,89 @@ mod tests {
         }
     }
 
-    /// Two types of one name would be one schema, and the answers of either wrong by it.
+    /// Two types with one name would share one schema, which would be wrong for one of them.
     #[test]
     fn what_has_one_name_elsewhere_has_two_here() {
         let schemas = routes().to_openapi().components.expect("schemas").schemas;
         let of = |name: &str| serde_json::to_value(&schemas[name]).unwrap();
         assert!(of("Status")["properties"]["validator_key"].is_object(), "of a validator");
         assert!(of("MinerStatus")["enum"].is_array(), "of a miner");
+    }
+
+    /// What the schemas allowed and the API refused: another matrix size, an empty cursor, a short nonce, an address
+    /// without a scheme.
+    #[test]
+    fn the_document_allows_no_more_than_the_api() {
+        let schemas = routes().to_openapi().components.expect("schemas").schemas;
+        let of = |name: &str| serde_json::to_value(&schemas[name]).unwrap();
+        let challenge = of("BeginChallenge")["properties"].clone();
+        let sizes = serde_json::json!([256, 512, 1024, 2048, 4096, 8192, 16384, 32768, null]);
+        assert_eq!((&challenge["n"]["enum"], &challenge["eat_nonce"]["minLength"]), (&sizes, &12.into()));
+        assert_eq!(of("Cursor")["minLength"], 2);
+        let url = of("AddWebhook")["properties"]["url"]["pattern"].clone();
+        assert!(url.as_str().is_some_and(|pattern| pattern.contains("://")), "{url}");
+    }
+
+    /// The characters of a class of a pattern, of those that ASCII has.
+    fn class(text: &str) -> Vec<char> {
+        let rest = text.trim_start_matches("A-Za-z0-9");
+        assert_ne!(rest, text, "letters and digits come first");
+        ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(rest.chars()).collect()
+    }
+
+    #[test]
+    fn labels_have_the_same_bounds_in_the_document_and_the_api() {
+        let schemas = routes().to_openapi().components.expect("schemas").schemas;
+        let of = |name: &str| serde_json::to_value(&schemas[name]).unwrap();
+        let either = of("ChangeLabels")["anyOf"].clone();
+        let [set, remove] = [&either[0], &either[1]];
+        assert_eq!((&set["required"][0], &set["properties"]["set"]["minProperties"]), (&"set".into(), &1.into()));
+        assert_eq!(
+            (&remove["required"][0], &remove["properties"]["remove"]["minItems"]),
+            (&"remove".into(), &1.into())
+        );
+        assert!([set, remove].iter().all(|change| change["additionalProperties"] == false), "{either}");
+        let labels = &of("CreateJoinToken")["properties"]["labels"];
+        let name = &labels["propertyNames"]["pattern"];
+        assert_eq!(
+            (name, name),
+            (
+                &set["properties"]["set"]["propertyNames"]["pattern"],
+                &remove["properties"]["remove"]["items"]["pattern"]
+            )
+        );
+        let (first, rest) = name.as_str().and_then(|name| name.strip_prefix("^[")?.split_once("][")).unwrap();
+        let (rest, length) = rest.split_once(']').unwrap();
+        for c in (0..128_u8).map(char::from) {
+            assert_eq!(parse_name(&c.to_string()).is_ok(), class(first).contains(&c), "{c:?} alone");
+            assert_eq!(parse_name(&format!("a{c}")).is_ok(), class(rest).contains(&c), "{c:?}");
+        }
+        assert!(parse_name("ä").is_err() && parse_name("").is_err() && length == "{0,62}$", "{length}");
+        assert!(parse_name(&"a".repeat(63)).is_ok() && parse_name(&"a".repeat(64)).is_err());
+        let value = &labels["additionalProperties"];
+        let is_value = |length: u64| parse_label(&format!("a={}", "ä".repeat(length as usize))).is_ok();
+        let most = value["maxLength"].as_u64().unwrap();
+        assert!(value["minLength"] == 1 && !is_value(0) && is_value(1) && is_value(most) && !is_value(most + 1));
+        assert_eq!(labels["maxProperties"], MAX_LABELS);
+    }
+
+    #[test]
+    fn what_a_challenge_may_ask_has_the_bounds_of_the_policy() {
+        let schemas = routes().to_openapi().components.expect("schemas").schemas;
+        let asked = serde_json::to_value(&schemas["BeginChallenge"]).unwrap()["properties"].clone();
+        let mut numbers = 0;
+        for field in FIELDS.iter().filter(|field| asked[field.name].is_object()) {
+            let schema = &asked[field.name];
+            let found = match field.bounds {
+                Bounds::Whole(..) => (schema["minimum"].as_u64(), schema["maximum"].as_u64()),
+                Bounds::Power(..) => (schema["enum"][0].as_u64(), schema["enum"][7].as_u64()),
+                _ => continue,
+            };
+            let (Bounds::Whole(least, most) | Bounds::Power(least, most)) = field.bounds else { continue };
+            assert_eq!(found, (Some(least.into()), Some(most.into())), "{}", field.name);
+            numbers += 1;
+        }
+        assert_eq!(numbers, 4, "n, iterations, samples, fill_percent");
     }
 
     #[test]
@@ -205,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The router has no route beside those of the document: all are made by the same macro, of which this is the proof.
+    /// All routes are made by the macro that documents them, as this test proves: no route is undocumented.
     #[test]
     fn no_route_is_made_beside_the_document() {
         for source in [

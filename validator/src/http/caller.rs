@@ -1,4 +1,4 @@
-//! Who asks, and what it may do.
+//! The caller of a request, and its role.
 
 use std::sync::Arc;
 
@@ -13,12 +13,15 @@ use super::Web;
 use super::origin::RequestOrigin;
 use super::problem::Refused;
 
-/// The longest credential that is looked at.
+/// The longest credential accepted, in bytes.
 const MAX_CREDENTIAL_BYTES: usize = 256;
-/// The name of the page's cookie.
-pub const COOKIE_NAME: &str = "assay_login";
 
-/// What a caller shows.
+/// The name of the page's cookie. Behind `__Host-` a browser takes it from this host alone, and over TLS alone.
+pub const fn cookie_name(is_encrypted: bool) -> &'static str {
+    if is_encrypted { "__Host-assay_login" } else { "assay_login" }
+}
+
+/// A caller's credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     /// The control socket.
@@ -27,18 +30,17 @@ pub enum Credential {
     Token(String),
     /// The cookie of a login on the page.
     Login(String),
-    /// Nothing.
+    /// No credential.
     None,
 }
 
-/// Who asks. A handler that takes one is for those alone that may read; see [`Operator`] and [`Admin`] for more.
+/// The caller of a request. A handler that takes one requires the role to read; see [`Operator`] and [`Admin`] for
+/// more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Whose doing a change is.
+    /// Author of the changes that it makes.
     pub actor: Actor,
-    /// What it may do.
     pub role: Role,
-    /// What it showed.
     credential: Credential,
 }
 
@@ -46,7 +48,7 @@ pub struct Caller {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator(pub Caller);
 
-/// A caller that may decide who takes part.
+/// A caller that may decide about miners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin(pub Caller);
 
@@ -55,10 +57,10 @@ pub struct Admin(pub Caller);
 pub struct Local(pub Caller);
 
 impl Credential {
-    /// What a request shows. A token counts more than a cookie.
+    /// Reads the credential of a request. A token takes precedence over a cookie.
     ///
     /// # Errors
-    /// [`ProblemCode::Unauthorized`] for a header that is no bearer token.
+    /// [`ProblemCode::Unauthorized`] for a header that is not a bearer token.
     pub fn of(origin: &RequestOrigin, headers: &HeaderMap) -> Result<Self, Refused> {
         if let RequestOrigin::Socket(actor) = origin {
             return Ok(Self::Socket(actor.clone()));
@@ -68,11 +70,10 @@ impl Credential {
             let what = "the header Authorization is no bearer token: send `Authorization: Bearer assay_…`";
             return token.map(Self::Token).ok_or_else(|| Refused::new(ProblemCode::Unauthorized, what));
         }
-        Ok(cookie(headers, COOKIE_NAME).map_or(Self::None, Self::Login))
+        Ok(cookie(headers, cookie_name(origin.is_encrypted())).map_or(Self::None, Self::Login))
     }
 
-    /// Whether a browser adds it by itself, also to what another site's page asks for.
-    #[must_use]
+    /// Whether a browser sends it automatically, also with requests from another site's page.
     pub const fn is_ambient(&self) -> bool {
         matches!(self, Self::Login(_))
     }
@@ -84,8 +85,6 @@ fn bearer(header: &HeaderValue) -> Option<String> {
     is_token.then(|| token.trim().to_owned())
 }
 
-/// The value of a cookie.
-#[must_use]
 pub fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let cookies = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
     let mut pairs = cookies.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -94,18 +93,18 @@ pub fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 impl Web {
-    /// Who shows this; `None`: nobody that is known, and nothing was shown that is wrong.
+    /// Finds the caller of a credential. Without one, or with the cookie of an ended login, the caller is an anonymous
+    /// reader where the settings allow it, else `None`.
     ///
     /// # Errors
-    /// [`ProblemCode::Unauthorized`] for a credential that is not good, [`ProblemCode::Records`] where that cannot be
-    /// found out.
+    /// [`ProblemCode::Unauthorized`] for an invalid credential, [`ProblemCode::Records`] where it cannot be checked.
     pub async fn caller(&self, origin: &RequestOrigin, credential: Credential) -> Result<Option<Caller>, Refused> {
         let known = match &credential {
             Credential::Socket(actor) => Some((actor.clone(), Role::Admin)),
             Credential::Token(token) => {
                 let record = self.running.validator.records.api_token(token).await?;
                 let record = record.ok_or_else(|| unauthorized("the token is unknown, was revoked or has expired"))?;
-                Some((actor_of(&record.name), record.role))
+                Some((Actor::token(&record.name, &record.id), record.role))
             }
             Credential::Login(cookie) => match self.logins.find(cookie) {
                 Some(login) => {
@@ -117,7 +116,7 @@ impl Web {
                     }
                     Some((login.actor, login.role))
                 }
-                // A page that was open while the validator was restarted is to log in anew: nothing is wrong with it.
+                // A page that was open during the validator's restart must log in anew: its cookie is no error.
                 None => None,
             },
             Credential::None => None,
@@ -132,29 +131,28 @@ impl Web {
     }
 }
 
-/// The holder of a token, in the records of what was done.
-fn actor_of(name: &str) -> Actor {
-    Actor { name: format!("token {name}"), uid: None }
-}
-
 fn unauthorized(why: &str) -> Refused {
     Refused::new(ProblemCode::Unauthorized, why)
 }
 
 impl Caller {
-    /// Whether it may still do what it might when it came.
+    /// A caller with the role to read.
+    #[cfg(test)]
+    pub(super) fn for_tests() -> Self {
+        Self { actor: Actor::token("t", "1"), role: Role::Read, credential: Credential::None }
+    }
+
+    /// Whether it still has the role that it had at first.
     pub async fn is_still_known(&self, web: &Web, origin: &RequestOrigin) -> bool {
         let now = web.caller(origin, self.credential.clone()).await;
         now.is_ok_and(|caller| caller.is_some_and(|caller| caller.role >= self.role))
     }
 
-    /// What it showed.
-    #[must_use]
     pub const fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// The same caller, where its role suffices.
+    /// Returns the caller if its role suffices.
     fn at_least(self, role: Role) -> Result<Self, Refused> {
         if self.role >= role {
             return Ok(self);
@@ -205,7 +203,7 @@ impl FromRequestParts<Arc<Web>> for RequestOrigin {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Web>) -> Result<Self, Refused> {
-        // Whoever accepts a connection sets it.
+        // The listener that accepts a connection sets it.
         let missing = || Refused::new(ProblemCode::Internal, "a request without an origin");
         parts.extensions.get::<Self>().cloned().ok_or_else(missing)
     }
@@ -234,6 +232,11 @@ mod tests {
         assert_eq!(of(&[("cookie", "a=b; assay_login=1")]), Ok(Credential::Login("1".to_owned())));
         assert_eq!(of(&[("cookie", "xassay_login=1; assay_login_=2")]), Ok(Credential::None));
         assert_eq!(of(&[]), Ok(Credential::None));
+        // A cookie that another machine on the path set over plaintext is ignored over TLS.
+        let tls = RequestOrigin::Network { peer: ([127, 0, 0, 1], 1).into(), is_encrypted: true };
+        let over_tls = |cookie: &str| Credential::of(&tls, &headers(&[("cookie", cookie)]));
+        assert_eq!(over_tls("assay_login=1; __Host-assay_login=2"), Ok(Credential::Login("2".to_owned())));
+        assert_eq!(over_tls("assay_login=1"), Ok(Credential::None));
         for header in ["Basic YTpi", "Bearer", "assay_read_x", &format!("Bearer {}", "x".repeat(257))] {
             assert!(of(&[("authorization", header)]).is_err(), "{header}");
         }
@@ -245,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_role_does_what_those_before_it_may() {
-        let caller = |role| Caller { actor: actor_of("t"), role, credential: Credential::None };
+        let caller = |role| Caller { actor: Actor::token("t", "1"), role, credential: Credential::None };
         for (number, role) in Role::ALL.into_iter().enumerate() {
             let may = Role::ALL.map(|needed| caller(role).at_least(needed).is_ok());
             assert_eq!(may.iter().filter(|may| **may).count(), number + 1, "{role}");

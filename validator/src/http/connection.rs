@@ -1,10 +1,10 @@
-//! One connection: HTTP/1.1 or HTTP/2, for as long as it is used and read.
+//! One connection: HTTP/1.1 or HTTP/2, while it is used and read.
 
 use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,8 +16,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tower::ServiceExt;
 
@@ -26,37 +27,45 @@ use crate::bounds::{
     HTTP_HEADER_LIMIT, HTTP_IDLE_LIMIT, HTTP_RESPONSE_LIMIT, HTTP_WRITE_LIMIT, KEEPALIVE, KEEPALIVE_LIMIT,
     MAX_HTTP_HEADER_BYTES, MAX_HTTP_HEADERS, MAX_HTTP_STREAMS, MAX_RESET_STREAMS,
 };
+use crate::intake::HttpIntake;
 
-/// How often it is looked whether a connection is still used.
+/// Interval of the checks whether a connection is still used.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// What an answer without an end says of itself.
+/// Media type of an endless answer.
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// Serves a connection until its client or `ending` ends it, or it is of no use any more.
-pub async fn serve<S>(stream: S, origin: RequestOrigin, router: Router, mut ending: watch::Receiver<bool>)
-where
+/// Serves a connection until its client or `ending` ends it, or it is idle or unread for too long.
+pub async fn serve<S>(
+    stream: S,
+    origin: RequestOrigin,
+    activity: Arc<Activity>,
+    router: Router,
+    mut ending: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Arc::new(Activity::new(Instant::now()));
     let is_bounded = !origin.is_socket();
     let handled = activity.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (under_way, router) = (handled.begin(Instant::now()), router.clone());
         request.extensions_mut().insert(origin.clone());
+        request.extensions_mut().insert(handled.clone());
         async move {
             let Ok(response) = router.oneshot(request.map(Body::new)).await;
             Ok::<_, Infallible>(under_way.until_read(response))
         }
     });
     let builder = builder();
-    let io = TokioIo::new(Unstalled::new(stream, HTTP_WRITE_LIMIT));
+    let mut stream = Unstalled::new(stream, HTTP_WRITE_LIMIT);
+    stream.intake = is_bounded.then(|| HttpIntake::new(Instant::now()));
+    let io = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut look = interval(LOOK_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_ending = false;
     loop {
         tokio::select! {
-            // Why a client ended it is the client's affair.
+            // A client may end the connection for any reason.
             _ = connection.as_mut() => return,
             _ = look.tick(), if is_bounded => if activity.is_over(Instant::now()) { return },
             _ = ending.wait_for(|ending| *ending), if !is_ending => {
@@ -86,50 +95,80 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// What a connection is used for.
+/// Use of a connection.
 #[derive(Debug)]
-struct Activity(Mutex<Use>);
+pub struct Activity {
+    used: Mutex<Use>,
+    /// Signals that it must make room for another connection.
+    closed: Notify,
+}
 
 #[derive(Debug)]
 struct Use {
-    /// When the last request ended, or the connection began.
+    /// End of the last request, or start of the connection.
     idle_since: Instant,
-    /// Requests so far: their numbers.
+    /// Number of requests so far, which numbers the next one.
     requests: u64,
     under_way: Vec<UnderWay>,
+    /// Whether a request had a valid token or login.
+    is_known: bool,
 }
 
 #[derive(Debug)]
 struct UnderWay {
     number: u64,
     since: Instant,
-    /// A stream of events.
+    /// Whether the answer is a stream of events.
     is_endless: bool,
 }
 
-/// A request, until its answer was read to the end or given up.
+/// A request, until its answer was read to the end or abandoned.
 #[derive(Debug)]
-struct RequestGuard {
+pub struct RequestGuard {
     activity: Arc<Activity>,
     number: u64,
 }
 
 impl Activity {
-    const fn new(now: Instant) -> Self {
-        Self(Mutex::new(Use { idle_since: now, requests: 0, under_way: Vec::new() }))
+    /// A new connection.
+    pub fn new(now: Instant) -> Self {
+        let used = Use { idle_since: now, requests: 0, under_way: Vec::new(), is_known: false };
+        Self { used: Mutex::new(used), closed: Notify::new() }
     }
 
-    fn begin(self: &Arc<Self>, now: Instant) -> RequestGuard {
-        let mut used = self.lock();
+    /// Records that a request had a valid token or login.
+    pub fn set_known(&self) {
+        self.used.lock().is_known = true;
+    }
+
+    /// Rank for making room: the least goes first, the idle one for longest. Among connections without a valid token
+    /// those with a request under way go after idle ones; connections with a valid token go only after all of these,
+    /// and never with a request under way.
+    pub fn rank(&self) -> (bool, bool, Instant) {
+        let used = self.used.lock();
+        (used.is_known, !used.under_way.is_empty(), used.idle_since)
+    }
+
+    pub fn close(&self) {
+        self.closed.notify_one();
+    }
+
+    /// Waits until the connection makes room for another one.
+    pub async fn closed(&self) {
+        self.closed.notified().await;
+    }
+
+    pub fn begin(self: &Arc<Self>, now: Instant) -> RequestGuard {
+        let mut used = self.used.lock();
         used.requests += 1;
         let number = used.requests;
         used.under_way.push(UnderWay { number, since: now, is_endless: false });
         RequestGuard { activity: self.clone(), number }
     }
 
-    /// Whether the connection is to be closed.
+    /// Whether the connection must be closed.
     fn is_over(&self, now: Instant) -> bool {
-        let used = self.lock();
+        let used = self.used.lock();
         let is_late = |request: &UnderWay| {
             !request.is_endless && now.saturating_duration_since(request.since) > HTTP_RESPONSE_LIMIT
         };
@@ -137,18 +176,14 @@ impl Activity {
         let is_idle = used.under_way.is_empty() && now.saturating_duration_since(used.idle_since) > idle_limit;
         is_idle || used.under_way.iter().any(is_late)
     }
-
-    fn lock(&self) -> MutexGuard<'_, Use> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl RequestGuard {
-    /// The answer, which keeps the request under way until it was read.
+    /// Wraps the answer, so that the request stays under way until it was read.
     fn until_read(self, response: Response<Body>) -> Response<Guarded> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if kind.is_some_and(|kind| kind.starts_with(EVENT_STREAM)) {
-            let mut used = self.activity.lock();
+            let mut used = self.activity.used.lock();
             if let Some(request) = used.under_way.iter_mut().find(|request| request.number == self.number) {
                 request.is_endless = true;
             }
@@ -159,13 +194,13 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut used = self.activity.lock();
+        let mut used = self.activity.used.lock();
         used.under_way.retain(|request| request.number != self.number);
         used.idle_since = Instant::now();
     }
 }
 
-/// The body of an answer, with its request.
+/// Body of an answer, with its request.
 struct Guarded {
     body: Body,
     _request: RequestGuard,
@@ -191,16 +226,18 @@ impl http_body::Body for Guarded {
     }
 }
 
-/// A stream that fails where its other end leaves unread for too long what was written.
+/// A stream that fails when written data stays unread for too long, or when the client sends too many frames.
 struct Unstalled<S> {
     stream: S,
+    /// Bounds on received data; `None`: unbounded.
+    intake: Option<HttpIntake>,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Unstalled<S> {
     const fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, stalled: None }
+        Self { stream, intake: None, limit, stalled: None }
     }
 
     fn bounded<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -223,7 +260,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let read = &buffer.filled()[before..];
+        let counted = self.intake.as_mut().map_or(Ok(()), |intake| intake.count(read, Instant::now()));
+        Poll::Ready(counted.map_err(io::Error::other))
     }
 }
 

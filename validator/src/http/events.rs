@@ -1,14 +1,16 @@
-//! Live events: streams that go on where they broke off.
+//! Live events: streams that can be resumed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use assay_api::{EventsQuery, Gap, LiveEvent, ProblemCode};
-use assay_records::EventKind;
+use assay_records::{EventKind, as_api};
+use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::Stream;
@@ -19,18 +21,18 @@ use super::origin::RequestOrigin;
 use super::problem::Refused;
 use crate::bounds::{EVENT_STREAM_INTERVAL, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS};
 
-/// The header by which a client says where its stream broke off.
+/// Header with the last event that a client has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// The event that says that others are kept no more.
+/// Event that reports a gap: older events are no longer kept.
 const GAP: &str = "gap";
-/// Events that are read at once.
+/// Events read in one batch.
 const BATCH: u32 = 256;
 
-/// Streams that stand, of each caller.
+/// Number of open streams of each caller.
 #[derive(Debug, Clone, Default)]
 pub struct Streams(Arc<Mutex<HashMap<String, usize>>>);
 
-/// A stream that stands, until this is dropped.
+/// The place of an open stream, until it is dropped.
 #[derive(Debug)]
 pub struct StreamPlace {
     streams: Streams,
@@ -38,20 +40,20 @@ pub struct StreamPlace {
 }
 
 impl Streams {
-    /// A place for one more.
+    /// Takes a place for a stream.
     ///
     /// # Errors
-    /// [`ProblemCode::TooManyRequests`] where the caller, or all together, have as many as may be.
+    /// [`ProblemCode::TooManyRequests`] when the caller, or all callers together, have reached the limit.
     pub fn enter(&self, caller: &Caller) -> Result<StreamPlace, Refused> {
         let key = match caller.credential() {
             Credential::Token(text) | Credential::Login(text) => blake3::hash(text.as_bytes()).to_hex().to_string(),
             Credential::Socket(_) => "socket".to_owned(),
             Credential::None => "anonymous".to_owned(),
         };
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let (own, all) = (counts.get(&key).copied().unwrap_or_default(), counts.values().sum::<usize>());
         if own >= MAX_CALLER_EVENT_STREAMS || all >= MAX_EVENT_STREAMS {
-            let why = format!("{own} streams of this caller and {all} in all stand: end one first");
+            let why = format!("streams that stand, of this caller and in all: {own}, {all}: end one first");
             return Err(assay_api::Problem::new(ProblemCode::TooManyRequests, why).after(10).into());
         }
         *counts.entry(key.clone()).or_default() += 1;
@@ -62,7 +64,7 @@ impl Streams {
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
-        let mut counts = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.streams.0.lock();
         if let Some(count) = counts.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -72,10 +74,10 @@ impl Drop for StreamPlace {
     }
 }
 
-/// Events from a place on, for as long as the caller may read and the validator stands.
+/// Streams events from a position on, while the caller may read and the validator runs.
 ///
 /// # Errors
-/// A place that is no number, an unknown kind, or too many streams.
+/// A position that is not a number, an unknown kind, or too many streams.
 pub async fn stream(
     web: Arc<Web>,
     caller: Caller,
@@ -93,7 +95,7 @@ pub async fn stream(
         return Err(Refused::new(ProblemCode::Invalid, "after: an event's number is not below 0"));
     }
     let records = web.running.validator.records.clone();
-    // Before the place: what comes meanwhile is seen.
+    // Before the position is read, so that no event in between is missed.
     let mut news = records.event_watch();
     let last = records.last_event().await?;
     let oldest = records.first_event().await?.unwrap_or(last + 1);
@@ -106,8 +108,8 @@ pub async fn stream(
         }
         loop {
             news.mark_unchanged();
-            // What cannot be read now is read when the client comes again.
-            let Ok(batch) = records.events(at, BATCH).await else { return };
+            // On a read error the stream ends: the client reconnects and reads again.
+            let Ok(batch) = as_api(records.events(at, BATCH)).await else { return };
             let is_full = batch.len() == BATCH as usize;
             for told in batch {
                 at = told.seq;
@@ -124,11 +126,14 @@ pub async fn stream(
             }
         }
     };
-    Ok(answer(events))
+    let mut response = answer(events);
+    // A client that hears of nothing before it is cut off knows where to go on.
+    response.headers_mut().insert(LAST_EVENT_ID, at.into());
+    Ok(response)
 }
 
-/// After which event a stream begins, and what it lacks: an event that is kept no more, or one that these records do not
-/// have yet, as those of a restored backup.
+/// The event after which a stream begins, and its gap: events no longer kept, or events that these records do not have
+/// yet, as after restoring a backup.
 fn begin(after: Option<i64>, oldest: i64, last: i64) -> (i64, Option<Gap>) {
     match after {
         None => (last, None),
@@ -152,22 +157,24 @@ fn live(told: &LiveEvent) -> Event {
     event(told.kind().name(), told).id(told.seq.to_string())
 }
 
-/// An event with a document as its data, which is one line.
+/// An event with a document as its data, on one line.
 pub fn event(name: &str, document: &impl serde::Serialize) -> Event {
     // Texts and numbers always become JSON.
     Event::default().event(name).data(serde_json::to_string(document).unwrap_or_default())
 }
 
-/// A stream as an answer.
+/// A response with a stream of events.
 pub fn answer(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
     let stands = KeepAlive::new().interval(EVENT_STREAM_INTERVAL);
     let mut response = Sse::new(events).keep_alive(stands).into_response();
-    // A proxy that gathers what it passes on would hold events back.
+    // A buffering proxy would delay events.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    // As in every answer of the API; stricter than the stream's own header.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// How long a stream stands.
+/// Lifetime of a stream.
 pub struct Until {
     web: Arc<Web>,
     caller: Caller,
@@ -177,14 +184,13 @@ pub struct Until {
 }
 
 impl Until {
-    /// For as long as the caller may read and the validator stands.
-    #[must_use]
+    /// Lasts while the caller may read and the validator runs.
     pub fn new(web: Arc<Web>, caller: Caller, origin: RequestOrigin) -> Self {
         let ending = web.ending.subscribe();
         Self { web, caller, origin, ending, next: Instant::now() + EVENT_STREAM_INTERVAL }
     }
 
-    /// Waits until it is time to look again; says whether the stream is over. It may be given up and called again.
+    /// Waits for the next check; returns whether the stream is over. Cancel safe.
     pub async fn looks(&mut self) -> bool {
         let is_ending = async { drop(self.ending.wait_for(|ending| *ending).await) };
         tokio::select! {

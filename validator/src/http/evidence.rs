@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use assay_api::ProblemCode;
 use assay_evidence::EvidenceError;
 use axum::body::{Body, Bytes};
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
@@ -17,15 +17,13 @@ use super::problem::Refused;
 use crate::bounds::EVIDENCE_PART_BYTES;
 use crate::operations::read;
 
-/// Parts of a download that wait for its reader.
+/// Parts of a download that are buffered for its reader.
 const WAITING_PARTS: usize = 2;
-/// The bytes of a name never change.
-const FOREVER: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
 
-/// The evidence of a challenge, as it is stored.
+/// Responds with the stored evidence of a challenge.
 ///
 /// # Errors
-/// The challenge has no evidence, or none that is kept still.
+/// The challenge has no evidence, or it is no longer kept.
 pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<Response, Refused> {
     let validator = &web.running.validator;
     let verdict = read::verdict(validator, challenge).await?;
@@ -36,11 +34,11 @@ pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<R
         return Err(gone(&id));
     }
     let tag = format!("\"{}\"", kept.evidence.digest);
-    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+    if is_known(headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, text(&tag))]).into_response());
     }
     let digest = kept.evidence.digest.parse().map_err(|_| internal("a digest in the records is malformed"))?;
-    // Each is copied to a temporary file first: a few at once.
+    // Each download has a temporary copy, so their number is limited.
     let too_many = || {
         let problem = assay_api::Problem::new(ProblemCode::TooManyRequests, "other evidence is being downloaded");
         Refused(problem.after(5))
@@ -62,12 +60,18 @@ pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<R
         (CONTENT_LENGTH, bytes.into()),
         (CONTENT_DISPOSITION, text(&name)),
         (ETAG, text(&tag)),
-        (CACHE_CONTROL, FOREVER),
     ];
     Ok((described, Body::from_stream(ReceiverStream::new(body))).into_response())
 }
 
-/// Sends a file in parts, for as long as somebody reads them.
+/// Whether the client has it already (RFC 9110, 13.1.2): a list of tags, weak ones too, or any.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+/// Sends a file in parts, while they are read.
 fn send(mut file: File, parts: &mpsc::Sender<io::Result<Bytes>>) {
     loop {
         let mut part = vec![0; EVIDENCE_PART_BYTES];
@@ -99,4 +103,23 @@ fn gone(id: &str) -> Refused {
 fn internal(why: &str) -> Refused {
     tracing::error!("evidence cannot be given out: {why}");
     Refused::new(ProblemCode::Internal, "the evidence cannot be read: the validator's log says why")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_that_is_known_is_not_sent_again() {
+        let known = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
+            is_known(&headers, "\"ab\"")
+        };
+        for value in ["\"ab\"", "W/\"ab\"", "*", "\"x\", W/\"y\" ,\"ab\""] {
+            assert!(known(value), "{value}");
+        }
+        for value in ["", "ab", "\"abc\"", "\"x\",", "w/\"ab\""] {
+            assert!(!known(value), "{value}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What handlers take of a request: malformed parts are problems.
+//! Extractors of handlers: malformed parts of a request become problems.
 
 use assay_api::ProblemCode;
 use axum::body::Bytes;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Refused;
 
-/// A document: the body of a request, and of an answer.
+/// A JSON document: the body of a request or an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Json<T>(pub T);
 
@@ -47,7 +47,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The object that a body is. serde would take a list for the fields of one in their order.
+/// Parses a body as an object. serde alone would accept a list of the fields in order.
 fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if first.is_some_and(|first| *first != b'{') {
@@ -93,7 +93,7 @@ mod tests {
     fn a_body_is_an_object_and_nothing_else() {
         let code = |body: &str| object::<BeginChallenge>(body.as_bytes()).map_err(|refused| refused.0.code);
         assert_eq!(code(" {\"samples\": 3}").map(|asked| asked.samples), Ok(Some(3)));
-        // What schemathesis found: a list was taken for the fields in their order, and a challenge began.
+        // Regression test, found by schemathesis: a list was read as the fields in order, and a challenge began.
         assert_eq!(code("[null, null]"), Err(ProblemCode::Invalid));
         for body in ["3", "null", "\"x\"", "{\"samples\": \"x\"}", "{\"unknown\": 1}"] {
             assert_eq!(code(body), Err(ProblemCode::Invalid), "{body}");

@@ -1,10 +1,10 @@
-//! The metrics, for Prometheus, and what is counted of every request.
+//! The Prometheus endpoint, and the counts of requests.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use assay_api::ProblemCode;
-use assay_observe::metrics::TEXT;
+use assay_observe::page::TEXT;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::CONTENT_TYPE;
@@ -17,7 +17,6 @@ use super::caller::Caller;
 use super::problem::Refused;
 use crate::scrape;
 
-/// The route of the metrics.
 pub fn routes() -> Router<Arc<Web>> {
     Router::new().route("/metrics", get(page))
 }
@@ -29,12 +28,12 @@ async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, 
     Ok(([(CONTENT_TYPE, TEXT)], page).into_response())
 }
 
-/// Counts requests by their route, those that are refused or have none included.
+/// Counts every request by its route, including refused requests and those without a route.
 pub async fn observe(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
-    let (began, method) = (Instant::now(), request.method().clone());
+    let began = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let response = next.run(request).await;
     let route = route.as_ref().map(MatchedPath::as_str);
-    web.running.validator.metrics.http.note(route, &method, response.status(), began);
+    web.running.validator.metrics.families.request(route, response.status(), began);
     response
 }

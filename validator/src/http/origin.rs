@@ -1,4 +1,4 @@
-//! Where a request comes from.
+//! Origin of a request.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,31 +7,29 @@ use assay_records::Actor;
 use crate::gate;
 use crate::user;
 
-/// Where a request comes from: set by whoever accepted its connection, never by the request.
+/// Origin of a request: set by the listener that accepted its connection, never by the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOrigin {
     /// The control socket, which only the daemon's user can open.
     Socket(Actor),
     /// The network.
     Network {
-        /// The address of the other end.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Whether what is sent is encrypted.
+        /// Whether the caller uses TLS: to the validator, or to the operator's proxy.
         is_encrypted: bool,
     },
 }
 
 impl RequestOrigin {
-    /// The process at the other end of the control socket.
-    #[must_use]
+    /// Identifies the process at the other end of the control socket.
     pub fn of_socket(stream: &tokio::net::UnixStream) -> Self {
         let uid = stream.peer_cred().ok().map(|peer| peer.uid());
         let name = uid.map_or_else(|| "unknown".to_owned(), |uid| user::name(uid).unwrap_or_else(|| uid.to_string()));
         Self::Socket(Actor { name, uid })
     }
 
-    /// What counts as one address; `None` for the control socket.
-    #[must_use]
+    /// The address for rate limits; `None` for the control socket.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Socket(_) => None,
@@ -39,8 +37,11 @@ impl RequestOrigin {
         }
     }
 
-    /// Whether it is the control socket.
-    #[must_use]
+    /// Whether the caller uses TLS.
+    pub const fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Network { is_encrypted: true, .. })
+    }
+
     pub const fn is_socket(&self) -> bool {
         matches!(self, Self::Socket(_))
     }

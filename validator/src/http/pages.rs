@@ -1,7 +1,6 @@
-//! The pages: handlers that get documents from the operations, as those of the API do, and have them shown.
+//! The pages: handlers that get documents from the operations, like those of the API, and render them.
 //!
-//! A form sends what the API takes: the filters of a page are the parameters of its list. A browser that nobody signed in
-//! with is sent to sign in.
+//! Filters and forms of a page send the parameters of the API. A browser without a login is redirected to sign in.
 
 mod assets;
 mod challenge;
@@ -26,13 +25,12 @@ use serde::de::DeserializeOwned;
 use super::Web;
 use super::problem::Refused;
 
-/// Rows of a list on a page.
+/// Rows of a list on one page.
 const ROWS: u32 = 100;
 
-/// What a handler has to show, or why there is nothing.
+/// A rendered page, or the problem instead of it.
 type Shown = Result<String, Refused>;
 
-/// The routes of the pages.
 pub fn routes() -> Router<Arc<Web>> {
     Router::new()
         .route("/", get(fleet::page))
@@ -51,7 +49,7 @@ pub fn routes() -> Router<Arc<Web>> {
         .route("/assets/{name}", get(assets::file))
 }
 
-/// What the API is asked for by the address of a page: both have the same parameters.
+/// Parses the parameters of a page's address: they are those of the API.
 fn asked<T: DeserializeOwned>(address: &str) -> Result<T, Refused> {
     let invalid = |why: String| Refused::new(ProblemCode::Invalid, why);
     let uri: Uri = address.parse().map_err(|_| invalid("this is not an address of a page".to_owned()))?;

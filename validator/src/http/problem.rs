@@ -1,4 +1,4 @@
-//! Errors as answers: every one is a problem document, also those of the layers below the handlers.
+//! Errors as answers: each is a problem document, including those of the layers below the handlers.
 
 use assay_api::{PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
 use assay_records::RecordsError;
@@ -8,16 +8,15 @@ use axum::response::{IntoResponse, Response};
 
 use crate::operations::OperationError;
 
-/// How a caller shows who it is.
+/// Authentication scheme of callers.
 const SCHEME: &str = "Bearer realm=\"assay\"";
 
-/// A request that was not done.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub Problem);
 
 impl Refused {
-    /// For a reason, in these words.
-    #[must_use]
+    /// Creates a problem with this code and detail.
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self(Problem::new(code, detail))
     }
@@ -38,7 +37,7 @@ impl IntoResponse for Refused {
         if problem.code == ProblemCode::Unauthorized {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(SCHEME));
         }
-        // What the problem is is known to layers outside: they log and count it.
+        // Tells the outer layers the code, for logs and counters.
         response.extensions_mut().insert(problem.code);
         response
     }
@@ -69,13 +68,12 @@ impl From<RecordsError> for Refused {
     }
 }
 
-/// A path that is none.
+/// Answers an unknown path.
 pub async fn no_such_path() -> Refused {
     Refused::new(ProblemCode::NotFound, "no such path: /api/v1/openapi.json has all of them")
 }
 
-/// What a layer below the handlers answered in words of its own, as a problem; the rest as it is.
-#[must_use]
+/// Converts error answers of the layers below the handlers into problems; other answers stay.
 pub fn as_problem(response: Response) -> Response {
     let code = match response.status() {
         StatusCode::METHOD_NOT_ALLOWED => ProblemCode::MethodNotAllowed,
@@ -94,8 +92,7 @@ pub fn as_problem(response: Response) -> Response {
     problem
 }
 
-/// A handler that panicked: the panic is in the log, and the caller is told no more than that.
-#[must_use]
+/// Answers for a handler that panicked: the panic is in the log, and the caller gets no details.
 pub fn panicked(_panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a request met an error of the validator's own; the log has it");
     Refused::new(ProblemCode::Internal, "the validator's log says more").into_response()

@@ -1,4 +1,4 @@
-//! Where the HTTP API is served, and for whom.
+//! Settings of the HTTP API: its address and its callers.
 
 use assay_program::address::Address;
 use assay_program::settings::{Origin, Settings, SettingsError, Switch};
@@ -24,23 +24,23 @@ pub struct RawHttp {
     pub http_anonymous_read: Switch,
 }
 
-/// Where the HTTP API is served, and for whom, checked.
+/// Checked settings of the HTTP API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Where; `None`: on the control socket only.
+    /// Address; `None`: on the control socket only.
     pub listen: Option<Address>,
-    /// Whether that is the default: then it is done without where it is taken.
+    /// Whether the address is the default, whose absence is tolerated when it is taken.
     pub is_default: bool,
-    /// Names that it is reached by.
+    /// Host names under which it is reached.
     pub hosts: Vec<String>,
     /// Whether callers of this machine may read without a token.
     pub anonymous_read: bool,
-    /// Who may speak plaintext: as of miners.
+    /// The rule on plaintext, as for miners.
     pub plaintext: PlaintextRule,
 }
 
 impl HttpSettings {
-    /// Checks what was written.
+    /// Checks the raw settings.
     ///
     /// # Errors
     /// [`SettingsError::Value`].

@@ -1,4 +1,4 @@
-//! What is known without a token: the keys of receipts, and whether the validator lives and serves.
+//! Endpoints without a token: the keys of receipts, and the process's health.
 
 use std::sync::Arc;
 
@@ -13,12 +13,21 @@ use super::Web;
 use super::extract::Json;
 use super::problem::Refused;
 
-/// The keys change by an operator's doing only, and old ones stay in the set.
+/// Keys change only by an operator's action, and old ones stay in the set.
 const KEYS_LIFETIME: &str = "public, max-age=300";
 
-/// The routes.
+/// Liveness of the process.
+const LIVES: &str = "/healthz";
+/// Readiness to serve.
+const SERVES: &str = "/readyz";
+
+/// Whether a path is a health check: it neither reads a body nor waits for the records.
+pub fn is_health(path: &str) -> bool {
+    [LIVES, SERVES].contains(&path)
+}
+
 pub fn routes() -> Router<Arc<Web>> {
-    Router::new().route("/.well-known/jwks.json", get(keys)).route("/healthz", get(lives)).route("/readyz", get(serves))
+    Router::new().route("/.well-known/jwks.json", get(keys)).route(LIVES, get(lives)).route(SERVES, get(serves))
 }
 
 /// The keys that receipts are signed with (RFC 7517).
@@ -27,18 +36,18 @@ async fn keys(State(web): State<Arc<Web>>) -> impl IntoResponse {
     ([(CACHE_CONTROL, KEYS_LIFETIME)], Json(keys))
 }
 
-/// The process lives: who asks restarts it where it does not answer.
+/// Liveness: a supervisor restarts the process when it does not answer.
 async fn lives() -> &'static str {
     "ok\n"
 }
 
-/// The validator takes miners, and writes their verdicts: who asks sends miners elsewhere where it does not.
+/// Readiness: the validator takes miners and writes their verdicts; a load balancer sends miners elsewhere when not.
 async fn serves(State(web): State<Arc<Web>>) -> Result<&'static str, Refused> {
     let validator = &web.running.validator;
     if validator.shutdown.is_draining() {
         return Err(Refused::new(ProblemCode::Draining, "the validator is draining"));
     }
-    // Why is for callers that may read: the status has it.
+    // The reason is for callers with the role to read: the status has it.
     let not_recording = |_| Refused::new(ProblemCode::Records, "verdicts cannot be written now");
     validator.check_recording().map_err(not_recording)?;
     Ok("ok\n")

@@ -1,126 +1,74 @@
-//! What is counted of challenges, from their start to their verdict.
+//! Metrics of challenges, from their start to their verdict.
 
 use std::time::Duration;
 
 use assay_fleet::Change;
 use assay_fleet::State;
-use assay_observe::metrics::{MetricsError, SECONDS, add};
-use assay_observe::prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use assay_observe::metrics::show;
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 
-use super::named;
-use crate::fleet::facts::Found;
+use super::Families;
 use crate::order::{Asked, Order};
-use crate::run::{HELD, LINKED_PROBE};
+use assay_judge::facts::Found;
+use assay_judge::run::{HELD, LINKED_PROBE};
 
-/// The phases of a challenge, as the metrics have them.
+/// Names of a challenge's phases in the metrics.
 pub const PHASES: [&str; 7] = ["work", HELD, "probe", LINKED_PROBE, "openings", "replay", RECORD];
-/// The phase in which a verdict is held against the fleet, and written.
+/// The phase in which a verdict is checked against the fleet and written.
 pub const RECORD: &str = "record";
 
-/// The mode of a verdict on a host that had nothing to challenge.
+/// The mode label of a verdict on a host without a device to challenge.
 const NO_MODE: &str = "none";
 
-/// What is counted of challenges.
-pub struct ChallengeMetrics {
-    started: IntCounterVec,
-    verdicts: IntCounterVec,
-    reasons: IntCounterVec,
-    findings: IntCounterVec,
-    states: IntCounterVec,
-    phases: HistogramVec,
-    latency: Histogram,
-    /// Each check of a part of the openings, on its core.
-    pub check_seconds: Histogram,
-    /// Checks that wait for a core.
-    pub checks_waiting: IntGauge,
-    /// Checks on a core.
-    pub checks_running: IntGauge,
-}
+/// A check of a part of the openings, as a kind of job, and beside the phases.
+pub const CHECK: &str = "check";
+/// The time from a commitment to its verdict on disk, beside the phases.
+const SINCE_COMMITMENT: &str = "commitment_to_verdict";
 
-impl ChallengeMetrics {
-    /// Every series is there from the start: a rate has a first value then.
-    pub(super) fn new(registry: &Registry) -> Result<Self, MetricsError> {
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            add(registry, IntCounterVec::new(Opts::new(named(name), help), labels))
-        };
-        let gauge = |name: &str, help: &str| add(registry, IntGauge::new(named(name), help));
-        let seconds = |name: &str, help: &str| HistogramOpts::new(named(name), help).buckets(SECONDS.to_vec());
-        let histogram = |name: &str, help: &str| add(registry, Histogram::with_opts(seconds(name, help)));
-        let phases = seconds("challenge_phase_seconds", "Time of a challenge in each of its phases.");
-        let metrics = Self {
-            started: counters("challenges_started_total", "Challenges that began, by who asked for them.", &["asked"])?,
-            verdicts: counters("verdicts_total", "Verdicts that are on disk.", &["outcome", "mode"])?,
-            reasons: counters(
-                "verdict_reasons_total",
-                "Reasons of verdicts; a verdict may have several.",
-                &["code", "class"],
-            )?,
-            findings: counters("findings_total", "What was found of miners beside their work.", &["code"])?,
-            states: counters("attestation_changes_total", "Miners that came into an attestation state.", &["to"])?,
-            phases: add(registry, HistogramVec::new(phases, &["phase"]))?,
-            latency: histogram("verdict_seconds", "Time from a miner's commitment to its verdict being on disk.")?,
-            check_seconds: histogram("check_seconds", "Time of each check of a part of the openings, on its core.")?,
-            checks_waiting: gauge("checks_waiting", "Checks of openings that wait for a core.")?,
-            checks_running: gauge("checks_running", "Checks of openings that run.")?,
-        };
-        metrics.show_all();
-        Ok(metrics)
+impl Families {
+    pub(super) fn show_challenges(&self) {
+        show(&self.challenges_started_total, [Asked::Schedule, Asked::Operator].map(|asked| [asked.name()]));
+        for outcome in Outcome::ALL {
+            let modes = [Some(Mode::Replay), Some(Mode::ReplaySample), Some(Mode::Audit), None];
+            show(&self.verdicts_total, modes.map(|mode| [outcome.name(), mode_name(mode)]));
+        }
+        show(&self.verdict_reasons_total, ReasonCode::ALL.iter().map(|code| [code.name(), code.class().name()]));
+        show(&self.findings_total, assay_fleet::FindingCode::ALL.map(|code| [code.name()]));
+        show(&self.attestation_changes_total, State::ALL.map(|state| [state.name()]));
+        show(&self.challenge_phase_seconds, PHASES.into_iter().chain([CHECK, SINCE_COMMITMENT]).map(|phase| [phase]));
+        show(&self.jobs_running, [[CHECK]]);
+        show(&self.jobs_waiting, [[CHECK]]);
     }
 
-    fn show_all(&self) {
-        for asked in [Asked::Schedule, Asked::Operator] {
-            self.started.with_label_values(&[asked.name()]);
-        }
-        for outcome in [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive] {
-            for mode in [Some(Mode::Replay), Some(Mode::ReplaySample), Some(Mode::Audit), None] {
-                self.verdicts.with_label_values(&[&outcome.to_string(), mode_name(mode)]);
-            }
-        }
-        for code in ReasonCode::ALL {
-            self.reasons.with_label_values(&[code.name(), code.class().name()]);
-        }
-        for code in assay_fleet::FindingCode::ALL {
-            self.findings.with_label_values(&[code.name()]);
-        }
-        for state in State::ALL {
-            self.states.with_label_values(&[state.name()]);
-        }
-        for phase in PHASES {
-            self.phases.with_label_values(&[phase]);
-        }
-    }
-
-    /// A challenge began.
     pub fn started(&self, order: &Order) {
-        self.started.with_label_values(&[order.asked.name()]).inc();
+        self.challenges_started_total.with_label_values(&[order.asked.name()]).inc();
     }
 
-    /// A phase is over.
+    /// Records the end of a phase.
     pub fn phase(&self, phase: &'static str, took: Duration) {
         if PHASES.contains(&phase) {
-            self.phases.with_label_values(&[phase]).observe(took.as_secs_f64());
+            self.challenge_phase_seconds.with_label_values(&[phase]).observe(took.as_secs_f64());
         }
     }
 
-    /// A verdict is on disk, so long after the commitment that it rests on.
+    /// Counts a recorded verdict, with its time since the commitment.
     pub fn verdict(&self, verdict: &Verdict, since_commitment: Option<Duration>) {
-        self.verdicts.with_label_values(&[&verdict.outcome.to_string(), mode_name(verdict.mode)]).inc();
+        self.verdicts_total.with_label_values(&[verdict.outcome.name(), mode_name(verdict.mode)]).inc();
         for reason in &verdict.reasons {
-            self.reasons.with_label_values(&[reason.code.name(), reason.code.class().name()]).inc();
+            self.verdict_reasons_total.with_label_values(&[reason.code.name(), reason.code.class().name()]).inc();
         }
         if let Some(took) = since_commitment {
-            self.latency.observe(took.as_secs_f64());
+            self.challenge_phase_seconds.with_label_values(&[SINCE_COMMITMENT]).observe(took.as_secs_f64());
         }
     }
 
-    /// What followed from a verdict.
+    /// Counts the consequences of a verdict.
     pub fn judged(&self, found: &[Found], change: Option<&Change>) {
         for found in found {
-            self.findings.with_label_values(&[found.code.name()]).inc();
+            self.findings_total.with_label_values(&[found.code.name()]).inc();
         }
         if let Some(change) = change {
-            self.states.with_label_values(&[change.to.name()]).inc();
+            self.attestation_changes_total.with_label_values(&[change.to.name()]).inc();
         }
     }
 }

@@ -1,21 +1,19 @@
-//! What is counted of connections and sessions.
+//! Metrics of connections and sessions.
 
-use assay_observe::metrics::{MetricsError, add};
-use assay_observe::prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use assay_observe::metrics::show;
+use assay_observe::prometheus::{IntCounter, IntCounterVec};
 
-use super::named;
+use super::Families;
 use crate::takeover::EnterError;
 
-/// What became of a connection's first bytes.
+/// Result of a connection's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handshake {
-    /// TLS stands.
     Tls,
-    /// TLS failed.
     TlsFailed,
-    /// No TLS, and none is needed.
+    /// Plaintext, where allowed.
     Plaintext,
-    /// No TLS, which is refused.
+    /// Plaintext, where refused.
     PlaintextRefused,
 }
 
@@ -32,53 +30,49 @@ impl Handshake {
     }
 }
 
-/// What is counted of connections and sessions. A clone counts in the same place.
+/// Counters of connections and sessions. A clone counts in the same place.
 #[derive(Clone)]
 pub struct NetworkMetrics {
-    handshakes: IntCounterVec,
+    connections: IntCounterVec,
+    sessions: IntCounterVec,
     /// Bytes of miners, without TLS.
     pub received_bytes: IntCounter,
-    /// Bytes to miners, without TLS.
+    /// Bytes sent to miners, without TLS overhead.
     pub sent_bytes: IntCounter,
-    /// Miners that proved their key and were entered.
-    pub sessions: IntCounter,
-    refused: IntCounterVec,
 }
 
-/// Why a miner that proved its key is not entered, as a label.
+/// A miner that proved its key is entered, as a label.
+const ENTERED: &str = "entered";
+/// Why it is not.
 const REFUSALS: [&str; 8] =
     ["full", "address_full", "too_often", "in_challenge", "not_allowed", "waiting", "too_many_waiting", "no_records"];
 
 impl NetworkMetrics {
-    pub(super) fn new(registry: &Registry) -> Result<Self, MetricsError> {
-        let counter = |name: &str, help: &str| add(registry, IntCounter::new(named(name), help));
-        let counters = |name: &str, help: &str, label: &str| {
-            add(registry, IntCounterVec::new(Opts::new(named(name), help), &[label]))
-        };
-        let metrics = Self {
-            handshakes: counters("handshakes_total", "Connections of miners by what they spoke.", "outcome")?,
-            received_bytes: counter("network_receive_bytes_total", "Bytes received from miners, inside TLS.")?,
-            sent_bytes: counter("network_transmit_bytes_total", "Bytes sent to miners, inside TLS.")?,
-            sessions: counter("sessions_total", "Miners that proved their key and were let in.")?,
-            refused: counters("sessions_refused_total", "Miners that proved their key and were not let in.", "cause")?,
-        };
-        for outcome in Handshake::ALL {
-            metrics.handshakes.with_label_values(&[outcome.name()]);
+    pub(super) fn of(families: &Families) -> Self {
+        show(&families.connections_total, Handshake::ALL.map(|outcome| [outcome.name()]));
+        show(&families.sessions_total, REFUSALS.into_iter().chain([ENTERED]).map(|outcome| [outcome]));
+        let bytes = |direction| families.network_bytes_total.with_label_values(&[direction]);
+        Self {
+            connections: families.connections_total.clone(),
+            sessions: families.sessions_total.clone(),
+            received_bytes: bytes("receive"),
+            sent_bytes: bytes("transmit"),
         }
-        for cause in REFUSALS {
-            metrics.refused.with_label_values(&[cause]);
-        }
-        Ok(metrics)
     }
 
-    /// A connection's first bytes are through.
+    /// Counts the result of a connection's first bytes.
     pub fn handshake(&self, outcome: Handshake) {
-        self.handshakes.with_label_values(&[outcome.name()]).inc();
+        self.connections.with_label_values(&[outcome.name()]).inc();
     }
 
-    /// A miner that proved its key is not entered.
+    /// A miner that proved its key is entered.
+    pub fn entered(&self) {
+        self.sessions.with_label_values(&[ENTERED]).inc();
+    }
+
+    /// Counts a miner that proved its key and is not entered.
     pub fn refused(&self, error: &EnterError) {
-        self.refused.with_label_values(&[cause(error)]).inc();
+        self.sessions.with_label_values(&[cause(error)]).inc();
     }
 }
 

@@ -1,64 +1,112 @@
-//! What operators change: who takes part, under which labels, and who may join. Each is noted with who did it.
+//! Changes by operators: decisions about miners, labels, and join tokens. Each is recorded with its author.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use assay_api::{JoinToken, Miner, MinerChanged};
-use assay_records::{Actor, Labels, Status};
+use assay_api::{JoinToken, MAX_LABELS, Miner, MinerChanged};
+use assay_fleet::Event;
+use assay_fleet::state::Word;
+use assay_records::{Actor, Labels, MinerChange, MinerRecord, RecordsError, Status};
 
-use super::labels::{self, MAX_LABELS, parse_name};
+use super::labels::{self, parse_name};
 use super::read::miner_of;
 use super::{MAX_TOKEN_S, OperationError, find};
 use crate::allow::{Admitted, Enrolment};
+use crate::fleet::notice::{MAX_TRIES, log};
+use crate::fleet::standing_of;
 use crate::validator::Validator;
 
-/// Makes a join token, which lets in one miner.
+/// Creates a join token, which lets in one miner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enroll {
-    /// What the miner is labelled with.
+    /// Labels for the miner.
     pub labels: Labels,
-    /// For how long it can be used, in seconds.
+    /// Validity in seconds.
     pub expires_s: u64,
 }
 
-/// Decides whether a miner takes part.
+/// Decides about a miner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetStatus {
-    /// The first digits of one of its keys; a whole one where the records do not know it.
+pub struct Decide {
+    /// The first digits of one of its keys; the whole key where the records do not know it.
     pub miner: String,
     /// What becomes of it.
-    pub action: StatusAction,
+    pub decision: Decision,
 }
 
-/// What becomes of a miner.
+/// A decision about a miner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatusAction {
-    /// It is let in.
+pub enum Decision {
+    /// Lets it in.
     Approve,
-    /// It is kept out until it is resumed; its session ends at once.
+    /// Keeps it out until it is resumed; its session ends at once.
     Suspend,
-    /// It is let in again.
+    /// Lets it in again.
     Resume,
-    /// It is kept out for good; its session ends at once.
+    /// Keeps it out permanently; its session ends at once.
     Revoke,
+    /// Sets it apart: its passes do not count until it is released.
+    Quarantine,
+    /// Ends its quarantine.
+    Release,
 }
 
-/// Sets labels of a miner, or takes them away.
+impl Decision {
+    /// Name in paths and in the records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
+            Self::Revoke => "revoke",
+            Self::Quarantine => "quarantine",
+            Self::Release => "release",
+        }
+    }
+
+    /// The new status of the miner, and the input to its attestation state.
+    const fn effect(self) -> (Option<Status>, Word) {
+        match self {
+            Self::Approve | Self::Resume => (Some(Status::Approved), Word::Resume),
+            Self::Suspend => (Some(Status::Suspended), Word::Suspend),
+            Self::Revoke => (Some(Status::Revoked), Word::Revoke),
+            Self::Quarantine => (None, Word::Quarantine),
+            Self::Release => (None, Word::Release),
+        }
+    }
+
+    /// The reason why it cannot be applied to a miner with this record.
+    fn refused(self, record: Option<&MinerRecord>) -> Option<String> {
+        let status = record.map(|record| record.status);
+        let is = status.map_or("unknown to the records", Status::name);
+        match self {
+            Self::Resume if status != Some(Status::Suspended) => {
+                Some(format!("this miner is {is}: only a suspended miner is resumed; `approve` lets any in"))
+            }
+            Self::Suspend if status == Some(Status::Revoked) => {
+                Some("this miner is revoked, which counts more: `approve` would let it in".to_owned())
+            }
+            Self::Release if record.is_none_or(|record| standing_of(record).quarantine.is_none()) => {
+                Some("this miner is not in quarantine".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Sets or removes labels of a miner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// The first digits of one of its keys.
     pub miner: String,
-    /// To be set.
+    /// Labels to set.
     pub set: Labels,
-    /// Names of those to be taken away.
+    /// Names of the labels to remove.
     pub remove: Vec<String>,
 }
 
 impl Enroll {
-    /// Makes the token.
-    ///
-    /// # Errors
-    /// [`OperationError`].
+    /// Creates the token.
     pub async fn create(self, validator: &Validator, actor: &Actor) -> Result<JoinToken, OperationError> {
         let labels = labels::check(self.labels)?;
         if !(1..=MAX_TOKEN_S).contains(&self.expires_s) {
@@ -67,49 +115,62 @@ impl Enroll {
         }
         let lifetime = Duration::from_secs(self.expires_s);
         let (token, record) = validator.records.create_token(&labels, lifetime, actor).await?;
-        // The hash names it in the records; the token itself is nowhere but in this answer.
+        // The records name it by its hash; only this answer has the token itself.
         tracing::info!(token = &record.hash[..16], ?labels, by = actor.name, "a join token was made");
         Ok(JoinToken { record, token })
     }
 }
 
-impl SetStatus {
-    /// Decides.
-    ///
-    /// # Errors
-    /// [`OperationError`].
+impl Decide {
+    /// Applies the decision.
     pub async fn decide(self, validator: &Validator, actor: &Actor) -> Result<MinerChanged, OperationError> {
-        let records = &validator.records;
-        let miner = find::miner_or_key(records, &self.miner).await?;
-        let before = records.miner(&miner).await?.map(|record| record.status);
-        let status = match self.action {
-            StatusAction::Approve => Status::Approved,
-            StatusAction::Suspend => Status::Suspended,
-            StatusAction::Revoke => Status::Revoked,
-            StatusAction::Resume if before == Some(Status::Suspended) => Status::Approved,
-            StatusAction::Resume => {
-                let is = before.map_or("unknown to the records", Status::name);
-                let remedy = "only a suspended miner is resumed; `approve` lets any in";
-                return Err(OperationError::NotPossible(format!("this miner is {is}: {remedy}")));
-            }
-        };
-        let before = records.set_status(&miner, status, actor).await?;
-        // From here on it is done: that memory follows later is no failure of the change.
+        let Self { miner, decision } = self;
+        let miner = find::miner_or_key(&validator.records, &miner).await?;
+        let before = change(validator, &miner, decision, actor).await?;
+        // The change is done here: a failed update of the memory does not undo it.
         if let Err(error) = validator.follow_decisions().await {
             tracing::warn!(
                 "what an operator decided is in the records, and takes effect once they can be read: {error}"
             );
         }
-        tracing::info!(miner, %before, %status, by = actor.name, uid = actor.uid, "an operator decided about a miner");
+        let decision = decision.name();
+        tracing::info!(miner, decision, %before, by = actor.name, uid = actor.uid, "an operator decided about a miner");
         let miner = miner_of(validator, &miner).await?;
-        let note = note(validator, &miner.record.key, status).map(str::to_owned);
+        let note = note(validator, &miner.record.key, miner.record.status).map(str::to_owned);
         Ok(MinerChanged { miner, before, note })
     }
 }
 
-/// Where the settings say otherwise than the records, which of them counts.
+/// Applies a decision and its consequences in one transaction; returns the status before.
+async fn change(
+    validator: &Validator,
+    miner: &str,
+    decision: Decision,
+    actor: &Actor,
+) -> Result<Status, OperationError> {
+    let (status, word) = decision.effect();
+    for _ in 0..MAX_TRIES {
+        let record = validator.records.miner(miner).await?;
+        if let Some(why) = decision.refused(record.as_ref()) {
+            return Err(OperationError::NotPossible(why));
+        }
+        let standing = validator.fleet.follows(miner, record.as_ref(), &Event::Operator(word)).await?;
+        let change = MinerChange { action: decision.name(), status, standing };
+        match validator.records.change_miner(miner, &change, actor).await {
+            Err(RecordsError::StandingChanged(_)) => {}
+            done => {
+                let before = done?;
+                change.standing.iter().for_each(log);
+                return Ok(before);
+            }
+        }
+    }
+    Err(RecordsError::StandingChanged(miner.to_owned()).into())
+}
+
+/// A note where settings and records differ, with the one in force.
 fn note(validator: &Validator, key: &str, status: Status) -> Option<&'static str> {
-    let allowed = &validator.admission.allowed;
+    let allowed = &validator.allowed;
     let admitted = key.parse().map(|key| allowed.admitted(&key)).ok()?;
     match (status, admitted) {
         (Status::Approved, Admitted::Revoked) => Some("revoked_miners has this key, and counts more: it is not let in"),
@@ -122,9 +183,6 @@ fn note(validator: &Validator, key: &str, status: Status) -> Option<&'static str
 
 impl Label {
     /// Changes the labels.
-    ///
-    /// # Errors
-    /// [`OperationError`].
     pub async fn change(self, validator: &Validator, actor: &Actor) -> Result<Miner, OperationError> {
         let records = &validator.records;
         let miner = find::miner(records, &self.miner).await?;

@@ -1,19 +1,22 @@
-//! What the first digits of a key or an id stand for.
+//! Looks up keys and ids by their first digits.
 
 use assay_program::render::short_ids;
-use assay_records::{Found, Records};
+use assay_records::{Found, MinerFilter, Records};
 use assay_work::PublicKey;
+use assay_work::text::quoted;
 
 use super::OperationError;
 
-/// The fewest digits: fewer are a typing error rather than a wish.
+/// The fewest digits: fewer are a typing error.
 const MIN_DIGITS: usize = 4;
 /// The most digits: those of a key.
 const MAX_DIGITS: usize = 64;
-/// Candidates that an error lists.
+/// Label with a miner's name.
+pub(super) const NAME_LABEL: &str = "name";
+/// The most candidates listed by an error.
 const MAX_LISTED: usize = 8;
 
-/// The digits in lower case.
+/// Checks the digits and converts them to lower case.
 pub(super) fn digits(text: &str) -> Result<String, OperationError> {
     let is_prefix = (MIN_DIGITS..=MAX_DIGITS).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -24,7 +27,7 @@ pub(super) fn digits(text: &str) -> Result<String, OperationError> {
     Err(OperationError::Invalid(expected))
 }
 
-/// The id of the miner of whose keys one starts so.
+/// Finds the id of the only miner with a key that starts with these digits.
 pub(super) async fn miner(records: &Records, text: &str) -> Result<String, OperationError> {
     let prefix = digits(text)?;
     let mut found = records.miners_by_prefix(&prefix, MAX_LISTED as u32 + 1).await?;
@@ -35,7 +38,23 @@ pub(super) async fn miner(records: &Records, text: &str) -> Result<String, Opera
     }
 }
 
-/// The same, or a whole key that the records do not know.
+/// Finds a miner by digits or by its name, for reading only: the right to set labels does not include decisions.
+pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<String, OperationError> {
+    let Err(none) = digits(text) else { return miner(records, text).await };
+    let filter = MinerFilter {
+        labels: [(NAME_LABEL.to_owned(), text.to_owned())].into(),
+        limit: Some(MAX_LISTED as u32 + 1),
+        ..MinerFilter::default()
+    };
+    let mut found: Vec<_> = records.miners(&filter).await?.into_iter().map(|miner| miner.id).collect();
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(none),
+        _ => Err(several(&quoted(text).to_string(), found)),
+    }
+}
+
+/// Finds a miner as [`miner`], or takes a whole key that the records do not know.
 pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String, OperationError> {
     match miner(records, text).await {
         Err(OperationError::NotFound(why)) => match text.parse::<PublicKey>() {
@@ -46,7 +65,7 @@ pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String
     }
 }
 
-/// The one thing of a kind whose id starts so.
+/// Finds the only item of a kind whose id starts with these digits.
 pub(super) async fn one(
     records: &Records,
     text: &str,
@@ -65,11 +84,11 @@ pub(super) async fn one(
     }
 }
 
-/// The one thing whose id starts so.
+/// Finds the only item whose id starts with these digits; a miner by its name too.
 pub(super) async fn any(records: &Records, text: &str) -> Result<Found, OperationError> {
-    let prefix = digits(text)?;
+    let Ok(prefix) = digits(text) else { return miner_or_name(records, text).await.map(Found::Miner) };
     let mut found = records.find(&prefix).await?;
-    // A whole id is meant, whatever goes on after it.
+    // A complete id wins over longer ones that start with it.
     if let Some(at) = found.iter().position(|found| id(found) == prefix) {
         return Ok(found.swap_remove(at));
     }
@@ -90,7 +109,7 @@ fn several(prefix: &str, candidates: Vec<String>) -> OperationError {
     OperationError::Invalid(format!("{prefix} could be any of {}{more}: give more digits", listed.join(", ")))
 }
 
-/// What it is.
+/// Kind of the item.
 pub(super) const fn kind(found: &Found) -> &'static str {
     match found {
         Found::Challenge(_) => "challenge",
@@ -101,7 +120,6 @@ pub(super) const fn kind(found: &Found) -> &'static str {
     }
 }
 
-/// Its id.
 pub(super) fn id(found: &Found) -> &str {
     match found {
         Found::Challenge(id) | Found::Miner(id) | Found::Device(id) | Found::Receipt(id) | Found::Round(id) => id,
@@ -110,7 +128,32 @@ pub(super) fn id(found: &Found) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use assay_records::{Actor, Location, MinerChange, Status};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_name_is_of_one_miner_and_decides_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let key = |byte: &str| byte.repeat(32);
+        for (byte, name) in [("ab", "node-07"), ("cd", "twice"), ("ef", "twice"), ("12", "abab")] {
+            let change = MinerChange { action: "approve", status: Some(Status::Approved), standing: None };
+            records.change_miner(&key(byte), &change, &Actor::validator()).await.unwrap();
+            let labels = [(NAME_LABEL.to_owned(), Some(name.to_owned()))].into();
+            records.set_labels(&key(byte), &labels, &Actor::validator()).await.unwrap();
+        }
+        assert_eq!(miner_or_name(&records, "node-07").await.unwrap(), key("ab"));
+        assert!(matches!(any(&records, "node-07").await.unwrap(), Found::Miner(id) if id == key("ab")));
+        assert_eq!(miner_or_name(&records, "abab").await.unwrap(), key("ab"), "digits are those of a key");
+        let several = miner_or_name(&records, "twice").await.unwrap_err().to_string();
+        assert!(several.starts_with("\"twice\" could be any of cdcdcdcd, efefefef"), "{several}");
+        for none in ["", "node-08"] {
+            let error = miner_or_name(&records, none).await.unwrap_err();
+            assert!(matches!(&error, OperationError::Invalid(why) if why.starts_with("expected an id")), "{error}");
+        }
+        assert!(miner_or_key(&records, "node-07").await.is_err());
+    }
 
     #[test]
     fn digits_are_read_in_any_case() {

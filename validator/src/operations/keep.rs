@@ -1,9 +1,9 @@
-//! Copies of the records, in files of the validator's machine.
+//! Exports and backups of the records, to files on the validator's machine.
 
 use std::path::{Path, PathBuf};
 
 use assay_api::{WrittenFile, WrittenFolder};
-use assay_records::{Actor, Format, RecordsError};
+use assay_records::{Actor, RecordsError};
 
 use super::OperationError;
 use crate::validator::Validator;
@@ -11,39 +11,37 @@ use crate::validator::Validator;
 /// Writes all records into a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// The folder, which is made.
+    /// The folder, which is created.
     pub folder: PathBuf,
-    /// The form of its files.
-    pub format: Format,
 }
 
-/// Copies the records, as they are at one moment.
+/// Copies the records as of one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// A file that is not there yet.
+    /// The file, which must not exist.
     pub file: PathBuf,
+    /// Whether to check everything first.
+    pub check: bool,
 }
 
 impl Export {
-    /// Writes them.
-    ///
-    /// # Errors
-    /// [`OperationError`].
+    /// Writes the records.
     pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFolder, OperationError> {
-        let Self { folder, format } = self;
-        let exported = validator.records.export(format, &folder).await.map_err(not_written)?;
+        let Self { folder } = self;
+        let exported = validator.records.export(&folder).await.map_err(not_written)?;
         noted(validator, actor, "export", &folder).await;
-        Ok(WrittenFolder { exported, folder: folder.display().to_string(), format })
+        Ok(WrittenFolder { exported, folder: folder.display().to_string() })
     }
 }
 
 impl Backup {
-    /// Copies them.
-    ///
-    /// # Errors
-    /// [`OperationError`].
+    /// Copies the records.
     pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFile, OperationError> {
-        let Self { file } = self;
+        let Self { file, check } = self;
+        if check && let Some(damage) = validator.records.check(true).await.map_err(not_written)? {
+            let why = format!("the records are damaged ({damage}), and were not copied: restore a backup");
+            return Err(OperationError::NotPossible(why));
+        }
         validator.records.backup(&file).await.map_err(not_written)?;
         noted(validator, actor, "backup", &file).await;
         let bytes = std::fs::metadata(&file).map(|file| file.len()).unwrap_or_default();
@@ -51,7 +49,7 @@ impl Backup {
     }
 }
 
-/// A copy that cannot be made where it was asked for is for whoever asked to mend, not for later.
+/// A failed copy is the caller's to correct: it is not retried.
 fn not_written(error: RecordsError) -> OperationError {
     match error {
         error if error.is_trouble() => OperationError::Records(error),
@@ -59,7 +57,7 @@ fn not_written(error: RecordsError) -> OperationError {
     }
 }
 
-/// Notes who made a copy. The copy is made, whether that can be noted or not.
+/// Records the author of a copy. The copy stands even if that fails.
 async fn noted(validator: &Validator, actor: &Actor, action: &str, path: &Path) {
     if let Err(error) = validator.records.note_action(actor, action, None, &path.display().to_string()).await {
         tracing::warn!(path = %path.display(), by = actor.name, "the records do not have who made a copy of them: {error}");

@@ -1,59 +1,51 @@
-//! Labels: what operators call their miners.
+//! Labels of miners: names and values set by operators.
 
+use assay_api::{MAX_LABEL_NAME_BYTES, MAX_LABEL_VALUE_CHARS, MAX_LABELS};
 use assay_records::Labels;
 
 use super::OperationError;
 
-/// The most labels of a miner.
-pub const MAX_LABELS: usize = 32;
-/// The most bytes of a label's name.
-const MAX_NAME_BYTES: usize = 63;
-/// The most bytes of a label's value.
-const MAX_VALUE_BYTES: usize = 128;
-
 /// Why a text is no label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    /// There is no value.
+    /// The value is missing.
     #[error("{0:?} is no label: expected NAME=VALUE")]
     NoValue(String),
-    /// The name.
     #[error(
-        "{0:?} is no name of a label: 1 to {MAX_NAME_BYTES} letters, digits, '.', '_', '-' or '/', the first a letter or \
+        "{0:?} is no name of a label: 1 to {MAX_LABEL_NAME_BYTES} letters, digits, '.', '_', '-' or '/', the first a letter or \
          digit"
     )]
     Name(String),
     /// The value.
-    #[error("the value of label {0} must have 1 to {MAX_VALUE_BYTES} bytes of printable text without ',' and '='")]
+    #[error(
+        "the value of label {0} must have 1 to {MAX_LABEL_VALUE_CHARS} characters of printable text without ',' and '='"
+    )]
     Value(String),
 }
 
-/// The name of a label.
+/// Parses the name of a label.
 ///
 /// # Errors
 /// [`LabelError::Name`].
 pub fn parse_name(text: &str) -> Result<String, LabelError> {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
-    let is_name = (1..=MAX_NAME_BYTES).contains(&text.len())
+    let is_name = (1..=MAX_LABEL_NAME_BYTES).contains(&text.len())
         && text.bytes().all(is_sign)
         && text.as_bytes()[0].is_ascii_alphanumeric();
     if is_name { Ok(text.to_owned()) } else { Err(LabelError::Name(text.to_owned())) }
 }
 
-/// A label as people write it: `rack=7`.
-///
-/// # Errors
-/// [`LabelError`].
+/// Parses a label: `rack=7`.
 pub fn parse_label(text: &str) -> Result<(String, String), LabelError> {
     let (name, value) = text.split_once('=').ok_or_else(|| LabelError::NoValue(text.to_owned()))?;
     let name = parse_name(name)?;
-    let is_value = (1..=MAX_VALUE_BYTES).contains(&value.len())
+    let is_value = (1..=MAX_LABEL_VALUE_CHARS).contains(&value.chars().count())
         && value.chars().all(|c| !c.is_control() && !matches!(c, ',' | '='))
         && value.trim() == value;
     if is_value { Ok((name, value.to_owned())) } else { Err(LabelError::Value(name)) }
 }
 
-/// Checks labels that came over a socket.
+/// Checks labels that came in a request.
 pub(super) fn check(labels: Labels) -> Result<Labels, OperationError> {
     if labels.len() > MAX_LABELS {
         return Err(OperationError::Invalid(format!("{} labels are more than {MAX_LABELS}", labels.len())));

@@ -1,15 +1,15 @@
-//! What the records have, as documents of the API.
+//! Reads the records as documents of the API.
 
 use assay_api::{
     Challenge, Cursor, CursorError, Device, DevicesQuery, Found, HistoryQuery, Known, Listed, Miner, MinerDetail,
-    MinersQuery, PageQuery, Receipt, Round, RoundsQuery, VerdictsQuery,
+    MinerOrder, MinersQuery, PageQuery, Receipt, Round, RoundsQuery, VerdictsQuery,
 };
 use assay_fleet::state::State;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
     ApiTokenCursor, ApiTokenRecord, DeviceFilter, DeviceRecord, Event, FindingFilter, Found as FoundId, FullVerdict,
-    Labels, MinerFilter, MinerRecord, MinerSummary, Records, RoundCursor, RoundFilter, RoundRecord, TokenCursor,
-    TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
+    Labels, MinerFilter, MinerRecord, MinerSummary, Records, RoundCursor, RoundFilter, RoundRecord, Status,
+    TokenCursor, TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -17,16 +17,17 @@ use super::labels::{self, parse_label};
 use super::why::why_not;
 use super::{DEFAULT_DOCUMENTS, OperationError, find, running};
 use crate::bounds::MAX_PAGE;
+use crate::clock::unix_ms;
 use crate::validator::Validator;
 
-/// Changes of a device, and sessions of a miner, in the document that shows it.
+/// The most changes of a device, and sessions of a miner, in its document.
 const MAX_SHOWN: u32 = 20;
-/// Devices in the document of a miner or a device.
+/// The most devices in the document of a miner or a device.
 const MAX_SHOWN_DEVICES: u32 = 1024;
-/// Characters of a text that miners are looked for by: those of the longest value of a label.
+/// The most characters of a search text for miners: those of the longest value of a label.
 const MAX_TEXT_CHARS: usize = 128;
-/// The label that operators name a miner by.
-const NAME_LABEL: &str = "name";
+/// Name that selects all states in which a miner does not pass.
+const NOT_PASSING: &str = "not_passing";
 
 impl From<CursorError> for OperationError {
     fn from(error: CursorError) -> Self {
@@ -34,7 +35,7 @@ impl From<CursorError> for OperationError {
     }
 }
 
-/// How many documents a page has.
+/// Number of documents on a page.
 pub(super) fn page(limit: Option<u32>) -> Result<u32, OperationError> {
     match limit.unwrap_or(DEFAULT_DOCUMENTS) {
         limit if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
@@ -46,7 +47,7 @@ fn place<T: DeserializeOwned>(cursor: Option<&Cursor>) -> Result<Option<T>, Oper
     Ok(cursor.map(Cursor::place).transpose()?)
 }
 
-/// A text that is given: an empty one asks for nothing.
+/// Treats an empty text as absent.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
@@ -55,35 +56,76 @@ fn not_found(found: &FoundId) -> OperationError {
     OperationError::NotFound(format!("no {} {} in the records", find::kind(found), find::id(found)))
 }
 
-/// Miners, in order of their ids.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists miners.
 pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<Listed<Miner>, OperationError> {
-    let MinersQuery { status, state, label, model, outcome, connected, text, limit, cursor } = query;
-    let limit = page(limit)?;
-    let state = given(state);
-    if let Some(other) = state.as_deref().filter(|name| State::named(name).is_none()) {
-        let names = State::ALL.map(State::name).join(", ");
-        return Err(OperationError::Invalid(format!("state: {other:?} is none of {names}")));
-    }
+    let MinersQuery { status, state, label, model, outcome, connected, order, text, limit, cursor } = query;
+    let (limit, order) = (page(limit)?, order.unwrap_or_default());
+    let states = states(given(state).as_deref(), order)?;
     if text.as_ref().is_some_and(|text| text.chars().count() > MAX_TEXT_CHARS) {
         return Err(OperationError::Invalid(format!("text: at most {MAX_TEXT_CHARS} characters are looked for")));
     }
     let filter = MinerFilter {
         status,
-        state,
         labels: given(label).map(|text| labels_of(&text)).transpose()?.unwrap_or_default(),
         connected,
         model: given(model),
         outcome: outcome.map(|outcome| outcome.to_string()),
         text: given(text),
-        after: place(cursor.as_ref())?,
-        limit: Some(limit + 1),
+        ..MinerFilter::default()
     };
-    let found = validator.records.miners(&filter).await?;
-    let Listed { items, next } = Listed::page(found, limit, |miner| miner.id.clone());
+    let place: Option<(usize, String)> = place(cursor.as_ref())?;
+    // Open admission leaves no miner pending.
+    let found = match status == Some(Status::Pending) && validator.allowed.is_open() {
+        true => Vec::new(),
+        false => by_states(&validator.records, &filter, &states, place, limit + 1).await?,
+    };
+    let Listed { items, next } = Listed::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
+    let items = items.into_iter().map(|(_, miner)| miner).collect();
     Ok(Listed { items: shown(validator, items).await?, next })
+}
+
+/// The requested states, in order; `None`: any state, in one pass.
+fn states(named: Option<&str>, order: MinerOrder) -> Result<Vec<Option<State>>, OperationError> {
+    let Some(name) = named else {
+        return Ok(match order {
+            MinerOrder::Id => vec![None],
+            MinerOrder::Trouble => State::BY_CONCERN.map(Some).to_vec(),
+        });
+    };
+    if name == NOT_PASSING {
+        return Ok(State::BY_CONCERN.into_iter().filter(|state| state.is_concern()).map(Some).collect());
+    }
+    let unknown = || {
+        let names = State::ALL.map(State::name).join(", ");
+        OperationError::Invalid(format!("state: {name:?} is none of {names} and {NOT_PASSING}"))
+    };
+    Ok(vec![Some(State::named(name).ok_or_else(unknown)?)])
+}
+
+/// At most `limit` miners of these states, from a position on, each with the index of its state.
+async fn by_states(
+    records: &Records,
+    filter: &MinerFilter,
+    states: &[Option<State>],
+    place: Option<(usize, String)>,
+    limit: u32,
+) -> Result<Vec<(usize, MinerRecord)>, OperationError> {
+    let (from, mut after) = place.map_or((0, None), |(at, id)| (at, Some(id)));
+    let mut found = Vec::new();
+    for (at, state) in states.iter().enumerate().skip(from) {
+        let wanted = limit.saturating_sub(found.len() as u32);
+        if wanted == 0 {
+            break;
+        }
+        let filter = MinerFilter {
+            state: state.map(|state| state.name().to_owned()),
+            after: after.take(),
+            limit: Some(wanted),
+            ..filter.clone()
+        };
+        found.extend(records.miners(&filter).await?.into_iter().map(|miner| (at, miner)));
+    }
+    Ok(found)
 }
 
 fn labels_of(text: &str) -> Result<Labels, OperationError> {
@@ -91,7 +133,7 @@ fn labels_of(text: &str) -> Result<Labels, OperationError> {
     labels::check(each.map_err(|error| OperationError::Invalid(format!("label: {error}")))?)
 }
 
-/// Miners with what is known of them beside their records.
+/// Miners with data beyond their records.
 async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<Miner>, OperationError> {
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let mut summaries = validator.records.miner_summaries(&ids).await?;
@@ -103,10 +145,10 @@ async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<M
 }
 
 fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) -> Miner {
-    let admitted = record.key.parse().ok().map(|key| validator.admission.allowed.admitted(&key));
+    let admitted = record.key.parse().ok().map(|key| validator.allowed.admitted(&key));
     let known = Known {
         admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
-        name: record.labels.get(NAME_LABEL).cloned(),
+        name: record.labels.get(find::NAME_LABEL).cloned(),
         device_count: summary.models.values().sum(),
         models: summary.models.keys().filter(|model| !model.is_empty()).cloned().collect(),
         reason: why_not(&record, admitted, summary),
@@ -114,7 +156,7 @@ fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) 
     Miner { record, known }
 }
 
-/// A miner, by its id.
+/// Reads a miner by its id.
 pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, OperationError> {
     let record = validator.records.miner(id).await?;
     let record = record.ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))?;
@@ -122,12 +164,9 @@ pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, O
     shown.pop().ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))
 }
 
-/// A miner with all that lies behind it, by the first digits of one of its keys.
-///
-/// # Errors
-/// [`OperationError`].
+/// Reads a miner with its history, by the first digits of one of its keys.
 pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail, OperationError> {
-    let id = find::miner(&validator.records, text).await?;
+    let id = find::miner_or_name(&validator.records, text).await?;
     detail(validator, &id).await
 }
 
@@ -141,7 +180,16 @@ async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, Operatio
     };
     let findings = FindingFilter { miner: Some(id.to_owned()), limit: Some(MAX_SHOWN), ..FindingFilter::default() };
     let connection = running::connection(validator, &miner.record.keys);
+    let (record, devices_listed) = (&miner.record, miner.known.device_count as usize);
+    let group = validator.fleet.group_of(record).await?;
+    let is_due = record.connected_to.is_some() && record.due.as_ref().is_some_and(|due| due.at_ms < unix_ms());
+    let delayed = match is_due {
+        true => validator.fleet.over_budget(&group, record, devices_listed).await?,
+        false => None,
+    };
     Ok(MinerDetail {
+        group: group.name,
+        delayed,
         devices: records.devices(&devices).await?,
         sessions: records.sessions(id, MAX_SHOWN).await?,
         findings: records.findings(&findings).await?,
@@ -151,19 +199,13 @@ async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, Operatio
     })
 }
 
-/// What happened to a miner, newest first.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists a miner's events, newest first.
 pub async fn history(validator: &Validator, text: &str, query: HistoryQuery) -> Result<Listed<Event>, OperationError> {
-    let (limit, id) = (page(query.limit)?, find::miner(&validator.records, text).await?);
+    let (limit, id) = (page(query.limit)?, find::miner_or_name(&validator.records, text).await?);
     Ok(Listed::all(validator.records.history(&id, limit).await?))
 }
 
-/// Devices, in order of miner and id.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists devices, in order of miner and id.
 pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<Listed<DeviceRecord>, OperationError> {
     let DevicesQuery { miner, device_id, model, gone, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
@@ -181,15 +223,12 @@ pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<Liste
 
 async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
     match given(text) {
-        Some(text) => find::miner(records, &text).await.map(Some),
+        Some(text) => find::miner_or_name(records, &text).await.map(Some),
         None => Ok(None),
     }
 }
 
-/// A device, by its id or its first digits.
-///
-/// # Errors
-/// [`OperationError`].
+/// Reads a device, by its id or its first digits.
 pub async fn device(validator: &Validator, text: &str) -> Result<Device, OperationError> {
     match find::one(&validator.records, text, |found| matches!(found, FoundId::Device(_)), "device").await? {
         FoundId::Device(id) => device_of(validator, id).await,
@@ -210,10 +249,7 @@ async fn device_of(validator: &Validator, device_id: String) -> Result<Device, O
     Ok(Device { device_id, at, events })
 }
 
-/// Verdicts, newest first.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists verdicts, newest first.
 pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Listed<VerdictRecord>, OperationError> {
     let VerdictsQuery { miner, outcome, code, round, since, until, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
@@ -245,10 +281,7 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
     }))
 }
 
-/// The id of the challenge whose id begins so.
-///
-/// # Errors
-/// [`OperationError`].
+/// Finds the challenge whose id begins with these digits.
 pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String, OperationError> {
     match find::one(&validator.records, text, |found| matches!(found, FoundId::Challenge(_)), "challenge").await? {
         FoundId::Challenge(id) => Ok(id),
@@ -256,20 +289,14 @@ pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String, O
     }
 }
 
-/// A verdict with everything behind it.
-///
-/// # Errors
-/// [`OperationError`].
+/// Reads a verdict with its evidence and receipt.
 pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict, OperationError> {
     let id = challenge_id(validator, text).await?;
     let none = || OperationError::NotFound(format!("challenge {id} has no verdict"));
     validator.records.verdict(&id).await?.ok_or_else(none)
 }
 
-/// A challenge, judged or not.
-///
-/// # Errors
-/// [`OperationError`].
+/// Reads a challenge, judged or not.
 pub async fn challenge(validator: &Validator, text: &str) -> Result<Challenge, OperationError> {
     let id = challenge_id(validator, text).await?;
     let record = validator.records.challenge(&id).await?;
@@ -278,10 +305,6 @@ pub async fn challenge(validator: &Validator, text: &str) -> Result<Challenge, O
     Ok(Challenge { verdict: validator.records.verdict(&id).await?, record, running })
 }
 
-/// A receipt.
-///
-/// # Errors
-/// [`OperationError`].
 pub async fn receipt(validator: &Validator, text: &str) -> Result<Receipt, OperationError> {
     match find::one(&validator.records, text, |found| matches!(found, FoundId::Receipt(_)), "receipt").await? {
         FoundId::Receipt(id) => receipt_of(validator, id).await,
@@ -295,10 +318,7 @@ async fn receipt_of(validator: &Validator, id: String) -> Result<Receipt, Operat
     Ok(Receipt { record, challenge })
 }
 
-/// Rounds, newest first.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists rounds, newest first.
 pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<Listed<RoundRecord>, OperationError> {
     let limit = page(query.limit)?;
     let filter =
@@ -307,10 +327,7 @@ pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<Listed<
     Ok(Listed::page(found, limit, RoundCursor::of))
 }
 
-/// A round with its members.
-///
-/// # Errors
-/// [`OperationError`].
+/// Reads a round with its members.
 pub async fn round(validator: &Validator, text: &str) -> Result<Round, OperationError> {
     match find::one(&validator.records, text, |found| matches!(found, FoundId::Round(_)), "round").await? {
         FoundId::Round(id) => round_of(validator, id).await,
@@ -324,10 +341,7 @@ async fn round_of(validator: &Validator, id: String) -> Result<Round, OperationE
     Ok(Round { record, members })
 }
 
-/// What an id, or its first digits, stands for.
-///
-/// # Errors
-/// [`OperationError`].
+/// Finds the item of an id, or of its first digits.
 pub async fn found(validator: &Validator, text: &str) -> Result<Found, OperationError> {
     Ok(match find::any(&validator.records, text).await? {
         FoundId::Challenge(id) => match validator.records.verdict(&id).await? {
@@ -344,22 +358,66 @@ pub async fn found(validator: &Validator, text: &str) -> Result<Found, Operation
     })
 }
 
-/// Tokens of the API, newest first: not the tokens themselves.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists tokens of the API, newest first, without the tokens themselves.
 pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<ApiTokenRecord>, OperationError> {
     let limit = page(query.limit)?;
     let found = validator.records.api_tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
     Ok(Listed::page(found, limit, ApiTokenCursor::of))
 }
 
-/// Join tokens, newest first: not the tokens themselves.
-///
-/// # Errors
-/// [`OperationError`].
+/// Lists join tokens, newest first, without the tokens themselves.
 pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<TokenRecord>, OperationError> {
     let limit = page(query.limit)?;
     let found = validator.records.tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
     Ok(Listed::page(found, limit, TokenCursor::of))
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_records::{Actor, Location, MinerChange, StandingChange, Transition};
+
+    use super::*;
+
+    /// Adds a miner in a state.
+    async fn put(records: &Records, digit: usize, state: State) {
+        let (miner, name) = (digit.to_string().repeat(64), |state: State| state.name().to_owned());
+        let transition = Transition {
+            miner: miner.clone(),
+            at_ms: 1,
+            from: name(State::Enrolled),
+            to: name(state),
+            why: "operator".to_owned(),
+            detail: String::new(),
+        };
+        let standing = StandingChange { before: None, after: "{}".to_owned(), transition: Some(transition) };
+        let change = MinerChange { action: "approve", status: None, standing: Some(standing) };
+        records.change_miner(&miner, &change, &Actor::validator()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_does_not_pass_comes_first_on_every_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let states =
+            [State::Revoked, State::Passing, State::Quarantined, State::Failed, State::Passing, State::Suspect];
+        for (digit, state) in states.into_iter().enumerate() {
+            put(&records, digit, state).await;
+        }
+        let listed = async |name: Option<&str>, order: MinerOrder, limit: u32| {
+            let (states, mut digits, mut place) = (super::states(name, order).unwrap(), String::new(), None);
+            loop {
+                let found = by_states(&records, &MinerFilter::default(), &states, place, limit).await.unwrap();
+                digits.extend(found.iter().filter_map(|(_, miner)| miner.id.chars().next()));
+                let Some((at, last)) = found.last() else { return digits };
+                place = Some((*at, last.id.clone()));
+            }
+        };
+        for limit in 1..=7 {
+            assert_eq!(listed(None, MinerOrder::Trouble, limit).await, "235140", "{limit}");
+            assert_eq!(listed(None, MinerOrder::Id, limit).await, "012345", "{limit}");
+            assert_eq!(listed(Some(NOT_PASSING), MinerOrder::Id, limit).await, "235", "{limit}");
+            assert_eq!(listed(Some("passing"), MinerOrder::Trouble, limit).await, "14", "{limit}");
+        }
+        assert!(super::states(Some("nothing"), MinerOrder::Id).is_err());
+    }
 }

@@ -1,12 +1,10 @@
-//! Rounds: the members of a group are challenged in the same moment, and who did not start in time is named.
+//! Rounds: the members of a group are challenged at the same time, and late starters are named.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::{BeginRound, ProblemCode, RoundDetail, RoundsBegun};
-use assay_fleet::policy::{RoundScope, Rounds};
-use assay_fleet::round::{Member as Candidate, partition};
+use assay_api::{BeginRound, ProblemCode, RoundBegun, RoundDetail};
+use assay_fleet::round::drawn;
 use assay_fleet::schedule::draw_kind;
 use assay_protocol::message::Inventory;
 use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
@@ -14,7 +12,6 @@ use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
 use super::OperationError;
 use crate::bounds::MAX_ROUNDS_AT_ONCE;
 use crate::clock::{unix_ms, unix_seconds};
-use crate::entropy::{Entropy, OsEntropy};
 use crate::fleet::rules::laid_over;
 use crate::fleet::schedule::uniform;
 use crate::fleet::standing_of;
@@ -22,34 +19,56 @@ use crate::order::{Asked, Order};
 use crate::registry::Miner;
 use crate::round::{self, MAX_MEMBERS, Member, MemberEnd};
 use crate::validator::Validator;
+use assay_judge::entropy::{Entropy, OsEntropy};
 
-/// How long a member that does not take its challenge is waited for, where the group's policy does not say it.
+/// Default time limit for a member to take its challenge.
 const START_WITHIN: Duration = Duration::from_secs(10);
-/// Beside the deadline of the commitment, how long probes are held back: for the slowest member's message.
+/// Hold of the probes beyond the deadline of the commitment: for the slowest member's message.
 const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
-/// A miner that may be in a round.
+/// Label of the rounds for disputed devices.
+const DISPUTED: &str = "disputed device";
+/// Time in ms within which a miner is not in another such round.
+const DISPUTED_AGAIN_MS: i64 = 3_600_000;
+/// The most members of such a round.
+const MAX_DISPUTING: usize = 64;
+
+/// A possible member of a round.
 struct Invited {
     record: MinerRecord,
     connected: Option<Miner>,
 }
 
-/// Runs the rounds of a group that are due by its policy, one after another.
-///
-/// # Errors
-/// [`OperationError`].
+/// Runs the scheduled round of a group.
 pub async fn of_group(validator: &Validator, group: &str) -> Result<(), OperationError> {
-    for planned in plan(validator, Some(group), None, Asked::Schedule).await? {
-        run(validator, planned).await?;
-    }
-    Ok(())
+    run(validator, plan(validator, Some(group), Asked::Schedule).await?).await
 }
 
-/// Begins the rounds of a group, which go on by themselves, one after another.
+/// Challenges miners that show one device in one round, at most once an hour: it is unknown which of them lies.
+pub async fn of_disputed(validator: &Validator, mut miners: Vec<String>) -> Result<(), OperationError> {
+    let Ok(_place) = validator.rounds.clone().try_acquire_owned() else { return Ok(()) };
+    miners.truncate(MAX_DISPUTING);
+    let connected = validator.registry.miners();
+    let mut invited = Vec::new();
+    for miner in miners {
+        if validator.records.was_in_round(&miner, DISPUTED, unix_ms() - DISPUTED_AGAIN_MS).await? {
+            return Ok(());
+        }
+        let record = validator.records.miner(&miner).await?;
+        let Some(record) = record.filter(|it| standing_of(it).state.is_challenged()) else { continue };
+        let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
+        invited.push(Invited { record, connected });
+    }
+    let id = round_id()?;
+    note(validator, &id, DISPUTED.to_owned(), Asked::Schedule, &invited).await?;
+    run(validator, Planned { id, asked: Asked::Schedule, invited, start_within: START_WITHIN }).await
+}
+
+/// Starts a round of a group in the background.
 ///
 /// # Errors
-/// [`OperationError`]: no such group, nobody in it, or as many rounds run as may.
-pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) -> Result<RoundsBegun, OperationError> {
+/// [`OperationError`]: no such group, no members in it, or the limit of concurrent rounds.
+pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) -> Result<RoundBegun, OperationError> {
     let place = validator.rounds.clone().try_acquire_owned();
     let too_many = |_| {
         let why = format!("{MAX_ROUNDS_AT_ONCE} rounds that operators began run: wait for one to end");
@@ -57,32 +76,21 @@ pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) 
     };
     let place = place.map_err(too_many)?;
     let group = asked.group.filter(|group| !group.is_empty());
-    let planned = plan(&validator, group.as_deref(), asked.by.map(scope), Asked::Operator).await?;
-    let detail = serde_json::json!({ "group": group, "by": asked.by });
+    let planned = plan(&validator, group.as_deref(), Asked::Operator).await?;
+    let detail = serde_json::json!({ "group": group });
     validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
-    let rounds = planned.iter().map(|planned| planned.id.clone()).collect();
+    let id = planned.id.clone();
+    let begun = RoundBegun { round: id.clone() };
     tokio::spawn(async move {
-        for planned in planned {
-            let id = planned.id.clone();
-            if let Err(error) = run(&validator, planned).await {
-                tracing::warn!(round = id, "a round was not brought to its end: {error}");
-            }
+        if let Err(error) = run(&validator, planned).await {
+            tracing::warn!(round = id, "a round was not brought to its end: {error}");
         }
         drop(place);
     });
-    Ok(RoundsBegun { rounds })
+    Ok(begun)
 }
 
-const fn scope(scope: assay_api::RoundScope) -> RoundScope {
-    match scope {
-        assay_api::RoundScope::All => RoundScope::All,
-        assay_api::RoundScope::Operator => RoundScope::Operator,
-        assay_api::RoundScope::Address => RoundScope::Address,
-        assay_api::RoundScope::Model => RoundScope::Model,
-    }
-}
-
-/// A round that is in the records, and is to begin.
+/// A recorded round before its start.
 struct Planned {
     id: String,
     asked: Asked,
@@ -90,50 +98,33 @@ struct Planned {
     start_within: Duration,
 }
 
-/// Plans the rounds of a group, and notes them.
-async fn plan(
-    validator: &Validator,
-    group: Option<&str>,
-    by: Option<RoundScope>,
-    asked: Asked,
-) -> Result<Vec<Planned>, OperationError> {
+/// Plans and records a round of a group.
+async fn plan(validator: &Validator, group: Option<&str>, asked: Asked) -> Result<Planned, OperationError> {
     let rules = validator.fleet.rules();
     let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
-    let mut how = named.and_then(|group| group.rounds.clone()).unwrap_or(Rounds {
-        mean: None,
-        by: RoundScope::All,
-        start_within: START_WITHIN,
-        most: None,
-    });
-    how.by = by.unwrap_or(how.by);
-    let mut invited = invited(validator, group).await?;
-    if invited.is_empty() {
+    let how = named.and_then(|group| group.rounds.as_ref());
+    let found = invited(validator, group).await?;
+    if found.is_empty() {
         let of = group.map_or_else(String::new, |group| format!(" in group {group}"));
         return Err(OperationError::NotFound(format!("no miner{of} that may be challenged is in the records")));
     }
-    let candidates: Vec<_> = invited.iter().map(|invited| candidate(validator, invited)).collect();
     let draw = |below: usize| OsEntropy.below(below.max(1) as u64).unwrap_or(0) as usize;
-    let sets = partition(&candidates, &how, draw);
-    if let Some((set, members)) = sets.iter().find(|(_, members)| members.len() > MAX_MEMBERS) {
-        let count = members.len();
-        return Err(OperationError::NotPossible(format!("{count} miners in {set}: a round has at most {MAX_MEMBERS}")));
+    let invited = drawn(found, how.and_then(|how| how.most), draw);
+    let (label, count) = (group.unwrap_or("all"), invited.len());
+    if count > MAX_MEMBERS {
+        let why = format!("{count} miners in {label}: a round has at most {MAX_MEMBERS}");
+        return Err(OperationError::NotPossible(why));
     }
-    let mut planned = Vec::with_capacity(sets.len());
-    for (set, members) in sets {
-        let label = match (group, set.as_str()) {
-            (Some(group), "all") => group.to_owned(),
-            (Some(group), set) => format!("{group}/{set}"),
-            (None, set) => set.to_owned(),
-        };
-        let (of_set, others) = invited.into_iter().partition(|invited| members.contains(&invited.record.id));
-        invited = others;
-        let mut id = [0; 16];
-        id.copy_from_slice(&OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?[..16]);
-        let id = assay_work::ChallengeId(id).to_string();
-        note(validator, &id, label, asked, &of_set).await?;
-        planned.push(Planned { id, asked, invited: of_set, start_within: how.start_within });
-    }
-    Ok(planned)
+    let id = round_id()?;
+    note(validator, &id, label.to_owned(), asked, &invited).await?;
+    Ok(Planned { id, asked, invited, start_within: how.map_or(START_WITHIN, |how| how.start_within) })
+}
+
+fn round_id() -> Result<String, OperationError> {
+    let bytes = OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?;
+    let mut id = [0; 16];
+    id.copy_from_slice(&bytes[..16]);
+    Ok(assay_work::ChallengeId(id).to_string())
 }
 
 fn no_group(validator: &Validator, name: &str) -> OperationError {
@@ -142,7 +133,7 @@ fn no_group(validator: &Validator, name: &str) -> OperationError {
     OperationError::NotFound(format!("no group {name} in the fleet's policy: there are {}", names.join(", ")))
 }
 
-/// The miners of a group that may be challenged, connected or not.
+/// Miners of a group that may be challenged, connected or not.
 async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invited>, OperationError> {
     let (rules, connected) = (validator.fleet.rules(), validator.registry.miners());
     let mut found = Vec::new();
@@ -157,7 +148,7 @@ async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invit
             let models = connected.as_ref().map(|miner| models_of(&miner.inventory)).unwrap_or_default();
             let names: Vec<&str> = models.iter().map(String::as_str).collect();
             let is_member = group.is_none_or(|group| rules.policy.group_of(&record.labels, &names).name == group);
-            // One that never had a session is no member yet.
+            // A miner without a session so far is not a member yet.
             let was_here = connected.is_some() || record.last_verdict.is_some();
             if is_member && was_here && standing_of(&record).state.is_challenged() {
                 found.push(Invited { record, connected });
@@ -170,18 +161,7 @@ fn models_of(inventory: &Inventory) -> Vec<String> {
     inventory.devices.iter().map(|device| device.claimed_model().to_owned()).collect()
 }
 
-fn candidate(validator: &Validator, invited: &Invited) -> Candidate {
-    let Invited { record, connected } = invited;
-    let address = connected.as_ref().and_then(|miner| miner.address).map(|address| address.ip());
-    Candidate {
-        miner: record.id.clone(),
-        operator: validator.fleet.rules().policy.operator_of(&record.labels).map(str::to_owned),
-        address: address.or_else(|| record.address.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-        model: connected.as_ref().and_then(|miner| models_of(&miner.inventory).into_iter().next()),
-    }
-}
-
-/// Notes a round before it begins: `label` is its group, or what else its members have in common.
+/// Records a round before it begins: `label` is its group, or the common property of its members.
 async fn note(
     validator: &Validator,
     id: &str,
@@ -211,7 +191,7 @@ fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -
 async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationError> {
     let Planned { id, asked, invited, start_within } = planned;
     let began_ms = unix_ms();
-    // Of one that committed it is known when.
+    // Only committed members have a time.
     let committed_at = |end: &MemberEnd| match end {
         MemberEnd::Judged { committed_ms: Some(after), .. } => i64::try_from(*after).ok().map(|after| began_ms + after),
         _ => None,
@@ -248,7 +228,7 @@ async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationErr
     Ok(())
 }
 
-/// What a member of a round is asked: the heavy kind of its group, which fills its memory, where there is one.
+/// The order of a member: the heavy kind of its group, which fills its memory, if there is one.
 fn order_of(validator: &Validator, record: &MinerRecord, miner: &Miner, asked: Asked) -> Order {
     let rules = validator.fleet.rules();
     let models = models_of(&miner.inventory);
@@ -262,6 +242,6 @@ fn order_of(validator: &Validator, record: &MinerRecord, miner: &Miner, asked: A
         asked,
         kind: kind.name.clone(),
         group: group.name.clone(),
-        ..Order::manual(laid_over(&validator.policy(), group, Some(kind)))
+        ..Order::manual(laid_over(&validator.policy(), group, kind))
     }
 }

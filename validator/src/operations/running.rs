@@ -1,4 +1,4 @@
-//! What a validator does now: who is connected, which challenges run; and beginning and ending one.
+//! State of a validator that serves: connected miners and running challenges; and beginning and ending a challenge.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,37 +8,35 @@ use assay_api::{
     BeginChallenge, ClaimedDevice, Connected, Counts, Forgotten, Listed, ProblemCode, ReplayWorker, Running, Status,
     VerdictCounts,
 };
-use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
+use assay_fleet::fields::{ModeChoice, OutOfBounds};
+use assay_fleet::{Overrides, Policy};
+use assay_protocol::message::DeviceClaim;
 use assay_receipts::EatNonce;
 use assay_records::Actor;
-use assay_work::challenge::MAX_ITERATIONS;
 use assay_work::{ChallengeId, Precision, PublicKey};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::{OperationError, find};
+use crate::course::RunningChallenge;
 use crate::order::Order;
-use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES, Policy};
-use crate::registry::{Miner, RunningChallenge, SessionCommand, Update};
+use crate::registry::{Miner, SessionCommand};
+use crate::replay::shared::SharedReplays;
 use crate::running::Running as Serving;
-use crate::session::StartError;
 use crate::validator::Validator;
-use crate::verify::replay::shared::SharedReplays;
+use assay_judge::session::StartError;
 
-/// Updates kept for a slow watcher; progress comes once per second.
-const UPDATES: usize = 64;
-/// How long the records may take to have a challenge that began.
+/// The longest wait until a begun challenge is in the records.
 const NOTED_LIMIT: Duration = Duration::from_secs(5);
-/// Models that are counted.
+/// The most models counted.
 const MAX_MODELS: u32 = 256;
 
-/// What a validator does, and what it has done since its start.
-#[must_use]
+/// Status of a validator, and its counters since its start.
 pub fn status(serving: &Serving) -> Status {
-    let Serving { validator, address, target, verdict_log, max_miners, since, started_unix_seconds, .. } = serving;
+    let Serving { validator, address, http, control_socket, target, max_miners, since, .. } = serving;
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let counts = &validator.verdict_counts;
     let workers = validator.replays.shared().map(SharedReplays::workers).unwrap_or_default();
-    let worker = |worker: &crate::verify::replay::shared::ReplayWorker| ReplayWorker {
+    let worker = |worker: &crate::replay::shared::ReplayWorker| ReplayWorker {
         name: worker.name.clone(),
         machine: worker.address.clone(),
         devices: worker.capacity.devices,
@@ -50,10 +48,17 @@ pub fn status(serving: &Serving) -> Status {
         process_id: std::process::id(),
         address: address.to_string(),
         target: target.to_string(),
+        http_address: http.map(|http| http.to_string()),
+        control_socket: control_socket.display().to_string(),
         tls_certificate_expires_unix_seconds: validator.tls.issued().map(|issued| issued.not_after_unix_seconds),
-        started_unix_seconds: *started_unix_seconds,
+        started_unix_seconds: serving.started_unix_seconds,
         uptime_seconds: since.elapsed().as_secs(),
-        state: if validator.shutdown.is_draining() { "draining" } else { "serving" }.to_owned(),
+        state: match validator.check_recording() {
+            _ if validator.shutdown.is_draining() => "draining",
+            Ok(()) => "serving",
+            Err(_) => "not_serving",
+        }
+        .to_owned(),
         miners: validator.registry.miners().len() as u32,
         max_miners: *max_miners,
         devices: validator.replays.local_devices(),
@@ -63,15 +68,14 @@ pub fn status(serving: &Serving) -> Status {
             fail: count(&counts.failed),
             inconclusive: count(&counts.inconclusive),
         },
-        verdict_log: verdict_log.as_ref().map(|path| path.display().to_string()),
-        verdict_log_problem: validator.verdicts.check().err().map(|error| error.to_string()),
         records: validator.records.location().to_string(),
         records_problem: validator.records.trouble(),
+        evidence_lost: validator.evidence.lost(),
         challenges: challenges(validator),
     }
 }
 
-/// The fleet in numbers.
+/// Counts of the fleet.
 ///
 /// # Errors
 /// [`OperationError::Records`].
@@ -80,53 +84,54 @@ pub async fn counts(validator: &Validator) -> Result<Counts, OperationError> {
     Ok(Counts { miners: records.miner_counts().await?, models: records.model_counts(MAX_MODELS).await? })
 }
 
-/// Every challenge that runs, in order of the miners' keys.
-#[must_use]
+/// Every running challenge, in order of the miners' keys.
 pub fn challenges(validator: &Validator) -> Vec<Running> {
     let miners = validator.registry.miners();
-    miners.into_iter().filter_map(|miner| Some(running(miner.key, miner.running?))).collect()
+    miners.into_iter().filter_map(|miner| Some(running(miner.running?.borrow().now()))).collect()
 }
 
-/// The challenge of a miner's session, if it is this one.
-#[must_use]
+/// The challenge of a miner's session, if it has this id.
 pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<Running> {
     let key: PublicKey = key.parse().ok()?;
     let found = validator.registry.running(key).filter(|running| running.id.to_string() == id);
-    // The records know a miner by its first key, the registry by that of its session.
-    let found = found.map(|found| running(key, found));
+    // The records identify a miner by its first key, the registry by its session's.
+    let found = found.as_ref().map(running);
     found.or_else(|| challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == id))
 }
 
-fn running(miner_key: PublicKey, running: RunningChallenge) -> Running {
-    let RunningChallenge { id, since, phase, done_slots, all_slots } = running;
+fn running(challenge: &RunningChallenge) -> Running {
+    Running { seconds: challenge.since.elapsed().as_secs(), ..so_far(challenge) }
+}
+
+/// Progress of a challenge.
+pub fn so_far(challenge: &RunningChallenge) -> Running {
+    let RunningChallenge { id, miner, since: _, after, phase, done_slots, all_slots } = *challenge;
     Running {
         challenge_id: id,
-        miner_key,
+        miner_key: miner,
         phase: phase.to_owned(),
         done_slots,
         all_slots,
-        seconds: since.elapsed().as_secs(),
+        seconds: after.as_secs(),
     }
 }
 
-/// Who is connected, in order of key.
-#[must_use]
+/// Connected miners, in order of key.
 pub fn connected(validator: &Validator) -> Listed<Connected> {
     let miners = validator.registry.miners();
-    Listed::all(miners.into_iter().map(|miner| connected_miner(validator, miner)).collect())
+    Listed::all(miners.into_iter().map(connected_miner).collect())
 }
 
 /// The connection of a miner with these keys.
-#[must_use]
 pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<Connected> {
     let miners = validator.registry.miners();
     let miner = miners.into_iter().find(|miner| keys.contains(&miner.key.to_string()))?;
-    Some(connected_miner(validator, miner))
+    Some(connected_miner(miner))
 }
 
-fn connected_miner(validator: &Validator, miner: Miner) -> Connected {
-    let missing_devices = validator.missing_devices(&miner);
-    let Miner { key, agent, address, inventory, challenged, running: challenge, since, round_trip, .. } = miner;
+fn connected_miner(miner: Miner) -> Connected {
+    let Miner { key, agent, address, inventory, challenged, running: challenge, since, missing, round_trip, .. } =
+        miner;
     Connected {
         miner_key: key,
         agent,
@@ -135,9 +140,9 @@ fn connected_miner(validator: &Validator, miner: Miner) -> Connected {
         free_bytes: inventory.devices.iter().map(|device| device.free_bytes).fold(0, u64::saturating_add),
         claimed_devices: inventory.devices.into_iter().map(claimed).collect(),
         challenged_now: challenged,
-        challenge: challenge.map(|challenge| running(key, challenge)),
+        challenge: challenge.map(|course| running(course.borrow().now())),
         connected_seconds: since.elapsed().as_secs(),
-        missing_devices,
+        missing_devices: missing,
         round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1e3),
     }
 }
@@ -149,14 +154,8 @@ fn claimed(device: DeviceClaim) -> ClaimedDevice {
     ClaimedDevice { device_id: id, name, backend, total_bytes, free_bytes, slots, hardware: claimed_hardware }
 }
 
-/// Begins a challenge; gives what began, and what happens to it: that need not be read.
-///
-/// # Errors
-/// [`OperationError`].
-pub async fn begin(
-    validator: &Validator,
-    asked: BeginChallenge,
-) -> Result<(Running, mpsc::Receiver<Update>), OperationError> {
+/// Begins a challenge; returns it once it is in the records.
+pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Running, OperationError> {
     if validator.shutdown.is_draining() {
         let why = "the validator is draining: it starts no challenge".to_owned();
         return Err(OperationError::Refused(ProblemCode::Draining, why));
@@ -166,38 +165,18 @@ pub async fn begin(
     let eat_nonce = asked.eat_nonce.map(|text| nonce(&text)).transpose()?;
     let gone = || OperationError::Refused(ProblemCode::MinerLeft, format!("miner {key} is no longer connected"));
     let commands = validator.registry.commands(key).ok_or_else(gone)?;
-    let (updates, watch) = mpsc::channel(UPDATES);
     let (started, answer) = oneshot::channel();
     let order = Order { eat_nonce, ..Order::manual(policy) };
-    let run = SessionCommand::Run { order: Box::new(order), place: None, started, updates };
+    let run = SessionCommand::Run { order: Box::new(order), place: None, started };
     commands.send(run).await.map_err(|_| gone())?;
-    let began = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
-    noted(validator, &began.id.to_string()).await;
-    Ok((running(key, began), watch))
+    let mut course = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
+    // A caller may read the challenge as soon as it has its id. If the records take longer, it is found later.
+    let _ = tokio::time::timeout(NOTED_LIMIT, course.wait_for(|course| course.is_noted)).await;
+    let began = running(course.borrow().now());
+    Ok(began)
 }
 
-/// Waits until the records have a challenge that began, which does not wait for them: whoever is told its id may ask for
-/// it at once.
-async fn noted(validator: &Validator, id: &str) {
-    let records = &validator.records;
-    let mut news = records.event_watch();
-    let looks = async {
-        loop {
-            news.mark_unchanged();
-            if !matches!(records.challenge(id).await, Ok(None)) {
-                return;
-            }
-            // Its beginning is an event.
-            if news.changed().await.is_err() {
-                return;
-            }
-        }
-    };
-    // Where they take longer, it is found once it is there.
-    let _ = tokio::time::timeout(NOTED_LIMIT, looks).await;
-}
-
-/// The session that is meant: that of the miner named, or the only one.
+/// Finds the session: of the named miner, or the only one.
 async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey, OperationError> {
     let miners = validator.registry.miners();
     let refused = |code, why: String| Err(OperationError::Refused(code, why));
@@ -220,7 +199,7 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey, O
         }
         (None, _) => {}
     }
-    // By another key of it than that of its session.
+    // The miner is named by a key other than its session's.
     let keys = match find::miner(&validator.records, text).await {
         Ok(id) => validator.records.miner(&id).await?.map(|record| record.keys).unwrap_or_default(),
         Err(OperationError::NotFound(_)) => Vec::new(),
@@ -232,40 +211,26 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey, O
     }
 }
 
-/// A nonce for a receipt, as it was checked.
+/// Checks a nonce for a receipt.
 fn nonce(text: &str) -> Result<String, OperationError> {
     let nonce = text.parse::<EatNonce>().map_err(|error| OperationError::Invalid(format!("eat_nonce: {error}")))?;
     Ok(nonce.into())
 }
 
-/// The validator's policy, with what was asked for in place of its own.
+/// The validator's policy with the overrides of a request.
 fn policy_of(policy: &Policy, asked: &BeginChallenge) -> Result<Policy, OperationError> {
-    let mut policy = policy.clone();
-    if let Some(precision) = asked.precision {
-        policy.kinds = vec![precision];
-    }
-    if let Some(mode) = asked.mode {
-        policy.mode = Some(mode);
-    }
-    if let Some(n) = asked.n {
-        if !MATRIX_SIZES.contains(&n) {
-            return Err(OperationError::Invalid(format!("n: {n} is not one of {MATRIX_SIZES:?}")));
-        }
-        policy.n = Some(n);
-        policy.n_min = None;
-    }
-    let within = |name: &str, value: Option<u32>, most: u32, set: &mut u32| match value {
-        None => Ok(()),
-        Some(value) if (1..=most).contains(&value) => {
-            *set = value;
-            Ok(())
-        }
-        Some(value) => Err(OperationError::Invalid(format!("{name}: {value} is not from 1 to {most}"))),
+    let BeginChallenge { precision, mode, n, iterations, samples, fill_percent, .. } = *asked;
+    let asked = Overrides {
+        kinds: precision.map(|precision| vec![precision]),
+        mode: mode.map(ModeChoice::Mode),
+        n,
+        iterations,
+        samples,
+        fill_percent,
+        ..Overrides::default()
     };
-    within("iterations", asked.iterations, MAX_ITERATIONS, &mut policy.iterations)?;
-    within("samples", asked.samples, MAX_SAMPLES, &mut policy.samples)?;
-    within("fill_percent", asked.fill_percent, MAX_FILL_PERCENT, &mut policy.fill_percent)?;
-    Ok(policy)
+    let wrong = |wrong: OutOfBounds| OperationError::Invalid(format!("{}: {wrong}", wrong.name));
+    policy.checked(&asked).map_err(wrong)
 }
 
 fn not_started(validator: &Validator, key: PublicKey, error: &StartError) -> OperationError {
@@ -273,16 +238,14 @@ fn not_started(validator: &Validator, key: PublicKey, error: &StartError) -> Ope
         StartError::NotConnected => (ProblemCode::MinerLeft, error.to_string()),
         StartError::Busy => (ProblemCode::Busy, busy(validator.registry.running(key).as_ref())),
         StartError::TooMany => (ProblemCode::Overloaded, error.to_string()),
-        StartError::NotRecording(_) | StartError::Records(_) | StartError::Issue(_) => {
-            (ProblemCode::NotPossible, error.to_string())
-        }
+        StartError::Records(_) | StartError::Issue(_) => (ProblemCode::NotPossible, error.to_string()),
     };
     OperationError::Refused(code, why)
 }
 
-/// Which challenge keeps a miner from another one.
+/// Describes the challenge that keeps a miner busy.
 fn busy(running: Option<&RunningChallenge>) -> String {
-    let Some(RunningChallenge { id, since, phase, done_slots, all_slots }) = running else {
+    let Some(RunningChallenge { id, since, phase, done_slots, all_slots, .. }) = running else {
         return "a challenge of this miner is about to begin or to end".to_owned();
     };
     let seconds = since.elapsed().as_secs();
@@ -293,10 +256,10 @@ fn busy(running: Option<&RunningChallenge>) -> String {
     )
 }
 
-/// Ends a challenge that runs, by its id or its first digits; gives what ends.
+/// Ends a running challenge, by its id or its first digits; returns it.
 ///
 /// # Errors
-/// [`ProblemCode::NoChallenge`], or several begin so.
+/// [`ProblemCode::NoChallenge`], or several with these digits.
 pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<Running, OperationError> {
     let prefix = find::digits(text)?;
     let none = || {
@@ -318,21 +281,21 @@ pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<
     Ok(running)
 }
 
-/// Forgets which devices a miner showed, so that none is missed from now on.
-///
-/// # Errors
-/// [`OperationError`].
+/// Forgets the devices that a miner showed, so that their absence is no longer reported.
 pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<Forgotten, OperationError> {
     let id = find::miner_or_key(&validator.records, text).await?;
     let record = validator.records.miner(&id).await?;
-    // All keys of a miner have one history.
-    let key = record.as_ref().map_or(id.as_str(), |record| record.key.as_str());
-    let key: PublicKey = key.parse().map_err(|_| OperationError::NotFound(format!("{key} is no key")))?;
-    let devices = validator.forget_devices(key).await as u32;
-    if record.is_some() {
-        validator.records.note_action(actor, "forget", Some(&id), &format!("{devices} devices")).await?;
-    }
-    Ok(Forgotten { miner: key.to_string(), devices })
+    // An unknown key has no devices.
+    let Some(record) = record else { return Ok(Forgotten { miner: id, devices: 0 }) };
+    let devices = validator.records.forget_devices(&id, actor).await?;
+    validator.registry.forget_devices(&record.keys);
+    tracing::info!(
+        miner = record.key,
+        devices,
+        by = actor.name,
+        "an operator made the validators forget a miner's devices"
+    );
+    Ok(Forgotten { miner: record.key, devices })
 }
 
 #[cfg(test)]
@@ -344,7 +307,8 @@ mod tests {
     #[test]
     fn a_busy_miner_names_its_challenge() {
         let id = ChallengeId([0xab; 16]);
-        let running = |phase| RunningChallenge { id, since: Instant::now(), phase, done_slots: 3, all_slots: 12 };
+        let (miner, since, after) = (PublicKey([1; 32]), Instant::now(), Duration::ZERO);
+        let running = |phase| RunningChallenge { id, miner, since, after, phase, done_slots: 3, all_slots: 12 };
         let said = busy(Some(&running("work")));
         assert!(said.contains(&id.to_string()) && said.contains("phase work, 3 of 12 slots"), "{said}");
         assert!(busy(Some(&running("replay"))).contains("phase replay. Wait"));

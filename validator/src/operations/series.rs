@@ -1,4 +1,4 @@
-//! What a miner's devices showed over time, against what is expected of their models.
+//! Results of a miner's devices over time, with the expectations of their models.
 
 use std::collections::BTreeSet;
 
@@ -12,23 +12,20 @@ use assay_work::Precision;
 use super::{OperationError, find, read};
 use crate::validator::Validator;
 
-/// What a miner's devices showed, and the bands of their models.
-///
-/// # Errors
-/// [`OperationError`].
+/// Results of a miner's devices, and the bands of their models.
 pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> Result<Series, OperationError> {
     let limit = read::page(query.limit)?;
     let since = query.since.unwrap_or_default();
     if since < 0 {
         return Err(OperationError::Invalid(format!("since: {since} is before 1970")));
     }
-    let id = find::miner(&validator.records, text).await?;
+    let id = find::miner_or_name(&validator.records, text).await?;
     let points = validator.records.series(&id, since, limit).await?;
     let bands = bands_of(validator, &id, &points).await?;
     Ok(Series { points, bands })
 }
 
-/// What is expected of the models in these points, at their matrix sizes, of a host like this.
+/// Bands of the models in these points, at their matrix sizes, for a host like this.
 async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Result<Vec<Band>, OperationError> {
     let (fleet, records) = (&validator.fleet, &validator.records);
     let Some(record) = records.miner(id).await? else { return Ok(Vec::new()) };
@@ -72,7 +69,7 @@ fn by_fleet(model: &str, (precision, n): (Precision, u32), quantity: Quantity, b
     }
 }
 
-/// What the data sheet of a model lets expect, by the policy.
+/// Bands from the data sheet of a model, by the policy.
 fn by_profile(profile: &Profile, kinds: &BTreeSet<Precision>, policy: &BandPolicy) -> Vec<Band> {
     let tops =
         |kind: &Precision| (Quantity::Tops, Some(*kind), profile.dense_tops(*kind), 1.0, policy.least_tops_percent);

@@ -8,10 +8,7 @@ use assay_records::{Actor, MAX_TOKEN_NAME_BYTES};
 use super::{MAX_TOKEN_S, OperationError};
 use crate::validator::Validator;
 
-/// Makes a token of the API: this is the only time that it is shown.
-///
-/// # Errors
-/// [`OperationError`].
+/// Creates a token of the API, which is shown only this once.
 pub async fn create(validator: &Validator, asked: CreateApiToken, actor: &Actor) -> Result<ApiToken, OperationError> {
     let CreateApiToken { role, name, expires_s } = asked;
     let is_name = (1..=MAX_TOKEN_NAME_BYTES).contains(&name.len())

@@ -1,4 +1,4 @@
-//! Webhooks: servers that are sent events.
+//! Webhooks: servers that receive events.
 
 use assay_api::{AddWebhook, AddedWebhook, TestedWebhook};
 use assay_records::{Actor, NewWebhook, WebhookRecord};
@@ -7,10 +7,10 @@ use super::OperationError;
 use crate::validator::Validator;
 use crate::webhook::{Secret, TestError, Url};
 
-/// The least digits of an id that name a webhook.
+/// The least digits of an id that identify a webhook.
 const MIN_ID_DIGITS: usize = 4;
 
-/// All webhooks, oldest first.
+/// Lists all webhooks, oldest first.
 ///
 /// # Errors
 /// The records cannot be read.
@@ -18,10 +18,7 @@ pub async fn list(validator: &Validator) -> Result<Vec<WebhookRecord>, Operation
     Ok(validator.records.webhooks().await?)
 }
 
-/// Adds a webhook, with a secret of its own: this is the only time that it is shown.
-///
-/// # Errors
-/// [`OperationError`].
+/// Adds a webhook, with a secret of its own, which is shown only this once.
 pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Result<AddedWebhook, OperationError> {
     let AddWebhook { url, mut kinds } = asked;
     let target: Url = url.parse().map_err(|error| OperationError::Invalid(format!("url: {error}")))?;
@@ -38,10 +35,7 @@ pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Res
     Ok(AddedWebhook { record, secret: secret.text() })
 }
 
-/// Removes a webhook: it is sent nothing more.
-///
-/// # Errors
-/// [`OperationError`].
+/// Removes a webhook, and stops its deliveries.
 pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<WebhookRecord, OperationError> {
     let webhook = find(validator, id).await?;
     validator.records.remove_webhook(&webhook.id, actor).await?;
@@ -50,10 +44,10 @@ pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<We
     Ok(webhook)
 }
 
-/// Sends a webhook a message that tells of nothing. One that was disabled is enabled when it takes that.
+/// Sends a webhook a test message. A disabled webhook is enabled when its receiver accepts it.
 ///
 /// # Errors
-/// [`OperationError::NotPossible`] where it does not take it.
+/// [`OperationError::NotPossible`] where the receiver does not accept it.
 pub async fn test(validator: &Validator, id: &str) -> Result<TestedWebhook, OperationError> {
     let webhook = find(validator, id).await?;
     let status = validator.webhooks.test(&webhook).await.map_err(|error| match error {
@@ -63,7 +57,7 @@ pub async fn test(validator: &Validator, id: &str) -> Result<TestedWebhook, Oper
     Ok(TestedWebhook { status })
 }
 
-/// The webhook whose id begins with these digits.
+/// Finds the webhook whose id begins with these digits.
 async fn find(validator: &Validator, id: &str) -> Result<WebhookRecord, OperationError> {
     let mut found = validator.records.webhooks().await?;
     found.retain(|webhook| id.len() >= MIN_ID_DIGITS && webhook.id.starts_with(id));

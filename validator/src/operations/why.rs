@@ -1,13 +1,15 @@
-//! Why a miner is not attested, in words, and what to do about it.
+//! Explains why a miner is not attested, and the remedy.
 
 use assay_api::WhyNot;
-use assay_fleet::state::State;
+use assay_fleet::state::{Standing, State, Until};
+use assay_program::utc;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{MinerRecord, MinerSummary, Status};
 
 use crate::allow::Admitted;
+use crate::fleet::standing_of;
 
-/// Why a miner is not attested; `None` where it is.
+/// Explains why a miner is not attested; `None` where it is.
 pub(super) fn why_not(record: &MinerRecord, admitted: Option<Admitted>, summary: &MinerSummary) -> Option<WhyNot> {
     let state = State::named(&record.state);
     match (record.status, admitted) {
@@ -26,10 +28,13 @@ pub(super) fn why_not(record: &MinerRecord, admitted: Option<Admitted>, summary:
     if state.is_some_and(State::is_attested) && state != Some(State::Suspect) {
         return None;
     }
-    of_verdict(record, summary).or_else(|| of_state(state))
+    let standing = standing_of(record);
+    // A quarantine does not end with the next verdict.
+    let of_verdict = of_verdict(record, summary).filter(|_| standing.quarantine.is_none());
+    of_verdict.or_else(|| of_state(state?, &standing))
 }
 
-/// By the first reason of its last verdict, where that was no pass.
+/// Explanation by the first reason of its last verdict, unless that was a pass.
 fn of_verdict(record: &MinerRecord, summary: &MinerSummary) -> Option<WhyNot> {
     record.last_verdict.as_ref().filter(|last| last.outcome != "pass")?;
     let (code, detail) = summary.reasons.first()?;
@@ -39,24 +44,34 @@ fn of_verdict(record: &MinerRecord, summary: &MinerSummary) -> Option<WhyNot> {
     Some(WhyNot { why, remedy: code.advice().to_owned() })
 }
 
-fn of_state(state: Option<State>) -> Option<WhyNot> {
+fn of_state(state: State, standing: &Standing) -> Option<WhyNot> {
     let challenge = "wait for its next challenges, or challenge it: `assay-validator challenge`";
-    match state? {
+    let because = match standing.because.as_str() {
+        "" => String::new(),
+        because => format!(" ({because})"),
+    };
+    match state {
         State::Passing => None,
         State::Enrolled => said("it has not passed the first challenges that its group asks for yet", challenge),
-        State::Suspect => said("results that show nothing add up", challenge),
-        State::Failed => said("it failed, and has not passed as often as it must since", challenge),
-        State::Expired => said("its last pass is too old", challenge),
-        State::Quarantined => said(
-            "it failed repeatedly: passes do not count until its quarantine is over",
-            "look at its verdicts: docs/policy.md says when a quarantine ends",
-        ),
+        State::Suspect => said(&format!("results that show nothing add up{because}"), challenge),
+        State::Failed => said(&format!("it failed{because}, and has not passed as often as it must since"), challenge),
+        State::Expired => said(&format!("its attestation has ended{because}"), challenge),
+        State::Quarantined => {
+            let until = match standing.quarantine {
+                Some(Until::Time(until_s)) => utc::text(until_s),
+                Some(Until::Release) | None => "an operator releases it".to_owned(),
+            };
+            said(
+                &format!("it is in quarantine until {until}{because}: its passes do not count"),
+                "look at its verdicts; `assay-validator release` ends its quarantine",
+            )
+        }
         State::Suspended => said("an operator suspended it", "resume it: `assay-validator resume`"),
         State::Revoked => said("an operator revoked it: it is not let in", "nothing; `approve` would let it in again"),
     }
 }
 
-/// A miner that is attested has no reason: callers ask for the others.
+/// Returns `Some`, as its callers do; they handle attested miners before.
 #[allow(clippy::unnecessary_wraps)]
 fn said(why: &str, remedy: &str) -> Option<WhyNot> {
     Some(WhyNot { why: why.to_owned(), remedy: remedy.to_owned() })
@@ -108,5 +123,34 @@ mod tests {
         let why = why_not(&record(Status::Suspended, State::Failed, "fail"), None, &summary).unwrap();
         assert!(why.why.contains("operator suspended"));
         assert_eq!(why_not(&record(Status::Approved, State::Passing, "inconclusive"), None, &summary), None);
+    }
+
+    #[test]
+    fn what_sets_a_miner_apart_is_said_until_it_is_over() {
+        let mut standing = Standing {
+            state: State::Quarantined,
+            because: "too_fast: 3 fails within 7 days".to_owned(),
+            quarantine: Some(Until::Time(1_767_225_599)),
+            ..Standing::default()
+        };
+        let summary = MinerSummary { reasons: vec![("miner_busy".to_owned(), String::new())], ..Default::default() };
+        let why = |standing: &Standing, outcome: &str| {
+            let mut record = record(Status::Approved, standing.state, outcome);
+            record.standing = Some(serde_json::value::to_raw_value(standing).unwrap());
+            why_not(&record, None, &summary).unwrap()
+        };
+        // Independent of the last verdict.
+        for outcome in ["pass", "fail", "inconclusive"] {
+            let WhyNot { why, remedy } = why(&standing, outcome);
+            let said = "it is in quarantine until 2025-12-31 23:59:59 UTC (too_fast: 3 fails within 7 days): its passes do not count";
+            assert_eq!(why, said);
+            assert!(remedy.contains("assay-validator release"), "{remedy}");
+        }
+        standing.quarantine = Some(Until::Release);
+        assert!(why(&standing, "pass").why.starts_with("it is in quarantine until an operator releases it (too_fast"));
+        (standing.state, standing.quarantine) = (State::Failed, None);
+        assert!(
+            why(&standing, "pass").why.starts_with("it failed (too_fast: 3 fails within 7 days), and has not passed")
+        );
     }
 }

@@ -1,42 +1,67 @@
-//! Where a webhook's name leads, and where nothing is sent: whoever may add webhooks chooses whom this machine talks to.
+//! Resolution of a webhook's host, and forbidden networks: webhooks must not reach services that only this machine may
+//! use.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
 
-/// Addresses of a name that are tried.
+/// The most addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 4;
-/// How long one of them may take.
+/// Time limit for each of them.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// Why nothing is sent to an address; `None` where it is.
-///
-/// Loopback and private networks are where receivers are. What a link alone has is a cloud's metadata, which hands out
-/// credentials to whoever asks from this machine.
-#[must_use]
-pub fn refusal(address: IpAddr) -> Option<&'static str> {
-    let is_link_local = match address.to_canonical() {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local() || address == METADATA,
-    };
-    match address.to_canonical() {
-        _ if is_link_local => Some("a link-local address, where clouds have their metadata"),
-        IpAddr::V4(address) if address.is_broadcast() => Some("the broadcast address"),
-        address if address.is_unspecified() => Some("no address of a host"),
-        address if address.is_multicast() => Some("a multicast address"),
-        _ => None,
-    }
+/// Reasons to refuse a network.
+const METADATA: &str = "where clouds have their metadata";
+const NO_HOST: &str = "no address of a host";
+const TRANSLATED: &str = "an address in which another one is hidden";
+/// IPv6 addresses of IPv4-only hosts (RFC 6052): the embedded address is judged.
+const NAT64: u128 = 0x64_ff9b << 96;
+
+/// Forbidden networks. Loopback and private networks are allowed, since receivers are there; a cloud's metadata service
+/// hands out credentials to any process on this machine.
+const REFUSED: [(Ipv6Addr, u32, &str); 14] = [
+    v4([169, 254, 0, 0], 16, "a link-local address, where clouds have their metadata"),
+    v4([100, 100, 100, 200], 32, METADATA),
+    v4([168, 63, 129, 16], 32, METADATA),
+    v4([192, 0, 0, 192], 32, METADATA),
+    v4([0, 0, 0, 0], 8, NO_HOST),
+    v4([224, 0, 0, 0], 4, "a multicast address"),
+    v4([240, 0, 0, 0], 4, NO_HOST),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, "a link-local address, where clouds have their metadata"),
+    (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, "a multicast address"),
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128, METADATA),
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128, METADATA),
+    (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48, TRANSLATED),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, TRANSLATED),
+    (Ipv6Addr::UNSPECIFIED, 96, TRANSLATED),
+];
+
+/// An IPv4 network in its IPv6 form.
+const fn v4(octets: [u8; 4], bits: u32, why: &'static str) -> (Ipv6Addr, u32, &'static str) {
+    let [a, b, c, d] = octets;
+    (Ipv4Addr::new(a, b, c, d).to_ipv6_mapped(), 96 + bits, why)
 }
 
-/// The metadata of a cloud on IPv6.
-const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+/// The reason to refuse an address; `None` for an allowed one.
+pub fn refusal(address: IpAddr) -> Option<&'static str> {
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) if address.to_bits() >> 32 == NAT64 >> 32 => {
+            Ipv4Addr::from_bits(address.to_bits() as u32).to_ipv6_mapped()
+        }
+        IpAddr::V6(address) => address,
+    };
+    let is_in = |network: Ipv6Addr, bits: u32| (network.to_bits() ^ address.to_bits()) >> (128 - bits) == 0;
+    let found = REFUSED.iter().find(|(network, bits, _)| is_in(*network, *bits))?;
+    (!address.is_loopback()).then_some(found.2)
+}
 
-/// Connects to a host, by the first of its addresses that answers. What is refused is the address itself, whatever the
-/// name says by then.
+/// Connects to a host, by the first of its addresses that answers. The check is on the address itself, after the lookup
+/// of the name.
 ///
 /// # Errors
-/// Why there is no connection.
+/// The reason for the failure.
 pub async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
     let found = lookup_host((host, port)).await.map_err(|error| format!("cannot resolve {host}: {error}"))?;
     let mut problem = format!("{host} has no address");
@@ -78,10 +103,36 @@ mod tests {
             "224.0.0.1",
             "ff02::1",
             "255.255.255.255",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "::ffff:168.63.129.16",
+            "fd20:ce::254",
+            "0.1.2.3",
+            "240.0.0.1",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b::100.100.100.200",
+            "64:ff9b:1::1",
+            "2002:a9fe:a9fe::1",
+            "::169.254.169.254",
+            "::8.8.8.8",
         ] {
             assert!(refusal(address.parse().unwrap()).is_some(), "{address}");
         }
-        for address in ["127.0.0.1", "::1", "10.0.0.1", "192.168.1.1", "192.0.2.1", "2001:db8::1", "fd00::1"] {
+        for address in [
+            "127.0.0.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "10.0.0.1",
+            "100.100.100.199",
+            "192.168.1.1",
+            "192.0.2.1",
+            "223.255.255.255",
+            "64:ff9b::192.0.2.1",
+            "2001:db8::1",
+            "2003::1",
+            "fd00::1",
+        ] {
             assert_eq!(refusal(address.parse().unwrap()), None, "{address}");
         }
     }

@@ -1,7 +1,7 @@
-//! The task of one webhook: events go out in order, one after the other, until each was taken.
+//! The task of one webhook: events go out in order, one after the other, until each was accepted.
 //!
-//! Of several validators that share their records the one with the webhook's lease sends. It counts the lease from
-//! before it asked, and renews it before each attempt that could outlast it.
+//! Of several validators that share their records, the one with the webhook's lease sends. It counts the lease from
+//! before its request, and renews it before each attempt that could outlast it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,109 +11,75 @@ use tokio::sync::watch;
 
 use super::message::Message;
 use super::post::{NotTaken, Poster};
-use super::target::Target;
-use super::{ATTEMPT_LIMIT, Counts, FIRST_PAUSE, MAX_FAILING, MAX_PAUSE, MAX_RETRY_AFTER, command};
+use super::{ATTEMPT_LIMIT, Counts, FIRST_PAUSE, MAX_FAILING, MAX_PAUSE, MAX_RETRY_AFTER};
 use crate::clock::unix_ms;
-use crate::entropy::{Entropy, OsEntropy};
+use assay_judge::entropy::{Entropy, OsEntropy};
 
-/// How long a lease stands without a sign of life: so long a webhook waits when its validator is lost.
+/// Validity of a lease: after the loss of its validator a webhook waits for that long.
 const LEASE: Duration = Duration::from_secs(20);
-/// How old a lease may be when an attempt begins: the attempt ends before the lease does.
+/// Age from which a lease is renewed before an attempt: the attempt must end before the lease.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// How often another validator's lease is asked for, and records that cannot be read.
+/// Interval of retrying another validator's lease, or unreadable records.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Events that are read at once.
+/// Events read in one batch.
 const MAX_BATCH: u32 = 32;
-/// How long until it is noted which events were taken: after a crash these are sent again.
+/// Interval of recording the accepted events: after a crash the unrecorded ones are sent again.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
-/// Events of other kinds that are passed over until that is noted.
+/// The most events of other kinds passed over before the position is recorded.
 const MAX_PASSED: i64 = 4096;
 
-/// How far a webhook's task is.
+/// Progress of a webhook's task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The last event that was taken, or is of another kind.
+    /// The last event that was accepted, or is of another kind.
     pub last_event: i64,
-    /// Whether there is nothing to wait for: another validator sends, or the next attempt comes later.
+    /// Whether no event can be sent now: another validator sends, or the next attempt is later.
     pub is_paused: bool,
+    /// Whether another validator sends.
+    pub is_elsewhere: bool,
 }
 
-/// What sends the events of one webhook.
+impl Progress {
+    /// Number of events, up to `last_event`, left to a later run of this validator.
+    pub const fn left(self, last_event: i64) -> i64 {
+        if self.is_elsewhere { 0 } else { last_event - self.last_event }
+    }
+}
+
+/// Sender of the events of one webhook.
 pub struct Courier {
-    /// The records.
     pub records: Records,
-    /// The run of this validator's process.
+    /// Id of this run of the validator's process.
     pub holder: String,
-    /// The webhook.
+    /// Id of the webhook.
     pub id: String,
-    /// Where events go, without what may be secret.
+    /// Destination without possible secrets.
     pub shown: String,
-    /// How they get there.
-    pub means: Means,
-    /// Which events; empty: all.
+    pub poster: Poster,
+    /// Kinds of events; empty: all.
     pub kinds: Vec<EventKind>,
-    /// How far it is.
     pub progress: watch::Sender<Progress>,
-    /// What is counted.
+    /// Counters of deliveries.
     pub counts: Arc<Counts>,
 }
 
-/// How events get to a receiver.
-#[derive(Debug)]
-pub enum Means {
-    /// They are posted.
-    Post(Poster),
-    /// A command reads them.
-    Command {
-        /// A path, or a name that is looked up in `PATH`.
-        program: String,
-        /// Its arguments.
-        arguments: Vec<String>,
-    },
-}
-
-impl Means {
-    /// For a target of the settings, which signs nothing.
-    #[must_use]
-    pub fn of(target: Target) -> Self {
-        match target {
-            Target::Command { program, arguments } => Self::Command { program, arguments },
-            Target::Server(url) => Self::Post(Poster::new(url, None)),
-        }
-    }
-
-    /// One attempt.
-    ///
-    /// # Errors
-    /// [`NotTaken`].
-    async fn deliver(&mut self, message: &Message) -> Result<(), NotTaken> {
-        match self {
-            Self::Post(poster) => poster.post(message, ATTEMPT_LIMIT).await.map(drop),
-            Self::Command { program, arguments } => {
-                let delivered = command::deliver(program, arguments, &message.body, ATTEMPT_LIMIT).await;
-                delivered.map_err(NotTaken::because)
-            }
-        }
-    }
-}
-
-/// What a courier knows while it has the lease.
+/// State of a courier that holds the lease.
 struct Held {
-    /// When the lease was asked for last.
+    /// Time of the last request for the lease.
     since: Instant,
-    /// The last event that was taken, or is of another kind.
+    /// The last event that was accepted, or is of another kind.
     last_event: i64,
-    /// As the records have it.
+    /// The last event recorded.
     noted: i64,
-    /// When they were told.
+    /// Time of the last recording.
     noted_at: Instant,
-    /// Events taken since.
+    /// Events accepted since.
     sent: i64,
-    /// When the next attempt is made: milliseconds since 1970.
+    /// Time of the next attempt: milliseconds since 1970.
     next_ms: Option<i64>,
 }
 
-/// Why a courier ends.
+/// The end of a courier: its webhook is removed or disabled.
 struct Ended;
 
 impl Courier {
@@ -124,15 +90,17 @@ impl Courier {
             match self.hold(&mut events).await {
                 Ok(Some(Ended)) => return,
                 // Another validator has the lease.
-                Ok(None) => {}
-                Err(error) => tracing::debug!(webhook = self.id, %error, "a webhook waits for the records"),
+                Ok(None) => self.pause(0, true),
+                Err(error) => {
+                    tracing::debug!(webhook = self.id, %error, "a webhook waits for the records");
+                    self.pause(0, false);
+                }
             }
-            self.pause(0);
             tokio::time::sleep(PATIENCE).await;
         }
     }
 
-    /// Sends events for as long as the lease is this validator's.
+    /// Sends events while this validator holds the lease.
     async fn hold(&mut self, events: &mut watch::Receiver<i64>) -> Result<Option<Ended>, RecordsError> {
         let since = Instant::now();
         if !self.take().await? {
@@ -140,16 +108,20 @@ impl Courier {
         }
         let Some(webhook) = self.enabled().await? else { return Ok(Some(Ended)) };
         let (last_event, next_ms) = (webhook.delivery.last_event, webhook.delivery.next_ms);
+        self.progress.send_replace(Progress { last_event, ..Progress::default() });
         let mut held = Held { since, last_event, noted: last_event, noted_at: since, sent: 0, next_ms };
         loop {
             if !self.renew(&mut held).await? {
                 return Ok(None);
             }
             if let Some(next_ms) = held.next_ms {
-                self.pause(held.last_event);
+                self.pause(held.last_event, false);
                 let wait = Duration::from_millis(u64::try_from(next_ms - unix_ms()).unwrap_or(0));
                 if !wait.is_zero() {
                     tokio::time::sleep(wait.min(RENEWAL)).await;
+                    // A successful test makes the next attempt immediate.
+                    let Some(webhook) = self.enabled().await? else { return Ok(Some(Ended)) };
+                    held.next_ms = webhook.delivery.next_ms.or(Some(0));
                     continue;
                 }
             }
@@ -160,19 +132,19 @@ impl Courier {
                     return Ok(Some(ended));
                 }
             } else if last > held.last_event {
-                // All up to that one were there, and are no more.
+                // All events up to that one were removed.
                 self.skip(&mut held, last).await?;
             } else {
                 self.note(&mut held).await?;
                 let known = held.last_event;
-                self.progress.send_replace(Progress { last_event: known, is_paused: false });
-                // The lease is renewed meanwhile; an error would be the end of the records.
+                self.progress.send_replace(Progress { last_event: known, ..Progress::default() });
+                // The lease is renewed meanwhile; an error means that the records have ended.
                 let _ = tokio::time::timeout(RENEWAL, events.wait_for(|last| *last > known)).await;
             }
         }
     }
 
-    /// Sends a batch, as far as it is taken.
+    /// Sends a batch until an event is not accepted.
     async fn send(&mut self, held: &mut Held, batch: Vec<EventRecord>) -> Result<Option<Ended>, RecordsError> {
         if let Some(first) = batch.first().filter(|first| first.seq > held.last_event + 1) {
             self.skip(held, first.seq - 1).await?;
@@ -186,8 +158,8 @@ impl Courier {
                 return Ok(None);
             }
             let message = Message::of(&event, &self.records).await?;
-            match self.means.deliver(&message).await {
-                Ok(()) => self.taken(held, &event).await?,
+            match self.poster.post(&message, ATTEMPT_LIMIT).await {
+                Ok(_) => self.taken(held, &event).await?,
                 Err(not_taken) => {
                     self.note(held).await?;
                     return self.failed(held, &event, not_taken).await;
@@ -200,7 +172,7 @@ impl Courier {
         Ok(None)
     }
 
-    /// Goes on behind events that were removed before they could be sent.
+    /// Skips events that were removed before they could be sent.
     async fn skip(&self, held: &mut Held, last: i64) -> Result<(), RecordsError> {
         self.note(held).await?;
         let skipped = last - held.last_event;
@@ -220,24 +192,24 @@ impl Courier {
         self.counts.taken();
         held.last_event = event.seq;
         held.sent += 1;
-        // What failed before is over once it is noted.
+        // The end of a failure is recorded at once.
         if held.next_ms.take().is_some() || held.noted_at.elapsed() >= NOTE_INTERVAL {
             self.note(held).await?;
         }
         Ok(())
     }
 
-    /// Notes which events were taken; those of other kinds with the next that is, or when there are many.
+    /// Records the accepted events; those of other kinds with the next accepted one, or in large numbers.
     async fn note(&self, held: &mut Held) -> Result<(), RecordsError> {
         if held.sent > 0 || held.last_event - held.noted > MAX_PASSED {
             self.records.delivered(&self.id, held.last_event, held.sent).await?;
             (held.noted, held.noted_at, held.sent) = (held.last_event, Instant::now(), 0);
-            self.progress.send_replace(Progress { last_event: held.last_event, is_paused: false });
+            self.progress.send_replace(Progress { last_event: held.last_event, ..Progress::default() });
         }
         Ok(())
     }
 
-    /// Notes an attempt that failed, and when the next one follows; disables a webhook that has failed for too long.
+    /// Records a failed attempt and the time of the next one; disables a webhook that has failed for too long.
     async fn failed(
         &self,
         held: &mut Held,
@@ -270,13 +242,13 @@ impl Courier {
         let next_ms = now + i64::try_from(pause.as_millis()).unwrap_or(i64::MAX / 2);
         self.records.not_delivered(webhook, &why, next_ms).await?;
         held.next_ms = Some(next_ms);
-        self.pause(held.last_event);
+        self.pause(held.last_event, false);
         Ok(None)
     }
 
-    fn pause(&self, last_event: i64) {
+    fn pause(&self, last_event: i64, is_elsewhere: bool) {
         self.progress.send_modify(|progress| {
-            *progress = Progress { last_event: progress.last_event.max(last_event), is_paused: true };
+            *progress = Progress { last_event: progress.last_event.max(last_event), is_paused: true, is_elsewhere };
         });
     }
 
@@ -284,7 +256,7 @@ impl Courier {
         Ok(self.records.webhook(&self.id).await?.filter(|webhook| webhook.disabled_ms.is_none()))
     }
 
-    /// Takes the lease; a file is one validator's alone.
+    /// Takes the lease; a file of records has only one validator.
     async fn take(&self) -> Result<bool, RecordsError> {
         match self.records.location() {
             Location::File(_) => Ok(true),
@@ -292,7 +264,7 @@ impl Courier {
         }
     }
 
-    /// Renews a lease that may end before an attempt does. False where it is lost.
+    /// Renews a lease that may end before an attempt. False when it is lost.
     async fn renew(&self, held: &mut Held) -> Result<bool, RecordsError> {
         let now = Instant::now();
         if now.duration_since(held.since) < RENEWAL {
@@ -306,13 +278,13 @@ impl Courier {
     }
 }
 
-/// The subject of a webhook's lease.
+/// Subject of a webhook's lease.
 pub fn lease_of(id: &str) -> String {
     format!("webhook:{id}")
 }
 
-/// The pause before the next attempt: twice as long after each that failed, and up to a half of it less, so that not all
-/// who failed at once come back at once.
+/// The pause before the next attempt: doubled after each failure, less a random part of up to half, so that retries
+/// after a common failure spread out.
 fn backoff(attempt: i64) -> Duration {
     let doublings = u32::try_from(attempt - 1).unwrap_or(0).min(16);
     let pause = (FIRST_PAUSE * 2_u32.pow(doublings)).min(MAX_PAUSE);
@@ -323,6 +295,12 @@ fn backoff(attempt: i64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_validator_sends_is_not_left() {
+        let progress = Progress { last_event: 3, is_paused: true, is_elsewhere: false };
+        assert_eq!((progress.left(10), Progress { is_elsewhere: true, ..progress }.left(10)), (7, 0));
+    }
 
     #[test]
     fn pauses_double_up_to_their_bound_with_jitter() {

@@ -1,4 +1,4 @@
-//! What a receiver is sent of an event.
+//! The message of an event for a receiver.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use assay_records::{EventRecord, Records, RecordsError, Told};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// An event as it is sent: its id and its body, which stay the same however often it is sent.
+/// A message: its id and body stay the same across attempts.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// The id: what a receiver knows a repeated event by.
+    /// The id, by which a receiver detects a repeated event.
     pub id: String,
     /// The body: one JSON object.
     pub body: Arc<[u8]>,
@@ -18,27 +18,24 @@ pub struct Message {
 
 #[derive(Serialize)]
 struct Body<'a> {
-    /// The kind of the event.
     r#type: &'a str,
     timestamp: String,
     id: &'a str,
-    /// The event's number.
+    /// Sequence number of the event.
     sequence: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     miner: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     challenge: Option<&'a str>,
     data: Box<RawValue>,
-    /// The whole verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<Box<RawValue>>,
-    /// Its receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
 }
 
 impl Message {
-    /// The message of an event, with what the records have of it.
+    /// Builds the message of an event, with its verdict and receipt from the records.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -53,7 +50,7 @@ impl Message {
         }
         let body = Body {
             r#type: event.kind().name(),
-            timestamp: utc::text(u64::try_from(event.at_ms / 1000).unwrap_or(0)),
+            timestamp: utc::iso(u64::try_from(event.at_ms / 1000).unwrap_or(0)),
             id: &event.id,
             sequence: event.seq,
             miner: event.miner.as_deref(),
@@ -65,11 +62,10 @@ impl Message {
         Ok(Self { id: event.id.clone(), body: serde_json::to_vec(&body).map_err(malformed)?.into() })
     }
 
-    /// A message that tells of nothing, for a test of a webhook.
-    #[must_use]
+    /// Builds a test message, which reports no event.
     pub fn test(webhook: &str, id: String, unix_s: u64) -> Self {
         let body = serde_json::json!({
-            "type": "test", "timestamp": utc::text(unix_s), "id": id, "data": { "webhook": webhook },
+            "type": "test", "timestamp": utc::iso(unix_s), "id": id, "data": { "webhook": webhook },
         });
         Self { id, body: body.to_string().into_bytes().into() }
     }

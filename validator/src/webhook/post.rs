@@ -1,5 +1,5 @@
-//! Posting events to a server: one after the other over one connection, each with a limit of time and of what is read
-//! of the answer. No redirect is followed: a receiver does not choose whom else this machine talks to.
+//! Posts events to a server: one after the other over one connection, each with a time limit and a bound on the answer.
+//! Redirects are not followed: a receiver must not choose other hosts for this machine.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,52 +18,47 @@ use hyper_util::rt::TokioIo;
 use super::address::connect;
 use super::message::Message;
 use super::sign::Secret;
-use super::target::Url;
+use super::url::Url;
 use crate::clock::unix_seconds;
 
-/// Bytes of an answer's head.
+/// The most bytes of an answer's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
-/// Bytes of an answer's body that are read so that the connection can be used again. Nobody looks at them.
+/// The most bytes of an answer's body, read only to reuse the connection, and discarded.
 const MAX_ANSWER_BYTES: usize = 16 << 10;
 
-/// Why an event was not taken.
+/// A failed delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotTaken {
-    /// For an operator.
+    /// The reason, for an operator.
     pub why: String,
-    /// When the server asks to be tried again.
+    /// Retry time that the server asks for.
     pub retry_after: Option<Duration>,
-    /// The server wants no more events: 410 Gone.
+    /// Whether the server wants no further events: 410 Gone.
     pub is_gone: bool,
 }
 
 impl NotTaken {
-    /// For a reason that may pass.
-    #[must_use]
+    /// A failure that may be temporary.
     pub fn because(why: impl Into<String>) -> Self {
         Self { why: why.into(), retry_after: None, is_gone: false }
     }
 }
 
-/// A server that events are posted to.
+/// A server that receives events.
 #[derive(Debug)]
 pub struct Poster {
     url: Url,
-    secret: Option<Secret>,
+    secret: Secret,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl Poster {
-    /// For a URL; what is sent is signed where there is a secret.
-    #[must_use]
-    pub const fn new(url: Url, secret: Option<Secret>) -> Self {
+    /// Creates a poster for a URL, with the signing secret.
+    pub const fn new(url: Url, secret: Secret) -> Self {
         Self { url, secret, connection: None }
     }
 
-    /// Posts an event; any status of success will do.
-    ///
-    /// # Errors
-    /// [`NotTaken`].
+    /// Posts an event; any success status is an acceptance.
     pub async fn post(&mut self, message: &Message, limit: Duration) -> Result<StatusCode, NotTaken> {
         let posted = tokio::time::timeout(limit, self.exchange(message)).await;
         let posted = posted.unwrap_or_else(|_| Err(NotTaken::because(format!("no answer came within {limit:?}"))));
@@ -75,7 +70,7 @@ impl Poster {
 
     async fn exchange(&mut self, message: &Message) -> Result<StatusCode, NotTaken> {
         let answer = match self.connection.take().filter(|kept| !kept.is_closed()) {
-            // A server may close a connection that rests, just now.
+            // The server may have just closed the idle connection.
             Some(kept) => match self.send(kept, message).await {
                 Ok(answer) => answer,
                 Err(_) => self.send_anew(message).await?,
@@ -83,7 +78,7 @@ impl Poster {
             None => self.send_anew(message).await?,
         };
         let (status, retry_after) = (answer.status(), retry_after(&answer));
-        // What is longer leaves the connection unusable.
+        // A longer body leaves the connection unusable.
         if Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await.is_err() {
             self.connection = None;
         }
@@ -113,20 +108,18 @@ impl Poster {
 
     fn request(&self, message: &Message) -> Result<Request<Full<Bytes>>, String> {
         let (Message { id, body }, unix_s) = (message, unix_seconds());
-        let mut request = Request::post(self.url.path.as_str())
+        let request = Request::post(self.url.path.as_str())
             .header(HOST, self.url.authority())
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, concat!("assay-validator/", env!("CARGO_PKG_VERSION")))
             .header("webhook-id", id)
-            .header("webhook-timestamp", unix_s);
-        if let Some(secret) = &self.secret {
-            request = request.header("webhook-signature", secret.sign(id, unix_s, body));
-        }
+            .header("webhook-timestamp", unix_s)
+            .header("webhook-signature", self.secret.sign(id, unix_s, body));
         request.body(Full::new(Bytes::copy_from_slice(body))).map_err(|error| error.to_string())
     }
 }
 
-/// The seconds that a server asks for; dates are not read.
+/// Seconds of the header `Retry-After`; dates are ignored.
 fn retry_after(answer: &Response<Incoming>) -> Option<Duration> {
     let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
@@ -144,7 +137,7 @@ async fn open(url: &Url) -> Result<SendRequest<Full<Bytes>>, String> {
 async fn speak<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Result<SendRequest<Full<Bytes>>, String> {
     let (sender, connection) =
         http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(stream).await.map_err(|e| e.to_string())?;
-    // It ends with the sender; why it broke, a request hears.
+    // The task ends with the sender; requests report a broken connection.
     tokio::spawn(connection);
     Ok(sender)
 }

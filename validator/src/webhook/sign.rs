@@ -10,51 +10,46 @@ use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What the text of every secret begins with.
+/// Prefix of the text of every secret.
 const PREFIX: &str = "whsec_";
-/// Bytes of a secret that the specification allows.
+/// Lengths of a secret allowed by the specification, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// The secret of a webhook.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// Why a text is no secret of a webhook.
+/// The text is not a secret of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {PREFIX} and 24 to 64 bytes in Base64")]
 pub struct SecretError;
 
 impl Secret {
-    /// A new one.
+    /// Creates a random secret.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The system has no random bytes.
     pub fn random() -> Result<Self, String> {
         random_bytes::<32>().map(|bytes| Self(bytes.to_vec()))
     }
 
-    /// From the bytes that the records keep; `None` where there are none.
-    #[must_use]
-    pub fn kept(bytes: Vec<u8>) -> Option<Self> {
-        (!bytes.is_empty()).then_some(Self(bytes))
+    /// Restores a secret from its stored bytes.
+    pub const fn kept(bytes: Vec<u8>) -> Self {
+        Self(bytes)
     }
 
-    /// As the records keep it.
-    #[must_use]
+    /// The bytes to store.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text of the receiver: shown once.
-    #[must_use]
+    /// The text for the receiver, shown once.
     pub fn text(&self) -> String {
         format!("{PREFIX}{}", BASE64_STANDARD.encode(&self.0))
     }
 
-    /// The header `webhook-signature` of a message.
-    #[must_use]
+    /// The value of the header `webhook-signature` of a message.
     pub fn sign(&self, id: &str, unix_s: u64, body: &[u8]) -> String {
-        // A key of any length will do for HMAC.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return String::new() };
         mac.update(format!("{id}.{unix_s}.").as_bytes());
         mac.update(body);
@@ -81,7 +76,7 @@ impl FromStr for Secret {
 mod tests {
     use super::*;
 
-    /// The example of the specification's own libraries.
+    /// The example in the specification's own libraries.
     #[test]
     fn the_signature_is_that_of_the_specification() {
         let secret: Secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();

@@ -1,4 +1,3 @@
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,22 +8,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::command::deliver;
-use super::target::Target;
 use super::{Secret, Webhooks};
 use crate::clock::unix_ms;
 
 const LONG: Duration = Duration::from_secs(60);
 const OK: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A request that came: on which connection, its id, its signature and its body.
+/// A received request: its connection, id, signature and body.
 struct Request {
     connection: usize,
     id: String,
     body: Value,
 }
 
-/// A server that answers each request with the next of its answers, and with success once there are no more.
+/// A server that answers requests from a list of answers, and with success after its end.
 async fn receiver(answers: Vec<String>) -> (String, mpsc::Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook?token=hunter2", listener.local_addr().unwrap());
@@ -84,7 +81,7 @@ impl Store {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
-        let webhooks = Webhooks::start(records.clone(), "run".to_owned(), None);
+        let webhooks = Webhooks::start(records.clone(), "run".to_owned());
         Self { _folder: folder, records, webhooks }
     }
 
@@ -96,7 +93,7 @@ impl Store {
         added.id
     }
 
-    /// Changes of health, each of which says its number.
+    /// Adds changes of health, each with its number.
     async fn tell(&self, numbers: std::ops::Range<usize>) {
         for number in numbers {
             let told = HealthTold { validator: String::new(), serving: true, why: number.to_string() };
@@ -188,12 +185,30 @@ async fn a_receiver_that_is_gone_is_disabled_until_it_takes_a_test() {
     assert_eq!(store.webhooks.test(&disabled).await.unwrap(), 204);
     let test = next(&mut requests).await;
     assert_eq!((&test.body["type"], &test.body["data"]["webhook"]), (&"test".into(), &id.as_str().into()));
-    // It goes on where it was.
+    // Delivery resumes at the same event.
     let again = next(&mut requests).await;
     assert_eq!(again.id, first.id);
     for number in 1..3 {
         assert_eq!(next(&mut requests).await.body["data"]["why"], number.to_string());
     }
+}
+
+#[tokio::test]
+async fn a_test_that_is_taken_has_what_waits_be_tried_again() {
+    let busy = "HTTP/1.1 503 Busy\r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n";
+    let (url, mut requests) = receiver(vec![busy.to_owned()]).await;
+    let store = Store::new().await;
+    let id = store.add(&url, &HEALTH).await;
+    store.tell(0..1).await;
+    let first = next(&mut requests).await;
+    let waits = store.wait_for(&id, |webhook| webhook.delivery.attempts == 1).await;
+    assert_eq!(store.webhooks.test(&waits).await.unwrap(), 204);
+    let test = next(&mut requests).await;
+    let (stamp, is_digit) = (test.body["timestamp"].as_str().unwrap(), |c: char| c.is_ascii_digit());
+    assert_eq!(stamp.replace(is_digit, "0"), "0000-00-00T00:00:00Z");
+    let again = next(&mut requests).await;
+    assert_eq!((&again.id, &again.body), (&first.id, &first.body));
+    assert_eq!(first.body["timestamp"].as_str().unwrap().replace(is_digit, "0"), "0000-00-00T00:00:00Z");
 }
 
 #[tokio::test]
@@ -218,51 +233,10 @@ async fn what_was_removed_is_counted_and_not_waited_for() {
     next(&mut requests).await;
     store.wait_for(&id, |webhook| webhook.delivery.attempts == 1).await;
     store.tell(1..10).await;
-    // All but the newest.
+    // All but the newest event.
     store.records.prune(0, 1).await.unwrap();
     assert_eq!(next(&mut requests).await.body["data"]["why"], "9");
     let done = store.wait_for(&id, |webhook| webhook.delivery.delivered == 1).await;
-    // Those of other kinds count: nobody knows any more.
+    // Events of other kinds count as skipped too: their kinds are no longer known.
     assert_eq!(done.delivery.skipped, 10);
-}
-
-async fn run(command: &str, body: &[u8], limit: Duration) -> Result<(), String> {
-    let Ok(Target::Command { program, arguments }) = command.parse() else { panic!("{command}") };
-    deliver(&program, &arguments, &Arc::from(body), limit).await
-}
-
-#[tokio::test]
-async fn a_command_reads_the_event_and_its_exit_code_counts() {
-    assert_eq!(run("sh -c 'test \"$(cat)\" = {}'", b"{}", LONG).await, Ok(()));
-    assert_eq!(run("true", b"{}", LONG).await, Ok(()), "it need not read");
-    let failed = run("sh -c 'echo no route >&2; exit 7'", b"{}", LONG).await.unwrap_err();
-    assert!(failed.contains("exit status: 7") && failed.contains("it said \"no route\""), "{failed}");
-    let missing = run("/no/such/program", b"{}", LONG).await.unwrap_err();
-    assert!(missing.contains("cannot run \"/no/such/program\""), "{missing}");
-}
-
-/// The command and what it started end with the time that it has, and a full pipe holds nothing up.
-#[tokio::test]
-async fn a_command_that_hangs_is_killed_with_what_it_started() {
-    let folder = tempfile::tempdir().unwrap();
-    let pid = folder.path().join("pid");
-    let command = format!("sh -c 'sleep 1000 & echo $! > {}; wait'", pid.display());
-    let error = run(&command, &vec![b'x'; 1 << 20], Duration::from_secs(2)).await.unwrap_err();
-    assert!(error.contains("was killed"), "{error}");
-    let child: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    let is_gone = || {
-        // A process that waits to be collected has ended.
-        let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        stat.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.starts_with(" Z"))
-    };
-    while !is_gone() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// What a command writes without end neither fills a pipe nor memory.
-#[tokio::test]
-async fn a_command_that_says_much_is_cut_short() {
-    let failed = run("sh -c 'head -c 300000 /dev/zero | tr \"\\0\" x >&2; exit 1'", b"{}", LONG).await.unwrap_err();
-    assert!(failed.len() < 1000, "{}", failed.len());
 }

@@ -14,8 +14,8 @@ use assay_protocol::wire::v1;
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 /// Nothing is kept outside the test's own folders.
 const FLAGS: [&str; 2] = ["--backend=cuda", "--cuda-poison"];
-/// Memory without room for the ten slots of n = 1024 that a validator measures each kind of work with: the stand-in, which
-/// emulates tensor cores, takes too long for those.
+/// Memory without room for the ten slots of n = 1024 that a validator measures each kind of work with: the stand-in,
+/// which emulates tensor cores, takes too long for those.
 const TOO_SMALL_TO_CALIBRATE: (&str, &str) = ("MEMORY_MIB", "12");
 
 /// A validator with one processor device, and a miner over the stand-in.
@@ -62,7 +62,7 @@ async fn uneven_gpus_pass_in_every_mode() {
     }
 }
 
-/// Whatever multiplies, a validator that replays on its processor gets the same roots.
+/// By any means of multiplication, a validator that replays on its processor gets the same roots.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_family_passes_a_replay() {
     for (kernel, capability) in [("dp4a", "9.0"), ("mma-sm75", "9.0"), ("mma-sm80", "9.0"), ("wgmma-sm90a", "9.0")] {
@@ -74,8 +74,8 @@ async fn every_family_passes_a_replay() {
     }
 }
 
-/// A validator that replays on GPUs, other ones and fewer than the work was done on, gets the same roots; one whose GPU
-/// fails meanwhile judges nobody.
+/// A validator that replays on GPUs, other ones and fewer than the miner's, gets the same roots; a failure of its GPU
+/// meanwhile is no miner's fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,8 +107,8 @@ async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
 async fn a_replay_that_gives_two_results_accuses_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
-    // Its self-test copies six times, and once more for each of two other kinds of work: this is in the first replay, at
-    // its second pass.
+    // Its self-test copies six times, and once more for each of two other kinds of work: this is in the first replay,
+    // at its second pass.
     let fault = ("FAULT", "cuMemcpyDtoHAsync_v2:10:flip");
     let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
@@ -150,7 +150,7 @@ async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
     passes_again(&validator, &miner, 2).await;
 }
 
-/// A driver that fails while a device is tried is no wrong bit: the device is tried again, and offered then.
+/// A driver that fails while a device is tried is not a wrong bit: the device is tried again, and offered then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_whose_driver_fails_at_the_start_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use assay_work::{PassKey, Precision, reference};
 const N: u32 = 256;
 const COUNT: u32 = 8;
 const SLOT_BYTES: u64 = (N * N) as u64;
-/// The pass that is measured, whatever the device.
+/// The measured pass, the same for each device.
 const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([7; 32]), n: N, offset: 0, count: COUNT };
 
 fn slots(bench: &mut CudaBench) -> Vec<Vec<u8>> {

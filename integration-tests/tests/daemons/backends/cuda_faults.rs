@@ -17,7 +17,7 @@ const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps:
 /// A device that holds all slots there are.
 const ALONE: LinkedShare = LinkedShare { n: 256, offset: 0, count: 3, total: 3 };
 
-/// What is wrong, how to make it so, the error that it must give, and words of that error's sentence.
+/// A fault, its scenario, the error that it must give, and words of that error's sentence.
 type Case = (&'static str, Scenario, fn(&CudaError) -> bool, &'static str);
 
 /// Nothing to be found, in all its ways.
@@ -34,13 +34,13 @@ fn a_host_without_cuda_says_why_in_one_sentence() {
         ),
         (
             "symbol",
-            Scenario::new(test, "symbol").lacking("without-cuEventQuery"),
+            Scenario::new(test, "symbol").with_driver("without-cuEventQuery"),
             |e| *e == CudaError::MissingSymbol { symbol: "cuEventQuery" },
             "cuEventQuery",
         ),
         (
             "another symbol",
-            Scenario::new(test, "another symbol").lacking("without-cuTensorMapEncodeTiled"),
+            Scenario::new(test, "another symbol").with_driver("without-cuTensorMapEncodeTiled"),
             |e| *e == CudaError::MissingSymbol { symbol: "cuTensorMapEncodeTiled" },
             "R525",
         ),
@@ -127,7 +127,7 @@ fn the_other_devices_go_on() {
     });
 }
 
-/// Whatever fails in a pass: one typed error, then the device does nothing more; no digest is given.
+/// Any failure in a pass: one typed error, then the device does nothing more; no digest is given.
 #[test]
 fn a_failure_in_a_pass_is_a_sick_device() {
     let test = "a_failure_in_a_pass_is_a_sick_device";
@@ -161,7 +161,7 @@ fn a_failure_in_a_pass_is_a_sick_device() {
             assert!(matches!(again, Err(DeviceError::Sick(_))), "{again:?}");
             assert_eq!((device.info().free_bytes, device.slots_that_fit(256)), (0, 0));
             assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))));
-            // Neither may wait for what hangs, nor fail.
+            // Neither may wait for the call that hangs, nor fail.
             device.release();
             drop(device);
         });
@@ -207,8 +207,8 @@ fn a_failure_in_a_step_of_linked_walks_is_a_sick_device() {
     }
 }
 
-/// Steps of linked walks have memory of their own: states of the last round are there after them, and where there is none
-/// for them, all else goes on.
+/// Steps of linked walks have memory of their own: states of the last round are there after them, and without room for
+/// that memory all else goes on.
 #[test]
 fn steps_of_linked_walks_leave_the_states_of_the_last_round() {
     let test = "steps_of_linked_walks_leave_the_states_of_the_last_round";
@@ -230,7 +230,7 @@ fn steps_of_linked_walks_leave_the_states_of_the_last_round() {
     });
 }
 
-/// A wrong bit on its way is not ours to find here; that it changes the digest is what a self-test rests on.
+/// A wrong bit on its way is not ours to find here; that it changes the digest is the basis of a self-test.
 #[test]
 fn a_flipped_bit_changes_what_is_given() {
     Scenario::new("a_flipped_bit_changes_what_is_given", "one").with("FAULT", "cuMemcpyDtoHAsync_v2:1:flip").run(
@@ -287,7 +287,7 @@ fn memory_that_is_not_there_is_busy_with_the_figures() {
     });
 }
 
-/// What a device says fits can be filled, for several sizes, one after another in the same memory.
+/// The room that a device reports can be filled, for several sizes, one after another in the same memory.
 #[test]
 fn what_fits_can_be_filled_and_is_kept_until_released() {
     let scenario = Scenario::new("what_fits_can_be_filled_and_is_kept_until_released", "uneven");

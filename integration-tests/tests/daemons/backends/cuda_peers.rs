@@ -79,7 +79,7 @@ fn devices_that_reach_one_another_walk_over_the_slots_of_all() {
         let scenario = Scenario::new(test, counts.len().to_string()).with("DEVICES", counts.len().to_string());
         scenario.with("PEERS", "2").with("LOG", log.path()).run(|| {
             let (mut devices, challenge) = (all(), challenge(counts));
-            // Twice: what was mapped is let go.
+            // Twice: mappings are released.
             for _ in 0..2 {
                 expect_reference(walk(&mut devices, &challenge), &challenge);
             }
@@ -106,8 +106,8 @@ fn devices_of_which_one_reaches_no_other_exchange_states() {
         scenario.with("LOG", log.path()).run(|| {
             let (mut devices, challenge) = (all(), challenge(&[5, 3, 4]));
             expect_reference(walk(&mut devices, &challenge), &challenge);
-            // A launch makes a step at least, fewer than are left on a slow machine. With three rounds more, each of two
-            // launches at least, there would be 24.
+            // A launch makes a step at least, fewer than are left on a slow machine. With three rounds more, each of
+            // two launches at least, there would be 24.
             assert!(launches("assay_linked_probe") <= probe().steps() as usize * tested, "{peers}");
             assert_eq!(launches("assay_linked_probe") > 0, tested > 0, "{peers}");
             assert!(launches("assay_step") > 0);

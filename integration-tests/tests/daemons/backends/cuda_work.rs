@@ -72,7 +72,7 @@ fn small_vectors(kinds: &[Precision]) -> usize {
     vectors(kinds).iter().filter(|(name, _)| !LARGE.contains(&name.as_str())).count()
 }
 
-/// Each unit, the families that stand for it, and what the self-test must say of it.
+/// Each unit, the families that stand for it, and the self-test's words on it.
 #[test]
 fn only_units_that_pass_the_self_test_compute() {
     let test = "only_units_that_pass_the_self_test_compute";
@@ -84,7 +84,7 @@ fn only_units_that_pass_the_self_test_compute() {
             assert_eq!(device.kernels(Precision::F16)[0], "mma-bf16-sm80");
         });
     }
-    // What is said of F16, whose products alone need 16 bits of a sum, and of FP8, whose products need fewer.
+    // The findings about F16, whose products alone need 16 bits of a sum, and about FP8, whose products need fewer.
     let refused = [
         ("hopper-fp8", "a product alone", "bits kept"),
         ("ada-fp8", "a product alone", "bits kept"),
@@ -111,6 +111,28 @@ fn only_units_that_pass_the_self_test_compute() {
             let error = device.choose_kernel(Precision::Fp8, "mma-fp8-sm120").unwrap_err().to_string();
             assert!(error.contains(why_fp8), "{error}");
             check_fill(&mut device, &pass_of(Precision::Fp8, 256, 3, 1));
+        });
+    }
+}
+
+/// Two launches of the self-test have parts that passes of small matrices, whose results are right, lack: a block's
+/// second tile, and sums that are drained.
+#[test]
+fn the_self_test_finds_what_only_large_passes_show() {
+    let test = "the_self_test_finds_what_only_large_passes_show";
+    let kernel = KernelChoice::WgmmaBf16Sm90a;
+    for (driver, is_drained) in [("with-second-tile", false), ("with-drained-sums", true)] {
+        let scenario = Scenario::new(test, driver).with_driver(driver).with("CAPABILITY", "9.0").with("DEVICES", "1");
+        scenario.run(|| {
+            let untested = CudaConfig { untested: true, ..with_float_units(kernel) };
+            let mut device = try_open(0, untested).unwrap();
+            assert_eq!(device.kernels(Precision::F16)[0], kernel.name());
+            check_fill(&mut device, &pass_of(Precision::F16, 256, 5, 1));
+            let info = try_open(0, with_float_units(kernel)).unwrap().info();
+            assert_eq!(info.precisions, BY_INT8);
+            let [finding] = &info.units[..] else { panic!("one unit: {:?}", info.units) };
+            let failed = finding.failed.as_ref().expect("it fails");
+            assert_eq!(failed.starts_with("drained sums are wrong"), is_drained, "{failed}");
         });
     }
 }
@@ -228,8 +250,8 @@ fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
     }
 }
 
-/// Products have the higher priority. On an A100 both ask for the shared memory that lets them share a multiprocessor; on
-/// smaller ones that is no use, and on an A100 a refused hint is no failure.
+/// Products have the higher priority. On an A100 both ask for the shared memory that lets them share a multiprocessor;
+/// on smaller ones that is no use, and on an A100 a refused hint is no failure.
 #[test]
 fn products_go_before_digests_and_share_a_multiprocessor_where_both_fit() {
     let test = "products_go_before_digests_and_share_a_multiprocessor_where_both_fit";
@@ -251,7 +273,7 @@ fn products_go_before_digests_and_share_a_multiprocessor_where_both_fit() {
     }
 }
 
-/// What the driver's compiler reports is in the log at level debug, for each module.
+/// The report of the driver's compiler is in the log at level debug, for each module.
 #[test]
 fn the_drivers_log_of_a_compilation_is_kept() {
     #[derive(Clone, Default)]
@@ -306,7 +328,7 @@ fn all_devices_of_a_host_work_at_once() {
     }
 }
 
-/// What the driver says of a device is what we say of it.
+/// Our description of a device is the driver's.
 #[test]
 fn devices_are_described_without_taking_their_memory() {
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -362,8 +384,8 @@ fn compiling_is_said_once() {
     }
 }
 
-/// Memory that is never read before it is written gives the same bits whatever it held. That the debug mode would show
-/// it: without it, a leaf that is not computed again still lies there from the pass before.
+/// Memory that is never read before it is written gives the same bits with any earlier content. The debug mode would
+/// show such a read: without it, a leaf that is not computed again still lies there from the pass before.
 #[test]
 fn poison_shows_what_is_read_unwritten() {
     let pass = pass(256, 4, 3);

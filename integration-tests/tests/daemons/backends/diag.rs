@@ -33,7 +33,7 @@ fn gpus_pass_with_every_family_and_a_flipped_bit_fails_one() {
         let not_done = tests.iter().filter(|test| test["status"] == "not_done").map(|test| &test["test"]);
         assert_eq!(not_done.collect::<Vec<_>>(), ["sensors"], "{tests:#?}");
     }
-    // What comes back from the first GPU has one wrong bit, once, long after its self-test.
+    // A copy from the first GPU has one wrong bit, once, long after its self-test.
     let once = folder.path().join("once").display().to_string();
     let flip = [("FAULT", "cuMemcpyDtoHAsync_v2@0:60:flip"), ("ONCE", once.as_str())];
     let environment = standin::environment(&[&gpus[..], &flip].concat());

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// A GPU whose families are `mma-sm75` and `dp4a`.
 const TURING: [(&str, &str); 3] = [("DEVICES", "1"), ("CAPABILITY", "7.5"), ("NAME", "Stand-in GPU")];
 
-/// The script, with what it is started with.
+/// The script, with its arguments and environment.
 struct GpuCheck {
     script: PathBuf,
     arguments: Vec<OsString>,
@@ -25,7 +25,6 @@ struct GpuCheck {
 /// One run of the script.
 struct Run {
     output: Output,
-    /// The report.
     text: String,
     /// Names of the files that it wrote.
     files: Vec<String>,
@@ -86,7 +85,7 @@ fn environment(settings: &[(&str, &str)]) -> Vec<(String, OsString)> {
     [standin::environment(settings), vulkan::no_driver()].concat()
 }
 
-/// The interpreter itself, whatever stands before it on this process's path.
+/// The interpreter's own path, behind any wrapper on this process's path.
 fn python() -> PathBuf {
     let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     let asked = asked.expect("python3 is on the path");
@@ -152,7 +151,7 @@ fn the_packed_folder_runs_every_step_with_python_alone() {
     assert_eq!(plain_files(&packed), files, "the packed folder is as it was");
 }
 
-/// The stand-in's GPU is no Vulkan device; a software adapter takes its place.
+/// The stand-in's GPU is not a Vulkan device; a software adapter takes its place.
 #[test]
 fn what_vulkan_shows_gives_the_same_bits_and_is_compared() {
     let mut check = GpuCheck::of_repository(&TURING);
@@ -168,8 +167,8 @@ fn what_vulkan_shows_gives_the_same_bits_and_is_compared() {
     }
 }
 
-/// A bit that flips once after the self-test, in the first copy of the work itself: the same pass is read again, and its bytes
-/// are said to be right.
+/// A bit that flips once after the self-test, in the first copy of the work itself: the same pass is read again, and
+/// its bytes are said to be right.
 #[test]
 fn wrong_bits_are_reported_and_located() {
     let settings = [&TURING[..], &[("FAULT", "cuMemcpyDtoHAsync_v2:9:flip")]].concat();
@@ -179,8 +178,8 @@ fn wrong_bits_are_reported_and_located() {
     run.says("int8 by dp4a, GPU 0, slot 2 of n = 256: all 65536 bytes are right");
 }
 
-/// A kernel that does nothing fails the self-test of every start: the other family is tried all the same, and where the bytes of
-/// this one are wrong is kept.
+/// A kernel that does nothing fails the self-test of every start: the other family is tried all the same, and where the
+/// bytes of this one are wrong is kept.
 #[test]
 fn a_wrong_kernel_is_looked_into_and_the_others_go_on() {
     let settings = [&TURING[..], &[("FAULT", "assay_product_mma_sm75:1+:skip")]].concat();
@@ -191,6 +190,30 @@ fn a_wrong_kernel_is_looked_into_and_the_others_go_on() {
     run.says("FAILED smallest, int8 by mma-sm75, GPU 0: not tried");
     run.says("of 65536 bytes are wrong");
     run.says("-- vectors: 2 passed, 2 failed");
+}
+
+/// A kernel that takes one quarter of a warp's rows for another: the report names these rows, of bytes and of sums.
+#[test]
+fn the_rows_that_a_wrong_kernel_spoils_are_named() {
+    let mut check = GpuCheck::of_repository(&TURING);
+    check.environment.push(("LD_LIBRARY_PATH".into(), standin::folder().join("with-wrong-rows").into()));
+    let run = check.run(&["--quick", "vectors"]);
+    assert_eq!(run.output.status.code(), Some(1), "{}", run.everything());
+    run.says("int8 by mma-sm75, GPU 0, slot 0 of n = 256: all 65536 bytes are right");
+    for (what, things) in [("slot 2 of n = 256", "bytes"), ("sums of slot 2", "sums")] {
+        let (_, told) = run
+            .text
+            .split_once(&format!("mma-sm75, GPU 0, {what}: "))
+            .unwrap_or_else(|| panic!("{}", run.everything()));
+        assert!(told.lines().next().unwrap().ends_with(&format!(" of 65536 {things} are wrong")), "{told}");
+        let residues = |period: &str| {
+            let line = told.lines().find_map(|line| line.strip_prefix(&format!("{period}: "))).expect("a line of it");
+            line.split(", ").map(|count| count.split(':').next().unwrap().parse().unwrap()).collect::<Vec<u32>>()
+        };
+        assert_eq!(residues("row mod 16"), (0..8).collect::<Vec<_>>(), "{told}");
+        assert_eq!(residues("row mod 64"), (16..24).chain(48..56).collect::<Vec<_>>(), "{told}");
+        assert_eq!(residues("column mod 32"), (0..32).collect::<Vec<_>>(), "{told}");
+    }
 }
 
 /// A family that hangs costs its time once, and the others are run.

@@ -1,6 +1,6 @@
-//! The GPU backends without a GPU: CUDA over the stand-in driver, wgpu over lavapipe and the layer that makes trouble. Each
-//! by itself, what both are made of, daemons over them, and `scripts/gpu-check`. `scripts/check backends` runs them. The CPU
-//! backend's and the worker's own tests are in their crates.
+//! The GPU backends without a GPU: CUDA over the stand-in driver, wgpu over lavapipe and the layer that makes trouble.
+//! Each alone, the parts of both, daemons over them, and `scripts/gpu-check`. `scripts/check backends` runs them. The
+//! CPU backend's and the worker's own tests are in their crates.
 
 mod cuda;
 mod cuda_bench;

@@ -1,5 +1,5 @@
-//! A process loads its driver once, so each scenario of a test is a process of its own: the test's own program again, with
-//! that test alone, and the scenario's name and settings in its environment.
+//! A process loads its driver once, so each scenario of a test is a process of its own: the test's own program again,
+//! with that test alone, and the scenario's name and settings in its environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 /// Names the scenario that a process is for.
 const SCENARIO: &str = "ASSAY_TEST_SCENARIO";
-/// Told by a scenario that ran to its end: a process in which none ran has not passed.
+/// Printed by a scenario that ran to its end: a process that ran no scenario has not passed.
 const PASSED: &str = "the scenario passed";
 /// The longest that a scenario may take. It is for hangs; a slow machine stays far below it.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// What a scenario's process has in its environment beside what this one has, and what it has not.
+/// The variables that a scenario's process has beside those of this one, and those that it lacks.
 pub struct Environment {
     pub absent: Vec<&'static str>,
     pub present: Vec<(String, OsString)>,

@@ -1,6 +1,7 @@
 //! Every shader, in every size and shape, through naga: valid, and translated for Vulkan, Metal and DirectX 12.
 //!
-//! What no machine here can run is at least compiled as far as naga goes; the rest is each driver's own compiler.
+//! Shaders that no machine here can run are at least compiled as far as naga goes; the rest is each driver's own
+//! compiler.
 
 use assay_wgpu::shaders::{self, Shader};
 use naga::back::{hlsl, msl, spv};
@@ -17,7 +18,8 @@ const SPIRV_MAGIC: u32 = 0x0723_0203;
 fn parsed(shader: &Shader) -> (Module, ModuleInfo) {
     let module = naga::front::wgsl::parse_str(&shader.source)
         .unwrap_or_else(|error| panic!("{}: {}", shader.name, error.emit_to_string(&shader.source)));
-    // Nothing beyond WGSL's core but subgroups, half floats in words and cooperative matrices, each only where it is asked for.
+    // Nothing beyond WGSL's core but subgroups, half floats in words and cooperative matrices, each only where it is
+    // asked for.
     let capabilities = if is_quads(shader) {
         Capabilities::SUBGROUP
     } else if is_to_half(shader) {
@@ -89,8 +91,8 @@ fn every_shader_is_valid_and_holds_to_the_rules_of_this_house() {
     }
 }
 
-/// Binding 0 is the uniform block, within the bytes that the backend binds; the others follow without a gap, and all can be
-/// written, so that several may lie in one buffer.
+/// Binding 0 is the uniform block, within the bytes that the backend binds; the others follow without a gap, and all
+/// can be written, so that several may lie in one buffer.
 #[test]
 fn bindings_are_those_that_the_backend_makes() {
     for shader in all_and_cooperative() {

@@ -40,8 +40,8 @@ impl Scenario {
         self
     }
 
-    /// A stand-in that lacks a function.
-    pub fn lacking(mut self, folder: &'static str) -> Self {
+    /// Another stand-in: one that lacks a function, or has a fault in a kernel.
+    pub fn with_driver(mut self, folder: &'static str) -> Self {
         self.library = Some(folder);
         self
     }
@@ -68,7 +68,7 @@ impl Scenario {
     }
 }
 
-/// Settings for tests: what hangs is found out soon. No float units: their test takes many launches.
+/// Settings for tests: a hang is found soon. No float units: their test takes many launches.
 pub fn config(kernel: KernelChoice) -> CudaConfig {
     CudaConfig { kernel, stall_limit: Duration::from_secs(3), float_units: false, ..CudaConfig::default() }
 }
@@ -96,7 +96,6 @@ pub fn first() -> CudaDevice {
     try_open(0, config(KernelChoice::Auto)).unwrap()
 }
 
-/// Opens all devices.
 pub fn all() -> Vec<CudaDevice> {
     let found = detect().unwrap();
     found.iter().map(|device| open(device.id, config(KernelChoice::Auto), &mut |_| ()).unwrap()).collect()

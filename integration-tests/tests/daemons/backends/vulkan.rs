@@ -63,7 +63,7 @@ impl Scenario {
         self
     }
 
-    /// Lavapipe so many times.
+    /// Lavapipe, `devices` times.
     pub fn devices(mut self, devices: usize) -> Self {
         self.driver = Driver::Lavapipe { devices };
         self

@@ -1,5 +1,5 @@
-//! The layer that makes trouble between wgpu and lavapipe, by itself: each setting does what it says. What wgpu makes of
-//! each trouble is written down here too, since the wgpu backend rests on it.
+//! The layer that makes trouble between wgpu and lavapipe, alone: each setting has its effect. The effect of each
+//! trouble on wgpu is recorded here too, since the wgpu backend relies on it.
 
 #![cfg(target_os = "linux")]
 
@@ -20,13 +20,13 @@ use wgpu::{
 const WORDS: u32 = 1024;
 const BYTES: u64 = 4 * WORDS as u64;
 
-/// Every word is its index, times what was uploaded to the first.
+/// Every word is its index times the first uploaded word.
 const SHADER: &str = "
 @group(0) @binding(0) var<storage, read_write> words: array<u32>;
 @group(0) @binding(1) var<storage, read> factor: array<u32>;
 @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { words[id.x] = id.x * factor[0]; }";
 
-/// A device of wgpu's, and what it told.
+/// A device of wgpu, with its reports.
 struct Gpu {
     device: Device,
     queue: Queue,
@@ -63,7 +63,7 @@ impl Gpu {
         self.device.create_buffer(&BufferDescriptor { label: None, size: bytes, usage, mapped_at_creation: false })
     }
 
-    /// A buffer on the device, or why there is none.
+    /// A buffer on the device, or the error.
     fn try_buffer(&self, bytes: u64) -> Result<Buffer, Error> {
         let scope = self.device.push_error_scope(ErrorFilter::OutOfMemory);
         let buffer = self.buffer(bytes, BufferUsages::STORAGE | BufferUsages::COPY_SRC);
@@ -115,7 +115,7 @@ impl Gpu {
         Ok(mapped.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
     }
 
-    /// What becomes of some work.
+    /// The outcome of some work.
     fn outcome(&self) -> String {
         match catch_unwind(AssertUnwindSafe(|| self.multiples(5))) {
             Err(_) => "panics".into(),
@@ -225,8 +225,8 @@ fn memory_is_counted_and_given_back() {
     });
 }
 
-/// What wgpu makes of what a driver does: a table for whoever rests on it. Opening a device makes two pipelines and
-/// uploads something, before the first that is counted here.
+/// The effects of a driver's behaviour on wgpu: a table for code that relies on them. Opening a device makes two
+/// pipelines and one upload, before the first call that is counted here.
 #[test]
 fn trouble_in_some_work_shows() {
     let test = "trouble_in_some_work_shows";
@@ -239,10 +239,10 @@ fn trouble_in_some_work_shows() {
         ("vkCreateComputePipelines:3:VK_ERROR_UNKNOWN", unexpected),
         ("vkCreateComputePipelines:3:VK_ERROR_OUT_OF_DEVICE_MEMORY", "lost: Out of memory"),
         ("vkAllocateCommandBuffers:2:VK_ERROR_OUT_OF_HOST_MEMORY", "lost: Out of memory"),
-        // Only what a buffer lacks leaves the device as it was.
+        // Only a failed buffer leaves the device as it was.
         ("vkCreateBuffer:5:VK_ERROR_OUT_OF_DEVICE_MEMORY", "fails"),
         ("vkCreateBuffer:5:VK_ERROR_UNKNOWN", unexpected),
-        // A wait that fails is no error of `Device::poll` but its panic.
+        // A failed wait is not an error of `Device::poll` but its panic.
         ("vkWaitSemaphores:1:VK_ERROR_DEVICE_LOST", "panics"),
         ("vkGetSemaphoreCounterValue:1+:VK_ERROR_DEVICE_LOST", "panics"),
         ("vkWaitSemaphores:1:VK_ERROR_OUT_OF_HOST_MEMORY", "panics"),
@@ -274,7 +274,7 @@ fn trouble_in_opening_shows() {
         ("vkCreateDevice:1:VK_ERROR_OUT_OF_DEVICE_MEMORY", "Not enough memory left."),
         ("vkAllocateMemory:1:VK_ERROR_OUT_OF_DEVICE_MEMORY", "Not enough memory left."),
         ("vkMapMemory:1:VK_ERROR_MEMORY_MAP_FAILED", "Parent device is lost"),
-        // What it makes for its own use must not fail.
+        // wgpu panics where an object for its own use cannot be made.
         ("vkCreateComputePipelines:1:VK_ERROR_UNKNOWN", "panics"),
         ("vkCreateShaderModule:1:VK_ERROR_OUT_OF_HOST_MEMORY", "panics"),
     ];
@@ -372,7 +372,7 @@ fn calls_are_logged() {
     });
 }
 
-/// What wgpu does not tell of a device, as ash does.
+/// Facts of a device that wgpu does not report, from ash.
 #[test]
 fn budget_and_uuid_are_what_they_are_told_to_be() {
     let test = "budget_and_uuid_are_what_they_are_told_to_be";

@@ -90,7 +90,7 @@ async fn a_validator_replays_on_wgpu() {
     passes(&validator, miner.key, Mode::Replay).await;
 }
 
-/// A program on the processor is no GPU: `auto` takes the processor itself, and says why.
+/// A program on the processor is not a GPU: `auto` takes the processor itself, and gives the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn auto_takes_no_software_adapter() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ async fn auto_takes_no_software_adapter() {
     passes(&validator, miner.key, Mode::Audit).await;
 }
 
-/// Two cards as Vulkan shows them: one that the stand-in for CUDA has too, and one that is nobody else's.
+/// Two cards as Vulkan shows them: one that the stand-in for CUDA has too, and one that only Vulkan has.
 const CARDS: [(&str, &str); 5] = [
     ("DEVICES", "2"),
     ("TYPE", "discrete"),
@@ -128,8 +128,8 @@ fn rows_of(listing: &str) -> Vec<serde_json::Value> {
     listing["devices"].as_array().unwrap().clone()
 }
 
-/// What the miner says of its devices by any backends, with more flags, and its log; `visible` is what `CUDA_VISIBLE_DEVICES`
-/// says, if it is set.
+/// The miner's list of its devices by any backends, with more flags, and its log; `visible` is the value of
+/// `CUDA_VISIBLE_DEVICES`, if it is set.
 fn devices(more: &[&str], backends: &str, cuda: &[(&str, &str)], visible: Option<&str>) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
@@ -144,7 +144,7 @@ fn devices(more: &[&str], backends: &str, cuda: &[(&str, &str)], visible: Option
     (String::from_utf8(output.stdout).unwrap(), log)
 }
 
-/// What a device is called, and through which backend it is used.
+/// The name of a device, and the backend that uses it.
 fn backends(rows: &[serde_json::Value]) -> BTreeSet<(&str, &str)> {
     rows.iter().map(|row| (row["name"].as_str().unwrap(), row["backend"].as_str().unwrap())).collect()
 }
@@ -168,8 +168,8 @@ fn a_card_that_cuda_does_not_give_is_used_through_vulkan() {
     assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
 }
 
-/// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: what is hidden from CUDA comes in through
-/// Vulkan only for who names wgpu.
+/// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: a card that is hidden from CUDA is used
+/// through Vulkan only where the settings name wgpu.
 #[test]
 fn a_card_that_is_hidden_from_cuda_is_not_taken_through_vulkan() {
     let said = "NVIDIA card at 0000:01:00.0 (wgpu) is hidden by CUDA_VISIBLE_DEVICES";
@@ -202,7 +202,7 @@ fn a_card_that_is_hidden_from_cuda_is_not_taken_through_vulkan() {
     assert_eq!(cards("wgpu", &two, "1"), BTreeSet::from([nvidia.into(), amd.into()]));
 }
 
-/// Where the loader finds no driver, the programs start, and tell what is missing.
+/// Where the loader finds no driver, the programs start, and report that it is missing.
 #[test]
 fn without_a_driver_wgpu_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();

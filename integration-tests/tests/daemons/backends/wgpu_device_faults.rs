@@ -13,10 +13,9 @@ use assay_wgpu::{DotChoice, WgpuConfig, WgpuDevice, WgpuError, detect, find, ope
 use assay_work::{DeviceId, Digest, RoundKey};
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
-/// What ids are derived from.
 const SEED: &[u8] = b"tests";
 
-/// What hangs is found out soon. No other way to multiply is tried: that takes longer than the rest of a start.
+/// A hang is found soon. No other way to multiply is tried: that takes longer than the rest of a start.
 fn config() -> WgpuConfig {
     WgpuConfig {
         stall_limit: Duration::from_secs(3),
@@ -141,7 +140,7 @@ fn a_submission_that_was_not_carried_out_gives_no_digest() {
     }
 }
 
-/// A wrong bit on its way is not ours to find here; that it changes the digest is what a self-test rests on.
+/// A wrong bit on its way is not ours to find here; that it changes the digest is the basis of a self-test.
 #[test]
 fn a_wrong_bit_changes_what_is_given() {
     let test = "a_wrong_bit_changes_what_is_given";
@@ -194,7 +193,8 @@ fn memory_that_another_program_takes_is_busy_until_it_gives_it_back() {
     Scenario::new(test, "before").with("MEMORY_MIB", "64").with_file("TENANT").run(|| {
         let mut device = first();
         let fit = device.slots_that_fit(1024);
-        // Of the memory a share stays free, and room is kept for the operands of two slots at two bytes an element: 4 MiB.
+        // Of the memory a share stays free, and room is kept for the operands of two slots at two bytes an element: 4
+        // MiB.
         assert!((36..60).contains(&fit), "{fit}");
         check_fill(&mut device, &small);
         fs::write(file("TENANT"), "40").unwrap();
@@ -207,7 +207,7 @@ fn memory_that_another_program_takes_is_busy_until_it_gives_it_back() {
         device.release();
         assert_eq!(device.slots_that_fit(1024), fit);
     });
-    // After it was asked what is free, and before it is taken.
+    // After the query of free memory, and before the allocation.
     let between = Scenario::new(test, "between").with("MEMORY_MIB", "96");
     between.with_later("vkCreateBuffer:1:tenant80").run(|| {
         let mut device = first();
@@ -216,7 +216,7 @@ fn memory_that_another_program_takes_is_busy_until_it_gives_it_back() {
         assert!(needed > 32 << 20 && free > needed, "{needed} of {free}, as was asked");
         check_fill(&mut device, &small);
     });
-    // A probe of more walks than room was kept for: what it took is given back, the slots with it.
+    // A probe of more walks than room was kept for: its memory is given back, the slots with it.
     let states = Scenario::new(test, "states").with("MEMORY_MIB", "96");
     states.with_later("vkCreateBuffer:1:tenant80").run(|| {
         let mut device = first();
@@ -281,7 +281,7 @@ fn a_device_that_cannot_be_opened_says_why() {
     }
 }
 
-/// What only saves time is done without.
+/// The device does without a cache, which only saves time.
 #[test]
 fn a_cache_that_cannot_be_kept_keeps_nothing_from_working() {
     let fault = "vkGetPipelineCacheData:1+:VK_ERROR_OUT_OF_HOST_MEMORY";
@@ -310,7 +310,7 @@ fn the_other_devices_go_on() {
     });
 }
 
-/// Cards as they would be, so many in a machine.
+/// Cards as in a machine with two of a kind.
 fn cards(test: &'static str, name: &str, pci: &str, uuids: &str) -> Scenario {
     let cards = Scenario::new(test, name).devices(2).with("NAME", "Radeon Test").with("TYPE", "discrete");
     cards.with("VENDOR", "0x1002").with("DEVICE", "0x744c").with("PCI", pci).with("UUID", uuids)
@@ -320,7 +320,7 @@ const UUIDS: &str = "000102030405060708090a0b0c0d0e0f,f00102030405060708090a0b0c
 const NO_UUIDS: &str = "00000000000000000000000000000000";
 const ONE_UUID: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Ids follow the place of a card, or its UUID, over restarts and whatever the order in which the driver gives them.
+/// Ids follow the place of a card, or its UUID, over restarts and in any order of the driver.
 #[test]
 fn identical_cards_have_distinct_ids_that_stay() {
     let test = "identical_cards_have_distinct_ids_that_stay";
@@ -334,7 +334,7 @@ fn identical_cards_have_distinct_ids_that_stay() {
         ("turned by a hypervisor", "0002:00:00.0,0001:00:00.0", turned),
         ("unplaced", "none", UUIDS),
         ("turned and unplaced", "none", turned),
-        // What has neither is numbered.
+        // A card that has neither is numbered.
         ("nameless", "none", NO_UUIDS),
         ("nameless again", "none", NO_UUIDS),
     ];
@@ -361,7 +361,7 @@ fn identical_cards_have_distinct_ids_that_stay() {
     }
 }
 
-/// What opens a device again after another one fell off its bus gets its own, or none.
+/// A device that is opened again after another one fell off its bus gets its own id, or none.
 #[test]
 fn a_card_that_is_lost_leaves_its_id_to_no_other() {
     let test = "a_card_that_is_lost_leaves_its_id_to_no_other";
@@ -426,7 +426,7 @@ fn software_adapters_are_taken_only_when_asked_for() {
     });
 }
 
-/// The least adapters that can do the work give the same bits; what is less is refused with the limit.
+/// The least adapters that can do the work give the same bits; lesser ones are refused with the limit.
 #[test]
 fn small_adapters_do_what_they_can() {
     let test = "small_adapters_do_what_they_can";

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 const CARDS: [(&str, &str); 4] =
     [("DEVICES", "2"), ("TYPE", "discrete"), ("PCI", "0000:03:00.0,0000:04:00.0"), ("MEMORY_MIB", "96,160")];
 
-/// A miner with trouble, and files that its layer is told of.
+/// A miner with trouble, and files that its layer reads.
 struct Troubled {
     validator: TestValidator,
     miner: TestMiner,
@@ -62,7 +62,7 @@ impl Troubled {
         self.validator.challenge(self.miner.key, Some(mode)).await.unwrap()
     }
 
-    /// Challenges until one passes on so many devices: one that failed takes a moment to come back.
+    /// Challenges until one passes on `devices` devices: one that failed takes a moment to come back.
     async fn passes_again(&self, devices: usize) {
         let start = Instant::now();
         loop {
@@ -110,7 +110,7 @@ async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
     troubled.passes_again(2).await;
 }
 
-/// A driver that fails while a device is tried is no wrong bit: the device is tried again, and offered then.
+/// A driver that fails while a device is tried is not a wrong bit: the device is tried again, and offered then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_whose_driver_fails_at_the_start_is_tried_again() {
     for fault in ["vkCreateDevice@0:1:VK_ERROR_INITIALIZATION_FAILED", "vkWaitSemaphores@0:3:VK_ERROR_DEVICE_LOST"] {
@@ -131,14 +131,14 @@ async fn a_gpu_with_wrong_bits_is_left_out() {
 /// Memory that another program takes after the inventory was made: no fault of anybody's.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_is_taken_before_a_challenge_ends_it_as_busy() {
-    // Slots too large for what the driver's allocator has left over.
+    // Slots too large for the free space in the driver allocator's blocks.
     let policy = Policy { n: 2048, ..Policy::default() };
     let troubled = Troubled::start_for(&policy, "vkCreateBuffer@1:1:tenant160", true, &[]).await;
     troubled.count_from_now();
     troubled.challenge(Mode::Audit).await.expect(ReasonCode::NotEnoughMemory);
 }
 
-/// What another program has is not offered.
+/// Memory of another program is not offered.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_another_program_has_is_not_offered() {
     let policy = Policy { flags: vec!["--min-slots=6".into()], ..Policy::default() };
@@ -148,7 +148,8 @@ async fn memory_that_another_program_has_is_not_offered() {
     let start = Instant::now();
     let ruling = loop {
         assert!(start.elapsed() < PATIENCE, "what is not there is still offered");
-        // What a device still holds serves it, as long as it has work: less each time, until it is too little.
+        // The device works with the memory that it still holds, as long as it has work: less each time, until it is too
+        // little.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let ruling = troubled.challenge(Mode::Audit).await;
         assert_ne!(ruling.verdict.outcome(), v1::Outcome::Fail, "{:?}", ruling.verdict.reasons);
@@ -163,7 +164,7 @@ async fn memory_that_another_program_has_is_not_offered() {
     );
 }
 
-/// A validator whose GPU fails while it replays judges nobody.
+/// The failure of a validator's GPU during a replay is no miner's fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_whose_gpu_fails_blames_nobody() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The wgpu backend over a software Vulkan driver: whatever the limits and the shaders, the bits that all backends give.
+//! The wgpu backend over a software Vulkan driver: with any limits and shaders it gives the bits of all backends.
 
 use std::fs;
 use std::sync::Mutex;
@@ -17,7 +17,6 @@ use assay_work::Precision;
 
 /// Enough for every vector, and little of a machine.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// What ids are derived from.
 const SEED: &[u8] = b"tests";
 
 fn config() -> WgpuConfig {
@@ -87,8 +86,8 @@ fn every_kind_of_work_over_small_buffers() {
     }
 }
 
-/// Float sums are used after their self-test alone: at opening where the fastest products are looked for, else when they
-/// are asked for.
+/// Float sums are used after their self-test alone: at opening where the fastest products are looked for, else when
+/// they are asked for.
 #[test]
 fn float_sums_are_examined_before_they_are_used() {
     let exact = |device: &WgpuDevice| {
@@ -132,7 +131,7 @@ fn every_kind_of_work_in_cooperative_matrices() {
         every_kind_of_work_is_the_references(&mut device);
         let small = vectors(&KINDS).into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
         assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count(), 12);
-        // What is resident stays where products are timed that read other operands.
+        // Resident slots stay where products are timed that read other operands.
         let pass = pass(512, 5, 3);
         device.choose_kernel(Precision::Int8, "packed").unwrap();
         check_fill(&mut device, &pass);
@@ -219,7 +218,7 @@ fn a_large_product_can_be_cancelled_inside() {
     check_fill(&mut device, &pass(256, 3, 1));
 }
 
-/// Memory that is never read before it is written gives the same bits whatever it held.
+/// Memory that is never read before it is written gives the same bits with any earlier content.
 #[test]
 fn poison_does_not_show() {
     let mut device = device(WgpuConfig { poison: true, ..cut(3 << 16) });

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use assay_records::{Actor, Connected, DeviceSeen, Location, Records, Status, Transition};
+use assay_records::{Actor, Connected, DeviceSeen, Location, Records, StandingChange, Status, Transition};
 
-/// Miners of the fleet.
 pub const MINERS: u32 = 1000;
-/// Of so many miners one is hostile.
+/// One miner in this count is hostile.
 const STEP: u32 = 97;
-/// What would run as a script, would steer a terminal, and turns the direction of writing.
+/// A text that would run as a script, would steer a terminal, and turns the direction of writing.
 const HOSTILE: &str =
     "<script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">\u{1b}[2J\u{202e}gnirts";
 
@@ -32,7 +31,7 @@ pub async fn fill(file: &Path) {
             records.set_labels(&key, &labels, &Actor::validator()).await.expect("labels");
         }
         if index % 10 == 0 {
-            records.transition(&failed(&key, is_hostile), None).await.expect("a state");
+            records.change_standing(&key, &failed(&key, is_hostile)).await.expect("a state");
         }
     }
 }
@@ -60,13 +59,14 @@ fn connected(key: &str, index: u32, is_hostile: bool) -> Connected {
     }
 }
 
-fn failed(key: &str, is_hostile: bool) -> Transition {
-    Transition {
+fn failed(key: &str, is_hostile: bool) -> StandingChange {
+    let transition = Transition {
         miner: key.to_owned(),
         at_ms: 1_795_370_100_000,
         from: "enrolled".to_owned(),
         to: "failed".to_owned(),
         why: "failed".to_owned(),
         detail: if is_hostile { long() } else { "a challenge was failed".to_owned() },
-    }
+    };
+    StandingChange { before: None, after: r#"{"state":"failed"}"#.to_owned(), transition: Some(transition) }
 }

@@ -20,7 +20,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Starts `scenarios/NAME.mjs` with what it is to know. Without its tools it fails: skipped, nobody would notice.
+    /// Starts `scenarios/NAME.mjs` with its data. Without its tools it fails: a skipped test would go unnoticed.
     pub fn start(name: &str, known: &Value) -> Self {
         let tools = std::env::var_os("ASSAY_BROWSER_TOOLS").expect(
             "ASSAY_BROWSER_TOOLS is not set: run scripts/test, or set it to a node_modules folder that has \

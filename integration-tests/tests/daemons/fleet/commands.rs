@@ -1,6 +1,7 @@
-//! What the records tell operators: each command, as a table and as JSON.
+//! The records' answers to operators: each command, as a table and as JSON.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -80,10 +81,18 @@ async fn every_command_tells_what_the_records_have() {
     assert_eq!(shown["verdict"], first["verdict"], "the same document");
     assert_eq!(json(&validator, &format!("show {}", gone["device_id"].as_str().unwrap()))["found"], "device");
     let text = plain(&validator, &format!("show {prefix}"));
-    assert!(text.contains(&key) && text.contains("sessions 1") && text.contains("devices 2"), "{text}");
+    for part in [&*format!("miner {key}\n"), "  state ", "  next ", "Devices\n", "gone since", "Last verdicts\n"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text = plain(&validator, &format!("show {}", &challenge[..10]));
+    let outcome = first["outcome"].as_str().unwrap().to_uppercase();
+    assert!(text.starts_with(&outcome) && text.contains("\n  receipt    "), "{text}");
+    let text = plain(&validator, &format!("show {}", gone["device_id"].as_str().unwrap()));
+    assert!(text.starts_with("device ") && text.contains(" gone: "), "{text}");
 
-    plain(&validator, &format!("label {prefix} rack=7"));
-    let history = json(&validator, &format!("history {prefix}"));
+    plain(&validator, &format!("label {prefix} rack=7 name=node-07"));
+    assert_eq!(json(&validator, "show node-07")["key"], key.as_str());
+    let history = json(&validator, "history node-07");
     let kinds: std::collections::BTreeSet<_> =
         history.as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect();
     for kind in ["session", "verdict", "device", "action"] {
@@ -125,10 +134,8 @@ async fn copies_of_the_records_are_whole() {
     let lines = fs::read_dir(path("lines")).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
     let all: String = lines.collect();
     assert!(all.contains(&miner.key.to_string()) && all.contains("device_missing"));
-    let said = plain(&validator, &format!("export --format parquet {}", path("parquet")));
+    let said = plain(&validator, &format!("export {}", path("again")));
     assert!(said.contains("2 verdicts"), "{said}");
-    let magic = |entry: std::io::Result<fs::DirEntry>| fs::read(entry.unwrap().path()).unwrap().starts_with(b"PAR1");
-    assert!(fs::read_dir(path("parquet")).unwrap().any(magic));
     let said = operate(&validator, &format!("export {}", path("lines")));
     assert!(said.code == 2 && said.errors.contains("refused"), "it is not empty: {}", said.errors);
 
@@ -141,4 +148,33 @@ async fn copies_of_the_records_are_whole() {
     assert_eq!(miners[0].key, miner.key.to_string());
     let actions = copy.actions(None, 0, 10).await.unwrap();
     assert!(actions.iter().any(|action| action.action == "export"), "who made a copy is noted: {actions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_records_are_not_copied_and_a_copy_takes_their_place() {
+    let mut validator = TestValidator::start(&Policy::default()).await;
+    plain(&validator, "enroll");
+    // Into one file goes what was in the log beside it.
+    validator.daemon.terminate();
+    validator.restart().await;
+    let [records, copy, none] = ["validator.db", "copy.db", "none.db"].map(|name| validator.file(name));
+    json(&validator, &format!("backup --check {}", copy.display()));
+    let page_bytes = 4096;
+    let file = fs::OpenOptions::new().write(true).open(&records).unwrap();
+    let rest = usize::try_from(file.metadata().unwrap().len()).unwrap() - page_bytes;
+    file.write_all_at(&vec![0xff; rest], page_bytes as u64).unwrap();
+    let said = operate(&validator, &format!("backup --check {}", none.display()));
+    assert!(said.code == 2 && said.errors.contains("were not copied: restore a backup"), "{}", said.errors);
+    assert!(!none.exists());
+    assert_ne!(operate(&validator, "status").code, 0);
+    validator.daemon.terminate();
+    assert!(!validator.daemon.wait().success());
+    fs::rename(copy, &records).unwrap();
+    for companion in ["validator.db-wal", "validator.db-shm"] {
+        // A stop leaves them where it could not write them into the file.
+        let _ = fs::remove_file(validator.file(companion));
+    }
+    validator.restart().await;
+    assert_eq!(json(&validator, "status")["state"], "serving");
+    assert_eq!(len(&json(&validator, "enroll --list")), 1);
 }

@@ -1,4 +1,4 @@
-//! Who is let in: join tokens, approvals, and what operators decide about miners that are here.
+//! Admission: join tokens, approvals, and operators' decisions about miners that are here.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use assay_integration_tests::daemon::{Daemon, PATIENCE, program};
+use assay_integration_tests::daemon::{Daemon, program};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::postgres::Postgres;
-use assay_integration_tests::raw::{hello, proof, welcomed};
+use assay_integration_tests::raw::{hello, proved};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
@@ -23,7 +23,6 @@ async fn validator(enrolment: &str) -> TestValidator {
     TestValidator::start(&Policy { flags, ..Policy::default() }).await
 }
 
-/// Makes a token.
 fn enroll(validator: &TestValidator, options: &str) -> String {
     let token = plain(validator, format!("enroll {options}").trim_end()).trim().to_owned();
     assert!(token.starts_with("assay-join-") && !token.contains(char::is_whitespace), "{token}");
@@ -53,7 +52,6 @@ fn own_uid() -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// The record of a miner.
 fn record(validator: &TestValidator, key: PublicKey) -> serde_json::Value {
     json(validator, &format!("show {key}"))
 }
@@ -77,7 +75,7 @@ async fn a_token_lets_in_one_miner_with_its_labels() {
     // Once more, by another key: it was used.
     let log = refused(&mut TestMiner::start(validator.address, 1, &[&file]));
     assert!(log.contains("the join token has been used by another key"), "{log}");
-    // The same miner with the same settings: its key is known, and nobody looks at the token.
+    // The same miner with the same settings: its key is known, and the token is not checked.
     miner.restart();
     validator.wait_for_miner(miner.key, true).await;
     fs::remove_file(folder.path().join("join-token")).unwrap();
@@ -96,19 +94,36 @@ async fn a_token_lets_in_one_miner_with_its_labels() {
     }
 }
 
+/// Also where a key is let in without a token, or waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_expired_or_unknown_lets_nobody_in() {
+async fn a_token_that_is_used_expired_or_unknown_lets_nobody_in() {
+    for enrolment in ["token", "approve", "open"] {
+        let (validator, folder) = (validator(enrolment).await, tempfile::tempdir().unwrap());
+        let expired = enroll(&validator, "--expires 1s");
+        let expired_ms = unix_millis() + 1000;
+        let (used, unknown) = (enroll(&validator, ""), format!("assay-join-{}", "0".repeat(64)));
+        let miner = TestMiner::start(validator.address, 1, &[&token_file(folder.path(), &used)]);
+        validator.wait_for_miner(miner.key, true).await;
+        while unix_millis() <= expired_ms {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for (token, why) in [
+            (expired.as_str(), "has expired"),
+            (&unknown, "is unknown"),
+            ("assay-join-7", "is unknown"),
+            (&used, "has been used by another key"),
+        ] {
+            let log = refused(&mut TestMiner::start(validator.address, 1, &[&token_file(folder.path(), token)]));
+            assert!(log.contains(why) && !log.contains(token), "{enrolment}: {why}: {log}");
+            assert!(!log.contains("accepted: "), "{enrolment}: {log}");
+        }
+        assert_eq!(validator.miners().await.len(), 1, "{enrolment}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_none_is_refused_at_once() {
     let (validator, folder) = (validator("token").await, tempfile::tempdir().unwrap());
-    let token = enroll(&validator, "--expires 1s");
-    let expired_ms = unix_millis() + 1000;
-    while unix_millis() <= expired_ms {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let unknown = format!("assay-join-{}", "0".repeat(64));
-    for (token, why) in [(token.as_str(), "has expired"), (&unknown, "is unknown"), ("assay-join-7", "is unknown")] {
-        let log = refused(&mut TestMiner::start(validator.address, 1, &[&token_file(folder.path(), token)]));
-        assert!(log.contains(why) && !log.contains(token), "{why}: {log}");
-    }
     let mut miner = TestMiner::start(validator.address, 1, &[&token_file(folder.path(), "two words")]);
     assert!(refused(&mut miner).contains("a join token is one word"));
     let missing = format!("--join-token-file={}", folder.path().join("missing").display());
@@ -193,15 +208,39 @@ async fn a_key_waits_until_an_operator_approves_it() {
     assert!(matches!(answer(&validator, &other).await, ValidatorMessage::Accepted(_)));
 }
 
-/// What a validator answers to a miner with this key that proves it.
+/// The validator's answer to a miner with this key that proves it.
 async fn answer(validator: &TestValidator, identity: &Identity) -> ValidatorMessage {
-    let hello = hello(identity);
-    let (mut miner, welcome) = welcomed(validator, &hello).await;
-    miner.say(proof(&hello, &welcome, identity)).await;
-    tokio::time::timeout(PATIENCE, miner.hear()).await.expect("an answer").expect("an answer")
+    proved(validator, &hello(identity), identity).await
 }
 
-/// Neither is waited for: what runs ends with the session.
+/// A stranger who names a key learns nothing of the records about it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_known_of_a_key_is_said_to_its_holder_alone() {
+    let validator = validator("token").await;
+    let [unknown, approved, suspended, revoked] = [1, 2, 3, 4].map(|seed| Identity::from_seed(&[0x60 + seed; 32]));
+    for (action, identity) in [("approve", &approved), ("approve", &suspended), ("suspend", &suspended)] {
+        plain(&validator, &format!("{action} {}", identity.public_key()));
+    }
+    for action in ["approve", "revoke"] {
+        plain(&validator, &format!("{action} {}", revoked.public_key()));
+    }
+    let stranger = Identity::from_seed(&[0x65; 32]);
+    for (named, code) in [
+        (&unknown, Some(RefusedCode::JoinToken)),
+        (&approved, None),
+        (&suspended, Some(RefusedCode::Suspended)),
+        (&revoked, Some(RefusedCode::NotAllowed)),
+    ] {
+        let to_stranger = proved(&validator, &hello(named), &stranger).await;
+        assert!(matches!(to_stranger, ValidatorMessage::Refused { code: RefusedCode::Signature, .. }));
+        match answer(&validator, named).await {
+            ValidatorMessage::Refused { code: found, .. } => assert_eq!(Some(found), code),
+            other => assert!(code.is_none() && matches!(other, ValidatorMessage::Accepted(_)), "{other:?}"),
+        }
+    }
+}
+
+/// Neither is waited for: a running challenge ends with the session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_that_is_suspended_or_revoked_is_gone_with_its_challenge() {
     let policy = Policy { iterations: 60_000, ..Policy::default() };
@@ -219,7 +258,7 @@ async fn a_miner_that_is_suspended_or_revoked_is_gone_with_its_challenge() {
         validator.wait_for_miner(key, false).await;
         assert_eq!(record(&validator, key)["status"], status);
         if action == "suspend" {
-            // It is told so, and when to come back; resumed, it is let in again.
+            // The refusal says so, and when to come back; resumed, the miner is admitted again.
             miner.daemon.wait_for("the validator refused this miner (Suspended)");
             plain(&validator, &format!("resume {key}"));
             miner.restart();
@@ -269,7 +308,35 @@ async fn what_is_decided_at_one_validator_holds_at_the_other() {
     miner.daemon.wait_for("this key waits for the validator's operator");
     plain(&here, &format!("approve {}", miner.key));
     there.wait_for_miner(miner.key, true).await;
-    plain(&here, &format!("suspend {}", miner.key));
+    let in_state = |state: &str| {
+        let listed = |validator| json(validator, &format!("miners --state {state}")).as_array().unwrap().len();
+        [&here, &there].map(listed)
+    };
+    there.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(in_state("passing"), [1, 1]);
+    // Each word counts at both at once, and a pass does not undo it.
+    let says =
+        |word: &str| plain(&here, &format!("{word} {}", miner.key)).trim().rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(says("quarantine"), "quarantined");
+    there.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!((in_state("passing"), in_state("quarantined")), ([0, 0], [1, 1]));
+    let reason = record(&there, miner.key)["reason"]["why"].clone();
+    assert!(reason.as_str().unwrap().starts_with("it is in quarantine until an operator releases it"), "{reason}");
+    assert_eq!(says("release"), "failed");
+    for _ in 0..3 {
+        there.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    }
+    assert_eq!(in_state("passing"), [1, 1], "the passes that it owed are there");
+    assert_eq!(operate(&here, &format!("release {}", miner.key)).code, 2, "it is in no quarantine");
+    says("suspend");
+    assert_eq!((in_state("passing"), in_state("suspended")), ([0, 0], [1, 1]));
     there.wait_for_miner(miner.key, false).await;
     miner.daemon.wait_for("the validator refused this miner (Suspended)");
+    says("resume");
+    assert_eq!(in_state("enrolled"), [1, 1], "it is attested by its next pass");
+    says("revoke");
+    assert_eq!((in_state("revoked"), in_state("passing")), ([1, 1], [0, 0]));
+    let actions: Vec<_> = record(&here, miner.key)["actions"].as_array().unwrap().iter().rev().cloned().collect();
+    let names: Vec<_> = actions.iter().map(|action| action["action"].as_str().unwrap()).collect();
+    assert_eq!(names, ["approve", "quarantine", "release", "suspend", "resume", "revoke"]);
 }

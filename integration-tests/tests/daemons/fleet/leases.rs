@@ -9,7 +9,7 @@ use assay_integration_tests::postgres::Postgres;
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 use assay_records::{Begun, Records, VerdictFilter};
 use assay_validator::sharing::leases::{MinerLease, MinerLeases};
-use assay_validator::sharing::presence::Presence;
+use assay_validator::sharing::presence::{Presence, wait_until_alone};
 use assay_work::PublicKey;
 use tokio::task::JoinHandle;
 
@@ -75,6 +75,32 @@ async fn a_validator_alone_has_all_miners() {
     let mut lease = MinerLeases::alone().enter(MINER);
     assert!(lease.is_held() && lease.hold().await);
     held(&mut lease).await;
+}
+
+/// Also where both start at one moment: the one that is displaced ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_processes_with_one_key_one_serves() {
+    let (records, key) = (open().await, PublicKey([4; 32]));
+    let enter = async |instance: &str| {
+        let address = format!("{instance}:7400");
+        Presence::enter(records.clone(), key, instance.to_owned(), address).await.expect("it enters")
+    };
+    assert_eq!(wait_until_alone(&records, key).await.unwrap(), Ok(()), "nobody was there yet");
+    let first = enter("first").await;
+    let kept = tokio::spawn(async move { first.keep(|_| {}).await });
+    let refused = wait_until_alone(&records, key).await.unwrap().unwrap_err();
+    assert!(
+        refused.to_string().starts_with("a validator with this key is alive at first:7400, heartbeat "),
+        "{refused}"
+    );
+    assert_eq!(wait_until_alone(&records, PublicKey([5; 32])).await.unwrap(), Ok(()), "another key");
+    let second = enter("second").await;
+    assert_eq!(kept.await.unwrap().address, "second:7400");
+    // One that was killed is waited for, and one that left is not.
+    drop(second);
+    assert_eq!(wait_until_alone(&records, key).await.unwrap(), Ok(()));
+    enter("third").await.leave().await;
+    assert_eq!(wait_until_alone(&records, key).await.unwrap(), Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,13 +7,10 @@ use assay_integration_tests::daemon::run;
 use assay_integration_tests::validator::TestValidator;
 use serde_json::Value;
 
-/// What a command printed, and how it ended.
+/// The output of a command, and its exit code.
 pub struct Said {
-    /// The exit code.
     pub code: i32,
-    /// Standard output.
     pub out: String,
-    /// Standard error.
     pub errors: String,
 }
 
@@ -31,10 +28,7 @@ pub fn operate_at(socket: &Path, words: &[&str]) -> Said {
     Said { code: status.code().expect("it ends by itself"), out: text(stdout), errors: text(stderr) }
 }
 
-/// What a command prints as JSON.
-///
-/// # Panics
-/// When it fails.
+/// The JSON that a command prints.
 pub fn json(validator: &TestValidator, command: &str) -> Value {
     let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
     let said = operate(validator, format!("{name} --json {rest}").trim_end());
@@ -42,7 +36,7 @@ pub fn json(validator: &TestValidator, command: &str) -> Value {
     serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{command}: {error}: {}", said.out))
 }
 
-/// What a command prints for a person, without a terminal.
+/// A command's output for people, without a terminal.
 ///
 /// # Panics
 /// When it fails, or prints anything that only a terminal shows.

@@ -1,4 +1,4 @@
-//! Commands to a validator on another machine: over TLS, with a token, and what is said where that does not work.
+//! Commands to a validator on another machine: over TLS, with a token, and their errors where that does not work.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Output, Stdio};
@@ -73,7 +73,7 @@ async fn ask(url: &str, flags: &[String], token: Option<&str>, words: &str) -> S
 /// Fields that are measured when a document is made.
 const MEASURED: [&str; 2] = ["round_trip_ms", "connected_seconds"];
 
-/// A document without what is measured when it is made; text that is no document as it is.
+/// A document without the figures that are measured when it is made; other text as it is.
 fn without_measurements(text: &str) -> String {
     fn clear(value: &mut Value) {
         match value {
@@ -101,10 +101,10 @@ async fn every_command_does_over_the_network_what_it_does_at_the_socket() {
     validator.wait_for_miner(miner.key, true).await;
     let (key, token) = (miner.key.to_string(), remote.token(Role::Admin).await);
     let challenged = remote.say(&token, "challenge --mode=audit --json").await;
-    assert_eq!(challenged.code, 0, "{}", challenged.errors);
+    assert!(matches!(challenged.code, 0 | 3), "{}", challenged.errors);
     let verdict: Value = serde_json::from_str(&challenged.out).unwrap();
     let id = verdict["challenge_id"].as_str().unwrap().to_owned();
-    // What only shows is the same document, byte for byte.
+    // Commands that only show print the same document, byte for byte.
     for words in [
         "miners --all --json".to_owned(),
         format!("devices --miner {key} --json"),
@@ -133,7 +133,7 @@ async fn every_command_does_over_the_network_what_it_does_at_the_socket() {
             assert!(Instant::now() < until, "{words}: the records do not come to rest");
         }
     }
-    // What changes while it is looked at, and what changes something.
+    // Output that changes between two commands, and commands that change something.
     for (words, part) in [
         ("status".to_owned(), "1 of at most 256"),
         ("miners".to_owned(), &key[..8]),
@@ -150,7 +150,7 @@ async fn every_command_does_over_the_network_what_it_does_at_the_socket() {
         (format!("revoke {}", &key[..8]), "→ revoked"),
     ] {
         let done = remote.say(&token, &words).await;
-        assert_eq!(done.code, 0, "{words}: {}", done.errors);
+        assert!(done.code == 0 || done.code == 3 && words.starts_with("challenge"), "{words}: {}", done.errors);
         assert!(done.out.contains(part), "{words}: {part} in {}", done.out);
     }
     // Who did it is noted by the token's name.
@@ -184,8 +184,8 @@ async fn a_role_that_does_not_suffice_is_told_which_does() {
     }
     let refused = remote.say(&operate, "reload").await;
     assert!(refused.code == 78 && refused.errors.contains("admin"), "{}", refused.errors);
-    assert_eq!(remote.say(&operate, "challenge --mode=audit").await.code, 0);
-    // No token, one of somebody else, one that is none.
+    assert!(matches!(remote.say(&operate, "challenge --mode=audit").await.code, 0 | 3));
+    // No token, an unknown one, a malformed one.
     let unknown = format!("assay_read_{}", "A".repeat(43));
     for token in [None, Some(unknown.as_str())] {
         let refused = ask(&remote.url(), &[], token, "miners").await;
@@ -231,7 +231,7 @@ async fn a_server_is_known_by_its_key_or_by_an_authority() {
         let refused = ask(&https, flags, Some(&token), "miners").await;
         assert!(refused.code == 74 && refused.errors.contains("--server-ca"), "{}", refused.errors);
     }
-    // Nobody there; another program; miners' port; plaintext to another machine.
+    // No server there; another program; miners' port; plaintext to another machine.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = ask(&format!("http://{free}"), &[], Some(&token), "miners").await;
     assert!(nobody.code == 74 && nobody.errors.contains("http_listen"), "{}", nobody.errors);
@@ -282,7 +282,7 @@ async fn a_challenge_keeps_its_mode_over_plaintext_of_this_machine() {
     remote.validator.wait_for_miner(miner.key, true).await;
     let token = remote.token(Role::Operate).await;
     let done = ask(&format!("http://{}", remote.address), &[], Some(&token), "challenge --mode=replay --json").await;
-    assert_eq!(done.code, 0, "{}", done.errors);
+    assert!(matches!(done.code, 0 | 3), "{}", done.errors);
     let verdict: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(verdict["mode"], Mode::Replay.name());
 }

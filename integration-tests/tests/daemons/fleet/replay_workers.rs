@@ -50,7 +50,7 @@ impl Scene {
         serde_json::from_slice(&output.stdout).expect("the status is JSON")
     }
 
-    /// Waits until the validator knows of so many workers.
+    /// Waits until the validator has `count` workers.
     async fn workers(&mut self, count: usize) {
         for _ in 0..count {
             self.validator.daemon.wait_for("a replay worker is there");
@@ -130,7 +130,7 @@ async fn a_cancelled_replay_is_withdrawn_from_its_worker() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_needs_the_role_of_the_documentation_only() {
     let mut scene = Scene::new().await;
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/shared-records.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operate.md");
     let page = fs::read_to_string(page).expect("the page");
     let (_, after) = page.split_once("<!-- worker role -->\n```sql\n").expect("the statements are marked");
     let (statements, _) = after.split_once("```").expect("they end");

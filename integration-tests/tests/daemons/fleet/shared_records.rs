@@ -1,5 +1,5 @@
 //! Three validators and two replay workers on one PostgreSQL, with twelve miners that each dial all three: one of each
-//! kind is killed in the middle of what it does.
+//! kind is killed in the middle of its work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -98,7 +98,7 @@ async fn taken_by(workers: &mut [Daemon], id: ChallengeId) -> usize {
     .await
 }
 
-/// What programs have said of verdicts: the outcome by challenge.
+/// The verdicts in the programs' output: the outcome by challenge.
 #[derive(Default)]
 struct Given(BTreeMap<String, String>);
 
@@ -155,7 +155,7 @@ impl Fleet {
 
     /// Waits until every miner has a verdict on a challenge that was begun from now on.
     async fn every_miner_is_judged_again(&self) {
-        // To the second: that is what a verdict says of its time.
+        // To the second, as a verdict states its time.
         let since_ms = self.records.now_ms().await.expect("the records answer") / 1000 * 1000 + 1000;
         let all: BTreeSet<_> = self.miners.iter().map(|miner| miner.key.to_string()).collect();
         wait_for("new verdicts on all miners", async || {
@@ -176,7 +176,7 @@ impl Fleet {
         .await
     }
 
-    /// Everything that was given out is in the records, once and as it was given; nobody was failed; no two validators
+    /// Every verdict that was given out is in the records, once and unchanged; no miner was failed; no two validators
     /// had a miner at once by their schedules.
     async fn check(&mut self) {
         let Self { validators, miners, given, .. } = self;

@@ -1,5 +1,5 @@
 //! Webhooks: a real HTTP server that is down and comes back, validators that are killed, and the examples of
-//! docs/webhooks.md, which check what was sent.
+//! docs/api.md, which check the messages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use super::operator::Said;
 
-const PAGE: &str = include_str!("../../../../docs/webhooks.md");
+const PAGE: &str = include_str!("../../../../docs/api.md");
 const NAP: Duration = Duration::from_millis(20);
 
 /// A Python of the tests: no packages are needed.
@@ -140,7 +140,7 @@ fn example(language: &str) -> &'static str {
     PAGE.split_once(&fence).and_then(|(_, rest)| rest.split_once("```")).expect("an example").0
 }
 
-/// What the page's examples say of requests: whether each is accepted.
+/// The verdicts of the page's examples on requests: whether each is accepted.
 fn verified(folder: &Path, secret: &Secret, requests: &[(Value, String)]) -> [Vec<bool>; 2] {
     let ask: Vec<_> = requests.iter().map(|(headers, body)| json!({ "headers": headers, "body": body })).collect();
     let ask = json!({ "secret": secret.text(), "requests": ask }).to_string();
@@ -256,7 +256,7 @@ async fn a_receiver_that_was_down_has_every_event_though_the_validator_was_kille
     let taken: Vec<_> = requests.iter().filter(|request| request.answer == "204").collect();
     let mut sequences: Vec<_> = taken.iter().map(|request| request.body["sequence"].as_i64().unwrap()).collect();
     sequences.dedup();
-    // What came after the last one was read is not asked for.
+    // Events that came after the last one was read are not compared.
     sequences.retain(|sequence| *sequence <= last);
     assert!(sequences.iter().copied().eq(first..=last), "each one and in order: {sequences:?} of {first} to {last}");
     assert!(taken.iter().any(|request| request.id == hung.id), "what hung came again");
@@ -275,7 +275,7 @@ async fn another_validator_goes_on_when_the_one_that_sends_is_lost() {
     let receiver = Receiver::start(Vec::new());
     let policy = Policy { flags: vec![format!("--records={}", database.url())], ..Policy::default() };
     let mut validators = [TestValidator::start(&policy).await, TestValidator::start(&policy).await];
-    // Each tells that it serves, a moment after it does.
+    // Each reports that it serves, a moment after it does.
     let until = Instant::now() + PATIENCE;
     let serving = |events: &[EventRecord]| events.iter().filter(|event| event.kind() == EventKind::Health).count();
     while serving(&records.events(0, 100).await.unwrap()) < validators.len() {
@@ -298,7 +298,7 @@ async fn another_validator_goes_on_when_the_one_that_sends_is_lost() {
     let sender = all.iter().find(|validator| validator.instance == holder).unwrap().key.clone();
     let (lost, other) = validators.iter_mut().partition::<Vec<_>, _>(|validator| validator.key.to_string() == sender);
     let (lost, other) = (lost.into_iter().next().unwrap(), other.into_iter().next().unwrap());
-    // Told by the one that does not send.
+    // Events of the validator that does not send.
     let miner = TestMiner::start(other.address, 1, &[]);
     other.wait_for_miner(miner.key, true).await;
     other.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
@@ -358,4 +358,25 @@ async fn commands_add_test_list_and_remove_a_webhook() {
     assert!(removed.code == 0 && removed.out.contains("nothing more is sent to"), "{}", removed.errors);
     assert_eq!(operate(&validator, "webhook list").out.trim_end(), "there is no webhook");
     assert_eq!(operate(&validator, &format!("webhook remove {id}")).code, 2);
+}
+
+/// A receiver that never answers holds up neither a verdict nor, for long, the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_never_answers_holds_nothing_up() {
+    const VERDICTS: usize = 6;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut validator = TestValidator::start(&Policy::default()).await;
+    let added = operate(&validator, &format!("webhook add http://{}/hook", listener.local_addr().unwrap()));
+    assert_eq!(added.code, 0, "{}", added.errors);
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    // More verdicts than attempts can end meanwhile: one that waited would come after its attempt.
+    for _ in 0..VERDICTS {
+        validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    }
+    let failed = validator.daemon.log().iter().filter(|line| line.contains("another attempt follows")).count();
+    assert!(failed < VERDICTS, "{failed} attempts were waited for");
+    validator.daemon.terminate();
+    validator.daemon.wait_for("ends before a webhook had all events");
+    assert_eq!(validator.daemon.wait().code(), Some(0));
 }

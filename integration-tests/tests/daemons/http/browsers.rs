@@ -1,4 +1,4 @@
-//! What pages of other sites try in a browser on the validator's machine.
+//! Attempts of other sites' pages in a browser on the validator's machine.
 
 use assay_api::{LoginCode, ProblemCode, Role, Status};
 use assay_integration_tests::web::Caller;
@@ -43,7 +43,7 @@ async fn another_sites_page_changes_nothing_and_reads_nothing() {
     assert!(answer.status >= 400 && answer.header("access-control-allow-origin").is_none(), "{answer:?}");
 }
 
-/// A browser adds a cookie to whatever it sends: such a request is looked at more closely than one with a token.
+/// A browser adds a cookie to each request: such a request is checked more closely than one with a token.
 #[tokio::test]
 async fn a_login_is_for_the_page_and_ends_with_the_validator() {
     let (validator, address) = serving(&[]).await;

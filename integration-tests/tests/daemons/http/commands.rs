@@ -7,10 +7,12 @@ use assay_api::ProblemCode;
 use assay_integration_tests::daemon::run;
 use assay_integration_tests::validator::TestValidator;
 use assay_integration_tests::web::Caller;
+use hyper::Method;
+use hyper::body::Bytes;
 
 use super::serving;
 
-/// The exit code, what was printed, and what was said beside it.
+/// The exit code, standard output and standard error.
 fn operate(validator: &TestValidator, words: &str) -> (i32, String, String) {
     let socket = format!("--control-socket={}", validator.socket.display());
     let Output { status, stdout, stderr } = run("assay-validator", words.split(' ').chain([socket.as_str()]));
@@ -44,7 +46,7 @@ async fn a_token_counts_from_its_command_until_it_is_revoked() {
     let (code, said, _) = operate(&validator, &format!("token revoke {}", &id[..8]));
     assert_eq!((code, said), (0, format!("token {} of laptop is revoked\n", &id[..8])));
     assert_eq!(holder.get("/api/v1/status").await.problem().code, ProblemCode::Unauthorized);
-    // Once more is no success.
+    // Invalid ones fail.
     assert_ne!(operate(&validator, "token create --role everything --name x").0, 0);
     assert_ne!(operate(&validator, "token create").0, 0, "it has a name");
 }
@@ -58,6 +60,8 @@ async fn an_address_of_the_page_logs_in_once() {
     assert!(path.starts_with("/login?code=") && said.contains("once"), "{url}{said}");
     let browser = Caller::at(address);
     assert_eq!(browser.get("/api/v1/status").await.status, 401);
+    let looked_at = browser.send(Method::HEAD, path, Bytes::new()).await.expect(200);
+    assert!(looked_at.header("set-cookie").is_none(), "a preview logs nobody in: {looked_at:?}");
     let answer = browser.get(path).await.expect(303);
     let cookie = answer.header("set-cookie").unwrap_or_else(|| panic!("{answer:?}")).to_owned();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");

@@ -1,7 +1,7 @@
-//! What programs rely on: documents, pages of lists, evidence and receipts.
+//! The interfaces that programs rely on: documents, pages of lists, evidence and receipts.
 
 use assay_api::{
-    ChangeLabels, Connected, Counts, Device, Found, Listed, Miner, MinerDetail, Receipt, Round, RoundsBegun, Series,
+    ChangeLabels, Connected, Counts, Device, Found, Listed, Miner, MinerDetail, Receipt, Round, RoundBegun, Series,
     Status, verdict_of,
 };
 use assay_api::{ProblemCode, Role};
@@ -152,8 +152,7 @@ async fn a_round_is_begun_and_followed_to_its_end() {
     let none = operator.post("/api/v1/rounds", &serde_json::json!({ "group": "no-such" })).await.problem();
     assert_eq!(none.code, ProblemCode::NotFound);
     let asked = Instant::now();
-    let begun: RoundsBegun = operator.post("/api/v1/rounds", &serde_json::json!({})).await.expect(202).json();
-    let [id] = &begun.rounds[..] else { panic!("{begun:?}") };
+    let RoundBegun { round: id } = operator.post("/api/v1/rounds", &serde_json::json!({})).await.expect(202).json();
     let round = loop {
         let answer = operator.get(&format!("/api/v1/rounds/{id}")).await;
         if answer.status == 200 {

@@ -19,7 +19,7 @@ async fn challenge(caller: &Caller, miner: &TestMiner) -> Running {
     running
 }
 
-/// What a challenge goes through, up to its verdict.
+/// The phases of a challenge, up to its verdict.
 async fn course(caller: &Caller, path: &str) -> (Vec<String>, Outcome) {
     let mut events = caller.follow(path).await;
     let mut phases: Vec<String> = Vec::new();
@@ -84,6 +84,7 @@ async fn events_go_on_where_they_broke_off_across_a_restart() {
     let (mut validator, address) = serving(&[]).await;
     let reader = Caller::of_role(&validator, address, Role::Read).await;
     let mut events = reader.follow("/api/v1/events?after=0").await;
+    assert_eq!(events.begins_after, Some(0));
     let miner = miner_of(&validator).await;
     let mut seen: Vec<i64> = Vec::new();
     loop {
@@ -100,6 +101,9 @@ async fn events_go_on_where_they_broke_off_across_a_restart() {
     assert_eq!(seen, (1..=seen.len() as i64).collect::<Vec<_>>(), "numbered without gaps");
     let last = *seen.last().unwrap();
     drop(events);
+    let now = reader.follow("/api/v1/events").await;
+    assert!(now.begins_after.is_some_and(|after| after >= last), "also where nothing follows: {:?}", now.begins_after);
+    drop(now);
     validator.challenge(miner.key, None).await.unwrap().expect_pass();
     validator.daemon.terminate();
     drop(miner);
@@ -116,14 +120,14 @@ async fn events_go_on_where_they_broke_off_across_a_restart() {
     }
     let started = kinds.iter().position(|kind| *kind == EventKind::ChallengeStarted);
     assert!(started < kinds.iter().position(|kind| *kind == EventKind::Verdict), "{kinds:?}");
-    // Only what is asked for, and the numbers stay those of all.
+    // Only the kinds in the query, with the numbers of all events.
     let mut verdicts = reader.follow("/api/v1/events?after=0&kinds=verdict").await;
     let told = verdicts.next().await.unwrap();
     assert_eq!(told.event, "verdict");
     // From records that were restored from a backup, say.
     let mut ahead = reader.with("last-event-id", "1000000").follow("/api/v1/events").await;
     let gap: assay_api::Gap = serde_json::from_str(&ahead.next_of("gap").await.data).unwrap();
-    assert_eq!(gap.after, 1_000_000);
+    assert_eq!((gap.after, ahead.begins_after), (1_000_000, Some(gap.oldest - 1)));
 }
 
 /// A stream ends with the right to read it.

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use assay_integration_tests::daemon::program;
+use assay_integration_tests::validator::Policy;
 
-use super::{miner_of, serving};
+use super::{miner_of, serving_by};
 
 /// The commands of a document, one after another.
 fn commands(document: &str) -> String {
@@ -15,7 +16,7 @@ fn commands(document: &str) -> String {
 
 #[tokio::test]
 async fn the_examples_of_the_documentation_do_what_they_say() {
-    let (validator, address) = serving(&[]).await;
+    let (validator, address) = serving_by(Policy::showing_memory(), &[]).await;
     let _miner = miner_of(&validator).await;
     let document = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/api.md");
     let script = commands(&std::fs::read_to_string(document).unwrap());

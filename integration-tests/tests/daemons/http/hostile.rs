@@ -1,4 +1,4 @@
-//! Clients that send what no honest one does.
+//! Clients that send requests that no honest one does.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::serving;
 /// How often something is tried that is to become possible.
 const NAP: Duration = Duration::from_millis(20);
 
-/// What comes back for these bytes until the connection ends.
+/// The answer to these bytes until the connection ends.
 async fn answer_to(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // It may be closed before all was sent.
@@ -37,13 +37,15 @@ async fn malformed_requests_end_their_connection_and_nothing_else() {
     let both =
         "POST /api/v1/rounds HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\nConnection: close\r\n\r\nhello";
     let hostless = "GET /api/v1/status HTTP/1.1\r\nConnection: close\r\n\r\n";
+    let hosts = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
     for (request, statuses) in [
-        // What is sent beyond the bound may have the answer lost with a reset.
+        // Bytes beyond the bound may have the answer lost with a reset.
         (long.as_str(), &["431", "400", ""][..]),
         (&many, &["431", "400"]),
         (two, &["400"]),
         (both, &["400"]),
         (hostless, &["400"]),
+        (hosts, &["400"]),
         ("\0\0\0\0\r\n\r\n", &["400"]),
         ("GET /%ff%00/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", &["404"]),
     ] {
@@ -113,7 +115,7 @@ async fn paths_and_methods_that_are_none_are_problems() {
     }
 }
 
-/// Whoever keeps connections open keeps nobody else out, and a connection without a request ends by itself.
+/// A client that keeps connections open keeps no other out, and a connection without a request is closed.
 #[tokio::test]
 async fn silent_connections_are_closed_and_crowds_are_bounded() {
     let (validator, address) = serving(&[]).await;

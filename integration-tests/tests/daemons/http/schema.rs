@@ -12,7 +12,7 @@ use super::{miner_of, serving};
 /// Examples of each operation: with these all checks take some 20 s.
 const EXAMPLES: u32 = 12;
 
-/// schemathesis as a command. Without its package it fails: skipped, nobody would notice.
+/// schemathesis as a command. Without its package it fails: a skipped test would go unnoticed.
 fn schemathesis() -> Command {
     let python = std::env::var_os("ASSAY_SCHEMATHESIS").expect(
         "ASSAY_SCHEMATHESIS is not set: run scripts/test, or set it to a Python that has \

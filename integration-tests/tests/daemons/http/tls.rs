@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::serving;
 
-/// What comes before the 32 bytes of an Ed25519 key where a certificate names it (RFC 8410).
+/// The bytes before the 32 of an Ed25519 key where a certificate names it (RFC 8410).
 const ED25519_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 async fn curl(arguments: &[&str]) -> Output {
@@ -27,7 +27,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The validator's own certificate, for whoever pins its key, over both versions of HTTP.
+/// The validator's own certificate, for clients that pin its key, over both versions of HTTP.
 #[tokio::test]
 async fn the_key_of_the_validator_is_what_a_client_can_pin() {
     let (validator, address) = serving(&[]).await;
@@ -47,11 +47,12 @@ async fn the_key_of_the_validator_is_what_a_client_can_pin() {
     let (flag, value) = other.split_once(' ').unwrap();
     let refused = curl(&["--insecure", flag, value, &url]).await;
     assert_eq!(refused.status.code(), Some(90), "another key: {refused:?}");
-    let plain = printed(&curl(&[&format!("http://{address}/healthz")]).await);
-    assert_eq!(plain, "ok\n", "this machine may do without");
+    let plain = printed(&curl(&["--include", &format!("http://{address}/healthz")]).await).to_ascii_lowercase();
+    assert!(plain.ends_with("\r\n\r\nok\n"), "this machine may do without: {plain}");
+    assert!(!plain.contains("strict-transport-security"), "{plain}");
 }
 
-/// A certificate of an authority is presented to browsers and whoever else pins nothing, and a reload replaces it.
+/// A certificate of an authority is presented to browsers and other clients that pin nothing, and a reload replaces it.
 #[tokio::test]
 async fn the_certificate_of_an_authority_is_presented_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,6 +65,8 @@ async fn the_certificate_of_an_authority_is_presented_and_replaced() {
     let url = format!("https://api.example:{}/healthz", address.port());
     let ask = ["--cacert", &roots, "--resolve", &resolve, &url];
     assert_eq!(printed(&curl(&ask).await), "ok\n", "a name of the certificate is a name of the validator");
+    let headers = printed(&curl(&[&["--include"], &ask[..]].concat()).await).to_ascii_lowercase();
+    assert!(headers.contains("strict-transport-security: max-age=31536000"), "{headers}");
     let none = curl(&["--resolve", &resolve, &url]).await;
     assert_eq!(none.status.code(), Some(60), "an authority that nobody trusts: {none:?}");
     let _ = authority.issue(folder.path(), &["other.example"], 2099);

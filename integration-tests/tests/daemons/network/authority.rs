@@ -36,7 +36,7 @@ async fn a_certificate_is_for_its_host_and_its_time_and_is_renewed_while_the_val
     miner.daemon.wait_for("the server's certificate expired on 2020-12-31");
     assert!(command(&validator, "status").contains("expires on 2020-12-31"));
     assert!(command(&validator, "address").contains("expires on 2020-12-31"));
-    // One that ends soon is served and warned of; a file that is no certificate changes nothing.
+    // One that ends soon is served and warned of; a malformed file changes nothing.
     let _ = authority.issue(folder.path(), &["127.0.0.1"], 2099);
     assert!(command(&validator, "reload").contains("tls_cert"));
     validator.wait_for_miner(miner.key, true).await;
@@ -46,7 +46,7 @@ async fn a_certificate_is_for_its_host_and_its_time_and_is_renewed_while_the_val
     assert!(refused.contains("nothing has changed") && refused.contains("no certificate in PEM"), "{refused}");
     miner.restart();
     miner.daemon.wait_for("connected: waiting");
-    // Whoever was told the key gets the validator's own certificate.
+    // A miner that pins the key gets the validator's own certificate.
     let pinned = TestMiner::start_at(&format!("assay://{}#{}", validator.address, validator.key), &[], Vec::new());
     validator.wait_for_miner(pinned.key, true).await;
 }

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 
 /// A name that only the proxy knows.
 const TARGET: &str = "validator.invalid:7400";
-/// Of `user:secret`.
+/// The header for `user:secret`.
 const AUTHORIZATION: &str = "Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=";
 
-/// Connects whoever asks for [`TARGET`] with the right password to a validator, and tells what it was asked.
+/// Connects clients that ask for [`TARGET`] with the right password to a validator, and reports the requests.
 async fn proxy(validator: SocketAddr) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

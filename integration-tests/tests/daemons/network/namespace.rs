@@ -6,8 +6,8 @@ use std::process::Command;
 use assay_integration_tests::daemon::{Daemon, program};
 use assay_protocol::identity::Identity;
 
-/// Runs daemons in a namespace of their own: a validator, then a miner with each of these addresses, all with their logs
-/// on one standard error.
+/// Runs daemons in a namespace of their own: a validator, then a miner with each of these addresses, all with their
+/// logs on one standard error.
 const SCRIPT: &str = r#"
 ip link set lo up
 ip addr add 10.77.0.1/32 dev lo
@@ -35,7 +35,7 @@ fn another_machine_is_served_by_tls_alone() {
         "a plaintext connection from another machine is refused",
         "a validator takes plaintext from its own machine only",
     );
-    // In whatever order they come.
+    // In any order.
     let mut missing = vec![refused, connected, "connected: waiting for challenges"];
     while !missing.is_empty() {
         let line = daemons.wait_for("").to_string();

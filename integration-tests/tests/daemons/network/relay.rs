@@ -1,4 +1,4 @@
-//! Whoever ends TLS between a miner and a validator has no session, unless both operators say that it is theirs.
+//! A relay that ends TLS between a miner and a validator has no session, unless both operators say that it is theirs.
 
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::raw::{hello, transcript};
@@ -28,8 +28,10 @@ async fn a_relay_is_refused_by_the_miner_whatever_it_trusts() {
     let target = format!("assay://{}", relay.address);
     // An authority that was deceived, and a first use of the relay's own key.
     let trusts = format!("--validator-ca={}", authority.file(folder.path()).display());
+    let token = format!("assay-join-{}", "5a".repeat(32));
     for flag in [&trusts[..], "--trust-on-first-use"] {
-        let mut miner = TestMiner::start_at(&target, &[flag], Vec::new());
+        let has_token = vec![("ASSAY_MINER_JOIN_TOKEN".to_owned(), token.clone().into())];
+        let mut miner = TestMiner::start_at(&target, &[flag], has_token);
         // Again and again: it may be gone the next time.
         for _ in 0..2 {
             let line = miner.daemon.wait_for(ENDS_TLS).to_string();
@@ -37,10 +39,11 @@ async fn a_relay_is_refused_by_the_miner_whatever_it_trusts() {
         }
         assert!(!miner.file("known_validators").exists(), "a relay's key is not kept");
         assert!(validator.miners().await.iter().all(|connected| connected.miner_key != miner.key));
+        assert!(relay.saw(&miner.key.0) && !relay.saw(token.as_bytes()), "the hello is there, and no token");
     }
 }
 
-/// What a validator answers to a miner that takes every welcome, at the other end of a relay.
+/// The validator's answer to a miner that takes every welcome, at the other end of a relay.
 async fn refusal(relay: &Relay) -> (RefusedCode, String) {
     let stream = TcpStream::connect(relay.address).await.unwrap();
     let Secured { stream, channel, .. } = secure(stream, "127.0.0.1", &Trust::FirstUse).await.unwrap();
@@ -53,7 +56,7 @@ async fn refusal(relay: &Relay) -> (RefusedCode, String) {
     let Some(Ok(ValidatorMessage::Welcome(welcome))) = heard.next().await else { panic!("no welcome") };
     let transcript = transcript(&hello, &welcome, channel);
     assert!(transcript.check_welcome(&welcome.signature).is_err(), "the welcome was for another connection");
-    say.send(MinerMessage::Proof(identity.sign(&transcript.proof_message()))).await.unwrap();
+    say.send(MinerMessage::Proof(identity.sign(&transcript.proof_message()), None)).await.unwrap();
     match heard.next().await {
         Some(Ok(ValidatorMessage::Refused { code, detail, .. })) => (code, detail),
         other => panic!("no refusal but {other:?}"),

@@ -1,4 +1,4 @@
-//! A validator's own key: told, trusted on first use, or another one.
+//! A validator's own key: configured, trusted on first use, or another one.
 
 use assay_integration_tests::daemon::run;
 use assay_integration_tests::miner::TestMiner;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 /// The exit code of a miner whose operator has to act.
 const CONFIG: Option<i32> = Some(78);
 
-/// What `assay-validator address` prints.
+/// The output of `assay-validator address`.
 fn told(validator: &TestValidator, flags: &[&str]) -> String {
     let own = [
         format!("--control-socket={}", validator.socket.display()),
@@ -51,8 +51,23 @@ async fn an_address_of_ipv6_does_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_address_is_told_without_a_running_validator_too() {
+async fn the_address_has_the_key_of_the_running_validator_or_without_one_that_of_the_key_file() {
     let mut validator = TestValidator::start(&Policy::default()).await;
+    let socket = format!("--control-socket={}", validator.socket.display());
+    let (new, other) = (validator.file("new.key"), validator.file("other.key"));
+    let other_key = Identity::load_or_create(&other).unwrap().public_key();
+    for (file, said) in [(&new, "does not exist".to_owned()), (&other, format!("has {other_key}"))] {
+        let refused = run("assay-validator", ["address", &socket, &format!("--key-file={}", file.display())]);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == CONFIG && refused.stdout.is_empty(), "{refused:?}");
+        assert!(why.contains(&said) && why.contains(&validator.key.to_string()), "{why}");
+    }
+    assert!(!new.exists(), "no key is made that nobody uses");
+    let configuration = validator.file("other.toml");
+    std::fs::write(&configuration, format!("key_file = {:?}\n", other.display().to_string())).unwrap();
+    let told = run("assay-validator", ["address", &socket, &format!("--config={}", configuration.display())]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains(&validator.key.to_string()), "{told:?}");
+    assert!(String::from_utf8_lossy(&told.stderr).contains(&format!("has {other_key}")), "{told:?}");
     validator.daemon.terminate();
     validator.daemon.wait();
     let listening = run(

@@ -46,7 +46,7 @@ impl Tree {
         fs::set_permissions(tree.path("scripts/check"), executable.clone()).unwrap();
         tree.write("proto/assay/v1/a.proto", "a");
         tree.write("kernels/cuda/b.cu", "b");
-        // Whatever a step would install comes to nothing.
+        // No step can install anything here.
         tree.write("bin/npm", "#!/bin/sh\nexit 1\n");
         fs::set_permissions(tree.path("bin/npm"), executable).unwrap();
         tree.git(&["init", "-q"]);
@@ -160,7 +160,7 @@ fn every_input_exists() {
     }
 }
 
-/// What `scripts/test` leaves to `scripts/check` is run there, and is there at all.
+/// `scripts/check` runs the tests that `scripts/test` skips, and they exist.
 #[test]
 fn tests_that_are_skipped_are_a_step_of_the_check() {
     let script = |name: &str| fs::read_to_string(workspace().join("scripts").join(name)).unwrap();

@@ -23,7 +23,7 @@ struct File {
     path: String,
     /// Every path in the code.
     paths: BTreeSet<Vec<String>>,
-    /// What `use` brings in, by the name that it has here.
+    /// The imports of `use`, by their names here.
     imports: BTreeMap<String, Vec<String>>,
 }
 
@@ -152,7 +152,7 @@ impl Sources {
         Self { modules: rust_files(&source).into_iter().filter_map(file).collect() }
     }
 
-    /// The module whose file holds what `path` names in `from`; none where that is outside the crate.
+    /// The module whose file holds the item that `path` names in `from`; `None` where that is outside the crate.
     fn holder(&self, from: &Module, path: &[String], hops: u32) -> Option<Module> {
         let mut here = from.clone();
         let mut rest = path;
@@ -185,7 +185,7 @@ impl Sources {
             if self.modules.contains_key(&inside) {
                 here = inside;
             } else if let Some(import) = self.modules[&here].imports.get(word).filter(|_| hops < 8) {
-                // What is brought in from another crate ends here: it belongs to no file of this one.
+                // An import from another crate ends here: it belongs to no file of this one.
                 let mut onward = import.clone();
                 onward.extend_from_slice(&rest[at + 1..]);
                 return self.holder(&here, &onward, hops + 1);

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::documents::source::{code, read, rust_files, tokens, workspace};
 
-/// A row of the table.
 struct Row {
     name: String,
     dependencies: BTreeSet<String>,

@@ -1,11 +1,15 @@
-//! docs/limits.md says what the code says: its figures are those of `bounds.rs`, and each test that it names exists.
+//! docs/limits.md agrees with the code: its figures are those of `bounds.rs`, its bounds of messages those of the
+//! wire, and each test that it names exists.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
+use assay_judge::bounds::*;
+use assay_program::settings::document::check_section;
+use assay_protocol::wire::limits;
 use assay_validator::bounds::*;
 
-use crate::documents::guarantees::written;
-use crate::documents::source::{read, rust_files, workspace};
+use crate::documents::source::{read, rust_files, workspace, written};
 
 const PAGE: &str = "docs/limits.md";
 
@@ -70,4 +74,51 @@ fn every_figure_is_the_codes() {
     for figure in figures {
         assert!(page.contains(&figure), "the page does not say: {figure}");
     }
+}
+
+/// Name and value of each constant.
+macro_rules! values {
+    ($($name:ident)*) => { vec![$((stringify!($name), limits::$name as u64),)*] };
+}
+
+/// The constants of a file that are public, each with the first paragraph of its comment.
+fn described(source: &str) -> Vec<(&str, String)> {
+    let (mut found, mut paragraph, mut is_first) = (Vec::new(), String::new(), true);
+    for line in source.lines() {
+        if let Some(comment) = line.strip_prefix("///") {
+            is_first &= !comment.trim().is_empty();
+            if is_first {
+                paragraph.push_str(comment);
+            }
+            continue;
+        }
+        if let Some((name, _)) = line.strip_prefix("pub const ").and_then(|rest| rest.split_once(':')) {
+            found.push((name, paragraph.trim().replace("[`", "`").replace("`]", "`")));
+        }
+        (paragraph, is_first) = (String::new(), true);
+    }
+    found
+}
+
+#[test]
+fn every_bound_of_the_wire_is_listed_with_its_value_and_reason() {
+    let values = values!(
+        MAX_MESSAGE_BYTES MAX_HANDSHAKE_BYTES MAX_SHORT_MESSAGE_BYTES HANDSHAKE_MESSAGES
+        MAX_DEVICES SLOT_ENTRIES MAX_PRECISIONS MAX_VERSIONS MAX_JOIN_TOKEN_BYTES MAX_SUCCESSORS MAX_NAME_BYTES MAX_BACKEND_BYTES
+        MAX_DEVICE_DETAIL_BYTES MAX_HARDWARE_TEXT_BYTES MAX_THROTTLE_REASONS MAX_XIDS MAX_AGENT_BYTES MAX_DETAIL_BYTES MAX_REASON_CODE_BYTES MAX_CLASS_BYTES MAX_ROOTS
+        MAX_PROBE_DIGESTS MAX_EVIDENCE_BYTES MAX_OPEN_ITEMS MAX_OPEN_DRAWS MAX_CHUNK_DIGESTS MAX_SAMPLE_OPENINGS
+        MAX_LINES MAX_RANGE_BYTES MAX_SIBLINGS MAX_REASONS MAX_RECEIPT_BYTES MAX_BOUNDS MIN_DEADLINE_MS MAX_DEADLINE_MS
+        MIN_PING_INTERVAL_MS MAX_PING_INTERVAL_MS MAX_RETRY_AFTER_MS MAX_CLAIMED_MS MAX_PROGRESS_SLOTS
+    );
+    let source = read("shared/protocol/src/wire/limits.rs");
+    let described = described(&source);
+    let names = |list: &[(&str, u64)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
+    let defined: Vec<_> = described.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(names(&values), defined, "this test has a value for each bound");
+    let mut expected = "| bound | value | unit, and why |\n|---|--:|---|\n".to_owned();
+    for ((name, value), (_, why)) in values.iter().zip(described) {
+        assert!(!why.is_empty() && !why.contains('|'), "{name}: {why}");
+        writeln!(expected, "| `{name}` | {value} | {why} |").unwrap();
+    }
+    check_section(&workspace().join(PAGE), "wire", &expected).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -1,5 +1,5 @@
-//! Documents and sources against each other: what a document says of the code is what the code is, and the rules of
-//! the layout hold.
+//! Documents and sources against each other: a document's statements on the code hold, and so do the rules of the
+//! layout.
 
 mod budget;
 mod checks;
@@ -7,8 +7,12 @@ mod circles;
 mod crates;
 mod guarantees;
 mod limits;
+mod links;
+#[cfg(target_os = "linux")]
+mod metrics;
 mod protocol;
 #[cfg(unix)]
 mod settings;
 mod source;
 mod threats;
+mod verdicts;

@@ -1,29 +1,27 @@
-//! docs/PROTOCOL.md says what the code says: its example, figures, codes and reasons are those of the code. Its states
-//! are held against the sessions in `simulation`.
+//! docs/PROTOCOL.md agrees with the code: its example, figures, codes and reasons are those of the code. Its states are
+//! held against the sessions in `simulation`.
 
 use std::collections::BTreeSet;
 use std::mem::size_of;
 use std::time::Duration;
 
+use assay_fleet::Policy;
+use assay_judge::bounds::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
+use assay_judge::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 use assay_miner::session as miner;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript, verify};
-use assay_protocol::message::{MinerMessage, PROTOCOL_VERSIONS};
+use assay_protocol::message::{MinerMessage, PROTOCOL_VERSIONS, RefusedCode};
 use assay_protocol::successor::{MAX_OVERLAP_S, SUCCESSOR_BYTES, Successor, follow};
 use assay_protocol::verdict::{Class, ReasonCode};
 use assay_protocol::wire::limits::*;
 use assay_protocol::wire::v1;
-use assay_validator::bounds::{
-    DEFAULT_HANDSHAKES, HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MAX_STREAMS, MISSED_PINGS, STRANGER_LIMIT,
-};
-use assay_validator::policy::Policy;
-use assay_validator::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
+use assay_validator::bounds::{DEFAULT_HANDSHAKES, MAX_STREAMS, STRANGER_LIMIT};
 use assay_work::split::{Weight, split};
 use assay_work::{ChallengeId, DeviceId, Digest, Nonce, PublicKey, Signature};
 use prost::Message;
 
-use crate::documents::guarantees::written;
-use crate::documents::source::read;
+use crate::documents::source::{read, written};
 
 const PAGE: &str = "docs/PROTOCOL.md";
 
@@ -43,7 +41,7 @@ fn tables(text: &str) -> Vec<Vec<Vec<String>>> {
     tables.map(|rows| rows.iter().skip(2).map(cells).collect()).collect()
 }
 
-/// The numbers in a text: with separators of thousands, powers of two, KiB and MiB. Digits inside words are none.
+/// The numbers in a text: with separators of thousands, powers of two, KiB and MiB. Digits inside words do not count.
 fn figures(text: &str) -> Vec<u64> {
     let chars: Vec<_> = text.chars().collect();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -142,8 +140,9 @@ fn the_transport_is_as_the_server_sets_it() {
 
 #[test]
 fn every_deadline_is_the_codes() {
-    let after =
-        |hashes: u64| vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("validator/src/run/limits.rs", "FOLLOW_UP_BYTES")];
+    let after = |hashes: u64| {
+        vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("shared/judge/src/run/limits.rs", "FOLLOW_UP_BYTES")]
+    };
     let digest = size_of::<Digest>() as u64;
     let queued =
         format!("{} messages waiting for the transport", number("validator/src/bounds.rs", "MAX_OUTGOING_MESSAGES"));
@@ -186,7 +185,7 @@ fn every_limit_is_the_codes() {
             ("signatures", vec![size_of::<Signature>() as u64]),
             ("`device_id`, `challenge_id`", vec![size_of::<ChallengeId>() as u64]),
             ("`Hello.agent`", vec![MAX_AGENT_BYTES as u64]),
-            ("`Hello.join_token`", vec![MAX_JOIN_TOKEN_BYTES as u64]),
+            ("`Proof.join_token`", vec![MAX_JOIN_TOKEN_BYTES as u64]),
             ("`Device.name`, `Hardware.model`", vec![MAX_NAME_BYTES as u64]),
             ("`Device.backend`", vec![MAX_BACKEND_BYTES as u64]),
             ("`Device.detail`", vec![MAX_DEVICE_DETAIL_BYTES as u64]),
@@ -216,7 +215,7 @@ fn every_limit_is_the_codes() {
             ("`ping_interval_ms`", vec![MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS]),
             ("`Welcome.successors`", vec![MAX_SUCCESSORS as u64, SUCCESSOR_BYTES as u64]),
             ("deadlines", vec![MIN_DEADLINE_MS, MAX_DEADLINE_MS]),
-            ("`Challenge.total`", vec![total, number("validator/src/issue.rs", "MAX_ROOTS")]),
+            ("`Challenge.total`", vec![total, number("shared/judge/src/issue.rs", "MAX_ROOTS")]),
             ("`Open.items`", vec![MAX_OPEN_ITEMS as u64, MAX_OPEN_DRAWS as u64]),
             ("`Verdict.reasons`", vec![MAX_REASONS as u64]),
             ("`Verdict` bounds of one kind", vec![MAX_BOUNDS as u64]),
@@ -257,7 +256,7 @@ fn sentences_have_the_figures_of_the_code() {
             seconds("miner/src/driver.rs", "INVENTORY_INTERVAL")
         ),
         format!("`digest[0] … digest[count-1]`, 1 to {MAX_CHUNK_DIGESTS} in a chunk"),
-        format!("one of the last {} that ended in this session |", number("validator/src/bounds.rs", "MAX_ENDED")),
+        format!("one of the last {} that ended in this session |", number("shared/judge/src/bounds.rs", "MAX_ENDED")),
         format!("within the last {} challenges of a key", abandoned.window),
         format!(
             "Start over at 0.5 s after a session of more than {} s.",
@@ -338,6 +337,30 @@ fn every_refusal_and_stop_code_is_listed() {
     assert_eq!(declines, expected.collect());
 }
 
+/// Statements that stand in two places agree.
+#[test]
+fn no_figure_is_said_in_two_ways() {
+    let page = read(PAGE);
+    let (_, dialling) = page.split_once("\n### Dialling again\n").expect("the section is there");
+    let dialling = dialling.split("\n#").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let (after, _) = dialling.split_once("do not dial again until an operator changed something").expect("it says so");
+    let (_, after) = after.rsplit_once("After `Refused` with ").expect("it says after which");
+    for code in (1..).map_while(|code| v1::RefusedCode::try_from(code).ok()) {
+        let name = code.as_str_name().trim_start_matches("REFUSED_CODE_");
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` | a"))).expect("it has a row");
+        let refused = v1::Refused { code: code.into(), ..v1::Refused::default() };
+        let (code, ..): (RefusedCode, String, Option<Duration>) = refused.try_into().expect("it is known");
+        let refused = miner::Closed::Refused { code, detail: String::new(), retry_after: None };
+        let stops = refused.needs_operator();
+        assert_eq!((row.contains(": stop,"), after.contains(&format!("`{name}`"))), (stops, stops), "{name}");
+    }
+    assert!(dialling.contains("wait for that long and up to a quarter of it more, at random"));
+    assert_eq!(page.matches("wait for that long").count(), 1);
+    // Deadlines that follow from settings are on the page alone.
+    let messages = read("proto/assay/v1/work.proto");
+    assert!(!messages.contains("kB/s") && !messages.contains("as soon as its signature holds"));
+}
+
 /// The values of an example, by name.
 fn example(mark: &str) -> Vec<(String, Vec<u8>)> {
     let page = read(PAGE);
@@ -366,7 +389,7 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
     };
     let (welcome, proof) = (transcript.welcome_message(), transcript.proof_message());
     let (of_validator, of_miner) = (validator.sign(&welcome), miner.sign(&proof));
-    let request = v1::SessionRequest::from(MinerMessage::Proof(of_miner)).encode_to_vec();
+    let request = v1::SessionRequest::from(MinerMessage::Proof(of_miner, None)).encode_to_vec();
     let expected = [
         ("version", transcript.version.to_le_bytes().to_vec()),
         ("validator_seed", vec![1; 32]),
@@ -388,7 +411,7 @@ fn the_example_of_a_handshake_is_what_both_sides_sign() {
     {
         assert_eq!((found.0.as_str(), hex::encode(&found.1)), (*expected, hex::encode(value)));
     }
-    // As whoever reads the page would check it, from its values alone.
+    // As a reader of the page would check it, from its values alone.
     let value = |name: &str| example.iter().find(|value| value.0 == name).expect("it is listed").1.clone();
     for (key, message, signature) in
         [("validator_key", "welcome_message", "welcome_signature"), ("miner_key", "proof_message", "proof_signature")]

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The workspace's folder.
 pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace has a folder")
 }
@@ -13,7 +12,16 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The Rust files under `folder`, relative to it, sorted; with `/` whatever the system writes.
+/// The value of the constant `name` as a file writes it.
+pub fn written<'a>(source: &'a str, name: &str) -> Option<&'a str> {
+    source.lines().find_map(|line| {
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        let rest = line.strip_prefix("const ")?.strip_prefix(name)?.strip_prefix(':')?;
+        rest.split_once(" = ")?.1.strip_suffix(';')
+    })
+}
+
+/// The Rust files under `folder`, relative to it, sorted; with `/` on every system.
 pub fn rust_files(folder: &Path) -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = folders.pop() {

@@ -8,17 +8,21 @@ use crate::documents::source::{read, workspace};
 const PAGE: &str = "docs/THREATS.md";
 
 /// The file that the page means.
-fn file(path: &str) -> String {
+pub fn file(path: &str) -> String {
     let is_whole = workspace().join(path).is_file();
     if is_whole { path.to_owned() } else { format!("integration-tests/tests/{path}") }
 }
 
-#[test]
-fn every_attack_has_a_test_that_exists() {
-    let page = read(PAGE);
+/// The numbers of the attacks.
+pub fn attacks() -> BTreeSet<String> {
     let is_number = |word: &str| word.len() > 1 && word[1..].bytes().all(|byte| byte.is_ascii_digit());
     let first_cell = |line: &str| Some(line.strip_prefix("| ")?.split(" |").next()?.to_owned());
-    let attacks: BTreeSet<_> = page.lines().filter_map(first_cell).filter(|cell| is_number(cell)).collect();
+    read(PAGE).lines().filter_map(first_cell).filter(|cell| is_number(cell)).collect()
+}
+
+#[test]
+fn every_attack_has_a_test_that_exists() {
+    let (page, attacks) = (read(PAGE), attacks());
     assert!(attacks.len() > 30, "{attacks:?}");
     let (_, tests) = page.split_once("\n## Tests\n").expect("the page ends with its tests");
     let mut tested = BTreeSet::new();

@@ -1,8 +1,8 @@
-//! What a measurement's seconds are.
+//! The seconds of a measurement: wall-clock or processor time.
 
 use std::time::{Duration, Instant};
 
-/// Whose time counts.
+/// The clock that times a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Clock {
     /// The time that passes.

@@ -10,7 +10,6 @@ use crate::Settings;
 /// The section of the process that is measured: a fresh one for each row, as the peak never falls.
 pub const CHILD: &str = "memory-child";
 
-/// Prints the table.
 pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
     println!("\npeak resident memory of a process while it fills {} slots", settings.slots);
     println!("kind     n  threads   slots MiB    peak MiB   over by MiB   allowed MiB (5 % + 64)");

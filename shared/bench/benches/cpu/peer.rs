@@ -5,7 +5,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A running peer.
 pub struct PeerProgram {
     child: Child,
     questions: ChildStdin,
@@ -22,7 +21,6 @@ impl PeerProgram {
         Some(Self { child, questions, answers })
     }
 
-    /// One measurement.
     pub fn gops(&mut self, n: u32, threads: usize) -> Option<f64> {
         writeln!(self.questions, "{n} {threads}").ok()?;
         self.questions.flush().ok()?;

@@ -17,7 +17,6 @@ const WALKS: u32 = 1 << 16;
 /// Lines that plain reads ask for before they read them.
 const AHEAD: usize = 64;
 
-/// Prints the table.
 pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let gib = (u64::from(COUNT) * u64::from(N).pow(2)) >> 30;
     println!(
@@ -40,8 +39,8 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// GB/s of reading as much as a round at random places of `memory` on `threads` threads. Addresses do not depend on
-/// what was read, and are asked for ahead, so that nothing but memory limits the rate.
+/// GB/s of reading as many lines as a round at random places of `memory` on `threads` threads. Addresses do not depend
+/// on the lines read, and are asked for ahead, so that memory alone limits the rate.
 fn plain_gb_per_s(settings: &Settings, memory: &[u8], threads: usize) -> f64 {
     let memory = memory.as_chunks::<64>().0;
     let turns = round_bytes(WALKS) / 64 / threads as u64 / AHEAD as u64;

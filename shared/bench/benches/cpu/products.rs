@@ -13,7 +13,6 @@ use assay_work::Precision;
 use crate::Settings;
 use crate::peer::PeerProgram;
 
-/// Prints the table.
 pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let mut peer = PeerProgram::start();
     println!(
@@ -32,7 +31,7 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
         for &n in &settings.n {
             for &threads in &settings.threads {
                 let share = row(settings, precision, n, threads, peer.as_mut())?;
-                // What has no limit is NaN, and below no bar.
+                // A share without a limit is NaN, and below no bar.
                 if settings.bar.is_some_and(|bar| share < bar) {
                     below.push(format!("{precision} at n = {n} on {threads} threads: {share:.3}"));
                 }

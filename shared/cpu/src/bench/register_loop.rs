@@ -9,7 +9,6 @@ const TURNS: u64 = 5_000_000;
 /// A loop that multiplies and adds without leaving the registers.
 #[derive(Debug, Clone, Copy)]
 pub struct RegisterLoop {
-    /// The instruction.
     pub instruction: &'static str,
     /// Multiplications and additions that one run does on one thread.
     pub operations: u64,
@@ -19,7 +18,7 @@ pub struct RegisterLoop {
 
 impl RegisterLoop {
     /// The loop of this processor's widest vector instruction for a kind of work: `vpdpwssd` for F16, `vpdpbusd` for
-    /// the others. `None` where it has none of these.
+    /// the others. `None` where it has neither.
     #[must_use]
     pub fn of_this_processor(precision: Precision) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]

@@ -62,7 +62,7 @@ pub(super) fn is_available() -> bool {
     })
 }
 
-/// Asks Linux for the state of tiles. It refuses when the processor or the kernel has none.
+/// Asks Linux for the state of tiles. It refuses when the processor or the kernel does not support them.
 #[cfg(target_os = "linux")]
 fn permitted() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
@@ -84,7 +84,7 @@ unsafe fn pack_x<const KIND: usize>(p: &PackX) {
     unsafe { pack::pack_x::<u8, KIND, STEP, false>(p) };
 }
 
-/// What `ldtilecfg` reads.
+/// The operand of `ldtilecfg`.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,

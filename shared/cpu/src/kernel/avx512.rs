@@ -1,12 +1,12 @@
 //! The kernel for AVX-512 with VNNI: on 512 bits, `vpdpbusd`, 64 multiply-accumulates an instruction, and for F16
 //! `vpdpwssd`, 32 of them.
 //!
-//! Formula: `vpdpbusd` multiplies unsigned by signed bytes, so that Y is stored as `y + 128` (its sign bit
-//! flipped) and `Σ x·y = Σ x·(y + 128) - 128 · Σ x`; the last term is the row's correction. `vpdpwssd`
-//! multiplies signed words, and nothing is corrected.
-//! Layout: panels are `[κ / 4][rows][4]` bytes, or `[κ / 2][rows][2]` words, so that one 32-bit word is what one
-//! lane takes in one step. Of 64 bytes, those of F16 become two vectors of words; those of FP4 the operands of their
-//! low halves, then those of their high halves.
+//! Formula: `vpdpbusd` multiplies unsigned by signed bytes, so that Y is stored as `y + 128` (its sign bit flipped) and
+//! `Σ x·y = Σ x·(y + 128) - 128 · Σ x`; the last term is the row's correction. `vpdpwssd` multiplies signed words,
+//! without correction.
+//! Layout: panels are `[κ / 4][rows][4]` bytes, or `[κ / 2][rows][2]` words, so that a lane takes one 32-bit word in
+//! one step. Of 64 bytes, those of F16 become two vectors of words; those of FP4 the operands of their low halves, then
+//! those of their high halves.
 //! Tile: 12 × 32, 24 sums of 16 lanes. A step loads 2 vectors of Y, broadcasts 12 words of X, and issues 24
 //! multiplications: 14 loads for the 12 cycles that a core with two such units needs.
 //! The last tile of a row block has 8 or 4 rows.
@@ -36,7 +36,6 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::avx512,
 };
 
-/// F16.
 pub(super) const F16_PRODUCT: ProductKernel = product::<F16>();
 
 const fn product<const KIND: usize>() -> ProductKernel {
@@ -57,9 +56,9 @@ const fn vectors(kind: usize) -> usize {
     if kind == F16 { 2 } else { operands_per_byte(kind) }
 }
 
-/// As what bytes of Y are stored: as they are, or as `y + 128`. Words are as they are.
+/// The stored form of Y's bytes: as they are, or as `y + 128`. Words are as they are.
 pub(super) const PLAIN: bool = false;
-/// As above.
+/// As `y + 128`.
 pub(super) const FLIPPED: bool = true;
 
 pub(super) fn is_available() -> bool {

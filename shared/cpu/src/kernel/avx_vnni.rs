@@ -2,8 +2,8 @@
 //! 16 of them.
 //!
 //! Formula: as for AVX-512, bytes of Y are stored as `y + 128`, and `-128 · Σ x` is the row's correction.
-//! Layout: panels are `[κ / 4][rows][4]` bytes or `[κ / 2][rows][2]` words, so that one 32-bit word is what one lane
-//! takes in one step.
+//! Layout: panels are `[κ / 4][rows][4]` bytes or `[κ / 2][rows][2]` words, so that a lane takes one 32-bit word in one
+//! step.
 //! Tile: 6 × 16, 12 sums of 8 lanes, 2 vectors of Y and one broadcast word of X: 15 of the 16 registers.
 //! The last tile of a row block has 4 or 2 rows.
 //! Exact: sums wrap mod 2³² (neither instruction saturates without its `s`), and so does the mixing step.

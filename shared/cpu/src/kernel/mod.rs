@@ -38,7 +38,6 @@ use assay_work::Precision;
 /// Panels are packed for rows in groups of this many at least; every kernel's panel of Y divides it.
 pub(super) const ROW_GROUP: usize = 32;
 
-/// Which kernel multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelKind {
@@ -61,7 +60,7 @@ pub enum KernelKind {
     Portable,
 }
 
-/// A text that names no kernel.
+/// A text that is not the name of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no kernel is called {0:?}: use auto, amx-int8, avx512-vnni, avx-vnni, avx2, neon-i8mm, neon-dot or portable")]
 pub struct UnknownKernel(pub String);
@@ -97,7 +96,7 @@ impl KernelKind {
         Self::ALL.into_iter().filter(|kind| kind.is_available())
     }
 
-    /// The kernel, when this processor runs it and what it multiplies there is right.
+    /// The kernel, when this processor runs it and its products are right.
     pub(super) fn kernel(self) -> Option<&'static Kernel> {
         if self == Self::Auto {
             return Self::ALL.into_iter().find_map(Self::kernel);
@@ -144,11 +143,11 @@ impl FromStr for KernelKind {
 
 /// [`Precision::Int8`] as a parameter of generic functions: its place in [`Precision::ALL`].
 const INT8: usize = Precision::Int8 as usize;
-/// [`Precision::F16`], as above.
+/// [`Precision::F16`] as a parameter.
 const F16: usize = Precision::F16 as usize;
-/// [`Precision::Fp8`], as above.
+/// [`Precision::Fp8`] as a parameter.
 const FP8: usize = Precision::Fp8 as usize;
-/// [`Precision::Fp4`], as above.
+/// [`Precision::Fp4`] as a parameter.
 const FP4: usize = Precision::Fp4 as usize;
 
 /// Operands that a byte of a slot stands for.
@@ -159,7 +158,7 @@ const fn operands_per_byte(kind: usize) -> usize {
 /// One kernel: an instruction set. Its functions need the processor's features, which [`KernelKind::kernel`] has seen to.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// Its name outside.
+    /// Its name in settings.
     pub(super) kind: KernelKind,
     /// Its products, in the order of [`Precision::ALL`].
     products: [ProductKernel; Precision::ALL.len()],
@@ -168,13 +167,12 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Its product of a kind of work.
     pub(super) const fn product(&self, precision: Precision) -> &ProductKernel {
         &self.products[precision as usize]
     }
 }
 
-/// What a kernel does for one kind of work: its tile and its functions.
+/// A kernel's part for one kind of work: its tile and its functions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProductKernel {
     /// Rows of a tile; the last tile of a row block may have fewer.
@@ -191,7 +189,6 @@ pub(super) struct ProductKernel {
     pub(super) pack_x: unsafe fn(&PackX),
     /// Packs `columns` rows of Y into one panel.
     pub(super) pack_y: unsafe fn(&PackY),
-    /// Computes one tile.
     pub(super) tile: unsafe fn(&Tile),
 }
 
@@ -207,7 +204,7 @@ pub(super) struct PackX {
     pub(super) length: usize,
     /// The panel: `rows · length · x_bytes` bytes, aligned to 64.
     pub(super) panel: *mut u8,
-    /// For each row, what the tile must add to make up for how the kernel stores Y.
+    /// For each row, the sum that the tile adds to correct for the stored form of Y.
     pub(super) corrections: *mut u32,
 }
 
@@ -223,21 +220,18 @@ pub(super) struct PackY {
     pub(super) panel: *mut u8,
 }
 
-/// One tile to compute.
 pub(super) struct Tile {
     /// How many rows, as the panel of X was packed with.
     pub(super) rows: usize,
     /// κ: operands of a row of X and of Y, a multiple of 64.
     pub(super) length: usize,
-    /// The panel of X.
     pub(super) x: *const u8,
-    /// The panel of Y.
     pub(super) y: *const u8,
     /// Where the part of the next panel of Y starts that this tile may ask for ahead of time, as a hint:
     /// any address is allowed.
     #[allow(dead_code)] // not every architecture has a kernel that does
     pub(super) next_y: *const u8,
-    /// For each row, what its sums start from: `r·n + u · SLOT_FACTOR` and the correction.
+    /// For each row, the start of its sums: `r·n + u · SLOT_FACTOR` and the correction.
     pub(super) row_bias: *const u32,
     /// The first column, c.
     pub(super) first_column: u32,

@@ -12,7 +12,7 @@ use assay_work::Precision;
 /// Bytes of a row that are decoded at once.
 pub(super) const BLOCK: usize = 64;
 
-/// What operands are stored as.
+/// The stored type of operands.
 pub(super) trait Element: Copy {
     /// An operand whose low byte is XORed with `flip`.
     fn of(operand: i16, flip: u8) -> Self;
@@ -32,7 +32,7 @@ impl Element for i16 {
     }
 }
 
-/// The operands of a block: the first of each byte, then the second of each, which are 0 where there are none.
+/// The operands of a block: the first of each byte, then the second of each, which are 0 for kinds with one.
 #[inline(always)]
 pub(super) fn decode<const KIND: usize>(bytes: &[u8; BLOCK]) -> [[i16; BLOCK]; 2] {
     let mut operands = [[0; BLOCK]; 2];

@@ -1,9 +1,10 @@
-//! What a kernel must show before it multiplies: the specification's elements, in every kind of work and with every
+//! The examination of a kernel before it multiplies: the specification's elements, in every kind of work and with every
 //! height of its tile.
 //!
-//! A processor that says that it has an instruction, and an emulator of one, may still compute it wrongly. Such a kernel
-//! is passed over, so that nobody is blamed for its slots. It takes less than a millisecond for a kernel, once in a
-//! process. An instruction that the processor does not know ends the process: that is what `is_available` is for.
+//! A processor that says that it has an instruction, and an emulator of one, may still compute it wrongly. Such a
+//! kernel is passed over, so that the miner is not blamed for its slots. It takes less than a millisecond for a kernel,
+//! once in a process. An instruction that the processor does not know ends the process: `is_available` guards against
+//! that.
 
 use std::sync::OnceLock;
 
@@ -45,14 +46,13 @@ fn product_holds(kernel: &ProductKernel, precision: Precision) -> bool {
     })
 }
 
-/// How many rows a tile can have: the whole, and what is left of the row blocks.
+/// The possible heights of a tile: the whole, and the rests of the row blocks.
 pub(super) fn tile_heights(kernel: &ProductKernel) -> impl Iterator<Item = usize> {
     let rest = [1, 2, 3].map(|groups| groups * ROW_GROUP % kernel.rows);
     [kernel.rows].into_iter().chain(rest).filter(|&rows| rows > 0)
 }
 
-/// What is added to the sums of a row: near where 32 bits wrap, signed and unsigned, so that an addition that saturates
-/// shows.
+/// The start of a row's sums: near where 32 bits wrap, signed and unsigned, so that an addition that saturates shows.
 fn start(row: usize) -> u32 {
     [0xFFFF_F000_u32, 0x7FFF_F000][row % 2].wrapping_add(row as u32 * 0x57_9BDF)
 }
@@ -71,7 +71,7 @@ pub(super) fn expected(
     elements.map(|(r, c)| element(sum(r, c), r, c)).collect()
 }
 
-/// What a sum becomes in row r and column c of the tile.
+/// The element of a sum in row r and column c of the tile.
 pub(super) fn element(sum: i32, r: usize, c: usize) -> u8 {
     mix(sum, start(r).wrapping_add(FIRST_COLUMN + c as u32), 0) as u8
 }
@@ -88,7 +88,7 @@ pub(super) struct Panels {
     length: usize,
     pub(super) x: Vec<Line>,
     pub(super) y: Vec<Line>,
-    /// The corrections of X; from [`Self::start`] on, what each row's sums start from.
+    /// The corrections of X; from [`Self::start`] on, the starts of each row's sums.
     row_bias: Vec<u32>,
 }
 
@@ -104,8 +104,8 @@ impl Panels {
             y: lines(kernel.columns * length * kernel.y_bytes),
             row_bias: vec![0xDEAD_BEEF; rows],
         };
-        // SAFETY: operands, panels and corrections have the sizes that the fields ask for; whoever has a kernel has seen
-        // that the processor has its features.
+        // SAFETY: operands, panels and corrections have the sizes that the fields ask for; a caller that has a kernel
+        // has seen that the processor has its features.
         unsafe {
             (kernel.pack_x)(&PackX {
                 source: x.as_ptr(),
@@ -121,14 +121,14 @@ impl Panels {
         panels
     }
 
-    /// Adds to the corrections what the rows' sums start from.
+    /// Adds the starts of the rows' sums to the corrections.
     pub(super) fn start(&mut self) {
         for (row, bias) in self.row_bias.iter_mut().enumerate() {
             *bias = bias.wrapping_add(start(row));
         }
     }
 
-    /// The tile, row by row; none of it when bytes beside it were written.
+    /// The tile, row by row; empty when bytes beside it were written.
     pub(super) fn multiply(&self, kernel: &ProductKernel) -> Vec<u8> {
         const UNTOUCHED: u8 = 0x5A;
         let stride = 2 * kernel.columns;
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_kernel_of_which_one_product_is_wrong_is_passed_over() {
         static WRONG: Kernel = Kernel {
-            // No kernel has this kind, so that nobody else's answer is kept in its place.
+            // No kernel has this kind, so that no other answer is kept in its place.
             kind: KernelKind::Auto,
             products: {
                 let [int8, f16, fp8, _] = portable::KERNEL.products;

@@ -1,4 +1,4 @@
-//! What the two 256-bit kernels share: operands as words, and their epilogue.
+//! The common parts of the two 256-bit kernels: operands as words, and their epilogue.
 
 use std::arch::x86_64::*;
 

@@ -23,7 +23,7 @@ impl Pages {
         }
         let lead = (raw as usize).next_multiple_of(align) - raw as usize;
         let base = raw.cast::<u8>().wrapping_add(lead);
-        // SAFETY: both ranges lie inside the mapping made above, outside `base .. base + bytes`, and nobody uses them.
+        // SAFETY: both ranges lie inside the mapping made above, outside `base .. base + bytes`, and nothing uses them.
         unsafe {
             unmap(raw.cast(), lead);
             unmap(base.wrapping_add(bytes), align - lead);
@@ -32,19 +32,17 @@ impl Pages {
         Some(Self { base: NonNull::new(base)?, bytes })
     }
 
-    /// The first byte.
     pub const fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// The length in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Gives all but the first `keep` bytes back, which are whole pages and no more than there are.
     pub fn shrink(&mut self, keep: usize) {
-        // SAFETY: the tail belongs to this mapping, and the exclusive reference says that nobody uses it.
+        // SAFETY: the tail belongs to this mapping, and the exclusive reference says that nothing uses it.
         unsafe { unmap(self.base().wrapping_add(keep), self.bytes - keep) };
         self.bytes = keep;
     }
@@ -58,7 +56,7 @@ impl Drop for Pages {
 }
 
 /// # Safety
-/// The range must be mapped, page-aligned, and used by nobody any more.
+/// The range must be mapped, page-aligned, and not used any more.
 unsafe fn unmap(start: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the caller's promise. A failure (the table of mappings is full) leaves memory mapped, no more.

@@ -11,7 +11,7 @@ use windows_sys::Win32::System::Memory::{
 /// Fresh memory, given back when dropped.
 #[derive(Debug)]
 pub struct Pages {
-    /// What was reserved, and is released.
+    /// The reserved range, released on drop.
     reserved: NonNull<c_void>,
     base: NonNull<u8>,
     bytes: usize,
@@ -19,7 +19,7 @@ pub struct Pages {
 
 impl Pages {
     /// Commits `bytes` bytes that start at a multiple of `align`, of which they are a multiple; no page is touched.
-    /// `None` when the system refuses, as it does once it could not keep what it promised.
+    /// `None` when the system refuses, as it does once it could not keep its promises.
     pub fn new(bytes: usize, align: usize) -> Option<Self> {
         let whole = bytes.checked_add(align)?;
         // SAFETY: fresh addresses, chosen by the system: no existing memory is touched.
@@ -28,17 +28,15 @@ impl Pages {
         let base = reserved.cast::<u8>().as_ptr().wrapping_add(start.next_multiple_of(align) - start);
         // From here on the reservation is released when this ends.
         let pages = Self { reserved, base: NonNull::new(base)?, bytes };
-        // SAFETY: the range lies inside what was just reserved, and nobody uses it yet.
+        // SAFETY: the range lies inside the range just reserved, and nothing uses it yet.
         let committed = unsafe { VirtualAlloc(base.cast(), bytes, MEM_COMMIT, PAGE_READWRITE) };
         (!committed.is_null()).then_some(pages)
     }
 
-    /// The first byte.
     pub const fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// The length in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -47,7 +45,7 @@ impl Pages {
     pub fn shrink(&mut self, keep: usize) {
         // To decommit no bytes would decommit everything.
         if keep < self.bytes {
-            // SAFETY: the tail was committed by this value, and the exclusive reference says that nobody uses it. A
+            // SAFETY: the tail was committed by this value, and the exclusive reference says that nothing uses it. A
             // failure leaves it committed, no more.
             unsafe { VirtualFree(self.base().wrapping_add(keep).cast(), self.bytes - keep, MEM_DECOMMIT) };
         }

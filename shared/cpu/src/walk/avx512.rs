@@ -86,7 +86,7 @@ fn locate(batch: &WalkBatch, states: &[__m512i; QUAD], Offsets(offsets): &mut Of
     }
 }
 
-/// Folds each of four vectors to one word; word i fills the 128-bit lane i of what comes back.
+/// Folds each of four vectors to one word; word i fills the 128-bit lane i of the result.
 #[inline(always)]
 fn fold(v: &[__m512i; QUAD], op: impl Fn(__m512i, __m512i) -> __m512i) -> __m512i {
     // SAFETY: called from functions that have AVX-512 F only, into which it is inlined.

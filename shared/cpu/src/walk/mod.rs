@@ -43,7 +43,7 @@ pub(super) struct WalkBatch {
 
 /// # Safety
 /// Every line that the walks come to is readable, as all are when `count · slot_bytes` bytes from `slots` on are, and
-/// nobody else uses the states.
+/// nothing else uses the states.
 pub(super) unsafe fn portable(batch: &WalkBatch) {
     // SAFETY: the caller's promise: the states are `walks` states that only this batch uses.
     let states = unsafe { std::slice::from_raw_parts_mut(batch.states, batch.walks) };

@@ -16,7 +16,7 @@ use assay_work::Precision;
 
 /// Memory that cuBLASLt may use besides the matrices.
 pub(super) const WORKSPACE_BYTES: u64 = 64 << 20;
-/// The most ways that are tried.
+/// The most ways to try.
 const MOST_WAYS: usize = 16;
 
 /// `CUBLAS_OP_T`, which is in a part of cudarc that needs another library.
@@ -52,10 +52,10 @@ pub(super) struct Matrices {
     pub(super) workspace: u64,
 }
 
-/// The types of a product: of operands, of sums, and of what computes them.
+/// The types of a product: of operands, of sums, and of the computation.
 type Types = (lt::cudaDataType_t, lt::cudaDataType_t, lt::cublasComputeType_t);
 
-/// The library's types for a kind of work; none where it has no product of the same operands.
+/// The library's types for a kind of work; `None` where it has no product of the same operands.
 const fn types(precision: Precision) -> Option<Types> {
     use lt::cublasComputeType_t::{CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32I};
     use lt::cudaDataType_t::{CUDA_R_8F_E4M3, CUDA_R_8I, CUDA_R_16BF, CUDA_R_32F, CUDA_R_32I};
@@ -81,11 +81,8 @@ pub(super) struct CublasLt {
     operand: lt::cublasLtMatrixLayout_t,
     result: lt::cublasLtMatrixLayout_t,
     ways: Vec<lt::cublasLtMatmulHeuristicResult_t>,
-    /// The fastest way.
     pub(super) best: usize,
-    /// The kind of work.
     pub(super) precision: Precision,
-    /// The matrix size.
     pub(super) n: u32,
 }
 
@@ -93,7 +90,7 @@ pub(super) struct CublasLt {
 unsafe impl Send for CublasLt {}
 
 impl CublasLt {
-    /// What it is for a kind of work, or why there is none.
+    /// The library's version and product for a kind of work, or the reason that it has none.
     pub(super) fn describe(precision: Precision) -> Result<String, String> {
         load()?;
         let product = match precision {
@@ -158,7 +155,6 @@ impl CublasLt {
         Ok(peer)
     }
 
-    /// The ways that the heuristics propose.
     fn propose(&self) -> Result<Vec<lt::cublasLtMatmulHeuristicResult_t>, blas::CublasError> {
         let preference = blas::create_matmul_pref()?;
         let workspace_bytes = WORKSPACE_BYTES as usize;
@@ -228,7 +224,7 @@ impl CublasLt {
 
 impl Drop for CublasLt {
     fn drop(&mut self) {
-        // SAFETY: each was made once and is destroyed once; nobody else has them.
+        // SAFETY: each was made once and is destroyed once; nothing else has them.
         unsafe {
             let _ = blas::destroy_matrix_layout(self.operand);
             let _ = blas::destroy_matrix_layout(self.result);

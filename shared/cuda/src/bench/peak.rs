@@ -1,4 +1,4 @@
-//! What a GPU could reach at most: its units times its clock, as the driver states them.
+//! The peak rates of a GPU: its units times its clock, as the driver states them.
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 

@@ -14,8 +14,8 @@ pub(in super::super) struct Context {
     library: Library,
     device: CUdevice,
     raw: CUcontext,
-    /// Set for good by the first failure. What a lost context still holds is left to the end of the process: giving
-    /// it back would fail, or wait for work that never ends.
+    /// Set for good by the first failure. The memory and objects of a lost context are left to the end of the process:
+    /// giving them back would fail, or wait for work that never ends.
     lost: AtomicBool,
 }
 
@@ -50,7 +50,6 @@ impl Context {
         Ok((free as u64, total as u64))
     }
 
-    /// The device, as the driver numbers it.
     pub(super) const fn device(&self) -> CUdevice {
         self.device
     }
@@ -64,7 +63,6 @@ impl Context {
             && has(Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)?)
     }
 
-    /// The loaded driver.
     pub(in super::super) const fn library(&self) -> &Library {
         &self.library
     }

@@ -48,7 +48,7 @@ impl MappedMemory {
         Self::new(context, TRIED_BYTES)?.export().map(drop)
     }
 
-    /// Maps what [`MappedMemory::export`] gave, in this process or another: `bytes` bytes.
+    /// Maps `bytes` bytes of the handle that [`MappedMemory::export`] gave, in this process or another.
     pub(in super::super) fn import(context: &Arc<Context>, from: &MemoryHandle, bytes: u64) -> Result<Self, Fault> {
         let mut handle = 0;
         let file = descriptor(from) as isize as *mut c_void;
@@ -98,12 +98,11 @@ impl MappedMemory {
         unsafe { owned(file) }
     }
 
-    /// Where it starts, in the device's addresses.
+    /// The first byte, in the device's addresses.
     pub(in super::super) const fn address(&self) -> u64 {
         self.address
     }
 
-    /// How large it is.
     pub(in super::super) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -153,7 +152,7 @@ fn descriptor(handle: &MemoryHandle) -> c_int {
 }
 
 /// # Safety
-/// The descriptor is open, and nobody else's.
+/// The descriptor is open, and owned by nothing else.
 #[cfg(unix)]
 unsafe fn owned(file: c_int) -> Result<MemoryHandle, Fault> {
     // SAFETY: the caller's.

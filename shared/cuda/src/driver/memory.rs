@@ -15,7 +15,7 @@ pub(in super::super) struct DeviceMemory {
     context: Arc<Context>,
     address: CUdeviceptr,
     bytes: u64,
-    /// What it lies in, where other processes may map it.
+    /// The mapped memory under it, where other processes may map it.
     mapped: Option<MappedMemory>,
 }
 
@@ -36,7 +36,7 @@ impl DeviceMemory {
         Ok(Self { context: context.clone(), address: mapped.address(), bytes: mapped.bytes(), mapped: Some(mapped) })
     }
 
-    /// What other processes map it by, and how long that is; `None` where it was not taken for that.
+    /// The handle by which other processes map it, and its length; `None` where it was not taken for that.
     pub(in super::super) fn export(&self) -> Result<Option<SharedSlots>, Fault> {
         let export = |mapped: &MappedMemory| {
             Ok(SharedSlots { bytes: mapped.bytes(), handle: self.context.check(mapped.export())? })
@@ -44,12 +44,11 @@ impl DeviceMemory {
         self.mapped.as_ref().map(export).transpose()
     }
 
-    /// Where it starts, in the device's addresses.
+    /// The first byte, in the device's addresses.
     pub(in super::super) const fn address(&self) -> u64 {
         self.address
     }
 
-    /// How large it is.
     pub(in super::super) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -146,7 +145,6 @@ impl PinnedMemory {
         Ok(Self { context: context.clone(), base, bytes })
     }
 
-    /// How large it is.
     pub(in super::super) const fn bytes(&self) -> usize {
         self.bytes
     }

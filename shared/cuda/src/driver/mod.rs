@@ -1,4 +1,4 @@
-//! Owners for the driver's objects: each is freed once, and none when the device is lost.
+//! Owners for the driver's objects: each is freed once, or not at all when the device is lost.
 //!
 //! A thin layer over cudarc's `sys`. It adds a [`Fault`] that names the failed operation, and lifetimes: objects hold
 //! the [`Context`] that they were created in.
@@ -21,7 +21,7 @@ pub(super) use memory::{DeviceMemory, PinnedMemory};
 pub(super) use module::{Function, Launch, Module};
 pub(super) use stream::{CudaEvent, Priority, Stream};
 
-/// `cuEventElapsedTime`, as every driver has it.
+/// `cuEventElapsedTime`, in the form that every driver has.
 pub(super) type EventElapsedTime = unsafe extern "C" fn(*mut f32, CUevent, CUevent) -> u32;
 
 /// The result of a call.

@@ -15,7 +15,6 @@ const MAX_QUOTED_LINES: usize = 4;
 /// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`: as much of the on-chip memory as can be shared memory, in percent.
 const MAX_CARVEOUT_PERCENT: i32 = 100;
 
-/// Compiled PTX.
 #[derive(Debug)]
 pub(in super::super) struct Module {
     context: Arc<Context>,
@@ -28,8 +27,8 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Has the driver compile PTX, or find what it compiled before. The context is bound. A refused module does not
-    /// lose the context. The driver's log is in the error, else in our log at level debug; it is empty where the driver
+    /// Has the driver compile PTX, or find an earlier compilation. The context is bound. A refused module does not lose
+    /// the context. The driver's log is in the error, else in our log at level debug; it is empty where the driver
     /// finds the module in its cache.
     pub(in super::super) fn new(context: &Arc<Context>, name: &str, ptx: &str) -> Result<Arc<Self>, Fault> {
         let doing = format!("compiling {name}");
@@ -69,7 +68,7 @@ impl Drop for Module {
     }
 }
 
-/// What the driver's compiler reports of one module: registers and spills of each kernel, serialised instructions, errors.
+/// The driver's compiler report of one module: registers and spills of each kernel, serialised instructions, errors.
 struct JitLog {
     info: Vec<u8>,
     error: Vec<u8>,
@@ -77,7 +76,7 @@ struct JitLog {
 
 impl JitLog {
     fn new() -> Self {
-        // One byte more than the driver is told of, so that a zero ends it in any case.
+        // One byte more than the length given to the driver, so that a zero ends it in any case.
         Self { info: vec![0; LOG_BYTES + 1], error: vec![0; LOG_BYTES + 1] }
     }
 
@@ -119,7 +118,6 @@ fn lines(text: &[u8], max: usize) -> String {
     lines.join("; ")
 }
 
-/// A kernel.
 #[derive(Debug)]
 pub(in super::super) struct Function {
     module: Arc<Module>,
@@ -135,7 +133,6 @@ unsafe impl Send for Function {}
 pub(in super::super) struct Launch {
     /// Blocks, in one dimension.
     pub(in super::super) grid: u32,
-    /// Threads of a block.
     pub(in super::super) threads: u32,
     /// Dynamic shared memory of a block.
     pub(in super::super) shared_bytes: u32,
@@ -171,8 +168,9 @@ impl Function {
     /// Enqueues the kernel.
     ///
     /// # Safety
-    /// Each argument points to a value of the type that the kernel's parameter has, in order, none missing; what the
-    /// kernel then reads and writes is memory of this context that lives until the stream is done with it.
+    /// Each argument points to a value of the type that the kernel's parameter has, in order, with no parameter
+    /// missing; the memory that the kernel then reads and writes is of this context and lives until the stream is done
+    /// with it.
     pub(in super::super) unsafe fn launch(
         &self,
         stream: &Stream,

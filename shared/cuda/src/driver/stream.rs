@@ -1,4 +1,4 @@
-//! Streams, which run what is enqueued on them in order, and events, which say how far they are.
+//! Streams, which run enqueued work in order, and events, which mark its progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,6 @@ impl Stream {
         Ok(Self { context: context.clone(), raw })
     }
 
-    /// The driver's handle.
     pub(super) const fn raw(&self) -> CUstream {
         self.raw
     }
@@ -56,12 +55,11 @@ impl Stream {
         self.raw.cast()
     }
 
-    /// The context it was made in.
     pub(in super::super) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Enqueues a wait for what `event` was last recorded after.
+    /// Enqueues a wait for the work before the last record of `event`.
     pub(in super::super) fn wait_for(&self, event: &CudaEvent) -> Result<(), Fault> {
         // SAFETY: both are of one context, which is bound.
         let result = unsafe { sys::cuStreamWaitEvent(self.raw, event.raw, 0) };
@@ -72,7 +70,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if !self.context.is_lost() && self.context.bind().is_ok() {
-            // SAFETY: made once; the driver lets what is enqueued end.
+            // SAFETY: made once; the driver lets the enqueued work end.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }
     }
@@ -98,14 +96,14 @@ impl CudaEvent {
         Ok(Self { context: context.clone(), raw })
     }
 
-    /// Marks what is enqueued on the stream up to here.
+    /// Marks the end of the work enqueued on the stream so far.
     pub(in super::super) fn record(&self, stream: &Stream) -> Result<(), Fault> {
         // SAFETY: both are of one context, which is bound.
         let result = unsafe { sys::cuEventRecord(self.raw, stream.raw()) };
         self.context.check(call(result, "recording an event"))
     }
 
-    /// Whether what it marks is done. A failure of work enqueued before shows here; `doing` says what is waited for.
+    /// Whether the marked work is done. A failure of work enqueued before shows here; `doing` names the awaited work.
     pub(in super::super) fn is_done(&self, doing: impl FnOnce() -> String) -> Result<bool, Fault> {
         // SAFETY: the event exists, its context is bound.
         match unsafe { sys::cuEventQuery(self.raw) } {

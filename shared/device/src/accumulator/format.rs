@@ -2,7 +2,6 @@
 
 use assay_work::Precision;
 
-/// A format of operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperandFormat {
     /// Signed bytes.
@@ -44,7 +43,6 @@ impl OperandFormat {
         }
     }
 
-    /// Bits of an operand.
     #[must_use]
     pub const fn bits(self) -> usize {
         match self {
@@ -54,7 +52,6 @@ impl OperandFormat {
         }
     }
 
-    /// Bytes of a row of `terms` operands.
     #[must_use]
     pub const fn row_bytes(self, terms: u32) -> usize {
         terms as usize * self.bits() / 8
@@ -78,7 +75,7 @@ impl OperandFormat {
         }
     }
 
-    /// The code of `integer · 2^step`; none where the format does not hold it.
+    /// The code of `integer · 2^step`; `None` where the format does not hold it.
     #[must_use]
     pub fn code(self, integer: i32, step: i32) -> Option<u16> {
         match self {

@@ -2,19 +2,19 @@
 
 use super::format::OperandFormat;
 
-/// What a row must give.
+/// The required sum of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// Its exact sum.
     Equal,
     /// Another sum than the exact one, from a unit with FP32 sums.
     Differs,
-    /// Anything: what it gives is reported.
+    /// Any sum: the unit's own is reported.
     Report,
 }
 
-/// What a test finds. The order is that of diagnosis: a unit that negates wrongly fails rows of all other families too,
-/// and one that keeps few bits fails sums.
+/// The fault that a test looks for. The order is that of diagnosis: a unit that negates wrongly fails rows of all other
+/// families too, and one that keeps few bits fails sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// A product alone.
@@ -44,17 +44,15 @@ pub enum Family {
 pub struct Row {
     /// Its name in the vectors.
     pub name: String,
-    /// What it finds, in words.
+    /// The fault that it looks for, in words.
     pub finds: &'static str,
-    /// What it finds.
     pub family: Family,
     /// The bits that it asks for, in the families that count bits.
     pub bits: u8,
-    /// What it must give.
     pub expect: Expect,
     /// The formats that hold it.
     pub formats: Vec<OperandFormat>,
-    /// Left operand, right operand, how many times.
+    /// Left operand, right operand, number of repeats.
     pub terms: Vec<(i32, i32, u32)>,
 }
 
@@ -73,7 +71,6 @@ impl Row {
         Self { name: name.into(), finds, family, bits: 0, expect: Expect::Equal, formats, terms: terms.to_vec() }
     }
 
-    /// How many terms it has.
     #[must_use]
     pub fn length(&self) -> u32 {
         self.terms.iter().map(|&(.., times)| times).sum()

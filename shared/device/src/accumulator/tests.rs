@@ -186,8 +186,8 @@ fn inexact_units_are_refused_for_the_right_reason() {
     assert!(why.starts_with("int32 odd gave 33564448, not 33564449"), "{why}");
 }
 
-/// What the teeth bite: a launch whose sums do not come from the unit, a longer sum than the kernel has, a kernel that
-/// drops terms, one that swaps places, and a fault in one element.
+/// Faults that the teeth detect: a launch whose sums do not come from the unit, a longer sum than the kernel has, a
+/// kernel that drops terms, one that swaps places, and a fault in one element.
 #[test]
 fn launches_that_miss_the_unit_are_refused() {
     struct Bent<F>(ModelUnderTest, F);

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::device::Handle;
 use crate::error::DeviceError;
 
-/// How often who waits looks whether someone asked to stop.
+/// The interval at which a waiting thread looks for a cancellation.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Where threads wait until all of them have arrived, again and again, or until one of them gives up.
@@ -21,13 +21,13 @@ pub(super) struct Barrier {
 #[derive(Debug, Default)]
 struct State {
     arrived: usize,
-    /// How often all have arrived.
+    /// The number of times that all have arrived.
     generation: u64,
     aborted: bool,
 }
 
 impl Barrier {
-    /// A barrier of as many threads.
+    /// A barrier of `parties` threads.
     pub(super) fn new(parties: usize) -> Self {
         Self { parties, state: Mutex::default(), changed: Condvar::new() }
     }
@@ -60,7 +60,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Gives up: whoever waits or comes gets [`DeviceError::Cancelled`].
+    /// Gives up: each thread that waits or comes later gets [`DeviceError::Cancelled`].
     pub(super) fn abort(&self) {
         self.state.lock().aborted = true;
         self.changed.notify_all();

@@ -158,7 +158,7 @@ fn a_part_that_is_never_walked_ends_the_probe_for_all() {
     let (challenge, probe) = (challenge(&[3, 3, 3]), probe(64, 2, 2));
     let (mut devices, roots) = filled(&challenge);
     let mut parts = parts(&challenge, &probe, &roots).unwrap();
-    // Its device's thread is gone, and what was queued on it with it.
+    // A device's thread that is gone takes its queued part with it.
     drop(parts.remove(1));
     devices.remove(1);
     let results = walk_all(&mut devices, parts, &Handle::default());

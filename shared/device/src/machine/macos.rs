@@ -10,13 +10,12 @@ const MAX_TEXT_BYTES: usize = 256;
 /// How long the host's id is waited for: it is there once the machine has started.
 const UUID_LIMIT: Duration = Duration::from_secs(1);
 
-/// What is free, and what the system gives up when asked: cached files and what programs marked as purgeable. Where the
-/// kernel does not say, half of the memory that there is.
+/// Free memory, and memory that the system gives up when asked: cached files and pages that programs marked as
+/// purgeable. Where the kernel does not say, half of the physical memory.
 pub fn available_bytes() -> u64 {
     spare_bytes().or_else(|| Some(number(c"hw.memsize")? / 2)).unwrap_or(0)
 }
 
-/// The machine's memory.
 pub fn total_bytes() -> u64 {
     number(c"hw.memsize").unwrap_or(0)
 }
@@ -29,7 +28,7 @@ pub fn processor_name() -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// What names this host over restarts: the id of its hardware.
+/// The host's name over restarts: the id of its hardware.
 pub fn host_name() -> Option<String> {
     let mut id = [0; 16];
     let limit = libc::timespec { tv_sec: UUID_LIMIT.as_secs().cast_signed(), tv_nsec: 0 };
@@ -66,7 +65,7 @@ fn number(name: &CStr) -> Option<u64> {
     }
 }
 
-/// What the kernel gives under a name, and how many bytes that is; `None` when it does not fit.
+/// The kernel's value of a name, and its length in bytes; `None` when it does not fit.
 fn read(name: &CStr, into: &mut [u8]) -> Option<usize> {
     let mut bytes = into.len();
     // SAFETY: the kernel writes at most as many bytes as it is told, and how many it wrote; nothing is set.

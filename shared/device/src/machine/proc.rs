@@ -6,8 +6,8 @@ use std::path::Path;
 /// The root of the control groups' file system.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// What the kernel says is available, or what the tightest control group (v2) above this process leaves, if that is
-/// less. Where the kernel does not say, half of the memory that there is.
+/// The memory that the kernel calls available, or the room in the tightest control group (v2) above this process, if
+/// that is less. Where the kernel does not say, half of the physical memory.
 pub fn available_bytes() -> u64 {
     let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_bytes(&text, "MemAvailable:"));
     let host = host.unwrap_or_else(half_of_physical_bytes);
@@ -47,7 +47,7 @@ pub fn processor_name() -> Option<String> {
         .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
 }
 
-/// What names this host over restarts: its machine id, else its host name.
+/// The host's name over restarts: its machine id, else its host name.
 pub fn host_name() -> Option<String> {
     ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"]
         .iter()
@@ -72,7 +72,7 @@ fn cgroup_left_bytes() -> Option<u64> {
     own_groups(group_left_bytes)
 }
 
-/// The least of what a figure is for the control groups above this process.
+/// The least value of a figure over the control groups above this process.
 fn own_groups(figure: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -80,7 +80,7 @@ fn own_groups(figure: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(figure).min()
 }
 
-/// The limit of one control group; "max", which is no number, means none.
+/// The limit of one control group in bytes; `None` for "max".
 fn group_limit_bytes(group: &Path) -> Option<u64> {
     group_figure(group, "memory.max")
 }
@@ -89,7 +89,7 @@ fn group_figure(group: &Path, name: &str) -> Option<u64> {
     fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()
 }
 
-/// What one control group leaves: its limit less what it uses; page cache that it could drop counts as left.
+/// Bytes left in one control group: its limit less its use; page cache that it could drop counts as left.
 fn group_left_bytes(group: &Path) -> Option<u64> {
     let limit = group_limit_bytes(group)?;
     let used = group_figure(group, "memory.current")?;

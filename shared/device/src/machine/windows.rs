@@ -10,13 +10,12 @@ use windows_sys::core::{PCWSTR, w};
 /// Units of a text that the registry gives: a processor's name and a machine's id take fewer than a hundred.
 const MAX_TEXT_UNITS: usize = 256;
 
-/// Physical memory that is available, or what this process may still commit, if that is less: Windows promises no
-/// memory that it does not have.
+/// Physical memory that is available, or memory that this process may still commit, if that is less: Windows promises
+/// no memory that it does not have.
 pub fn available_bytes() -> u64 {
     memory().map_or(0, |status| status.ullAvailPhys.min(status.ullAvailPageFile))
 }
 
-/// The machine's memory.
 pub fn total_bytes() -> u64 {
     memory().map_or(0, |status| status.ullTotalPhys)
 }
@@ -35,13 +34,13 @@ pub fn processor_name() -> Option<String> {
     registry_text(w!(r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"), w!("ProcessorNameString"))
 }
 
-/// What names this host over restarts: its machine id, else its host name.
+/// The host's name over restarts: its machine id, else its host name.
 pub fn host_name() -> Option<String> {
     registry_text(w!(r"SOFTWARE\Microsoft\Cryptography"), w!("MachineGuid"))
         .or_else(|| std::env::var("COMPUTERNAME").ok())
 }
 
-/// A text of the machine's part of the registry; none that is empty.
+/// A text of the machine's part of the registry; `None` for an empty one.
 fn registry_text(key: PCWSTR, value: PCWSTR) -> Option<String> {
     let mut text = [0_u16; MAX_TEXT_UNITS];
     let mut bytes = size_of_val(&text) as u32;

@@ -15,7 +15,6 @@ use assay_work::{Answer, Digest, OpenedRange, Opening, Probe, RoundKey, Segment,
 pub struct LinkedSegment {
     /// Whose walk it is, in the order of the shares.
     pub device: usize,
-    /// Which.
     pub segment: Segment,
 }
 
@@ -23,18 +22,15 @@ pub struct LinkedSegment {
 /// found it.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkedProbed<'a> {
-    /// The matrix size.
     pub n: u32,
-    /// The probe.
     pub probe: &'a Probe,
-    /// What all devices answered.
     pub answer: &'a Answer,
     /// The digests of this device's last pass: one for each slot.
     pub slot_digests: &'a [Digest],
 }
 
-/// What one device has of segments of all devices: the states of its own walks, and the lines that it holds, with the
-/// siblings that go with them; the lines are read segment by segment.
+/// One device's part of the openings of segments of all devices: the states of its own walks, and its own lines, with
+/// their siblings; the lines are read segment by segment.
 #[derive(Debug, Clone)]
 pub struct LinkedPlan {
     n: u32,
@@ -56,7 +52,7 @@ struct Started {
     state: Opening,
 }
 
-/// What one device opens of a segment.
+/// One device's part of the opening of a segment.
 #[derive(Debug, Clone)]
 pub struct SegmentPiece {
     /// On the device whose walk it is: the key that the walk started from, and the state that it ended in.
@@ -65,12 +61,13 @@ pub struct SegmentPiece {
 }
 
 impl LinkedPlan {
-    /// Plans what this device opens of segments of all devices, which all other parts must plan at the same time: walks
-    /// each round that was drawn once more, then the walks that were drawn, to see where their lines are.
+    /// Plans this device's part of the openings of segments of all devices, which all other parts must plan at the same
+    /// time: walks each drawn round once more, then the drawn walks, to find their lines.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the probe has no such segment, [`DeviceError::Sick`] when a round, a walk or a
-    /// slot does not come out as before, [`DeviceError::Cancelled`] when another device failed, and what the device gives.
+    /// slot does not come out as before, [`DeviceError::Cancelled`] when another device failed, and the device's own
+    /// errors.
     pub fn new(
         device: &mut dyn Device,
         mut part: LinkedPart,
@@ -91,22 +88,17 @@ impl LinkedPlan {
         Ok(Self { n: probed.n, offset, pieces })
     }
 
-    /// How many segments there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Reads the lines of segment `index` that this device holds.
-    ///
-    /// # Errors
-    /// What the device gives.
     ///
     /// # Panics
     /// When there is no such segment.
@@ -124,7 +116,7 @@ impl LinkedPlan {
     }
 }
 
-/// Puts together what all devices opened of a segment: its walk must end as it did before over the very lines opened.
+/// Joins all devices' parts of a segment: its walk must end as it did before over the very lines opened.
 ///
 /// # Errors
 /// [`DeviceError::Sick`] when it does not, or a device left something out.

@@ -1,4 +1,4 @@
-//! Building openings (WORK.md, Openings) from any device, for what a validator drew.
+//! Building openings (WORK.md, Openings) from any device, for a validator's draws.
 //!
 //! All kinds are built in two steps. Planning finds every range and its siblings, slot by slot, so that the
 //! chaining values of a slot are computed once and those of one slot are held at a time. Opening then reads the
@@ -21,7 +21,6 @@ use assay_work::{ChainingValue, Digest};
 #[derive(Debug, Clone, Copy)]
 struct RowRange {
     slot: u32,
-    /// Which of the slot's ranges.
     index: usize,
 }
 

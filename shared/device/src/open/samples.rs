@@ -11,15 +11,12 @@ use assay_work::{
 /// The pass that is opened, which must be resident on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditedPass<'a> {
-    /// The challenge.
     pub challenge: &'a Challenge,
     /// The device, by its name in the challenge.
     pub device_id: DeviceId,
-    /// Which iteration is resident.
+    /// The number of the resident iteration.
     pub iteration: u32,
-    /// The root of the iteration before.
     pub previous_root: Root,
-    /// The root of the iteration.
     pub root: Root,
     /// The digests of the pass: one for each slot.
     pub slot_digests: &'a [Digest],
@@ -60,7 +57,7 @@ impl SamplePlan {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the pass has no such sample, [`DeviceError::Sick`] when a slot no longer
-    /// hashes to its digest, and what the device gives.
+    /// hashes to its digest, and the device's own errors.
     pub fn new(
         device: &mut dyn Device,
         pass: &AuditedPass<'_>,
@@ -71,7 +68,7 @@ impl SamplePlan {
         Self::of_pass(device, &key, (pass.challenge.n(), pass.slot_digests), samples, handle)
     }
 
-    /// The same for a pass that belongs to no challenge: its key, matrix size and digests.
+    /// As [`SamplePlan::new`], for a pass that belongs to no challenge: its key, matrix size and digests.
     ///
     /// # Errors
     /// As [`SamplePlan::new`].
@@ -103,22 +100,17 @@ impl SamplePlan {
         Ok(Self { samples: planned.collect() })
     }
 
-    /// How many samples there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
     /// Reads the rows of sample `index`.
-    ///
-    /// # Errors
-    /// What the device gives.
     ///
     /// # Panics
     /// When there is no such sample.

@@ -13,15 +13,13 @@ use assay_work::{
 /// The probe that is opened; the last pass must be resident on the device as the probe found it.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbedDevice<'a> {
-    /// The challenge.
     pub challenge: &'a Challenge,
-    /// The probe.
     pub probe: &'a Probe,
     /// The device, by its name in the challenge.
     pub device_id: DeviceId,
     /// The key of the device's probe.
     pub probe_key: &'a ProbeKey,
-    /// What the device answered: a digest for each round.
+    /// The device's answer: a digest for each round.
     pub digests: &'a [Digest],
     /// The digests of the last pass: one for each slot.
     pub slot_digests: &'a [Digest],
@@ -66,12 +64,11 @@ impl PlannedLine {
 }
 
 impl SegmentPlan {
-    /// Plans the openings of segments: walks each round that was drawn once more on the device, and each walk that
-    /// was drawn on the host.
+    /// Plans the openings of segments: walks each drawn round once more on the device, and each drawn walk on the host.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] when the probe has no such segment, [`DeviceError::Sick`] when a round, a walk or
-    /// a slot does not come out as before, and what the device gives.
+    /// [`DeviceError::Unsupported`] when the probe has no such segment, [`DeviceError::Sick`] when a round, a walk or a
+    /// slot does not come out as before, and the device's own errors.
     pub fn new(
         device: &mut dyn Device,
         probed: &ProbedDevice<'_>,
@@ -103,22 +100,17 @@ impl SegmentPlan {
         Ok(Self { n, segments })
     }
 
-    /// How many segments there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.segments.len()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
     /// Reads the lines of segment `index`.
-    ///
-    /// # Errors
-    /// What the device gives.
     ///
     /// # Panics
     /// When there is no such segment.
@@ -132,7 +124,7 @@ impl SegmentPlan {
     }
 }
 
-/// Everything that was drawn of a device's probe: for openings that fit in memory at once.
+/// The openings of all drawn segments of a device's probe: for openings that fit in memory at once.
 ///
 /// # Errors
 /// As [`SegmentPlan::new`], and [`DeviceError::Cancelled`].
@@ -151,7 +143,7 @@ pub fn open_segments(
     Ok(openings)
 }
 
-/// `out[round]`, which must hash to what was answered.
+/// `out[round]`, which must hash to the digest in the answer.
 fn walk_again(
     device: &mut dyn Device,
     probed: &ProbedDevice<'_>,

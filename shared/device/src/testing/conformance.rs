@@ -1,4 +1,4 @@
-//! What every backend's device must do: the reference's bits, whatever is asked, and one error for what it refuses.
+//! The requirements on every backend's device: the reference's bits in every case, and one error for each refusal.
 //!
 //! A backend has all of it as tests, in a module `conformance`, by one line: [`device_conformance!`](crate::device_conformance).
 
@@ -20,10 +20,10 @@ use crate::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, 
 /// A round for slots of any size.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 
-/// Tests that the device which `$open` gives does what every device must: one test for each function of
+/// Tests that the device of `$open` meets all requirements: one test for each function of
 /// [`conformance`](crate::testing::conformance) that takes a device and the kinds of work that it must offer, `$kinds`.
-/// `$open` gives a new device each time.
-/// `$within` runs each test's body where the device is to be had; it is given the test's name.
+/// `$open` gives a new device each time. `$within` runs each test's body in its environment; it is given the test's
+/// name.
 #[macro_export]
 macro_rules! device_conformance {
     (@tests $kinds:expr, $open:expr, $within:path; $($name:ident)*) => {$(
@@ -58,7 +58,6 @@ macro_rules! device_conformance {
     };
 }
 
-/// Runs a test's body as it is.
 pub fn here(_test: &str, body: impl FnOnce()) {
     body();
 }
@@ -69,13 +68,13 @@ pub fn pass(n: u32, count: u32, seed: u8) -> Pass {
     pass_of(Precision::Int8, n, count, seed)
 }
 
-/// The same of a kind of work.
+/// As [`pass`], of a kind of work.
 #[must_use]
 pub fn pass_of(precision: Precision, n: u32, count: u32, seed: u8) -> Pass {
     Pass { precision, key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
 }
 
-/// What a pass must give, and the device that shows it.
+/// The reference's digests of a pass, and the device that holds it.
 ///
 /// # Panics
 /// When the reference cannot hold it.
@@ -85,7 +84,7 @@ pub fn expected(pass: &Pass) -> (Vec<Digest>, ReferenceDevice) {
     (device.fill(pass, &Handle::default()).unwrap(), device)
 }
 
-/// Fills on a device that must give the right digests.
+/// Fills on a device and compares the digests.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -125,7 +124,7 @@ pub fn check_random(device: &mut dyn Device, seed: u8, sizes: &[u32]) {
     }
 }
 
-/// The vectors that take no device long, of the kinds of work that it offers.
+/// The vectors that are quick on every device, of the kinds of work that it offers.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -145,7 +144,7 @@ pub fn small_vectors_are_reproduced(device: &mut dyn Device) {
     assert_eq!(checked, offered.into_iter().map(|precision| (precision, of_kind(precision))).collect());
 }
 
-/// Passes, rounds and openings of every kind of work that is offered, in turn on one device; no pass of another.
+/// Passes, rounds and openings of every offered kind of work, in turn on one device; each other kind is refused.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -242,7 +241,7 @@ fn states_over(share: &LinkedShare, count: usize, seed: u8) -> Vec<StateBytes> {
     starts.filter(|state| share.line_of(state).is_ok()).take(count).map(|state| state_bytes(&state)).collect()
 }
 
-/// One step of so many linked walks over the slots of a pass, which are resident.
+/// One step of `states` linked walks over the slots of a pass, which are resident.
 ///
 /// # Panics
 /// When the device gives anything else than the reference.
@@ -261,8 +260,8 @@ pub fn check_step(device: &mut dyn Device, pass: &Pass, share: &LinkedShare, sta
     assert!(moved == expected, "{states} states, {share:?}");
 }
 
-/// Single steps of walks over the slots of several devices: as many as there may be at once, few, none; those of others
-/// are refused.
+/// Single steps of walks over the slots of several devices: the most at once, few, none; those of other devices are
+/// refused.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -334,7 +333,8 @@ fn check_refused<T: std::fmt::Debug>(result: Result<T, DeviceError>) {
     assert!(matches!(result, Err(DeviceError::Unsupported(_))), "{result:?}");
 }
 
-/// Before its first step, in the middle of a pass, and before a round: nothing is resident after it, and all goes on.
+/// Cancels before the first step, in the middle of a pass, and before a round: no slot is resident after it, and the
+/// device works on.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -393,7 +393,7 @@ pub fn what_is_not_resident_is_refused(device: &mut dyn Device) {
     nothing_is_resident(device);
 }
 
-/// Sizes, counts, subtrees and rounds that WORK.md does not have.
+/// Sizes, counts, subtrees and rounds outside WORK.md.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -440,7 +440,7 @@ fn check_kernels(device: &mut dyn Device, precision: Precision) {
     }
 }
 
-/// Bytes come over to the device and back, and what is resident stays.
+/// Bytes come over to the device and back, and the slots stay resident.
 ///
 /// # Panics
 /// When the device gives anything else.

@@ -27,7 +27,6 @@ pub struct FakeDevice<D> {
 }
 
 impl<D: Device + 'static> FakeDevice<D> {
-    /// A device that does as `inner` does.
     pub fn new(inner: D) -> Self {
         Self {
             inner,
@@ -41,14 +40,13 @@ impl<D: Device + 'static> FakeDevice<D> {
         }
     }
 
-    /// Changes what [`Device::info`] gives.
+    /// Changes the result of [`Device::info`].
     #[must_use]
     pub fn on_info(mut self, info: impl Fn(DeviceInfo) -> DeviceInfo + Send + 'static) -> Self {
         self.info = Box::new(info);
         self
     }
 
-    /// Replaces [`Device::fill`].
     #[must_use]
     pub fn on_fill(
         mut self,
@@ -58,7 +56,7 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    /// Replaces [`Device::probe_round`], and with it what [`Device::probe_rounds`] is made of.
+    /// Replaces [`Device::probe_round`], and with it [`Device::probe_rounds`], which calls it.
     #[must_use]
     pub fn on_probe_round(
         mut self,
@@ -68,7 +66,6 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    /// Replaces [`Device::probe_states`].
     #[must_use]
     pub fn on_probe_states(
         mut self,
@@ -78,7 +75,7 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    /// Replaces [`Device::read`], and with it what [`Device::read_all`] is made of.
+    /// Replaces [`Device::read`], and with it [`Device::read_all`], which calls it.
     #[must_use]
     pub fn on_read(
         mut self,
@@ -88,7 +85,6 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    /// Replaces [`Device::chaining_values`].
     #[must_use]
     pub fn on_chaining_values(
         mut self,
@@ -98,7 +94,7 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    /// Replaces [`Device::read_area`], and with it what [`Device::test_copies`] is made of.
+    /// Replaces [`Device::read_area`], and with it [`Device::test_copies`], which calls it.
     #[must_use]
     pub fn on_read_area(
         mut self,

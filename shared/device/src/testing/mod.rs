@@ -1,5 +1,5 @@
-//! For tests: what every device must do ([`conformance`]), the [`vectors`], small challenges worked out by the reference,
-//! a device whose answers a test replaces, and models of matrix [`units`].
+//! For tests: the requirements on every device ([`conformance`]), the [`vectors`], small challenges worked out by the
+//! reference, a device whose answers a test replaces, and models of matrix [`units`].
 
 pub mod conformance;
 mod fake;

@@ -1,7 +1,7 @@
-//! Models of matrix units in integers, from what is published about them, for tests of the self-test.
+//! Models of matrix units in integers, from published findings, for tests of the self-test.
 //!
 //! Sources: MMA-Sim (arXiv 2511.10909), the models of Khattak and Mikaitis (arXiv 2512.07004), and for RDNA 3.5 the
-//! report github.com/ROCm/rocm-systems/issues/12056. How RDNA 3 minds what is paired with zero is not published: its
+//! report github.com/ROCm/rocm-systems/issues/12056. How RDNA 3 treats the operand beside a zero is not published: its
 //! model raises the exponent that the terms are aligned to.
 
 use crate::DeviceError;
@@ -14,7 +14,7 @@ const OPERAND_POINT: i32 = 9;
 /// The exponent of a product of zero.
 const NO_EXPONENT: i32 = i32::MIN;
 
-/// How bits that are not kept go.
+/// The rounding of bits that are not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
     /// Towards zero.
@@ -36,10 +36,8 @@ pub enum Addition {
     Integers,
 }
 
-/// A fault of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// None.
     None,
     /// A term whose sign is not the largest one's is negated without the +1.
     NegatesWithoutOne,
@@ -47,20 +45,14 @@ pub enum Fault {
     MindsZeroPartners,
 }
 
-/// A unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnitModel {
-    /// The hardware.
     pub name: &'static str,
     /// Products added together with the running sum.
     pub group: usize,
-    /// How they are added.
     pub addition: Addition,
-    /// Significant bits of a result.
     pub output_bits: u32,
-    /// How a result is rounded to them.
     pub rounding: Rounding,
-    /// Its fault.
     pub fault: Fault,
 }
 
@@ -177,7 +169,7 @@ fn shortened(value: i64, dropped: u32, how: Rounding) -> i64 {
     (down + i64::from(up)) << dropped
 }
 
-/// The exponent of a number with so many fraction bits.
+/// The exponent of a number with `point` fraction bits.
 fn exponent_of(value: i64, point: i32) -> i32 {
     if value == 0 { NO_EXPONENT } else { value.unsigned_abs().ilog2() as i32 - point }
 }
@@ -195,7 +187,6 @@ pub struct ModelUnderTest {
 type Operand = (i32, i32);
 
 impl ModelUnderTest {
-    /// The model as this unit.
     #[must_use]
     pub fn new(model: UnitModel, unit: &Unit) -> Self {
         Self { model, unit: unit.clone(), diagonal: false }
@@ -281,10 +272,10 @@ impl SumsUnderTest for ModelUnderTest {
     }
 }
 
-/// What a code stands for, with [`OPERAND_POINT`] fraction bits.
+/// The value of a code, with [`OPERAND_POINT`] fraction bits.
 ///
 /// # Panics
-/// When it is no multiple of 2⁻⁹ of at most 2²¹, or no number.
+/// When it is not a multiple of 2⁻⁹ of at most 2²¹, or not a number.
 fn value_of(format: OperandFormat, code: u16) -> i32 {
     let small = |fraction_bits: u32, bias: i32, bits: u32| {
         let magnitude = i64::from(code) & ((1 << (bits - 1)) - 1);

@@ -1,4 +1,4 @@
-//! The vectors that say what a device must give, and what a device gave.
+//! The vectors: required results of a device, and the comparison with its own.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use crate::{Device, Handle};
 /// Vectors of tens of billions of multiply-accumulates, which a device that is a program takes many seconds for.
 pub const LARGE: [&str; 4] = ["n1024.json", "n2048.json", "openings-n2048.json", "uneven-devices.json"];
 
-/// The files of `integration-tests/vectors` with a challenge of one of these kinds of work and what it must give, each
-/// with its name.
+/// The files of `integration-tests/vectors` with a challenge of one of these kinds of work and its results, each with
+/// its name.
 ///
 /// # Panics
 /// When they are not there.
@@ -49,7 +49,7 @@ pub fn precision_of(vector: &Value) -> Precision {
     serde_json::from_value(vector["challenge"]["precision"].clone()).unwrap()
 }
 
-/// Computes a vector on a device and compares what it gives: evidence, and the answer where there is a probe.
+/// Computes a vector on a device and compares the results: evidence, and the answer where there is a probe.
 ///
 /// # Panics
 /// When the device gives anything else.

@@ -1,4 +1,4 @@
-//! Small challenges, and what a device holds after one, worked out by the reference.
+//! Small challenges, and a device's content after one, worked out by the reference.
 
 use assay_work::keys::pass_key;
 use assay_work::{
@@ -18,7 +18,7 @@ pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
     challenge_of(Precision::Int8, n, iterations, count)
 }
 
-/// The same of a kind of work.
+/// As [`challenge`], of a kind of work.
 ///
 /// # Panics
 /// When WORK.md does not allow it.
@@ -55,20 +55,14 @@ pub fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
 /// The second device of [`challenge()`] and everything it holds after its last iteration.
 #[derive(Debug)]
 pub struct Worked {
-    /// The challenge.
     pub challenge: Challenge,
-    /// The device's share of it.
     pub share: Share,
-    /// The root of each iteration.
     pub roots: Vec<Root>,
-    /// The slots of the last iteration.
     pub slots: Vec<Vec<u8>>,
-    /// The digests of those.
     pub digests: Vec<Digest>,
 }
 
 impl Worked {
-    /// Works out a challenge of INT8.
     #[must_use]
     pub fn new(n: u32, iterations: u32, count: u32) -> Self {
         Self::of(Precision::Int8, n, iterations, count)

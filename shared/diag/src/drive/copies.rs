@@ -40,7 +40,7 @@ impl Drive<'_> {
         self.copy(device, &source, &format!(" of bytes from device {neighbour}")).map(drop)
     }
 
-    /// `None` where the device has no copies.
+    /// Returns `None` where the device has no copies.
     fn copy(
         &self,
         device: &mut dyn Device,

@@ -23,7 +23,6 @@ use crate::group::{Group, Step};
 use crate::record::{KernelPlan, Measure, Record};
 use crate::state::{DeviceState, Run};
 
-/// Burns one device in.
 pub fn drive(run: &Run, id: DeviceId, device: &mut dyn Device) {
     let Some(state) = run.devices.get(&id) else { return };
     let mut drive = Drive {
@@ -57,7 +56,6 @@ pub fn drive(run: &Run, id: DeviceId, device: &mut dyn Device) {
     device.release();
 }
 
-/// A device in the middle of it.
 struct Drive<'a> {
     run: &'a Run,
     id: DeviceId,
@@ -72,9 +70,9 @@ struct Drive<'a> {
     /// Rounds of the next probe.
     probe_rounds: u32,
     round: u32,
-    /// Which pass of the round.
+    /// The number of the pass in the round, from 0.
     step: u32,
-    /// Which pass of all, from 1.
+    /// The number of the pass in all, from 1.
     pass: u64,
     losses: u32,
     busy: u32,
@@ -123,7 +121,7 @@ impl Drive<'_> {
         Ok((digests, took))
     }
 
-    /// Does something that is to make progress.
+    /// Runs a call that should make progress, so that a stall in it is noticed.
     fn call<T>(&self, call: impl FnOnce() -> T) -> T {
         self.record(|record| record.in_call = true);
         let done = call();
@@ -174,7 +172,7 @@ impl Drive<'_> {
         self.find_more(Finding::new(severity, test, text));
     }
 
-    /// The same with more of it known.
+    /// Adds a finding with more than its text.
     fn find_more(&self, finding: Finding) {
         let pass = finding.pass.or(Some(self.pass));
         self.run.find(self.id, Finding { round: Some(self.round), pass, ..finding });

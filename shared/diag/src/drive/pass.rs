@@ -55,8 +55,8 @@ impl Drive<'_> {
         SlotRange { slot: self.round % 3, first_byte: 0, bytes: min(BLOCK_BYTES, pass.slot_bytes()) }
     }
 
-    /// Compares a resident pass with all others of its key, and finds out who is wrong and where. Gives the digests of
-    /// what is resident after it.
+    /// Compares a resident pass with all others of its key, and finds the device at fault and the place. Gives the
+    /// digests of the slots that are resident after it.
     pub(super) fn settle(
         &mut self,
         device: &mut dyn Device,
@@ -134,7 +134,7 @@ impl Drive<'_> {
         reported
     }
 
-    /// This device's slot is not what the processor computes.
+    /// The finding of a slot of this device that differs from the processor's.
     fn blame_this(
         &self,
         kernel: &str,
@@ -174,7 +174,7 @@ impl Drive<'_> {
         Finding {
             kernel: Some(kernel.to_owned()),
             location: judged.wrong,
-            // Against what is right now, where that is known.
+            // Against the second result, where that one is right.
             slots_that_differ: Some(match again_is {
                 Again::Right => differences(wrong, again),
                 _ => dispute.differ,
@@ -184,7 +184,6 @@ impl Drive<'_> {
         }
     }
 
-    /// Times products alone.
     fn products(
         &mut self,
         device: &mut dyn Device,
@@ -208,7 +207,7 @@ impl Drive<'_> {
     }
 }
 
-/// Who contradicts, for people.
+/// The contradicting devices, for people.
 fn against(dispute: &Dispute, own: Who) -> String {
     let name = |who: &Who| match who.device == own.device {
         true => format!("this device's pass {} of the round", who.step + 1),

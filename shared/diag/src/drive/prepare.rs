@@ -14,7 +14,7 @@ use crate::record::KernelPlan;
 
 /// Matrix size and slots of the small pass that shows how fast a kernel is, and that all devices of a host compare.
 const SMALL: (u32, u32) = (1024, 12);
-/// The same where memory is small.
+/// The same pair where memory is small.
 pub(super) const SMALLEST: (u32, u32) = (256, 6);
 impl Drive<'_> {
     /// Looks at the device: kernels, how fast they are, how much fits; whether there is room.

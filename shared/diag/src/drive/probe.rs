@@ -18,7 +18,6 @@ use crate::record::Measure;
 
 /// Rounds of the first probe, before it is known how long they take.
 pub const FIRST_ROUNDS: u32 = 2;
-/// The most rounds.
 const MAX_ROUNDS: u32 = 4096;
 /// For about how long they go on: as long as the pass before them, within these bounds in seconds.
 const PROBE_S: (f64, f64) = (0.02, 0.5);
@@ -55,7 +54,7 @@ impl Drive<'_> {
             None => second,
             Some(_) => self.differing(device, &probe, first, second)?,
         };
-        // Walks over a pass that is wrong are none of the others' business.
+        // Walks over a wrong pass are not compared with the others'.
         let id = (self.round, pass.n, probe.walks, pass_root(digests).0);
         self.run.probes.post(id, self.who(), Arc::new(answer.clone()));
         let disputed = self.run.probes.dispute(id, self.who());
@@ -164,7 +163,7 @@ impl Drive<'_> {
     }
 }
 
-/// As many walks as a policy would ask for, within what the processor can check.
+/// Number of walks that a policy would ask for, within the processor's capacity to check.
 fn walks_over(pass: &Pass) -> u32 {
     let most = (pass.bytes() / SLOTS_PER_STATES / LINE_BYTES).clamp(WALKS.0, WALKS.1);
     1 << most.ilog2()

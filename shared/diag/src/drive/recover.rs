@@ -1,4 +1,4 @@
-//! What becomes of a device that was lost, hung or full.
+//! The recovery of a device that was lost, hung or full.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ const AWAY_POLL: Duration = Duration::from_millis(100);
 const BUSY_TRIES: u32 = 10;
 
 impl Drive<'_> {
-    /// What to do after an error; whether to go on.
+    /// Recovers from an error; whether to go on.
     pub(super) fn recovers(&mut self, device: &mut dyn Device, error: DeviceError) -> bool {
         self.record(|record| record.in_call = false);
         let stalled = self.state.stalled.swap(false, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl Drive<'_> {
         self.comes_back(device)
     }
 
-    /// Nobody waits for it any more, nor it for others.
+    /// Leaves the group: no device waits for this one any more, nor it for others.
     fn goes_alone(&mut self) {
         self.group.leave(self.id);
         self.group = Arc::new(Group::new([self.id]));

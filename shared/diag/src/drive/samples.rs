@@ -1,5 +1,5 @@
-//! Samples of a resident pass, opened as in an audit and computed by the processor: what two broken devices agree on is
-//! still wrong.
+//! Samples of a resident pass, opened as in an audit and computed by the processor: a result on which two broken
+//! devices agree is still wrong.
 
 use assay_device::open::SamplePlan;
 use assay_device::{Device, DeviceError, Pass};
@@ -47,7 +47,7 @@ impl Drive<'_> {
         }
     }
 
-    /// A sample is not what the processor computes.
+    /// Reports a sample that differs from the processor's.
     fn refused(
         &mut self,
         device: &mut dyn Device,

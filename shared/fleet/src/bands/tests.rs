@@ -1,5 +1,5 @@
 use super::*;
-use crate::distribution::Sample;
+use crate::distribution::{Deviation, Sample, Speed, Spread};
 use crate::profile::ModelProfiles;
 
 fn policy() -> BandPolicy {
@@ -96,10 +96,53 @@ fn a_device_is_held_against_the_fleet() {
     assert_eq!(found(&honest(), None, &other_size), [], "no host was measured at that size");
     let fleet = Distribution::of(&honest(), 8192, None).unwrap();
     let [finding] = &judge_speed(None, Some(&fleet), &measured(900.0, 1290.0), &policy())[..] else { panic!() };
-    assert_eq!(
-        finding.detail,
-        "TOPS: 900.0 were shown, 24 hosts of 6 operators at int8, n = 8192 show 1100.3 to 1489.8"
-    );
+    let figures = [0.001_694, 0.083_2, 0.199_6, 12.34, 1489.8].map(|figure| Figure(figure).to_string());
+    assert_eq!(figures, ["0.00169", "0.0832", "0.200", "12.3", "1490"]);
+    assert_eq!(finding.detail, "TOPS: 900 were shown, 24 hosts of 6 operators at int8, n = 8192 show 1126 to 1490");
+}
+
+#[test]
+fn a_slow_device_is_below_the_band_of_a_fleet_whose_hosts_vary() {
+    // Hosts of one model that vary by a third of their median: a band by differences begins at 0.
+    let varied: Vec<_> =
+        honest().into_iter().map(|sample| Sample { tops: sample.tops * VARIED[host_of(&sample)], ..sample }).collect();
+    let fleet = Distribution::of(&varied, 8192, None).unwrap();
+    let band = Bands::of(&fleet, &policy()).unwrap().tops;
+    assert!(band.low > 0.0 && band.high > 2.0 * band.low, "{band:?}");
+    let judged = |tops: f64| found(&varied, None, &measured(tops, 1290.0));
+    assert_eq!(judged(1290.0 / 50.0), [FindingCode::TooSlow], "{band:?}");
+    assert_eq!(judged(1290.0 * 50.0), [FindingCode::TooFast], "{band:?}");
+    for sample in &varied {
+        assert_eq!(judged(sample.tops), [], "an honest host: {band:?}");
+    }
+    // Even at the widest, no value is a division by zero.
+    let widest = BandPolicy { width: 1e9, ..policy() };
+    let band = Bands::of(&fleet, &widest).unwrap().tops;
+    assert_eq!((band.low, band.high), (0.0, f64::INFINITY));
+}
+
+const VARIED: [f64; 4] = [0.6, 0.85, 1.15, 1.4];
+
+fn host_of(sample: &Sample) -> usize {
+    sample.miner.parse().unwrap()
+}
+
+#[test]
+fn evidence_of_a_band_by_differences_is_judged_by_them_again() {
+    let spread = "median = 100.0\nsigma = 30.0\n";
+    let old: Spread = toml::from_str(spread).unwrap();
+    assert_eq!(old, Spread { median: 100.0, deviation: Deviation::Sigma(30.0) });
+    let speed = |spread| Speed { tops: spread, gb_per_s: spread };
+    let fleet = |spread| Distribution { n: 8192, hosts: 8, operators: 5, all: speed(spread), without_one: vec![] };
+    let band = |spread| Bands::of(&fleet(spread), &policy()).unwrap().tops;
+    assert_eq!(band(old), Band { low: 0.0, high: 220.0 });
+    let narrow = Spread { deviation: Deviation::Sigma(1.0), ..old };
+    assert_eq!(band(narrow), Band { low: 85.0, high: 115.0 });
+    // A new distribution reads back bit for bit.
+    let new = fleet(Spread { median: 1.0 / 3.0, deviation: Deviation::LogSigma(0.1) });
+    let read: Distribution = toml::from_str(&toml::to_string(&new).unwrap()).unwrap();
+    assert_eq!(read, new);
+    assert_eq!(toml::to_string(&old).unwrap(), spread);
 }
 
 #[test]
@@ -117,7 +160,7 @@ fn a_band_rests_on_enough_hosts_and_operators() {
     assert_eq!(found(&few, None, &slow), [], "six hosts, eight are asked for");
 }
 
-/// The band without a liar, and the liar's samples, are what each test below begins with.
+/// Samples of honest hosts and of a liar, as each test below uses them.
 fn poisoned(tops: f64, hosts: usize) -> Vec<Sample> {
     let mut samples = honest();
     samples.extend((0..hosts).map(|host| sample("liar", host, tops)));
@@ -147,7 +190,7 @@ fn no_operator_s_hosts_clear_its_own() {
 
 #[test]
 fn an_operator_shifts_a_band_no_further_than_honest_hosts_stand() {
-    // Bounds of the band with nobody, and with one who shows the worst that it can.
+    // Bounds of the band without the liar, and with one that shows the worst it can.
     let band = |samples: &[Sample]| {
         let fleet = Distribution::of(samples, 8192, Some("other")).unwrap();
         Bands::of(&fleet, &policy()).unwrap().tops
@@ -159,7 +202,7 @@ fn an_operator_shifts_a_band_no_further_than_honest_hosts_stand() {
         assert!(by(shifted.low, plain.low) < 0.05, "{plain:?} {shifted:?}");
         assert!(by(shifted.high, plain.high) < 0.05, "{plain:?} {shifted:?}");
     }
-    // A mean instead of a median would not hold.
+    // A mean instead of a median would fail this test.
     let mean = poisoned(1e9, 1000).iter().map(|sample| sample.tops).sum::<f64>() / 1024.0;
     assert!(mean > 1e8);
 }
@@ -178,7 +221,7 @@ fn the_speed_of_another_model_is_named() {
     assert_eq!(judge_model(&fleets, &measured(1290.0, 1290.0), &policy()), None);
     let finding = judge_model(&fleets, &measured(520.0, 520.0), &policy()).unwrap();
     assert_eq!((finding.code, finding.enforced), (FindingCode::ModelMismatch, false));
-    let detail = "it claims to be \"NVIDIA H200\"; 520.0 TOPS and 520.0 GB/s are those of \"NVIDIA A100-SXM4-80GB\"";
+    let detail = "it claims to be \"NVIDIA H200\"; 520 TOPS and 520 GB/s are those of \"NVIDIA A100-SXM4-80GB\"";
     assert_eq!(finding.detail, detail);
     assert_eq!(judge_model(&fleets, &measured(800.0, 800.0), &policy()), None, "of no model");
     assert_eq!(judge_model(&fleets, &measured(520.0, 1290.0), &policy()), None, "only its work is another's");
@@ -186,7 +229,7 @@ fn the_speed_of_another_model_is_named() {
     assert_eq!(judge_model(&fleets, &unknown, &policy()), None);
 }
 
-/// A device that did so many multiply-accumulates and read so many bytes, in a time that the host took.
+/// A device with these multiply-accumulates and bytes read, in the host's time.
 fn device(id: u8, name: &str, macs: u128, bytes: u64) -> DeviceWork {
     let (seconds, probe_seconds) = (10.0, 0.25);
     let work = Work {
@@ -209,7 +252,7 @@ fn device(id: u8, name: &str, macs: u128, bytes: u64) -> DeviceWork {
     }
 }
 
-/// The findings about a host, by its profiles alone.
+/// Findings about a host by its profiles alone.
 fn of_host(devices: &[DeviceWork]) -> Vec<(u8, FindingCode)> {
     let built_in = ModelProfiles::built_in();
     let claimed = devices.iter().filter_map(|device| Some((device.name.clone(), built_in.find(&device.name)?.clone())));
@@ -227,20 +270,20 @@ const BYTES: u64 = 500_000_000_000;
 fn a_device_is_not_slow_that_waited_for_another_one() {
     let fast = device(1, "NVIDIA H200", MACS, BYTES);
     assert_eq!(of_host(std::slice::from_ref(&fast)), []);
-    // With a tenth of the work of its neighbour it was done long before.
+    // With a tenth of its neighbour's work it finished long before.
     let less = device(2, "NVIDIA H200", MACS / 10, BYTES);
     assert_eq!(of_host(std::slice::from_ref(&less)), [(2, FindingCode::TooSlow)], "alone it is slow");
     assert_eq!(of_host(&[fast.clone(), less.clone()]), []);
     // Beside a card that is known to take longer for its share.
     let (slow, small) = (device(3, "NVIDIA L4", MACS / 10, BYTES / 10), device(4, "NVIDIA H200", MACS / 8, BYTES / 10));
     assert_eq!(of_host(&[slow, small.clone()]), []);
-    // Something of which nothing is known excuses nobody.
+    // A device of an unknown model excuses no other.
     let unknown = device(5, "made up", MACS * 100, BYTES * 100);
     assert_eq!(of_host(&[unknown, small]), [(4, FindingCode::TooSlow), (4, FindingCode::BandwidthBelowClaim)]);
-    // Whoever takes longest is timed by its own work.
+    // The slowest device is timed by its own work.
     let both = [device(6, "NVIDIA H200", MACS / 8, BYTES), device(7, "NVIDIA H200", MACS / 10, BYTES)];
     assert_eq!(of_host(&both), [(6, FindingCode::TooSlow)]);
-    // To wait is no excuse for being too fast.
+    // Waiting does not excuse being too fast.
     let double = device(8, "NVIDIA H200", MACS * 2, BYTES);
     assert_eq!(of_host(&[double.clone(), device(9, "NVIDIA H200", MACS * 4, BYTES)])[0], (8, FindingCode::TooFast));
 }

@@ -12,7 +12,7 @@ fn medians_are_weighed() {
     assert_eq!(median(vec![(3.0, 1.0), (1.0, 1.0), (2.0, 1.0)]), Some(2.0));
     assert_eq!(median(vec![(1.0, 1.0), (2.0, 1.0)]), Some(1.5));
     assert_eq!(median(vec![(1.0, 1.0), (2.0, 3.0)]), Some(2.0));
-    // Thirds add up to a half only nearly.
+    // Three thirds add up to one only approximately.
     let third = 1.0 / 3.0;
     assert_eq!(median(vec![(1.0, third), (1.0, third), (1.0, third), (2.0, 1.0)]), Some(1.5));
 }
@@ -26,7 +26,8 @@ fn hosts_count_by_their_medians_and_operators_alike() {
     assert_eq!((all.hosts, all.operators, all.without_one.len()), (101, 3, 3));
     assert_eq!(all.all.tops.median, 110.0, "a's host shows 102, and b's hundred weigh as much as it");
     assert_eq!(all.all.gb_per_s.median, 220.0);
-    assert_eq!(all.all.tops.sigma, 1.4826 * 8.0);
+    let Deviation::LogSigma(sigma) = all.all.tops.deviation else { panic!() };
+    assert!((sigma - 1.4826 * (110.0_f64 / 102.0).ln()).abs() < 1e-12, "{sigma}");
     let other = Distribution::of(&samples, 8192, Some("b")).unwrap();
     assert_eq!((other.hosts, other.operators, other.all.tops.median), (2, 2, 106.0));
     assert_eq!(Distribution::of(&samples, 4096, None), None, "no samples of that size");
@@ -55,7 +56,7 @@ fn many_operators_are_not_left_out_one_by_one() {
 }
 
 proptest! {
-    /// The same samples in any order give the same bits, which is what a verdict that is judged again needs.
+    /// The same samples in any order give the same bits, as judging a verdict again requires.
     #[test]
     fn order_changes_no_bit(
         values in proptest::collection::vec((0..6_u8, 0..4_u8, 1.0..1000.0_f64), 1..60)

@@ -4,7 +4,7 @@ fn id(byte: u8) -> DeviceId {
     DeviceId([byte; 16])
 }
 
-/// A miner of an operator with devices, heard from `began_s` for a hundred seconds.
+/// A miner of an operator with devices, heard from for a hundred seconds from `began_s` on.
 fn presence(miner: &str, operator: Option<&str>, began_s: u64, devices: &[u8]) -> Presence {
     Presence {
         miner: miner.to_owned(),
@@ -13,6 +13,7 @@ fn presence(miner: &str, operator: Option<&str>, began_s: u64, devices: &[u8]) -
         address: "192.0.2.1".parse().unwrap(),
         began_s,
         heard_s: began_s + 100,
+        is_replaced: false,
         devices: devices.iter().map(|byte| (id(*byte), None)).collect(),
     }
 }
@@ -21,7 +22,7 @@ fn policy(device_at_two_miners: Enforce) -> IdentityPolicy {
     IdentityPolicy { device_at_two_miners, ..IdentityPolicy::default() }
 }
 
-/// Who is named, and whether it fails.
+/// The miners named, and whether they fail.
 fn named(findings: &[IdentityFinding]) -> Vec<(&str, bool)> {
     findings.iter().map(|finding| (&*finding.miner, finding.enforced)).collect()
 }
@@ -36,25 +37,30 @@ fn one_device_at_two_miners_of_an_operator_fails_both() {
     assert_eq!(findings[0].other.as_deref(), Some("a"));
 }
 
+/// Miners that showed the device in work that held, and those whose claim to it is disputed.
 #[test]
-fn whoever_claims_the_device_of_another_operator_fails_alone() {
-    // The thief connects first, and has shown nothing; the owner has shown the device in work that held.
-    let thief = presence("thief", Some("y"), 0, &[1]);
+fn whose_a_device_is_of_two_operators_is_not_known() {
+    let other = presence("other", Some("y"), 0, &[1]);
     let mut owner = presence("owner", Some("x"), 50, &[1]);
     owner.devices.insert(id(1), Some(10));
-    for (present, other) in [(&thief, &owner), (&owner, &thief)] {
-        let mut findings = among(present, std::slice::from_ref(other), &policy(Enforce::Proved));
+    let disputed = |present: &Presence, other: &Presence, policy: &IdentityPolicy| {
+        let mut findings = among(present, std::slice::from_ref(other), policy);
+        assert!(findings.iter().all(|finding| !finding.enforced), "nobody fails");
         findings.sort_by(|a, b| a.miner.cmp(&b.miner));
-        assert_eq!(named(&findings), [("owner", false), ("thief", true)]);
-    }
-    // Two miners that nobody labelled are not one operator's.
+        findings.into_iter().map(|finding| finding.disputed).collect::<Vec<_>>()
+    };
+    // A miner that only lists a device takes nothing from the one that showed it, in either order of sessions.
+    let proved = policy(Enforce::Proved);
+    assert_eq!(disputed(&other, &owner, &proved), [true, false]);
+    assert_eq!(disputed(&owner, &other, &proved), [true, false]);
+    let mut shown = other.clone();
+    shown.devices.insert(id(1), Some(5));
+    assert_eq!(disputed(&owner, &shown, &proved), [true, true], "who showed it first decides nothing");
+    assert_eq!(disputed(&owner, &shown, &policy(Enforce::Record)), [false, false]);
+    // Two miners without labels do not belong to one operator.
     let (a, b) = (presence("a", None, 0, &[1]), presence("b", None, 50, &[1]));
-    assert_eq!(named(&among(&b, std::slice::from_ref(&a), &policy(Enforce::Proved))), [("b", true), ("a", false)]);
-    assert_eq!(named(&among(&b, std::slice::from_ref(&a), &policy(Enforce::Both))), [("b", true), ("a", true)]);
-    assert_eq!(named(&among(&b, std::slice::from_ref(&a), &policy(Enforce::Record))), [("b", false), ("a", false)]);
-    // Where neither came first it is not known who lies, and nobody fails.
-    let same = Presence { began_s: a.began_s, ..b };
-    assert_eq!(named(&among(&same, &[a], &policy(Enforce::Proved))), [("b", false), ("a", false)]);
+    assert_eq!(disputed(&b, &a, &proved), [false, false]);
+    assert_eq!(named(&among(&b, &[a], &policy(Enforce::Both))), [("b", true), ("a", true)]);
 }
 
 #[test]
@@ -81,6 +87,24 @@ fn one_key_at_two_hosts_at_once_fails() {
     assert_eq!(among(&mapped, std::slice::from_ref(&here), &policy(Enforce::Proved)), []);
     let record = IdentityPolicy { key_at_two_addresses: Enforce::Record, ..IdentityPolicy::default() };
     assert!(!among(&there, &[here], &record)[0].enforced);
+}
+
+/// A key has one session at a time: two hosts with one key take it from one another.
+#[test]
+fn one_key_whose_hosts_take_turns_fails_where_neither_had_left() {
+    let at = |last: u8, began_s, devices: &[u8], is_replaced| Presence {
+        address: IpAddr::from([192, 0, 2, last]),
+        is_replaced,
+        ..presence("a", None, began_s, devices)
+    };
+    let (first, second, again) = (at(1, 0, &[1], true), at(2, 100, &[2], true), at(1, 200, &[1], false));
+    let policy = policy(Enforce::Proved);
+    assert_eq!(named(&among(&again, &[first.clone(), second.clone()], &policy)), [("a", true)]);
+    // It moved once, without a return.
+    assert_eq!(among(&second, std::slice::from_ref(&first), &policy), []);
+    // It moved back after it had left the other place: only replaced sessions are kept.
+    assert_eq!(among(&again, &[first], &policy), []);
+    assert_eq!(among(&again, &[second], &policy), []);
 }
 
 #[test]

@@ -1,20 +1,23 @@
+use assay_protocol::verdict::Mode;
+
 use super::*;
+use crate::fields::ModeChoice;
 use crate::rules::{Cause, Limit};
 
-/// The example of the page.
+/// The example in docs/policy.md.
 fn example() -> &'static str {
-    let page = include_str!("../../../../docs/policy.md");
+    let page = include_str!("../../../../docs/settings.md");
     let (_, after) = page.split_once("```toml\n").expect("the page has an example");
     after.split_once("```").expect("it has an end").0
 }
 
 fn parsed(text: &str) -> FleetPolicy {
-    FleetPolicy::parse(text, "p.toml").unwrap_or_else(|error| panic!("{error}"))
+    FleetPolicy::parse(text, "p.toml", Some(&Policy::default())).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is wrong with a text.
+/// The problems reported for a text.
 fn wrong(text: &str) -> String {
-    FleetPolicy::parse(text, "p.toml").expect_err(text).to_string()
+    FleetPolicy::parse(text, "p.toml", Some(&Policy::default())).expect_err(text).to_string()
 }
 
 /// A group with these lines below its name.
@@ -39,14 +42,14 @@ fn the_example_of_the_page_is_a_policy() {
     assert_eq!(rented.rules.grace.limit(Cause::Sick), default.rules.grace.limit(Cause::Sick));
     assert!(rented.heavy.is_none() && rented.rules.heavy_expires_after_s.is_none());
     let heavy = default.heavy.as_ref().unwrap();
-    assert_eq!((heavy.kind.n, heavy.kind.fill_percent, heavy.share_percent), (Some(8192), Some(90), 10.0));
-    assert_eq!((default.light.n, default.light.mode), (Some(2048), Some(ModeChoice::Audit)));
-    assert_eq!(default.light.probe_target, Some(Duration::from_millis(250)));
+    assert_eq!((heavy.kind.asks.n, heavy.kind.asks.fill_percent, heavy.share_percent), (Some(8192), Some(90), 10.0));
+    assert_eq!((default.light.asks.n, default.light.asks.mode), (Some(2048), Some(ModeChoice::Mode(Mode::Audit))));
+    assert_eq!(default.light.asks.probe_target, Some(Duration::from_millis(250)));
 }
 
 #[test]
 fn the_example_shows_every_field_and_the_defaults() {
-    // Each field that a wrong name is answered with stands in the example.
+    // The example shows each field that an unknown field's message lists.
     for section in
         ["", "cadence", "light", "heavy", "grace", "return", "quarantine", "rounds", "bands", "identity", "judge"]
     {
@@ -59,7 +62,7 @@ fn the_example_shows_every_field_and_the_defaults() {
             assert!(stands.iter().any(|text| example().contains(text)), "the example lacks {section} {field}");
         }
     }
-    // What the comments call a default is one.
+    // Values that the comments call defaults are the defaults.
     let default = Group::default();
     let mut shown = parsed(example()).group("default").unwrap().clone();
     let of = (&shown.rules.grace, shown.rules.returning, shown.rules.quarantine);
@@ -78,7 +81,7 @@ fn without_a_file_there_is_one_group_that_changes_no_setting() {
     assert_eq!((&*group.name, &group.heavy, group.duty_percent, group.concurrency), ("default", &None, None, None));
     assert_eq!(group.cadence, Cadence::default());
     assert_eq!(group.light, Kind { name: "light".to_owned(), ..Kind::default() });
-    assert_eq!(group.judge, Judge::default());
+    assert_eq!(group.judge, Overrides::default());
     assert!(group.rounds.is_none() && !group.bands.enforce_profile && !group.bands.enforce_fleet);
 }
 
@@ -123,7 +126,7 @@ fn every_problem_is_said_at_once_with_its_line() {
          p.toml:6: group[1].cadence.maen: unknown field: did you mean `mean`?\n\
          p.toml:8: group[1].grace.busy.suspect: 9 is above expire, which is 6\n\
          p.toml:9: group[1].grace.evaded: 3: expected a section [group[1].grace.evaded]\n\
-         p.toml:11: group[1].light.n: expected a power of two\n\
+         p.toml:11: group[1].light.n: 3000: expected a power of two from 256 to 32768: the work is defined for these, above them sums leave 32 bits\n\
          p.toml:12: group[1].light.mode: \"fast\": expected one of \"auto\", \"replay\", \"replay-sample\", \"audit\"\n\
          p.toml:14: group[2].name: another group has this name\n\
          p.toml:16: group[3].name: missing: every group has a name"
@@ -138,6 +141,18 @@ fn a_file_that_is_no_toml_is_refused_with_its_lines() {
     assert!(wrong("[[group]]\nname = \"a\"\nname = \"b\"\n").starts_with("p.toml:3: "));
     let long = format!("# {}", "x".repeat(crate::read::MAX_FILE_BYTES));
     assert_eq!(wrong(&long), "p.toml:1: the file is larger than 1 MiB");
+}
+
+/// Each would be refused alone: an operator hears of all at once.
+#[test]
+fn all_conflicts_of_a_section_are_named() {
+    let said =
+        wrong(&group("[group.light]\nn = 512\nn_min = 1024\nprobe_deadline = \"200ms\"\nlinked_min_gb_per_s = 1\n"));
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    for (line, field) in lines.iter().zip(["n_min", "probe_deadline", "linked_min_gb_per_s"]) {
+        assert!(line.contains(&format!("light.{field}: ")), "{said}");
+    }
 }
 
 #[test]
@@ -160,7 +175,13 @@ fn values_that_cannot_be_are_refused() {
         ("[group.cadence]\nmean = \"13h\"", "expires_after", "twice the mean of the cadence"),
         ("[group.cadence]\nat_connect = 1", "cadence.at_connect", "true or false"),
         ("[group.light]\nn = 65536", "light.n", "from 256 to 32768"),
-        ("[group.light]\nn = 512\nn_min = 1024", "light.n_min", "1024 is above n, which is 512"),
+        ("[group.light]\nn = 512\nn_min = 1024", "light.n_min", "from 256 to 512"),
+        ("[group.light]\nmin_held_percent = 100", "light.min_held_percent", "from 0 to 99"),
+        ("[group.light]\nprobe_target = \"1ms\"", "light.probe_target", "from 10 ms to 1m"),
+        ("[group.light]\nprobe_deadline = \"11m\"", "light.probe_deadline", "to 10m"),
+        ("[group.light]\nprobe_deadline = \"200ms\"", "light.probe_deadline", "from 250 ms to 10m"),
+        ("[group.light]\nlinked_min_gb_per_s = 1", "light.linked_min_gb_per_s", "linked_probe is off"),
+        ("[group.judge]\npeak_tops = 2e9", "judge.peak_tops", "from 0.001 to 1000000000"),
         ("[group.light]\nfill_percent = 98", "light.fill_percent", "from 1 to 97"),
         ("[group.light]\nsegments = 0", "light.segments", "0 checks nothing"),
         ("[group.light]\nshare_percent = 5", "light.share_percent", "unknown field"),
@@ -172,7 +193,7 @@ fn values_that_cannot_be_are_refused() {
         ("[group.return]\nfirst = 0", "return.first", "without a pass nothing is attested"),
         ("[group.quarantine]\nfails = 17", "quarantine.fails", "from 1 to 16"),
         ("[group.quarantine]\nperiod = true", "quarantine.period", "a time with its unit"),
-        ("[group.rounds]\nby = \"rack\"", "rounds.by", "\"operator\""),
+        ("[group.rounds]\nby = \"all\"", "rounds.by", "it is gone: a round is of a whole group"),
         ("[group.rounds]\nmost = 1", "rounds.most", "one alone is no round"),
         ("[group.bands]\nleast_operators = 2", "bands.least_operators", "must not be the median of the others"),
         ("[group.bands]\nenforce_fleet = \"yes\"", "bands.enforce_fleet", "true or false"),
@@ -181,7 +202,7 @@ fn values_that_cannot_be_are_refused() {
             "identity.key_at_two_addresses",
             "\"record\", \"proved\"",
         ),
-        ("[group.judge]\nabandoned_limit = 5\nabandoned_window = 4", "judge.abandoned_limit", "above abandoned_window"),
+        ("[group.judge]\nabandoned_limit = 5\nabandoned_window = 4", "judge.abandoned_limit", "from 1 to 4"),
     ] {
         let error = wrong(&group(lines));
         assert_eq!(error.lines().count(), 1, "{lines}: {error}");
@@ -193,10 +214,27 @@ fn values_that_cannot_be_are_refused() {
 #[test]
 fn groups_that_no_miner_reaches_are_refused() {
     let two = "[[group]]\nname = \"a\"\nmodel = \"L4\"\n[[group]]\nname = \"b\"\nmodel = \"L4\"\n";
-    assert_eq!(wrong(two), "p.toml:4: group[2].labels: the group a takes the same miners, and comes first");
+    assert_eq!(wrong(two), "p.toml:4: group[2].labels: the group a takes these miners too, and comes first");
+    let pair = |a: &str, b: &str| format!("[[group]]\nname = \"a\"\n{a}\n[[group]]\nname = \"b\"\n{b}\n");
+    let (h, h100) = ("model = \"H1\"", "model = \"h100\"");
+    let (any, seven) = ("labels = { rack = \"*\" }", "labels = { rack = \"7\" }");
+    for (a, b, is_reached) in [
+        (h, h100, false),
+        (h100, h, true),
+        (any, seven, false),
+        (seven, any, true),
+        (seven, "labels = { rack = \"7\", pool = \"a\" }", false),
+        (seven, "labels = { pool = \"7\" }", true),
+        (seven, h, true),
+        (h, "labels = { rack = \"7\" }\nmodel = \"H100\"", false),
+    ] {
+        let error = FleetPolicy::parse(&pair(a, b), "p.toml", None).err().map(|error| error.to_string());
+        assert_eq!(error.is_none(), is_reached, "{a} {b}: {error:?}");
+        assert!(error.is_none_or(|error| error.contains("group[2].labels: the group a takes these miners too")));
+    }
     let twice = "[[group]]\nname = \"default\"\n[[group]]\nname = \"default\"\n";
     assert!(wrong(twice).contains("group[2].name: another group has this name"));
-    let many: String = (0..257).map(|at| format!("[[group]]\nname = \"g{at}\"\nmodel = \"m{at}\"\n")).collect();
+    let many: String = (0..257).map(|at| format!("[[group]]\nname = \"g{at}\"\nmodel = \"m{at:03}\"\n")).collect();
     assert!(wrong(&many).contains("group: 257 groups: a policy has at most 256"));
 }
 

@@ -5,13 +5,13 @@ use toml::de::DeTable;
 use super::{Figure, MAX_MODELS, ModelProfiles, Profile, VERSION};
 use crate::read::{FileError, Reader, Section};
 
-/// Bytes of a source, a name or a note.
+/// The most bytes of a source, a name or a note.
 const MAX_TEXT_BYTES: usize = 500;
 
-/// The profiles of a file.
+/// Reads the profiles in a file's text.
 ///
 /// # Errors
-/// Every problem in it.
+/// Every problem in the text.
 pub fn profiles(text: &str, file: &str) -> Result<ModelProfiles, FileError> {
     let reader = Reader::new(text);
     let table = reader.table();
@@ -21,7 +21,7 @@ pub fn profiles(text: &str, file: &str) -> Result<ModelProfiles, FileError> {
 
 fn whole_file<'r>(reader: &'r Reader<'r>, table: &'r DeTable<'r>) -> ModelProfiles {
     let mut file = Section::new(reader, "", 0, table);
-    let mut version = 0;
+    let mut version = 0_u32;
     file.whole("version", VERSION..=VERSION, "the form of the file that this program reads", &mut version);
     if !file.has("version") {
         file.wrong("version", format!("missing: expected {VERSION}"));
@@ -77,10 +77,10 @@ fn model(mut section: Section<'_>, before: &[Profile]) -> Profile {
     profile
 }
 
-/// A figure with its own source, or that of the model.
+/// A figure with its own source, or the model's.
 fn figure(section: &mut Section<'_>, [name, own]: [&'static str; 2], source: Option<&str>) -> Option<Figure> {
     let mut value = None;
-    section.number_or(name, 0.001..=1e9, "a vendor's figure; leave out what is not known", &mut value);
+    section.number(name, 0.001..=1e9, "a vendor's figure; leave out what is not known", &mut value);
     let source = section.text(own).or_else(|| source.map(str::to_owned));
     if section.has(name) && source.is_none() {
         section.wrong(name, format!("the figure has no source: write `source` or `{own}`"));

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is wrong with a text.
+/// The problems reported for a text.
 fn wrong(text: &str) -> String {
     ModelProfiles::parse(text, "p.toml").unwrap_err().to_string()
 }
@@ -14,7 +14,7 @@ fn every_figure_that_is_compiled_in_has_a_source() {
             assert!(figure.source.contains("NVIDIA") || figure.source.contains("AMD"), "{}: {figure:?}", model.name);
         }
         assert!(model.memory_gb.is_some() && model.memory_gb_per_s.is_some(), "{}", model.name);
-        // Half of what a data sheet says with sparsity is the dense rate: none reaches that of a B200.
+        // Data sheets double the dense rate for sparsity; no dense rate exceeds a B200's.
         assert!(model.int8_dense_tops.as_ref().is_none_or(|tops| tops.value <= 4500.0), "{}", model.name);
     }
 }
@@ -36,7 +36,7 @@ fn a_model_is_found_by_the_name_of_its_driver() {
     assert!(v100.note.as_ref().unwrap().contains("no INT8 tensor rate"));
 }
 
-/// INT8 units compute FP8 and FP4 too, and the FP8 units of Ada and Hopper neither.
+/// INT8 units also compute FP8 and FP4; the FP8 units of Ada and Hopper compute neither.
 #[test]
 fn the_peak_of_a_kind_is_that_of_the_fastest_unit_that_computes_it() {
     let profiles = ModelProfiles::built_in();

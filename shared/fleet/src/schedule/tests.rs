@@ -3,7 +3,6 @@ use crate::policy::Heavy;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// A number from 0 to 1.
 fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -20,7 +19,7 @@ fn waits_have_no_memory() {
     let waits = waits(&Cadence::default(), 40_000);
     let mean = waits.iter().sum::<f64>() / waits.len() as f64;
     assert!((mean / 600.0 - 1.0).abs() < 0.03, "{mean}");
-    // Of those that last longer than any time, the same share lasts ten minutes more.
+    // Of the waits longer than any time, the same share lasts ten minutes more.
     for at_least in [0.0, 300.0, 600.0, 1200.0, 1800.0] {
         let longer: Vec<_> = waits.iter().filter(|wait| **wait > at_least).collect();
         let go_on = longer.iter().filter(|wait| ***wait > at_least + 600.0).count() as f64 / longer.len() as f64;
@@ -56,7 +55,7 @@ fn heavy_challenges_are_drawn_and_owed() {
     assert!(drawn(&owing, 0.99), "one that showed nothing is asked again");
 }
 
-/// When a challenge ended, and how long it kept the devices.
+/// End of a challenge, and the device time that it took.
 type Spent = (u64, Duration);
 
 /// The device time of challenges that ended in the day before `now_s`.

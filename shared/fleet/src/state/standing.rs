@@ -1,4 +1,4 @@
-//! What the attestation of a miner rests on, and how it counts what happens.
+//! The data behind a miner's attestation, and how events change it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,84 +10,83 @@ use super::{Event, Why, Word};
 use crate::rules::{Cause, MAX_LIMIT, Rules};
 use crate::text::{counted, seconds};
 
-/// Times of fails that are kept: the most that a quarantine may be set to count.
+/// The most times of fails stored: the largest configurable count of a quarantine.
 pub const MAX_FAILS: usize = 16;
 
-/// Why a miner owes passes.
+/// Reason why a miner owes passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Debt {
-    /// It is new.
+    /// The miner is new.
     #[default]
     First,
-    /// Its attestation expired.
     Expiry,
-    /// It failed, or its attestation expired by evasion.
+    /// The miner failed, or its attestation expired by evasion.
     Fail,
 }
 
-/// How long a quarantine lasts.
+/// End of a quarantine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Until {
-    /// Until then.
+    /// At this time, in seconds since 1970.
     Time(u64),
-    /// Until an operator releases the miner.
+    /// When an operator releases the miner.
     Release,
 }
 
-/// What is counted of a miner since it was enrolled, to be shown.
+/// Counters of a miner since its enrolment, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Passes.
     pub passes: u64,
-    /// Fails.
     pub fails: u64,
     /// Inconclusive verdicts, the declined ones included.
     pub inconclusive: u64,
     /// Inconclusive ones because the miner was busy.
     pub declined: u64,
-    /// Challenges that were due while it was not there.
+    /// Challenges that were due while the miner was not connected.
     pub missed: u64,
 }
 
-/// Everything that the attestation of a miner rests on. Bounded, and the same as JSON in the records.
+/// All data behind the attestation of a miner. Bounded, and stored as the same JSON in the records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Standing {
-    /// The state.
     pub state: State,
-    /// Since when.
+    /// Start of the state.
     pub since_s: u64,
-    /// When it passed last.
+    /// Time of the last pass.
     pub last_pass_s: Option<u64>,
-    /// When it passed a heavy challenge last.
+    /// Time of the last heavy pass.
     pub last_heavy_s: Option<u64>,
-    /// Passes in a row that it has since it owes any.
+    /// Consecutive passes since the debt began.
     pub paid: u32,
-    /// Why it owes passes; `None` when it owes none.
+    /// Reason for owed passes; `None` without a debt.
     pub debt: Option<Debt>,
-    /// How long its quarantine lasts.
+    /// End of the current quarantine.
     pub quarantine: Option<Until>,
-    /// The next challenge is a heavy one: the last heavy one showed nothing.
+    /// The current reason against the miner until its debt is paid: its last fail, the cause of its quarantine, or of
+    /// the end of its attestation. Empty without one.
+    pub because: String,
+    /// Whether the next challenge is a heavy one, because the last heavy one was inconclusive.
     pub heavy_due: bool,
-    /// When results showed nothing, by cause, oldest first.
+    /// Times of inconclusive results by cause, oldest first.
     pub unclear: BTreeMap<Cause, VecDeque<u64>>,
-    /// When it failed, oldest first.
+    /// Times of fails, oldest first.
     pub fails: VecDeque<u64>,
-    /// To be shown.
+    /// Counters for display.
     pub totals: Totals,
 }
 
-/// What an event came to, why, and in which words.
+/// Input of the state table with its reason and details.
 type Counted = (Input, Why, String);
 
-/// Why a state changed, and in which words; `None` where it did not.
+/// Reason and details of a change of state; `None` without a change.
 type Changed = Option<(Why, String)>;
 
 impl Default for Standing {
-    /// A miner of which nothing is known.
+    /// A miner without history.
     fn default() -> Self {
         Self {
             state: State::Enrolled,
@@ -97,6 +96,7 @@ impl Default for Standing {
             paid: 0,
             debt: Some(Debt::First),
             quarantine: None,
+            because: String::new(),
             heavy_due: false,
             unclear: BTreeMap::new(),
             fails: VecDeque::new(),
@@ -106,20 +106,18 @@ impl Default for Standing {
 }
 
 impl Standing {
-    /// A miner that was enrolled now.
-    #[must_use]
+    /// The standing of a miner enrolled now.
     pub fn enrolled(now_s: u64) -> Self {
         Self { since_s: now_s, ..Self::default() }
     }
 
-    /// Until when it is attested, if nothing else happens; `None` when it is not.
-    #[must_use]
+    /// End of its attestation, if no further event occurs; `None` when it is not attested.
     pub fn attested_until_s(&self, rules: &Rules) -> Option<u64> {
         let last = self.last_pass_s.map_or(0, |last| last.saturating_add(rules.expires_after_s));
         self.state.is_attested().then(|| last.min(self.heavy_until_s(rules)))
     }
 
-    /// Until when its last heavy pass counts.
+    /// End of the validity of its last heavy pass.
     fn heavy_until_s(&self, rules: &Rules) -> u64 {
         match (rules.heavy_expires_after_s, self.last_heavy_s) {
             (Some(after), Some(heavy)) => heavy.saturating_add(after),
@@ -128,30 +126,27 @@ impl Standing {
         }
     }
 
-    /// Whether the next challenge is to be a heavy one, whatever is drawn: the last one showed nothing, a fail is to be
-    /// made good, or the last heavy pass soon no longer counts.
-    #[must_use]
+    /// Whether the next challenge must be heavy, whatever is drawn: the last heavy one was inconclusive, a fail is to
+    /// be made good, or the last heavy pass soon expires.
     pub fn needs_heavy(&self, rules: &Rules, now_s: u64) -> bool {
         let Some(after) = rules.heavy_expires_after_s else { return self.heavy_due };
         let owes = rules.returning.heavy && self.debt == Some(Debt::Fail);
         self.heavy_due || owes || self.heavy_until_s(rules) <= now_s.saturating_add(after / 4)
     }
 
-    /// Passes in a row that it still owes.
-    #[must_use]
+    /// Consecutive passes still owed.
     pub fn owed(&self, rules: &Rules) -> u32 {
         self.debt.map_or(0, |debt| debt.passes(rules).saturating_sub(self.paid))
     }
 
-    /// Results of a cause within the window.
-    #[must_use]
+    /// Number of results of a cause within the window.
     pub fn unclear_of(&self, cause: Cause, rules: &Rules, now_s: u64) -> u32 {
         let from = now_s.saturating_sub(rules.grace.window_s);
         let times = self.unclear.get(&cause).map(|times| times.iter().filter(|at| **at >= from).count());
         times.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// A clock that was set back must not make anything younger than now.
+    /// Moves times beyond now back to now, after the clock was set back.
     pub(super) fn turn_back(&mut self, now_s: u64) {
         let times = self.unclear.values_mut().flatten().chain(&mut self.fails).chain(&mut self.last_pass_s);
         for at in times.chain(&mut self.last_heavy_s).chain(std::iter::once(&mut self.since_s)) {
@@ -170,7 +165,7 @@ impl Standing {
                 self.heavy_due |= *heavy;
                 self.totals.inconclusive += 1;
                 let mut causes: Vec<_> = codes.iter().filter_map(|code| Cause::of(*code)).collect();
-                // What the validator could not do counts against nobody, but breaking off is the miner's own.
+                // Results by the validator's doing do not count, but breaking off is the miner's own.
                 if codes.iter().any(|code| Cause::of(*code).is_none()) {
                     causes.retain(|cause| *cause == Cause::Evaded);
                 }
@@ -188,12 +183,17 @@ impl Standing {
         }
     }
 
-    /// Looks an input up in the table; says why where the state changed.
+    /// Applies an input to the table; returns the reason where the state changed.
     fn enter(&mut self, (input, why, detail): Counted, rules: &Rules, now_s: u64) -> Changed {
         let (from, to) = (self.state, next(self.state, input));
         match input {
             Input::Barred => self.quarantine = Some(self.barred_until(why, rules, now_s)),
             Input::Served => self.quarantine = None,
+            _ => {}
+        }
+        match input {
+            Input::Barred | Input::Failed => self.because.clone_from(&detail),
+            Input::Doubted | Input::Exhausted | Input::Outdated if from != to => self.because.clone_from(&detail),
             _ => {}
         }
         self.state = to;
@@ -202,7 +202,7 @@ impl Standing {
 
     fn passed(&mut self, heavy: bool, rules: &Rules, now_s: u64) -> Changed {
         self.totals.passes += 1;
-        // Who is not challenged has no pass that counts.
+        // A pass does not count for a miner that is not challenged or is in quarantine.
         if !self.state.is_challenged() || self.state == State::Quarantined {
             return None;
         }
@@ -216,8 +216,14 @@ impl Standing {
         let is_paid = counts && self.owed(rules) == 0 && self.heavy_until_s(rules) > now_s;
         let input = match self.doubts(rules, now_s) {
             _ if !is_paid => Input::Passed,
-            None => Input::Cleared,
-            Some(_) => Input::ClearedInDoubt,
+            None => {
+                self.because.clear();
+                Input::Cleared
+            }
+            Some((.., doubt)) => {
+                self.because = doubt;
+                Input::ClearedInDoubt
+            }
         };
         let detail = match self.debt {
             Some(_) => format!("{} in a row", counted(self.paid, "pass")),
@@ -256,7 +262,7 @@ impl Standing {
         for cause in &causes {
             push(self.unclear.entry(*cause).or_default(), now_s, MAX_LIMIT as usize);
         }
-        // Passes that are owed come in a row.
+        // Owed passes must be consecutive.
         self.paid = 0;
         let (input, cause, detail) = self.doubts(rules, now_s).unwrap_or((Input::Unclear, None, String::new()));
         if input == Input::Exhausted {
@@ -293,7 +299,7 @@ impl Standing {
         self.enter((input, Why::Operator, detail.to_owned()), rules, now_s)
     }
 
-    /// What time alone brings.
+    /// Applies changes by time alone.
     pub(super) fn age(&mut self, rules: &Rules, now_s: u64) -> Changed {
         if self.state == State::Quarantined && matches!(self.quarantine, Some(Until::Time(end)) if now_s >= end) {
             return self.enter((Input::Served, Why::QuarantineOver, "its time is over".to_owned()), rules, now_s);
@@ -311,16 +317,16 @@ impl Standing {
         self.enter((Input::Outdated, Why::Outdated, detail), rules, now_s)
     }
 
-    /// The limit that results have reached: what it is an input of, and its cause; no cause for all together.
+    /// The limit that results have reached: its input to the table, and its cause; no cause for all together.
     fn doubts(&self, rules: &Rules, now_s: u64) -> Option<(Input, Option<Cause>, String)> {
         let window = seconds(rules.grace.window_s);
         let counts: Vec<_> = Cause::ALL.iter().map(|cause| (*cause, self.unclear_of(*cause, rules, now_s))).collect();
-        // How often a host may be busy is said by its own limit alone.
+        // The count of [`Cause::Busy`] has only its own limit.
         let all: u32 = counts.iter().filter(|(cause, _)| *cause != Cause::Busy).map(|(_, count)| count).sum();
         let each = counts.iter().map(|(cause, count)| (Some(*cause), *count, rules.grace.limit(*cause)));
         let each: Vec<_> = each.chain([(None, all, rules.grace.any)]).collect();
         let reached = |input, limit: fn(crate::rules::Limit) -> u32| {
-            // Evasion, which all causes together count as, is named before what weighs less.
+            // Evasion, as which all causes together count, is named before lesser causes.
             let over = each.iter().filter(|(_, count, limits)| *count >= limit(*limits));
             let worst = over.max_by_key(|(cause, ..)| (cause.is_none_or(Cause::is_evasion), cause.is_some()))?;
             let cause =
@@ -330,7 +336,7 @@ impl Standing {
         reached(Input::Exhausted, |limit| limit.expire).or_else(|| reached(Input::Doubted, |limit| limit.suspect))
     }
 
-    /// Owes passes for this, unless it owes them for worse. What it has paid counts for nothing.
+    /// Adds a debt of passes, unless the current one is worse. Passes paid so far are lost.
     fn owe(&mut self, debt: Debt) {
         self.debt = self.debt.max(Some(debt));
         self.paid = 0;
@@ -341,7 +347,7 @@ impl Standing {
             (Why::Operator, _) | (_, None) => Until::Release,
             (_, Some(period)) => Until::Time(now_s.saturating_add(period)),
         };
-        // A longer one stays.
+        // A longer quarantine stays.
         match (self.quarantine, until) {
             (Some(Until::Release), _) | (_, Until::Release) => Until::Release,
             (Some(Until::Time(old)), Until::Time(new)) => Until::Time(old.max(new)),
@@ -351,8 +357,7 @@ impl Standing {
 }
 
 impl Debt {
-    /// Passes in a row that pay it.
-    #[must_use]
+    /// Consecutive passes that pay it.
     pub const fn passes(self, rules: &Rules) -> u32 {
         match self {
             Self::First => rules.returning.first,
@@ -370,6 +375,13 @@ fn push(times: &mut VecDeque<u64>, now_s: u64, most: usize) {
     }
 }
 
+/// Names of the codes, without repetition.
 fn names(codes: &[ReasonCode]) -> String {
-    codes.iter().map(|code| code.name()).collect::<Vec<_>>().join(", ")
+    let mut names = Vec::new();
+    for name in codes.iter().map(|code| code.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }

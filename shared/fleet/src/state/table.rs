@@ -1,34 +1,32 @@
-//! The states of a miner and their table: which follows which.
+//! The states of a miner, and the table of their transitions.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is attested of a miner.
+/// Attestation state of a miner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nothing yet: it owes its first passes.
+    /// New: it owes its first passes.
     #[default]
     Enrolled,
-    /// Attested.
     Passing,
-    /// Attested still, while results that show nothing add up.
+    /// Attested, with inconclusive results near the limit.
     Suspect,
-    /// It failed, and owes passes.
+    /// Failed, with passes owed.
     Failed,
     /// Its attestation ended without a fail, and it owes passes.
     Expired,
-    /// It failed repeatedly, or an operator set it apart: passes do not count until the quarantine is over.
+    /// Failed repeatedly, or set apart by an operator: passes do not count until the quarantine is over.
     Quarantined,
-    /// An operator suspended it.
+    /// Suspended by an operator.
     Suspended,
-    /// An operator revoked it.
+    /// Revoked by an operator.
     Revoked,
 }
 
 impl State {
-    /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Enrolled,
         Self::Passing,
@@ -40,8 +38,6 @@ impl State {
         Self::Revoked,
     ];
 
-    /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Enrolled => "enrolled",
@@ -55,20 +51,32 @@ impl State {
         }
     }
 
-    /// The state of this name.
-    #[must_use]
+    /// Parses the name of a state.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// Whether the miner is attested in this state.
-    #[must_use]
+    /// Every state, in order of concern: states without a pass first, states set by operators last.
+    pub const BY_CONCERN: [Self; 8] = [
+        Self::Quarantined,
+        Self::Failed,
+        Self::Expired,
+        Self::Suspect,
+        Self::Enrolled,
+        Self::Passing,
+        Self::Suspended,
+        Self::Revoked,
+    ];
+
+    /// Whether a miner in this state is challenged but not passing.
+    pub const fn is_concern(self) -> bool {
+        self.is_challenged() && !matches!(self, Self::Passing)
+    }
+
     pub const fn is_attested(self) -> bool {
         matches!(self, Self::Passing | Self::Suspect)
     }
 
-    /// Whether the miner is challenged in this state.
-    #[must_use]
     pub const fn is_challenged(self) -> bool {
         !matches!(self, Self::Suspended | Self::Revoked)
     }
@@ -80,38 +88,35 @@ impl fmt::Display for State {
     }
 }
 
-/// What an event comes to once it is counted: a column of the table.
+/// Effect of an event: a column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// A pass, while more are owed.
+    /// A pass, with more owed.
     Passed,
-    /// A pass, and nothing more is owed.
+    /// A pass that pays the debt.
     Cleared,
-    /// The same, while results that show nothing are too many.
+    /// A pass that pays the debt, with inconclusive results over the limit.
     ClearedInDoubt,
-    /// A result that shows nothing, within the limits.
+    /// An inconclusive result within the limits.
     Unclear,
-    /// One cause, or all together, reached the limit of suspicion.
+    /// Results of one cause, or of all together, reached the limit of suspicion.
     Doubted,
-    /// One cause, or all together, reached the limit at which an attestation ends.
+    /// Results of one cause, or of all together, reached the limit that ends an attestation.
     Exhausted,
-    /// The last pass is too old.
     Outdated,
-    /// A fail.
     Failed,
-    /// So many fails that a quarantine begins, or an operator's word.
+    /// Enough fails for a quarantine, or an operator's quarantine.
     Barred,
-    /// The quarantine is over.
     Served,
-    /// An operator suspends.
+    /// Suspended by an operator.
     Suspended,
-    /// An operator revokes.
+    /// Revoked by an operator.
     Revoked,
-    /// An operator resumes or reinstates a miner that owes nothing for a fail.
+    /// Resumed or reinstated by an operator, without a debt for a fail.
     ResumedClean,
-    /// One that does.
+    /// Resumed or reinstated, with a debt for a fail.
     ResumedOwing,
-    /// One whose quarantine is not over.
+    /// Resumed or reinstated during a quarantine.
     ResumedBarred,
 }
 
@@ -136,14 +141,13 @@ impl Input {
     ];
 }
 
-/// The table: the state that follows.
-#[must_use]
+/// Returns the next state.
 #[rustfmt::skip]
 pub const fn next(state: State, input: Input) -> State {
     use Input as I;
     use State::{Enrolled, Expired, Failed, Passing, Quarantined, Revoked, Suspect, Suspended};
     match (state, input) {
-        // An operator's word stands above all else, a revocation above a suspension.
+        // An operator's decision overrides all others, a revocation a suspension.
         (Suspended | Revoked, I::ResumedClean) => Enrolled,
         (Suspended | Revoked, I::ResumedOwing) => Failed,
         (Suspended | Revoked, I::ResumedBarred) => Quarantined,
@@ -162,7 +166,7 @@ pub const fn next(state: State, input: Input) -> State {
         (Passing | Suspect, I::Outdated) => Expired,
         (Passing, I::Doubted) => Suspect,
 
-        // What is left changes nothing.
+        // All other inputs leave the state as it is.
         (Enrolled, _) => Enrolled,
         (Passing, _) => Passing,
         (Suspect, _) => Suspect,

@@ -20,7 +20,7 @@ fn unclear(code: ReasonCode) -> Event {
     Event::Verdict { outcome: Outcome::Inconclusive, codes: vec![code], heavy: false }
 }
 
-/// A miner to which events happen a minute apart.
+/// A miner with events one minute apart.
 struct Miner {
     standing: Standing,
     rules: Rules,
@@ -68,7 +68,7 @@ fn a_fail_ends_an_attestation_and_costs_passes_in_a_row() {
     assert_eq!((change.to, change.why, &*change.detail), (State::Failed, Why::Failed, "audit_element"));
     miner.sees(&pass());
     miner.sees(&pass());
-    // A result that shows nothing breaks the row.
+    // An inconclusive result breaks the sequence.
     miner.sees(&unclear(ReasonCode::MinerBusy));
     miner.sees(&pass());
     miner.sees(&pass());
@@ -83,7 +83,7 @@ fn a_miner_that_is_busy_too_often_expires_and_never_fails() {
     let mut states = Vec::new();
     for _ in 0..40 {
         miner.sees(&unclear(ReasonCode::MinerBusy));
-        // Passes in between do not buy more declines.
+        // Passes in between do not allow more declines.
         miner.sees(&pass());
         states.push(miner.state());
     }
@@ -146,11 +146,11 @@ fn what_the_validator_could_not_do_counts_against_nobody() {
         miner.sees(&unclear(ReasonCode::ValidatorOverloaded));
     }
     assert_eq!(miner.state(), State::Passing);
-    // It keeps no attestation alive either.
+    // They do not extend the attestation either.
     let change = miner.after(DAY, &unclear(ReasonCode::ValidatorOverloaded)).unwrap();
     assert_eq!((change.to, change.why), (State::Expired, Why::Outdated));
     assert_eq!(change.detail, "no challenge was passed for 1 day");
-    // Breaking off stays the miner's own beside it.
+    // Breaking off remains the miner's own doing.
     let mut miner = Miner::new();
     miner.sees(&pass());
     let codes = vec![ReasonCode::Abandoned, ReasonCode::ValidatorOverloaded];
@@ -181,10 +181,12 @@ fn repeated_fails_bring_a_quarantine_in_which_passes_do_not_count() {
     for _ in 0..10 {
         assert_eq!(miner.sees(&pass()), None);
     }
+    assert_eq!(miner.standing.because, "audit_element: 3 fails within 7 days", "no pass takes that away");
     let change = miner.after(DAY, &Event::Tick).unwrap();
     assert_eq!((change.to, change.why), (State::Failed, Why::QuarantineOver));
     assert_eq!(miner.standing.owed(&miner.rules), 3);
-    // Another fail in the window bars it again.
+    assert_eq!(miner.standing.because, "audit_element: 3 fails within 7 days");
+    // Another fail in the window starts another quarantine.
     assert_eq!(miner.sees(&fail()).unwrap().to, State::Quarantined);
 }
 
@@ -196,6 +198,11 @@ fn an_operator_s_quarantine_lasts_until_it_is_released() {
     assert_eq!(miner.after(1000 * DAY, &Event::Tick), None);
     assert_eq!(miner.sees(&Event::Operator(Word::Release)).unwrap().to, State::Failed);
     assert_eq!(miner.standing.owed(&miner.rules), 3, "released, and not attested");
+    for because in ["set apart by an operator", "set apart by an operator", ""] {
+        miner.sees(&pass());
+        assert_eq!(miner.standing.because, because);
+    }
+    assert_eq!(miner.state(), State::Passing);
 }
 
 #[test]
@@ -237,14 +244,14 @@ fn light_passes_do_not_stand_in_for_heavy_ones() {
     assert!(miner.standing.needs_heavy(&miner.rules, miner.now_s));
     assert_eq!(miner.sees(&heavy_pass()).unwrap().to, State::Passing);
     assert!(!miner.standing.needs_heavy(&miner.rules, miner.now_s));
-    // A heavy challenge that showed nothing is asked again.
+    // A heavy challenge without a result is repeated.
     let codes = vec![ReasonCode::MinerBusy];
     miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: true });
     miner.sees(&pass());
     assert!(miner.standing.needs_heavy(&miner.rules, miner.now_s));
     let change = miner.after(DAY / 2, &pass()).unwrap();
     assert_eq!((change.to, &*change.detail), (State::Expired, "no heavy challenge was passed for 12 hours"));
-    // After a fail only heavy ones count.
+    // After a fail only heavy passes count.
     miner.sees(&fail());
     for _ in 0..10 {
         assert_eq!(miner.sees(&pass()), None);
@@ -285,7 +292,7 @@ fn a_standing_that_lacks_fields_attests_nothing() {
     assert_eq!(after.state, State::Expired, "without a pass that is known it ends at once");
 }
 
-/// The table as docs/policy.md shows it.
+/// The table in the form of docs/fleet.md.
 fn table() -> String {
     let mut out =
         "| state | pass that settles | pass in doubt | too many inconclusive | too old | fail | quarantine |\n"
@@ -307,11 +314,11 @@ fn table() -> String {
 
 #[test]
 fn the_page_shows_the_table() {
-    let page = include_str!("../../../../docs/policy.md");
-    assert!(page.contains(&table()), "docs/policy.md lacks:\n{}", table());
+    let page = include_str!("../../../../docs/fleet.md");
+    assert!(page.contains(&table()), "docs/fleet.md lacks:\n{}", table());
 }
 
-/// Events a miner can bring about and those that it cannot.
+/// Events that a miner can cause, and others.
 fn event() -> impl Strategy<Value = Event> {
     let codes = ReasonCode::ALL.iter().copied().filter(|code| !code.class().fails()).collect::<Vec<_>>();
     let unclear = (proptest::sample::select(codes), any::<bool>()).prop_map(|(code, heavy)| Event::Verdict {
@@ -364,7 +371,8 @@ fn history() -> impl Strategy<Value = (Rules, Vec<(u64, Event)>)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a miner does, an attestation ends so long after its last pass, and after its last heavy one.
+    /// In any sequence of events, an attestation ends at its stated age after the last pass, and after the last heavy
+    /// one.
     #[test]
     fn no_sequence_keeps_a_miner_attested_beyond_its_last_pass((rules, events) in history()) {
         let (mut standing, mut now_s) = (Standing::enrolled(DAY), DAY);
@@ -388,11 +396,11 @@ proptest! {
         }
     }
 
-    /// A fail is undone by the stated number of passes in a row, and by nothing else.
+    /// Only the stated number of consecutive passes undoes a fail.
     #[test]
     fn no_sequence_undoes_a_fail_but_passes((rules, events) in history()) {
         let (mut standing, mut now_s) = (Standing::enrolled(DAY), DAY);
-        // Passes in a row since the last fail.
+        // Consecutive passes since the last fail.
         let mut since_fail = None::<u32>;
         for (wait, event) in events {
             now_s += wait;
@@ -418,7 +426,7 @@ proptest! {
         }
     }
 
-    /// A result that shows nothing ends the attestation once its cause has reached the limit, passes or not.
+    /// Inconclusive results end the attestation once their cause reaches the limit, passes or not.
     #[test]
     fn no_sequence_evades_more_often_than_its_limit((rules, events) in history()) {
         let (mut standing, mut now_s) = (Standing::enrolled(DAY), DAY);
@@ -447,10 +455,10 @@ proptest! {
         }
     }
 
-    /// To be silent is never better than to pass.
+    /// Silence is never better than a pass.
     #[test]
     fn silence_never_beats_a_pass((rules, events) in history(), at in 0..120_usize) {
-        // Attestations that end by age alone are left out: whoever was attested earlier owes again earlier.
+        // Attestations that end by age alone are left out: an earlier attestation also expires earlier.
         let rules = Rules {
             expires_after_s: u64::MAX,
             heavy_expires_after_s: None,
@@ -477,7 +485,7 @@ proptest! {
         prop_assert!(!silent.state.is_attested() || passed.state.is_attested(), "{silent:?}\n{passed:?}");
     }
 
-    /// Whether anyone looks in between changes nothing.
+    /// Ticks in between change nothing.
     #[test]
     fn ticks_change_nothing_but_when_it_is_noticed((rules, events) in history()) {
         let (mut plain, mut ticked) = (Standing::enrolled(DAY), Standing::enrolled(DAY));
@@ -490,6 +498,8 @@ proptest! {
             (plain, ticked) = (step(&plain, &event, &rules, now_s).0, step(&ticked, &event, &rules, now_s).0);
             let same = |mut standing: Standing| {
                 standing.since_s = 0;
+                // The detail of the event that ended the attestation first, as far as it was noticed.
+                standing.because.clear();
                 standing
             };
             prop_assert_eq!(same(plain.clone()), same(ticked.clone()));

@@ -3,10 +3,9 @@
 /// Steps of an axis, at most.
 const STEPS: f64 = 4.0;
 
-/// Round figures of an axis, whatever rounding errors do.
+/// Bound of the round figures of an axis, despite rounding errors.
 const MAX_TICKS: usize = 12;
 
-/// A straight scale.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     low: f64,

@@ -1,5 +1,5 @@
-//! A miner's last verdicts as a row of bars, oldest first: full for a pass, half and empty for what could not be
-//! judged, a crossed foot for a fail.
+//! A miner's last verdicts as a row of bars, oldest first: full for a pass, half and empty for an inconclusive verdict,
+//! a crossed foot for a fail.
 
 use assay_protocol::verdict::Outcome;
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! What a miner's devices showed over time, against what their model does.
+//! The results of a miner's devices over time, with their model's range.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ fn of(kind: &Kind, point: &SeriesPoint) -> Option<Point> {
     Some(Point { at_ms: point.at_ms, value: (kind.value)(point)?, outcome: words::outcome(&point.outcome) })
 }
 
-/// What the model of all the devices does: by the fleet where it is known, else by the data sheet.
+/// The range of the devices' common model: by the fleet where it is known, else by the data sheet.
 fn band<'a>(view: &MinerView<'a>, devices: &[(&str, &str)], quantity: Quantity) -> Option<&'a Band> {
     let (_, model) = devices.first()?;
     if devices.iter().any(|(_, other)| other != model) {

@@ -109,6 +109,7 @@ pub(super) fn detail() -> MinerDetail {
         })
     };
     let more = json!({
+        "group": "default", "delayed": "duty_percent = 1 of group default allows 864 s of device time in 24 hours",
         "devices": (0..4).map(device).collect::<Vec<_>>(),
         "sessions": [session(0, Value::Null), session(1, json!(NOW_MS - 9_500_000))],
         "findings": [{
@@ -195,7 +196,7 @@ pub(super) fn verdict(codes: &[ReasonCode]) -> Verdict {
                 "ecc_uncorrected": null, "xids": [],
             },
             "hiding": { "rate_per_s": 1.5e15, "rate_is_shown_only": index == 1, "computed": 0.021,
-            "over_buses": 0.0125, "share": 0.0335 },
+            "over_buses": 0.0125, "share": 0.0335, "rule": 2 },
         });
         device.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         device

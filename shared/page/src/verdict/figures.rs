@@ -1,4 +1,4 @@
-//! What each device showed, how long each part took, and what the miner claims of its sensors.
+//! The results of each device, the time of each part, and the miner's claims of its sensors.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ fn rates(verdict: &Verdict) -> Markup {
     }
 }
 
-/// What the linked probe showed, where there was one.
+/// The linked probe's results, where there was one.
 fn link(verdict: &Verdict) -> Markup {
     let Some(link) = &verdict.link else { return Markup::default() };
     html! {
@@ -185,7 +185,7 @@ fn bars(parts: &[(&str, &str, f64); 4], longest: f64) -> Markup {
     }
 }
 
-/// What the miner says that its sensors showed.
+/// The miner's claims of its sensors' readings.
 pub(super) fn claims(verdict: &Verdict) -> Markup {
     let claimed: Vec<_> =
         verdict.devices.iter().filter_map(|device| Some((device, device.claimed_telemetry.as_ref()?))).collect();

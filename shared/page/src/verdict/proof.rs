@@ -1,4 +1,4 @@
-//! What can be taken away and checked: what the miner signed, the evidence, the receipts.
+//! The parts that a reader can take away and check: the miner's signed commitment, the evidence, the receipts.
 
 use assay_program::render::units::count;
 use assay_records::{CommitmentRecord, FullVerdict, KeptEvidence, ReceiptRecord};
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::text::{detail, short, spaced, whole_id};
 use crate::time;
 
-/// What else was found with the verdict.
+/// Other findings with the verdict.
 pub(super) fn findings(record: &FullVerdict) -> Markup {
     html! {
         @if !record.findings.is_empty() {

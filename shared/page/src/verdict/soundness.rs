@@ -1,12 +1,12 @@
 //! How sure a verdict is: each bound in a sentence.
 
 use assay_program::render::units::{figures, gib, percent, probability};
-use assay_protocol::verdict::{Bound, DeviceWork, Hiding, Mode, Verdict};
+use assay_protocol::verdict::{Bound, DeviceWork, HIDING_RULE, Hiding, Mode, Verdict};
 use maud::{Markup, html};
 
 use crate::text::counted;
 
-/// The bounds of what was checked, and of what may have been elsewhere.
+/// The bounds of the checked work, and of memory that may have been elsewhere.
 pub(super) fn section(verdict: &Verdict) -> Markup {
     let sentences = sentences(verdict);
     let hidden: Vec<_> = verdict.devices.iter().filter_map(|device| Some((device, device.hiding?))).collect();
@@ -19,7 +19,10 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
             @if !sentences.is_empty() { ul.sentences { @for sentence in sentences { li { (sentence) } } } }
             @if !hidden.is_empty() {
                 h3 { "Memory that may have been elsewhere" }
-                ul.sentences { @for (device, hiding) in hidden { li { (hiding_of(device, &hiding)) } } }
+                ul.sentences {
+                    @for (device, hiding) in &hidden { li { (hiding_of(device, hiding)) } }
+                    @if hidden.len() > 1 { li { "Devices can hide for one another: these bounds hold for their mean." } }
+                }
             }
         }
     }
@@ -63,10 +66,11 @@ fn sentences(verdict: &Verdict) -> Vec<String> {
     sentences
 }
 
-/// What a device may have hidden, in a sentence.
+/// The memory that a device may have hidden, in a sentence.
 fn hiding_of(device: &DeviceWork, hiding: &Hiding) -> Markup {
-    let Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share } = *hiding;
-    let percent = |share: f64| format!("{} %", figures(100.0 * share));
+    let Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share, elsewhere, .. } = *hiding;
+    let percent =
+        |share: f64| if share > 1.0 { "more than all".into() } else { format!("{} %", figures(100.0 * share)) };
     html! {
         (super::figures::label_in_line(device)) ": "
         @if share >= 1.0 {
@@ -77,6 +81,13 @@ fn hiding_of(device: &DeviceWork, hiding: &Hiding) -> Markup {
         "In the time of the probe " (percent(over_buses)) " of the lines could have come over buses, and "
         (percent(computed)) " could have been computed again at " (figures(rate_per_s / 1e12)) " T MAC/s"
         @if rate_is_shown_only { ", the rate shown times a factor, since no peak_tops is set" }
-        "."
+        ". "
+        @if hiding.rule < HIDING_RULE {
+            "The rule of that time took rounds one after another, and bounded no copy elsewhere."
+        } @else if hiding.copy_bytes_per_s == 0.0 {
+            "No copy elsewhere is assumed (copy_gb_per_s)."
+        } @else {
+            (percent(elsewhere)) " of the steps could have been made in a copy elsewhere."
+        }
     }
 }

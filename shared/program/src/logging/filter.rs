@@ -1,11 +1,11 @@
-//! Filters of the log: a level, or `target=level` with commas between. What is no level is refused: the library would
-//! take `warning` for a target, and log nothing else.
+//! Filters of the log: a level, or `target=level` with commas between. Other words are refused: the library would take
+//! `warning` for a target, and log nothing else.
 
 use tracing_subscriber::EnvFilter;
 
 /// The levels, from the quietest.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-/// What other programs call them.
+/// Names of levels in other programs, with ours.
 const SYNONYMS: [(&str, &str); 10] = [
     ("none", "off"),
     ("quiet", "off"),
@@ -18,8 +18,8 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("all", "trace"),
     ("max", "trace"),
 ];
-/// Libraries that are shown from a higher level at that of the filter: wgpu tells of itself at every look for devices, and
-/// its compiler tells of each expression of a shader.
+/// Directives for verbose libraries, each with the filter's level at which it applies: wgpu logs at every search for
+/// devices, and its compiler each expression of a shader.
 const QUIETER: [(&str, &str); 2] = [("info", "wgpu_hal=warn"), ("debug", "naga=info")];
 /// How similar a word must be to a level for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;
@@ -27,15 +27,11 @@ const SIMILAR: f64 = 0.75;
 /// Whether every part is a level, or a target with a level.
 ///
 /// # Errors
-/// What is wrong, with what was meant where that can be guessed.
+/// The error, with the meant word where it can be guessed.
 pub fn check(filter: &str) -> Result<(), String> {
     parse(filter).map(drop)
 }
 
-/// The filter.
-///
-/// # Errors
-/// As [`check`].
 pub fn parse(filter: &str) -> Result<EnvFilter, String> {
     let directives = filter.split(',').map(checked).collect::<Result<Vec<_>, _>>()?;
     let named = |level: &str| directives.iter().any(|directive| directive.eq_ignore_ascii_case(level));

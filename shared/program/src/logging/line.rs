@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::list;
 
-/// Bytes of a line: what is longer is cut.
+/// Bytes of a line: a longer one is cut.
 const MAX_LINE_BYTES: usize = 16 << 10;
 /// Bytes of the message that are left of a JSON line which is too long.
 const MAX_CUT_MESSAGE_BYTES: usize = 1024;
@@ -25,18 +25,16 @@ const OWN_TARGET: &str = "assay_program::logging";
 /// Names in a JSON line that no field may have: it gets an underscore behind its own.
 const FIXED: [&str; 4] = ["timestamp", "level", "target", "message"];
 
-/// Whom lines are for.
+/// The readers of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// People.
     Human,
     /// Programs: one JSON object per line.
     Json,
-    /// The program that started this worker.
     Worker,
 }
 
-/// Formats events.
 pub struct LineFormat {
     /// Whether the output shows colours.
     colour: Arc<AtomicBool>,
@@ -188,7 +186,7 @@ pub fn lost(look: Look, lines: u64, why: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The first characters of a text, at most so many bytes.
+/// The first characters of a text, at most `bytes` long.
 fn cut_to(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]
@@ -201,7 +199,7 @@ mod tests {
 
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-    /// The JSON lines of what `log` logs.
+    /// The JSON lines of the events that `log` emits.
     fn logged(log: impl FnOnce()) -> Vec<Value> {
         #[derive(Clone, Default)]
         struct Lines(Arc<Mutex<Vec<Value>>>);

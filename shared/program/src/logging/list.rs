@@ -7,8 +7,8 @@ use serde_json::Value;
 use tracing::field::{DebugValue, debug};
 
 thread_local! {
-    /// The list that was formatted last on this thread: a field says itself only as text, and what a JSON line needs
-    /// travels here.
+    /// The list that was formatted last on this thread: a field formats itself only as text, and the values for a JSON
+    /// line travel here.
     static LAST: RefCell<Option<Value>> = const { RefCell::new(None) };
 }
 
@@ -17,7 +17,7 @@ pub fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> DebugValue<L
     debug(List(items.into_iter().map(|item| item.to_string()).collect()))
 }
 
-/// What [`list`] makes.
+/// A field made by [`list`].
 #[derive(Clone)]
 pub struct List(Vec<String>);
 

@@ -1,7 +1,7 @@
 //! Logs: to standard error or to a file, for people or as JSON lines.
 //!
-//! A log never changes what the program does. Lines go into a queue of bounded size, and a thread of its own
-//! writes them: a full disk, a closed pipe or a reader that sleeps costs lines, which are counted, and nothing else.
+//! A log never changes the program's behaviour. Lines go into a queue of bounded size, and a thread of its own writes
+//! them: a full disk, a closed pipe or a reader that sleeps costs lines, which are counted, and nothing else.
 
 mod filter;
 mod line;
@@ -68,16 +68,15 @@ pub struct RawDaemonLog {
 /// Settings of the log, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
-    /// The format of lines.
     pub format: LogFormat,
-    /// What is logged: a filter that parses.
+    /// A filter that parses.
     pub filter: String,
     /// The file that a daemon logs to; `None`: standard error.
     pub file: Option<PathBuf>,
 }
 
 impl LogConfig {
-    /// Checks what was written.
+    /// Checks the raw settings.
     ///
     /// # Errors
     /// [`SettingsError::Value`] for a filter with an unknown level.
@@ -127,7 +126,7 @@ pub fn start_worker(filter: &str) -> Result<LogGuard, String> {
 /// log was started. The format of lines stays.
 ///
 /// # Errors
-/// What cannot be done, in a sentence; the log goes on as before.
+/// The reason, in a sentence; the log goes on as before.
 pub fn reload(config: &LogConfig) -> Result<(), String> {
     let log = LOG.get().ok_or("the log was not started")?;
     let (filter, sink) = (filter::parse(&config.filter)?, config.sink()?);
@@ -146,13 +145,12 @@ pub fn lost_lines() -> u64 {
     LOG.get().map_or(0, |log| log.queue.lost())
 }
 
-/// The log of this process.
 static LOG: OnceLock<Log> = OnceLock::new();
 
 struct Log {
     queue: Arc<Queue>,
     filter: filters::Handle<EnvFilter, Registry>,
-    /// What is written to; `None`: standard error.
+    /// The file of the log; `None`: standard error.
     file: Mutex<Option<PathBuf>>,
 }
 
@@ -170,14 +168,14 @@ fn start(filter: EnvFilter, look: Look, file: Option<PathBuf>, sink: Sink) -> io
         .with_writer(move || queue::Writer(writer.clone()));
     // An error means that a logger stands already: it goes on.
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
-        // It was empty: nobody else has started a log.
+        // The cell was empty: this is the first log of the process.
         let _ = LOG.set(Log { queue, filter: handle, file: Mutex::new(file) });
         std::panic::set_hook(Box::new(log_panic));
     }
     Ok(LogGuard(()))
 }
 
-/// Logs a panic: what is printed by default could wait for a reader of standard error.
+/// Logs a panic: the default print could wait for a reader of standard error.
 fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("unnamed");
@@ -193,7 +191,7 @@ fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
     }
 }
 
-/// Writes what is left of the log when it is dropped, for at most 500 ms. Keep it to the end of main.
+/// Writes the rest of the log when it is dropped, for at most 500 ms. Keep it to the end of main.
 #[derive(Debug)]
 #[must_use]
 pub struct LogGuard(());
@@ -211,7 +209,7 @@ impl Drop for LogGuard {
     }
 }
 
-/// Writes what is left of the log, for at most 500 ms: before this process ends without a return of main.
+/// Writes the rest of the log, for at most 500 ms: before this process ends without a return of main.
 pub fn flush() {
     if let Some(log) = LOG.get() {
         log.queue.flush(FLUSH_LIMIT);

@@ -14,7 +14,7 @@ use super::sink::Sink;
 
 /// Lines that wait to be written: some seconds of a daemon's busiest log.
 const MAX_LINES: usize = 8192;
-/// Their bytes.
+/// Bound of the bytes of waiting lines.
 const MAX_BYTES: usize = 4 << 20;
 /// Threads that wait for an output to take a line, such as for a file server that is away: each new output has a thread
 /// of its own.
@@ -26,7 +26,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// Why lines are lost when the queue is full.
 const TOO_SLOW: &str = "they came faster than the log was written or read";
 
-/// The lines, and what was lost.
+/// The queue of lines, with the count of lost ones.
 pub struct Queue {
     look: Look,
     /// Whether the output shows colours.
@@ -40,7 +40,7 @@ pub struct Queue {
 struct State {
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// What the output refused, and has not told yet.
+    /// Lines that the output refused, not reported yet.
     refused: Option<Refused>,
     /// All lines that were lost.
     lost: u64,
@@ -57,7 +57,7 @@ enum Entry {
     Lost(u64),
 }
 
-/// Lines that an output refused, and what it said of the last.
+/// Lines that an output refused, with its last error.
 struct Refused {
     lines: u64,
     why: String,
@@ -92,12 +92,12 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// How many lines were lost so far, told or not.
+    /// Count of lines lost so far, reported or not.
     pub fn lost(&self) -> u64 {
         self.state.lock().lost
     }
 
-    /// Writes to this output from now on. What another output has not taken yet goes to this one.
+    /// Writes to this output from now on. Lines that the earlier output has not taken go to this one.
     ///
     /// # Errors
     /// No thread could be started, or too many wait for outputs before.
@@ -133,14 +133,14 @@ impl Queue {
     /// Writes to one output until there is another.
     fn run(&self, mut sink: Sink, output: u64) {
         while let Some((refused, entry)) = self.next(output) {
-            // A notice of lost lines is no line that was logged.
+            // A notice of lost lines does not count as a logged line.
             let lines = u64::from(matches!(entry, Some(Entry::Line(_))));
             let refused = self.write(&mut sink, refused, entry).err();
             self.written(output, refused, lines);
         }
     }
 
-    /// What is written next; without an entry it is time to try again. `None` when there is another output.
+    /// The next entry to write; without an entry it is time to try again. `None` when the output was replaced.
     fn next(&self, output: u64) -> Option<(Option<Refused>, Option<Entry>)> {
         let mut state = self.state.lock();
         loop {
@@ -168,7 +168,7 @@ impl Queue {
         }
     }
 
-    /// Writes what was lost before, and the entry.
+    /// Writes the notice of lost lines, then the entry.
     fn write(&self, sink: &mut Sink, before: Option<Refused>, entry: Option<Entry>) -> Result<(), Refused> {
         let (line, lines) = match entry {
             None => (Vec::new(), 0),
@@ -198,7 +198,7 @@ impl Queue {
     }
 }
 
-/// What a logger writes whole lines to.
+/// The logger's writer of whole lines.
 pub struct Writer(pub Arc<Queue>);
 
 impl io::Write for Writer {
@@ -220,7 +220,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// An output that takes a line when it is told what to answer, and shows it.
+    /// An output that shows each line, and takes it when it is given the answer.
     struct Output(Receiver<io::Result<()>>, SyncSender<String>);
 
     impl Write for Output {
@@ -310,7 +310,7 @@ mod tests {
         while !queue.state.lock().is_writing {
             thread::yield_now();
         }
-        // Nobody waits for it longer than the limit.
+        // Nothing waits for the output longer than the limit.
         queue.flush(Duration::from_millis(1));
         queue.push(b"two\n");
         let (sink, answers, lines) = output();

@@ -21,7 +21,6 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Standard error.
     pub fn standard_error() -> Self {
         Self { has_colour: colour(&io::stderr()), ..Self::of(standard_error::unlocked()) }
     }
@@ -46,10 +45,7 @@ impl Sink {
         self.has_colour
     }
 
-    /// Writes a line with its end. What was torn before is ended first, so that this line is whole.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Writes a line with its end. A torn line before is ended first, so that this line is whole.
     pub fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.write(b"\n")?;
@@ -85,7 +81,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// Takes so many bytes, and then nothing until more are allowed.
+    /// Takes this count of bytes, and then nothing until more are allowed.
     struct Narrow(Arc<Mutex<(usize, Vec<u8>)>>);
 
     impl Write for Narrow {

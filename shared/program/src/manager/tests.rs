@@ -87,6 +87,45 @@ fn a_manager_that_is_not_there_or_does_not_read_stops_nothing() {
     }
 }
 
+/// Beats may be lost with a full queue; changes of state and the line that an operator reads may not.
+#[test]
+fn what_a_full_queue_refused_is_said_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let socket = listen(&path);
+    let filler = UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"another's", &path).is_ok() {}
+    let manager = manager(path.to_str().unwrap(), Some((&WATCHDOG.as_micros().to_string(), "")));
+    manager.ready("listening");
+    for _ in 0..2 {
+        manager.reloading();
+        manager.reloaded();
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (_trigger, shutdown) = Shutdown::by_hand();
+    let (beat, beats) = mpsc::channel();
+    runtime.spawn(async move {
+        let status = || {
+            let _ = beat.send(());
+            "at work".to_owned()
+        };
+        manager.attend(shutdown, status).await
+    });
+    // At the second beat the first one's status has been refused.
+    for _ in 0..2 {
+        beats.recv_timeout(PATIENCE).unwrap();
+    }
+    // Beats go on for ever.
+    let mut messages: Vec<_> = (0..200).map(|_| received(&socket)).collect();
+    assert!(messages.iter().any(|message| message == "STATUS=at work"), "it is said among the next beats");
+    messages.retain(|message| message.contains("READY=1") || message.contains("RELOADING=1"));
+    assert!(
+        messages.len() == 2 && messages[0].starts_with("RELOADING=1\n") && messages[1] == "READY=1",
+        "{messages:?}"
+    );
+}
+
 #[test]
 fn the_watchdog_counts_for_its_process_only() {
     let own = std::process::id().to_string();
@@ -105,7 +144,7 @@ fn wait_for(socket: &UnixDatagram, part: &str) {
     while !received(socket).contains(part) {}
 }
 
-/// Whether no sign of life comes any more for many times the watchdog's limit; what was sent before is left out.
+/// Whether no sign of life comes any more for many times the watchdog's limit; messages sent before are left out.
 fn is_silent(socket: &UnixDatagram) -> bool {
     socket.set_nonblocking(true).unwrap();
     let mut buffer = [0; 4096];

@@ -1,4 +1,4 @@
-//! What a person reads: tables that fit the screen, and figures with units.
+//! Text for people: tables that fit the screen, and figures with units.
 
 pub mod table;
 pub mod units;
@@ -12,13 +12,12 @@ const SHORT_ID: usize = 8;
 /// The narrowest terminal that tables are fitted to: one that reports less, or 0, does not know its width.
 const MIN_WIDTH: u16 = 40;
 
-/// Where something is shown.
+/// The destination of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
-    /// Columns of a terminal; `None` elsewhere, such as in a file, or where a terminal does not know: what is shown there
+    /// Columns of a terminal; `None` elsewhere, such as in a file, or where a terminal does not report it: output there
     /// is plain, with lines of any length.
     pub width: Option<u16>,
-    /// Whether colours are shown.
     pub colour: bool,
 }
 
@@ -34,14 +33,14 @@ impl Screen {
     }
 }
 
-/// Ids as a table shows them: of each the first digits that tell it apart from the others, eight or more.
+/// Ids as a table shows them: of each the first digits that make it unique among the others, eight or more.
 #[must_use]
 pub fn short_ids<T: ToString>(ids: impl IntoIterator<Item = T>) -> Vec<String> {
     let ids: Vec<_> = ids.into_iter().map(|id| id.to_string()).collect();
     let mut sorted: Vec<_> = ids.iter().map(String::as_str).collect();
     sorted.sort_unstable();
     let short = |id: &String| {
-        // Whatever shares most digits with an id is beside it.
+        // The id that shares the most digits is adjacent.
         let at = sorted.partition_point(|other| *other < id.as_str());
         let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten().filter_map(|at| sorted.get(at));
         let shared = beside.map(|other| id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()).max();

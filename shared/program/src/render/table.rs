@@ -1,8 +1,10 @@
 //! The one look that tables have.
 //!
 //! On a terminal a table has lines and fits the width: texts wrap between words, ids and figures never wrap, and where
-//! even that is too wide each row is shown as a block of lines. Elsewhere, such as in a pipe, it is plain: columns with
-//! three blanks between and no lines, for `awk -F '   +'`.
+//! even that is too wide columns are left out that can be, or each row is shown as a block of lines. Elsewhere, such as
+//! in a pipe, it is plain: columns with three blanks between and no lines, for `awk -F '   +'`.
+
+use std::borrow::Cow;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width, presets};
 
@@ -17,18 +19,17 @@ const BETWEEN: usize = 1;
 const GAP: &str = "   ";
 /// Words of a text that are longer may be broken, such as paths.
 const MAX_WORD: usize = 24;
-/// What stands for nothing in a plain table, so that columns can be counted.
+/// Stands for an empty cell in a plain table, so that columns can be counted.
 const NOTHING: &str = "–";
 
-/// A header and rows.
 #[derive(Debug, Clone)]
 pub struct Table {
     screen: Screen,
     header: Vec<Cell>,
     rows: Vec<Vec<Cell>>,
+    optional: &'static [&'static str],
 }
 
-/// A cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     text: String,
@@ -91,7 +92,6 @@ pub fn id(text: impl ToString) -> Cell {
     Cell::of(&text.to_string(), CellKind::Id)
 }
 
-/// A cell with a figure.
 #[must_use]
 pub fn figure(text: impl ToString) -> Cell {
     Cell::of(&text.to_string(), CellKind::Figure)
@@ -100,7 +100,8 @@ pub fn figure(text: impl ToString) -> Cell {
 /// An empty table with a header.
 #[must_use]
 pub fn new(screen: &Screen, header: &[&str]) -> Table {
-    Table { screen: *screen, header: header.iter().map(|name| Cell::new(*name)).collect(), rows: Vec::new() }
+    let header = header.iter().map(|name| Cell::new(*name)).collect();
+    Table { screen: *screen, header, rows: Vec::new(), optional: &[] }
 }
 
 impl Table {
@@ -109,7 +110,20 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// How many rows there are.
+    /// Leaves out columns, one after the other, where a terminal is too narrow for all.
+    pub const fn leave_out_where_narrow(&mut self, columns: &'static [&'static str]) {
+        self.optional = columns;
+    }
+
+    fn without(&self, column: &str) -> Self {
+        let mut table = self.clone();
+        if let Some(index) = table.header.iter().position(|name| name.text == column) {
+            table.header.remove(index);
+            table.rows.iter_mut().filter(|row| index < row.len()).for_each(|row| _ = row.remove(index));
+        }
+        table
+    }
+
     #[must_use]
     pub fn row_count(&self) -> usize {
         self.rows.len()
@@ -119,7 +133,7 @@ impl Table {
         self.rows.iter().filter_map(move |row| row.get(index))
     }
 
-    /// The width of each column with every cell on one line, whatever its name needs.
+    /// The width of each column with every cell on one line; the column's name does not count.
     fn cell_widths(&self) -> Vec<usize> {
         (0..self.header.len()).map(|index| self.column(index).map(Cell::width).max().unwrap_or(0)).collect()
     }
@@ -138,7 +152,7 @@ impl Table {
         let blanks = (PADDING + BETWEEN) * widths.len() - BETWEEN;
         let mut left = width.checked_sub(widths.iter().sum::<usize>() + blanks)?;
         for wanted in [self.cell_widths(), self.natural_widths()] {
-            // Whatever lacks least gets it first, so that as few columns as can be are wrapped.
+            // The columns that lack least are widened first, so that as few as possible are wrapped.
             let mut by_lack: Vec<usize> = (0..widths.len()).collect();
             by_lack.sort_by_key(|index| wanted[*index].saturating_sub(widths[*index]));
             for index in by_lack {
@@ -155,9 +169,14 @@ impl Table {
 #[must_use]
 pub fn text(table: &Table) -> String {
     let Some(width) = table.screen.width.map(usize::from) else { return plain(table) };
-    match table.widths(width) {
-        Some(widths) => lined(table, &widths),
-        None => blocks(table, width),
+    let mut shown = Cow::Borrowed(table);
+    let mut optional = table.optional.iter();
+    loop {
+        match (shown.widths(width), optional.next()) {
+            (Some(widths), _) => return lined(&shown, &widths),
+            (None, Some(column)) => shown = Cow::Owned(shown.without(column)),
+            (None, None) => return blocks(table, width),
+        }
     }
 }
 
@@ -181,7 +200,7 @@ fn lined(table: &Table, widths: &[usize]) -> String {
     shown.trim_fmt()
 }
 
-/// Without lines, of whatever width.
+/// A table without lines, of any width.
 fn plain(table: &Table) -> String {
     let widths = table.natural_widths();
     let line = |row: &Vec<Cell>| {
@@ -259,6 +278,18 @@ mod tests {
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace(['─', '═'], "");
         assert_eq!(squeezed(&shown), squeezed(expected), "{shown}");
         assert_eq!(blanks(&shown).len(), 6, "{shown}");
+    }
+
+    #[test]
+    fn columns_that_can_be_left_out_are_before_rows_become_blocks() {
+        let names = |width: u16| {
+            let mut table = table(Some(width));
+            table.leave_out_where_narrow(&["note", "free GiB"]);
+            let shown = text(&table);
+            ["note", "free", "═"].map(|name| shown.contains(name))
+        };
+        assert_eq!([names(60), names(55), names(48)], [[true, true, true], [false, true, true], [false, false, true]]);
+        assert_eq!(names(30), [true, true, false], "a block has every cell");
     }
 
     #[test]

@@ -20,6 +20,17 @@ pub fn figures(number: f64) -> String {
     }
 }
 
+/// A count with its noun: `1 device`, `2 devices`, `2 passes`.
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if what.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {what}{ending}")
+}
+
 /// A count with a prefix: 1.23 T.
 #[must_use]
 pub fn count(number: u128) -> String {

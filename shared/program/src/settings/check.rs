@@ -1,4 +1,4 @@
-//! From what was written to what is meant: bounds, each with its reason.
+//! From raw settings to checked ones: bounds, each with its reason.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::{Settings, SettingsError};
 
-/// What is written for a value that the program chooses itself.
+/// Stands for a value that the program chooses itself.
 pub const AUTO: &str = "auto";
 
 impl<R: clap::Args> Settings<R> {
@@ -57,15 +57,12 @@ impl<R: clap::Args> Settings<R> {
     /// Parses a text.
     ///
     /// # Errors
-    /// [`SettingsError::Value`] with what the parser said.
+    /// [`SettingsError::Value`] with the parser's error.
     pub fn parsed<T: FromStr<Err: Display>>(&self, key: &str, text: &str) -> Result<T, SettingsError> {
         text.parse().map_err(|error: T::Err| self.wrong(key, error.to_string()))
     }
 
     /// Parses a text that may be [`AUTO`], which is `None`.
-    ///
-    /// # Errors
-    /// As [`Settings::parsed`].
     pub fn parsed_unless_auto<T: FromStr<Err: Display>>(
         &self,
         key: &str,

@@ -12,17 +12,16 @@ use super::{Environment, Settings, SettingsError};
 
 /// Write the page instead of comparing it, where this variable is set.
 const WRITE: &str = "ASSAY_WRITE_DOCS";
-/// The width of a line.
 const WIDTH: usize = 120;
-/// Values beyond every bound, one for each type of setting: what is refused tells the bound.
+/// Values beyond every bound, one for each type of setting: the refusal names the bound.
 const EXTREMES: [&str; 5] = ["18446744073709551615", "4294967295", "1e300", "65535", "1B"];
 
-/// A default that differs from machine to machine, and what a document says instead.
+/// A default that differs from machine to machine, with its words in a document.
 #[derive(Debug)]
 pub struct LocalDefault {
     /// The default on this machine.
     pub path: PathBuf,
-    /// What it is on any machine, such as "`miner.key` in the state directory".
+    /// Its meaning on any machine, such as "`miner.key` in the state directory".
     pub meaning: &'static str,
 }
 
@@ -55,7 +54,7 @@ pub fn markdown<R: Args>(
 /// between `<!-- name -->` and `<!-- /name -->`.
 ///
 /// # Errors
-/// How to write the section, when it differs; what is wrong with the file.
+/// The text that the section should have, when it differs; the file's error.
 pub fn check_section(page: &Path, name: &str, expected: &str) -> Result<(), String> {
     let text = fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
     let (start, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
@@ -104,7 +103,7 @@ fn default(argument: &Arg, local: &[LocalDefault]) -> String {
     known.map_or_else(|| format!("`{value}`"), |known| known.meaning.to_owned())
 }
 
-/// What `check` says of a value beyond the bound, without the reason.
+/// The refusal of `check` for a value beyond the bound, without the reason.
 fn bound<R: Args>(
     argument: &Arg,
     prefix: &str,

@@ -8,19 +8,18 @@ use toml::{Spanned, Value};
 
 use super::{Origin, SettingsError};
 
-/// What a file says of one key.
+/// The entry of a file for one key.
 #[derive(Debug)]
 pub(super) struct SettingEntry {
     /// The values, one unless it is a list.
     pub values: Vec<String>,
-    /// Where it stands.
     pub origin: Origin,
     /// Whether it is `true` or `false` without quotes, in a file: no text is meant by that.
     pub is_bare_bool: bool,
 }
 
 impl SettingEntry {
-    /// What a variable, a flag or a default says.
+    /// An entry from a variable, a flag or a default.
     pub(super) fn new(values: Vec<String>, origin: Origin) -> Self {
         Self { values, origin, is_bare_bool: false }
     }

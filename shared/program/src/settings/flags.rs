@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
+use super::number::with_words;
 use super::switch::with_switches;
 use super::{Origin, SettingsError};
 
 /// The argument that names the configuration file. It has no key of its own in that file.
 pub(super) const CONFIG: &str = "config";
 
-/// The flags of the settings `R`, and `--config FILE`, as typed: what they mean is known only together with
-/// the other layers, so there is nothing to read here but by [`super::Settings::resolve`].
+/// The flags of the settings `R`, and `--config FILE`, as typed: their values are known only together with the other
+/// layers, so they can be read only by [`super::Settings::resolve`].
 pub struct Flags<R> {
     matches: ArgMatches,
     of: PhantomData<fn() -> R>,
@@ -34,7 +35,7 @@ impl<R> fmt::Debug for Flags<R> {
 
 /// The command that has the arguments of `R` and nothing else.
 pub(super) fn definitions<R: Args>() -> Command {
-    with_switches(R::augment_args(Command::new("settings"))).disable_help_flag(true)
+    with_switches(R::augment_args(Command::new("settings"))).mut_args(with_words).disable_help_flag(true)
 }
 
 impl<R: Args> Flags<R> {
@@ -88,7 +89,12 @@ impl<R: Args> Args for Flags<R> {
             .value_parser(clap::value_parser!(PathBuf))
             .help_heading("Configuration")
             .help("TOML file with settings, named as their flags with _ for -");
-        with_switches(R::augment_args(command.arg(config)))
+        let ids: Vec<_> = definitions::<R>().get_arguments().map(|argument| argument.get_id().clone()).collect();
+        // Every command has some of them: `-h` shows the command's own options alone.
+        with_switches(R::augment_args(command.arg(config))).mut_args(|argument| {
+            let is_setting = argument.get_id() == CONFIG || ids.contains(argument.get_id());
+            if is_setting { with_words(argument.hide_short_help(true)) } else { argument }
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {

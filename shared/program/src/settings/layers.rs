@@ -9,12 +9,11 @@ use clap::{Arg, ArgAction, Args, Command};
 use super::file::{self, SettingEntry};
 use super::flags::{CONFIG, Flags, definitions, flag_name};
 use super::switch::is_switch;
-use super::{Origin, SettingsError};
+use super::{Absence, Origin, SettingsError};
 
 /// How similar an unknown name must be to a known one for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.8;
 
-/// The variables of one program.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     prefix: String,
@@ -23,9 +22,6 @@ pub struct Environment {
     /// Where the configuration file of this machine is, if there is one.
     system_file: Option<PathBuf>,
 }
-
-/// Why a key that is unknown here would be known elsewhere, such as in a build with another feature.
-pub type Absence = fn(&str) -> Option<String>;
 
 impl Environment {
     /// The variables of this process that start with `prefix`, such as `ASSAY_MINER_`.
@@ -58,13 +54,13 @@ impl Environment {
         Self { prefix: prefix.to_owned(), values, absence: None, system_file: None }
     }
 
-    /// The same, with what explains keys that this build lacks.
+    /// Adds the explanation of keys that this build lacks.
     #[must_use]
     pub fn with_absence(self, absence: Absence) -> Self {
         Self { absence: Some(absence), ..self }
     }
 
-    /// The same, with the configuration file that is read where none is named: `NAME.toml` of the machine's settings
+    /// Adds the configuration file that is read where no file is named: `NAME.toml` of the machine's settings
     /// ([`crate::paths::system_file`]), if it exists.
     #[must_use]
     pub fn with_system_file(self, path: Option<PathBuf>) -> Self {
@@ -107,20 +103,17 @@ impl Environment {
 pub struct Setting {
     /// The name in a file.
     pub key: String,
-    /// None when nobody gave one and there is no default; one, or any number for a list.
+    /// Empty when the setting is not given and has no default; one value, or any count for a list.
     pub values: Vec<String>,
-    /// Whether it is a list.
     pub is_list: bool,
     /// Whether its values are numbers or true and false, rather than texts.
     pub is_plain: bool,
-    /// Where it comes from.
     pub origin: Origin,
 }
 
 /// All settings `R`, each value from the highest layer that names it.
 #[derive(Debug, Clone)]
 pub struct Settings<R> {
-    /// The values.
     pub raw: R,
     pub(super) settings: Vec<Setting>,
 }
@@ -241,7 +234,7 @@ fn typed_as(argument: &Arg, value: &str) -> String {
     format!("--{}={value}", flag_name(argument))
 }
 
-/// What clap found wrong with a value, without its talk of flags.
+/// Clap's reason against a value, without its mention of flags.
 fn reason_of(error: &clap::Error) -> String {
     if let Some(ContextValue::Strings(possible)) = error.get(ContextKind::ValidValue) {
         let possible: Vec<_> = possible.iter().filter(|p| !p.is_empty()).map(String::as_str).collect();
@@ -252,7 +245,7 @@ fn reason_of(error: &clap::Error) -> String {
     std::error::Error::source(error).map_or_else(|| "expected a value".to_owned(), ToString::to_string)
 }
 
-/// Parses what was chosen, one setting for each definition, in their order.
+/// Parses the chosen values, one setting for each definition, in their order.
 fn parse<R: Args>(definitions: Command, settings: &[Setting]) -> Result<R, SettingsError> {
     let mut line = vec!["settings".to_owned()];
     for (argument, setting) in definitions.get_arguments().zip(settings) {
@@ -261,7 +254,7 @@ fn parse<R: Args>(definitions: Command, settings: &[Setting]) -> Result<R, Setti
             line.extend(setting.values.iter().map(|value| typed_as(argument, value)));
         }
     }
-    // Each value has been parsed once before: what is left are arguments at odds with each other.
+    // Each value has been parsed once before: the errors left are arguments at odds with each other.
     let wrong = |error: clap::Error| SettingsError::Together(error.to_string());
     let matches = definitions.try_get_matches_from(line).map_err(wrong)?;
     R::from_arg_matches(&matches).map_err(wrong)

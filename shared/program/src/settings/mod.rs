@@ -11,6 +11,7 @@ pub mod document;
 mod file;
 mod flags;
 mod layers;
+mod number;
 mod show;
 mod switch;
 
@@ -20,9 +21,12 @@ use std::path::PathBuf;
 
 pub use check::AUTO;
 pub use flags::Flags;
-pub use layers::{Absence, Environment, Setting, Settings};
+pub use layers::{Environment, Setting, Settings};
 pub use show::Shown;
 pub use switch::{Switch, parse};
+
+/// Why a key that is unknown here would be known elsewhere, such as in a build with another feature or an earlier release.
+pub type Absence = fn(&str) -> Option<String>;
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +35,6 @@ pub enum Origin {
     Default,
     /// The configuration file.
     File {
-        /// Its path, as given.
         path: PathBuf,
         /// The line that the value starts on, from 1.
         line: usize,
@@ -53,23 +56,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why settings are refused.
+/// Settings are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The configuration file cannot be read.
     #[error("cannot read the configuration file {path}")]
     Read {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The configuration file is not TOML.
     #[error("the configuration file {path} is not valid TOML: {message}")]
     Syntax {
-        /// The file.
         path: PathBuf,
-        /// What the parser said, with the place.
+        /// The parser's error, with the place.
         message: String,
     },
     /// No setting has this name.
@@ -77,29 +78,25 @@ pub enum SettingsError {
     Unknown {
         /// The key as it would be in a file.
         key: String,
-        /// Where it stands.
         origin: Origin,
         /// A setting of a similar name.
         nearest: Option<String>,
     },
-    /// The setting is of a part that this build lacks.
-    #[error("{origin}: `{key}` is not available in this build: {why}")]
+    /// The setting is of a part that this build lacks, or of an earlier release.
+    #[error("{origin}: `{key}` is not available: {why}")]
     Absent {
         /// The key as it would be in a file.
         key: String,
-        /// Where it stands.
         origin: Origin,
-        /// Why, and what would help.
+        /// The reason and the remedy.
         why: String,
     },
     /// The value is not one for this setting.
     #[error("{key} = {value} ({origin}): {reason}")]
     Value {
-        /// The setting.
         key: String,
         /// The value, as written.
         value: String,
-        /// Where it stands.
         origin: Origin,
         /// The bound, and why it is there.
         reason: String,

@@ -5,12 +5,11 @@ use serde_json::{Map, Value, json};
 use super::{Origin, Setting, Settings};
 use crate::render::{Screen, table};
 
-/// Settings to print: what `config show` does.
+/// Settings that `config show` prints.
 #[derive(Debug, Clone)]
 pub struct Shown(Vec<Setting>);
 
 impl<R: clap::Args> Settings<R> {
-    /// The settings, to print.
     #[must_use]
     pub fn shown(&self) -> Shown {
         Shown(self.settings.clone())
@@ -32,7 +31,7 @@ impl Shown {
         table::text(&table)
     }
 
-    /// How many settings are given where, in a line: what `config check` says of settings that hold.
+    /// The count of settings from each origin, in a line: `config check` prints it for valid settings.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut counts: Vec<(String, usize)> = Vec::new();

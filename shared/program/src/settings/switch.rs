@@ -9,6 +9,8 @@ use clap::builder::{BoolValueParser, TypedValueParser, ValueParser, ValueParserF
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Parser};
 
+use super::Absence;
+
 /// A setting that is true or false. Unlike a flag of clap's, it can be set back by a higher layer: on the command line
 /// `--name` means `--name=true`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,6 @@ impl ValueParserFactory for Switch {
     }
 }
 
-/// Whether an argument is a [`Switch`].
 pub(super) fn is_switch(argument: &Arg) -> bool {
     argument.get_value_parser().type_id() == TypeId::of::<Switch>()
 }
@@ -45,17 +46,20 @@ pub(super) fn with_switches(command: Command) -> Command {
     })
 }
 
-/// Parses a command line, the program's name first. The value of a switch may stand behind a blank: `--name false` means
-/// `--name=false`.
+/// Parses a command line, the program's name first. The value of a switch may stand behind a blank: `--name false`
+/// means `--name=false`. `absence` explains arguments as it does keys; those of one command as `command --name`.
 ///
 /// # Errors
 /// Clap's, which also stand for help and version.
-pub fn parse<C: Parser>(line: impl IntoIterator<Item = OsString>) -> Result<C, clap::Error> {
+pub fn parse<C: Parser>(line: impl IntoIterator<Item = OsString>, absence: Absence) -> Result<C, clap::Error> {
     let mut switches = BTreeSet::new();
     collect(&C::command(), &mut switches);
     let line = joined(line, &switches);
     C::try_parse_from(&line).map_err(|error| match wrong_value(&error, &line, &switches) {
-        None => error,
+        None => match absent(&error, &line, absence) {
+            Some(message) => C::command().error(ErrorKind::UnknownArgument, message),
+            None => error,
+        },
         Some((switch, value)) => {
             let message = format!(
                 "invalid value '{value}' for '{switch}': expected true or false, as in {switch}, {switch}=false or \
@@ -114,6 +118,15 @@ fn wrong_value(error: &clap::Error, line: &[OsString], switches: &BTreeSet<Strin
     (!unknown.starts_with('-')).then(|| (pair[0].to_string_lossy().into_owned(), unknown.to_owned()))
 }
 
+/// Why there is no such argument any more, or not in this build.
+fn absent(error: &clap::Error, line: &[OsString], absence: Absence) -> Option<String> {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = flag.strip_prefix("--").filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let of_command = format!("{} {flag}", line.get(1)?.to_string_lossy());
+    let why = absence(&of_command).or_else(|| absence(&name.replace('-', "_")))?;
+    Some(format!("unexpected argument '{flag}': {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +167,12 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<(bool, Option<String>, Option<String>), clap::Error> {
-        let cli: Cli = parse(["test"].into_iter().chain(line.split(' ')).map(OsString::from))?;
+        let absence = |key: &str| match key {
+            "check --times" => Some("a loop does it".to_owned()),
+            "soft_voice" => Some("a whisper does it".to_owned()),
+            _ => None,
+        };
+        let cli: Cli = parse(["test"].into_iter().chain(line.split(' ')).map(OsString::from), absence)?;
         let (raw, file) = match cli.command {
             Action::Serve(serve) => (serve.raw, None),
             Action::Check(check) => (check.raw, Some(check.file)),
@@ -184,6 +202,19 @@ mod tests {
         assert_eq!(parsed("check --loud-voice false a.json").unwrap(), (false, None, file("a.json")));
         assert_eq!(parsed("check --loud-voice -- false").unwrap(), (true, None, file("false")));
         assert_eq!(parsed("check --name false a.json").unwrap(), (true, file("false"), file("a.json")));
+    }
+
+    #[test]
+    fn an_argument_that_is_gone_says_what_takes_its_place() {
+        for (line, said) in [
+            ("check --times 3 a.json", "unexpected argument '--times': a loop does it"),
+            ("check --times=3 a.json", "unexpected argument '--times': a loop does it"),
+            ("serve --times 3", "unexpected argument '--times' found"),
+            ("serve --soft-voice", "unexpected argument '--soft-voice': a whisper does it"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.kind() == ErrorKind::UnknownArgument && error.to_string().contains(said), "{error}");
+        }
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn the_machines_file_is_read_where_no_other_is_named() {
     let other = other.to_str().unwrap();
     assert_eq!(count(&[&format!("--config={other}")], &[], named).unwrap(), 4);
     assert_eq!(count(&[], &[("TEST_CONFIG", other)], named).unwrap(), 4);
-    // What is there and cannot be read is an error.
+    // A file that exists and cannot be read is an error.
     assert!(count(&[], &[], folder.path().to_str().unwrap()).is_err());
 }
 
@@ -181,7 +181,8 @@ fn unknown_keys_are_refused_by_name() {
 fn a_value_that_does_not_parse_is_refused_with_its_origin() {
     let (_folder, config) = file("count = \"many\"\n");
     let error = resolve(&[&config], &[]).unwrap_err().to_string();
-    assert!(error.starts_with("count = \"many\" (file ") && error.contains("invalid digit"), "{error}");
+    assert!(error.starts_with("count = \"many\" (file "), "{error}");
+    assert!(error.ends_with("expected a whole number from 0 to 4294967295, such as 90"), "{error}");
     let error = resolve(&[], &[("TEST_COLOUR", "green")]).unwrap_err().to_string();
     assert_eq!(error, "colour = \"green\" (environment TEST_COLOUR): expected one of red, dark-blue");
     // It does not hide behind a flag.
@@ -261,4 +262,40 @@ fn a_summary_counts_each_layer() {
         settings.shown().summary(),
         format!("the configuration is valid: 1 by default, 2 from {path}, 1 from flags, 1 from the environment")
     );
+}
+
+#[derive(Debug, Clone, Args)]
+struct Numbers {
+    /// Seconds
+    #[arg(long, default_value_t = 90)]
+    wait_s: u64,
+    /// A fraction
+    #[arg(long)]
+    share: Option<f64>,
+}
+
+#[test]
+fn what_is_no_number_is_told_what_is_expected() {
+    let said = |argument: &str, value: &str| {
+        let typed = Flags::<Numbers>::augment_args(Command::new("test"))
+            .try_get_matches_from(["test", argument, value])
+            .unwrap_err()
+            .to_string();
+        let name = format!("TEST_{}", argument[2..].to_uppercase().replace('-', "_"));
+        let resolved = Settings::<Numbers>::resolve(&flags::<Numbers>(&[]), &environment(&[(&name, value)]));
+        let resolved = resolved.unwrap_err().to_string();
+        // The same words wherever it is written.
+        let (_, words) = resolved.split_once("): ").unwrap();
+        assert!(typed.contains(words), "{typed} {words}");
+        words.to_owned()
+    };
+    assert_eq!(said("--wait-s", "10m"), "expected seconds without a unit: 600");
+    let whole = "expected a whole number from 0 to 18446744073709551615, such as 90";
+    for none in ["x", "-1", "1.5", "99999999999999999999"] {
+        assert_eq!(said("--wait-s", none), whole);
+    }
+    assert_eq!(said("--share", "a half"), "expected a number, such as 1.5");
+    let negative = Settings::<Numbers>::resolve(&flags::<Numbers>(&["--share", "-0.5"]), &Environment::default());
+    let Numbers { wait_s, share } = negative.unwrap().raw;
+    assert_eq!((wait_s, share), (90, Some(-0.5)));
 }

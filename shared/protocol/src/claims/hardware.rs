@@ -72,7 +72,7 @@ impl Hardware {
     }
 }
 
-/// What a management library says about a host, read once.
+/// A management library's claims about a host, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostClaims {
     /// The devices in the library's order; a partitioned GPU is followed by its partitions.
@@ -131,7 +131,7 @@ mod tests {
             "GPU-0123456-789ab-cdef-1032-547698badcfe",
             "GPU-01234567-89ab-cdef-1032-5476-8badcfe",
             "XPU-01234567-89ab-cdef-1032-547698badcfe",
-            // What drivers before 470 called a partition.
+            // The name of a partition in drivers before 470.
             "MIG-GPU-01234567-89ab-cdef-1032-547698badcfe/1/0",
             "GPU-ßß234567-89ab-cdef-1032-547698badcfe",
         ] {

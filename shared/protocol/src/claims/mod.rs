@@ -1,4 +1,4 @@
-//! What a miner claims about its hardware: displayed, never used for a decision.
+//! A miner's claims about its hardware: displayed, never used for a decision.
 
 mod hardware;
 mod sensors;

@@ -20,7 +20,7 @@ pub const MAX_XIDS: usize = 16;
 /// Calls a macro with one row for each sensor:
 ///
 /// ```text
-/// /// what it measures, with its unit
+/// /// the measured quantity, with its unit
 /// name: type, max bound => claim: type, summary, log line;
 /// ```
 ///

@@ -1,4 +1,4 @@
-//! What a device's sensors showed during a challenge, summarised.
+//! A device's sensors during a challenge, summarised.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Spread {
     /// The least.
     pub min: u32,
-    /// Rounded to the nearest whole number.
+    /// The mean, rounded to the nearest whole number.
     pub mean: u32,
     /// The largest.
     pub max: u32,
@@ -91,7 +91,7 @@ macro_rules! telemetry {
 crate::for_each_sensor!(telemetry);
 
 impl Telemetry {
-    /// What an operator should investigate, one sentence each.
+    /// Findings for an operator to investigate, one sentence each.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = Vec::new();

@@ -160,8 +160,8 @@ fn mode(found: &Metadata) -> u32 {
     std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777
 }
 
-/// Elsewhere a file has no mode: on Windows it inherits who may read it from its folder, which by default is in the
-/// user's profile, and there that is the user, administrators and the system.
+/// Elsewhere a file has no mode: on Windows it inherits its readers from its folder, which by default is in the user's
+/// profile, and those are the user, administrators and the system.
 #[cfg(not(unix))]
 fn mode(_found: &Metadata) -> u32 {
     0o600

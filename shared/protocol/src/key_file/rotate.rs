@@ -17,10 +17,10 @@ use crate::successor::{MAX_OVERLAP_S, MAX_SUCCESSORS, Successor};
 /// The secret of a key, overwritten when it is dropped.
 type Seed = super::Zeroizing<[u8; 32]>;
 
-/// A rotation under way: nobody else rotates the same file.
+/// A rotation under way, which excludes other rotations of the same file.
 #[derive(Debug)]
 pub struct Rotation {
-    /// As it was named.
+    /// The path as given.
     key_file: PathBuf,
     /// The file itself, where the name is a link.
     target: PathBuf,
@@ -29,14 +29,14 @@ pub struct Rotation {
     _file: File,
 }
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotated {
     /// The key that was in the file.
     pub old_key: PublicKey,
     /// The key that is in it now.
     pub new_key: PublicKey,
-    /// Until when the old key vouches for the new one, in seconds since 1970; `None`: it does not.
+    /// The time until which the old key vouches for the new one, in seconds since 1970; `None`: it does not.
     pub until_unix_seconds: Option<u64>,
     /// The earliest key that is followed no more, because a chain has at most 8 statements.
     pub dropped: Option<PublicKey>,
@@ -57,7 +57,7 @@ impl Rotation {
         Ok(Self { key_file: key_file.into(), target, old, _file: file })
     }
 
-    /// Replaces the key by a new one, for which the old one vouches this long.
+    /// Replaces the key by a new one, for which the old one vouches for `overlap`.
     ///
     /// # Errors
     /// [`KeyFileError`]: the old key is still in the file, or the new one is and its name may not be on the disk yet.
@@ -69,7 +69,7 @@ impl Rotation {
         Ok(rotated)
     }
 
-    /// A new seed, what becomes of the keys, and the statements that stand from then on.
+    /// A new seed, the keys before and after, and the statements that stand from then on.
     pub(super) fn prepare(
         &self,
         overlap: Duration,

@@ -90,7 +90,7 @@ fn what_is_no_file_is_refused_and_not_read() {
     // It has no end.
     #[cfg(unix)]
     assert!(matches!(Identity::load_or_create(Path::new("/dev/zero")), Err(KeyFileError::NoFile(_))));
-    // It would wait for whoever writes to it.
+    // To open it would block until a writer does too.
     #[cfg(unix)]
     {
         let pipe = folder.path().join("pipe");
@@ -172,7 +172,7 @@ fn a_rotation_that_stops_anywhere_leaves_a_key_in_force() {
         let (key, followed) = if steps < 3 { (old, 0) } else { (rotated.new_key, 1) };
         assert_eq!((found.public_key(), found.successors().len(), found.origin()), (key, followed, old), "{steps}");
     }
-    // What was left behind is in nobody's way.
+    // The files of a rotation that stopped do not hinder the next one.
     let next = rotate(&path, DAY, NOW);
     let found = at(&path, NOW);
     assert_eq!((found.public_key(), found.successors().len()), (next.new_key, 2));

@@ -128,7 +128,7 @@ fn a_chain_ends_with_the_first_statement_that_ends() {
     assert_eq!(Lineage::alone(key(4)).until(&key(3), |_| true), None);
 }
 
-/// A statement that ended hides none that was made again for the same two keys.
+/// An expired statement does not hide a later one for the same two keys.
 #[test]
 fn of_several_statements_the_one_that_stands_longest_counts() {
     let mut statements = vec![statement(1, 2, NOW), statement(1, 2, NOW + 10), statement(1, 2, NOW + 30)];
@@ -177,7 +177,7 @@ proptest! {
         prop_assert!(!follow(&changed.old_key, &changed.new_key, &[changed], NOW));
     }
 
-    /// Random statements among six keys, some expired or forged: what is followed is what a search finds.
+    /// Random statements among six keys, some expired or forged: the followed keys are those that a search finds.
     #[test]
     fn what_is_followed_is_reachable(
         edges in prop::collection::vec((1..7_u8, 1..7_u8, any::<bool>(), any::<bool>()), 0..=8), from in 1..7_u8, to in 1..7_u8,

@@ -12,8 +12,8 @@ use super::limits::{HANDSHAKE_MESSAGES, MAX_HANDSHAKE_BYTES};
 use super::lists;
 use super::v1::{SessionRequest, SessionResponse};
 
-/// What a validator keeps of each direction of a session from its start: its messages are short, but for openings, and most
-/// sessions wait.
+/// Bytes that a validator reserves for each direction of a session at its start: its messages are short, but for
+/// openings, and most sessions wait.
 const SESSION_BUFFER_BYTES: usize = 512;
 /// Bytes of messages that are handed to HTTP/2 at once, as tonic has it.
 const YIELD_BYTES: usize = 32 << 10;

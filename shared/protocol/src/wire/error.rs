@@ -6,7 +6,7 @@
 pub struct WireError {
     /// The field by its name in `proto/`, `Message.field`.
     pub field: &'static str,
-    /// How it violates the rule.
+    /// The violation.
     pub problem: Problem,
 }
 
@@ -18,7 +18,7 @@ impl WireError {
     }
 }
 
-/// What is wrong with a field.
+/// A violation of a field's rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// It is unset, or a variant of a newer version.
@@ -62,7 +62,7 @@ pub enum Problem {
         /// The bound.
         max: usize,
     },
-    /// Too few entries: none.
+    /// No entry where one is required.
     #[error("is empty")]
     Empty,
     /// Bytes that are not a message.

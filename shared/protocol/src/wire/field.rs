@@ -13,7 +13,7 @@ pub trait FieldKind<W, D> {
     /// Checks and converts a received value.
     fn read(&self, field: &'static str, wire: W) -> Result<D, WireError>;
 
-    /// Converts a value to send. Cannot fail: what exceeds a bound is brought into it, except for lists.
+    /// Converts a value to send. Cannot fail: a value beyond a bound is brought into it, except for lists.
     fn write(&self, value: D) -> W;
 }
 
@@ -95,7 +95,7 @@ impl<W, D, K: FieldKind<W, D>> FieldKind<Option<W>, Option<D>> for Optional<K> {
     }
 }
 
-/// At most so many messages: [`Problem::TooMany`]. A sender keeps to the bound itself.
+/// At most this number of messages: [`Problem::TooMany`]. A sender keeps to the bound itself.
 pub struct List(pub usize);
 
 impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for List {
@@ -169,7 +169,7 @@ impl<const N: usize> FieldKind<Vec<u32>, [u32; N]> for NumberArray<N> {
 /// A byte string of the domain type's length: [`Problem::Length`].
 pub struct ByteString<const N: usize>;
 
-/// The same, or nothing.
+/// As [`ByteString`], or empty.
 pub struct OptionalByteString<const N: usize>;
 
 impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Option<T>> for OptionalByteString<N> {
@@ -193,7 +193,8 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, T> for B
     }
 }
 
-/// At most so many byte strings of the domain type's length, concatenated: [`Problem::CutOff`], [`Problem::TooMany`].
+/// At most this number of byte strings of the domain type's length, concatenated: [`Problem::CutOff`],
+/// [`Problem::TooMany`].
 pub struct Concatenated<const N: usize>(pub usize);
 
 impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> for Concatenated<N> {
@@ -213,7 +214,7 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> 
     }
 }
 
-/// At most so many byte strings of the domain type's length, each by itself: [`Problem::TooMany`],
+/// At most this number of byte strings of the domain type's length, each a field entry: [`Problem::TooMany`],
 /// [`Problem::Length`]. A sender keeps to the bound itself.
 pub struct ByteStrings<const N: usize>(pub usize);
 
@@ -246,7 +247,7 @@ impl<W, T, K: FieldKind<W, Vec<T>>> FieldKind<W, Vec<T>> for NotEmpty<K> {
     }
 }
 
-/// At most so many bytes of printable text: [`text`]. A sender's text is made printable and cut.
+/// At most this number of bytes of printable text: [`text`]. A sender's text is made printable and cut.
 pub struct BoundedText(pub usize);
 
 impl FieldKind<String, String> for BoundedText {
@@ -299,8 +300,8 @@ impl FieldKind<u32, Duration> for Milliseconds {
     }
 }
 
-/// A duration as whole milliseconds, up to the number: [`Problem::OutOfRange`]. 0 is none; a sender's shorter time
-/// becomes 1 ms.
+/// A duration as whole milliseconds, up to the number: [`Problem::OutOfRange`]. 0 stands for `None`; a sender's shorter
+/// time becomes 1 ms.
 pub struct OptionalMilliseconds(pub u64);
 
 impl FieldKind<u32, Option<Duration>> for OptionalMilliseconds {

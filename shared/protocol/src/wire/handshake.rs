@@ -25,7 +25,6 @@ messages! {
         inventory: Required,
         successors: ByteStrings(MAX_SUCCESSORS),
         resumes: OptionalByteString,
-        join_token: OptionalToken,
     }
     v1::Welcome = Welcome {
         version,
@@ -35,7 +34,7 @@ messages! {
         agent: BoundedText(MAX_AGENT_BYTES),
         successors: ByteStrings(MAX_SUCCESSORS),
     }
-    v1::Proof = (Signature) { signature: ByteString }
+    v1::Proof = (Signature, Option<JoinToken>) { signature: ByteString, join_token: OptionalToken }
     v1::Accepted = (Duration) { ping_interval_ms: Milliseconds(MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS) }
     v1::Refused = (RefusedCode, String, Option<Duration>) {
         code: Code,

@@ -42,8 +42,8 @@ impl FieldKind<u32, Link> for HighestLink {
     }
 }
 
-/// The kinds of work that a device computes: none on the wire is INT8 alone, and an unknown number is passed over. A
-/// device of unknown kinds alone is written with [`NO_KIND`].
+/// The kinds of work that a device computes: an empty list on the wire is INT8 alone, and an unknown number is passed
+/// over. A device of unknown kinds alone is written with [`NO_KIND`].
 struct Precisions;
 
 /// No kind's number, now or later.

@@ -37,7 +37,7 @@ pub const MAX_SUCCESSORS: usize = crate::successor::MAX_SUCCESSORS;
 
 /// Bytes of a device's name: drivers give at most 96.
 pub const MAX_NAME_BYTES: usize = 128;
-/// Bytes of a backend's name: "cpu", "cuda", "wgpu" and what may follow.
+/// Bytes of a backend's name: "cpu", "cuda", "wgpu" and later ones.
 pub const MAX_BACKEND_BYTES: usize = 16;
 /// Bytes of a backend's note about its choices: one or two lines of a terminal.
 pub const MAX_DEVICE_DETAIL_BYTES: usize = 256;
@@ -67,8 +67,8 @@ pub const MAX_EVIDENCE_BYTES: usize = MAX_DEVICES * MAX_ROOTS * 32;
 
 /// Items of one open: 127 iterations of 64 devices, and their segments.
 pub const MAX_OPEN_ITEMS: usize = 8192;
-/// Samples and segments of one open together: what fits in a message whatever their numbers. The answers to so many
-/// take gigabytes; a policy asks for hundreds.
+/// Samples and segments of one open together: as many as fit in a message whatever their numbers. The answers to this
+/// number take gigabytes; a policy asks for hundreds.
 pub const MAX_OPEN_DRAWS: usize = 65_536;
 /// Digests of one chunk: 1 MiB, so that the digests of a large pass do not delay pings for long.
 pub const MAX_CHUNK_DIGESTS: usize = 32_768;

@@ -46,8 +46,8 @@ pub(super) const MAX_ENTRIES: [(&str, usize); 23] = [
     ("SampleOpenings.openings", MAX_SAMPLE_OPENINGS),
     ("SegmentOpenings.lines", MAX_LINES),
 ];
-/// The most bytes of a miner's message that has a field of this kind; of the other kinds, as many as of any message. A
-/// bound of its fields alone would leave the message to be padded with fields that nobody knows.
+/// The most bytes of a miner's message that has a field of this kind; of the other kinds, as many as of any message.
+/// Bounds of its fields alone would let a message be padded with unknown fields.
 pub(super) const MAX_BYTES: [(&str, usize); 10] = [
     ("hello", MAX_HANDSHAKE_BYTES),
     ("proof", MAX_SHORT_MESSAGE_BYTES),
@@ -135,7 +135,7 @@ impl Schema {
     }
 }
 
-/// What there is to count in a field.
+/// The countable shape of a field.
 fn shape(message: &str, field: &FieldDescriptorProto, index: impl Fn(&str) -> usize) -> Option<Shape> {
     let inner = || index(field.type_name().strip_prefix(PACKAGE).unwrap_or_default());
     if field.label() != Label::Repeated {
@@ -216,7 +216,7 @@ impl Count {
         Ok((number, value))
     }
 
-    /// How many numbers a packed list has.
+    /// Number of entries of a packed list.
     fn numbers(&self, packed: &[u8], bytes_each: Option<usize>) -> Result<usize, WireError> {
         let is_whole = match bytes_each {
             Some(bytes) => packed.len().is_multiple_of(bytes),
@@ -248,7 +248,7 @@ impl Count {
         Ok(taken)
     }
 
-    /// Counts entries of a list; one without a bound has none.
+    /// Counts entries of a list; a list without a bound is not counted.
     fn add(&mut self, list: Option<usize>, entries: usize) -> Result<(), WireError> {
         let Some(list) = list else { return Err(self.malformed("has a list without a bound")) };
         let ((name, max), count) = (MAX_ENTRIES[list], &mut self.entries[list]);

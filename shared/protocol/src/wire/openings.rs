@@ -1,4 +1,4 @@
-//! What is to be opened, and what is opened.
+//! Requests for openings, and the openings.
 
 use std::time::Duration;
 

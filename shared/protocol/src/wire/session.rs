@@ -13,7 +13,7 @@ messages! {
 oneof! {
     Request = MinerMessage {
         Hello(hello),
-        Proof(signature),
+        Proof(signature, join_token),
         Inventory(inventory),
         Pong(sequence),
         Declined(stop),

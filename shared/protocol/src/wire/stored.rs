@@ -1,4 +1,4 @@
-//! Messages of a session as bytes that outlive it: what is kept of a challenge, and read again by a later release.
+//! Messages of a session as bytes that outlive it: stored with a challenge, and read again by a later release.
 
 use prost::Message;
 

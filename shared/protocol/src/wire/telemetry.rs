@@ -1,4 +1,4 @@
-//! What a miner claims of its hardware and of its sensors.
+//! A miner's claims about its hardware and its sensors.
 //!
 //! No verdict rests on it, so a newer miner is not refused for it: an unknown code is skipped. The form is checked as
 //! strictly as everywhere.

@@ -65,6 +65,11 @@ messages! {
         computed: Finite,
         over_buses: Finite,
         share: Finite,
+        bus_bytes_per_s: Finite,
+        copy_bytes_per_s: Finite,
+        elsewhere: Finite,
+        open_walks: Finite,
+        rule,
     }
     v1::NotChallenged = NotChallenged { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES), slots }
     v1::NamedDevice = NamedDevice { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES) }

@@ -13,7 +13,7 @@ use assay_work::commitment::DeviceEvidence;
 use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
 use assay_work::{ChallengeId, ProbeError, Share};
 
-/// How long the validator waits.
+/// The validator's deadline.
 pub(super) const DEADLINE: Milliseconds = Milliseconds(MIN_DEADLINE_MS, MAX_DEADLINE_MS);
 /// A time by the miner's own clock.
 const CLAIMED: Milliseconds = Milliseconds(0, MAX_CLAIMED_MS);
@@ -41,7 +41,7 @@ messages! {
         signature: ByteString,
         claimed_ms as claimed: CLAIMED,
     }
-    // The numbers are what the miner claims of its split: the session compares them with its own.
+    // The miner's claim of its split: the session compares it with its own.
     v1::Share = Share { device_id: ByteString, offset, count }
     v1::Probe = (ChallengeId, Probe, Duration) {
         challenge_id: ByteString,

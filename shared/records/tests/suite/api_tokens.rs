@@ -20,7 +20,7 @@ pub async fn a_token_has_its_role_until_it_is_revoked(store: &TestStore) {
     let other = store.open().await;
     let found = other.api_token(&token).await.unwrap().unwrap();
     assert_eq!((found.role, found.name.as_str(), found.created_by.as_str()), (Role::Operate, "grafana", "ada"));
-    // A role is not what a text says.
+    // The text does not determine the role.
     for text in [&token.replace("operate", "admin"), &token[..token.len() - 1], "", "assay_", &"a".repeat(1 << 20)] {
         assert_eq!(records.api_token(text).await.unwrap(), None, "{}", text.len());
     }
@@ -50,6 +50,45 @@ pub async fn a_token_ends_and_is_nowhere_in_the_store(store: &TestStore) {
     let name = "x".repeat(MAX_TOKEN_NAME_BYTES + 1);
     let refused = records.create_api_token(Role::Read, &name, HOUR, &operator()).await.unwrap_err();
     assert!(matches!(refused, RecordsError::TooLarge { .. }), "{refused}");
+}
+
+pub async fn a_token_ends_with_the_one_that_made_it(store: &TestStore) {
+    let records = store.open().await;
+    let (_, parent) = records.create_api_token(Role::Admin, "a) (b", HOUR, &operator()).await.unwrap();
+    let by = |token: &assay_records::ApiTokenRecord| Actor::token(&token.name, &token.id);
+    let (token, child) = records.create_api_token(Role::Admin, "c", 24 * HOUR, &by(&parent)).await.unwrap();
+    assert_eq!((child.expires_ms, child.created_by), (parent.expires_ms, format!("token a) (b ({})", parent.id)));
+    let (_, child) = records.create_api_token(Role::Read, "d", HOUR / 2, &by(&parent)).await.unwrap();
+    assert!(child.expires_ms < parent.expires_ms);
+    let grandparent = records.api_token(&token).await.unwrap().unwrap();
+    let (grandchild, _) = records.create_api_token(Role::Read, "e", HOUR, &by(&grandparent)).await.unwrap();
+    assert!(records.api_token(&grandchild).await.unwrap().is_some());
+    assert!(records.revoke_api_token(&parent.id, &operator()).await.unwrap());
+    assert_eq!(records.api_token(&token).await.unwrap(), None);
+    assert_eq!(records.api_token(&grandchild).await.unwrap(), None);
+    let newest = records.actions(None, 0, 1).await.unwrap();
+    assert!(newest[0].detail.ends_with(", and 3 made with it"), "{}", newest[0].detail);
+    let (late, _) = records.create_api_token(Role::Read, "f", HOUR, &by(&parent)).await.unwrap();
+    assert_eq!(records.api_token(&late).await.unwrap(), None, "its maker has ended");
+}
+
+pub async fn a_token_that_ended_long_ago_is_removed(store: &TestStore) {
+    let records = store.open().await;
+    for name in ["expired", "revoked", "lately", "good"] {
+        let (_, made) = records.create_api_token(Role::Read, name, HOUR, &operator()).await.unwrap();
+        let long_ago = made.created_ms - 31 * 86_400_000;
+        let set = match name {
+            "expired" => format!("expires_ms = {long_ago}"),
+            "revoked" => format!("revoked_ms = {long_ago}"),
+            "lately" => format!("expires_ms = {}", made.created_ms - 1),
+            _ => continue,
+        };
+        store.sql(&format!("UPDATE api_tokens SET {set} WHERE id = '{}'", made.id)).await;
+    }
+    records.create_api_token(Role::Read, "next", HOUR, &operator()).await.unwrap();
+    let mut names: Vec<_> = records.api_tokens(None, 9).await.unwrap().into_iter().map(|token| token.name).collect();
+    names.sort();
+    assert_eq!(names, ["good", "lately", "next"]);
 }
 
 pub async fn a_use_is_noted_once_a_minute(store: &TestStore) {

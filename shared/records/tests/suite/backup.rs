@@ -9,7 +9,7 @@ use sqlx::Row;
 use crate::examples::{challenge, conclusion};
 use crate::store::TestStore;
 
-/// How long a test waits for what must come.
+/// How long a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]

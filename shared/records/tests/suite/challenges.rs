@@ -1,4 +1,4 @@
-//! Challenges from their beginning on: when they are due, what they cost, and what becomes of those that nobody ends.
+//! Challenges from their beginning on: when they are due, their cost, and the fate of those that are never ended.
 
 use std::time::Duration;
 

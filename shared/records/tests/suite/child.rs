@@ -4,17 +4,17 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, io};
 
-use assay_records::{Format, Records};
+use assay_records::Records;
 
 use crate::examples::{challenge, conclusion};
 use crate::store::TestStore;
 
 /// Where the child's records are.
 const LOCATION: &str = "ASSAY_TEST_RECORDS";
-/// What the child's lines begin with: the harness of the tests prints others.
+/// The prefix of the child's lines: the harness of the tests prints others.
 const MARK: &str = "child: ";
 
-/// This binary again, as a process that does what it is told on its standard input.
+/// This binary again, as a process that takes commands on its standard input.
 pub struct Writer {
     pub process: Child,
     input: ChildStdin,
@@ -42,7 +42,7 @@ impl Writer {
         writeln!(self.input, "{order}").unwrap();
     }
 
-    /// What it says next; `None` once it has ended.
+    /// Its next line; `None` once it has ended.
     pub fn next(&mut self) -> Option<String> {
         loop {
             let line = self.output.next()?.unwrap();
@@ -67,7 +67,7 @@ impl Drop for Writer {
 
 fn say(text: &str) {
     let mut out = io::stdout().lock();
-    // Nobody hears the rest once the test has ended.
+    // The reader is gone once the test has ended.
     let _ = writeln!(out, "{MARK}{text}");
     let _ = out.flush();
 }
@@ -90,7 +90,7 @@ async fn process() {
                 });
             }
             Some(("export", folder)) => {
-                records.export(Format::Parquet, folder.as_ref()).await.unwrap();
+                records.export(folder.as_ref()).await.unwrap();
                 say(&std::fs::read_to_string("/proc/self/status").unwrap_or_default().replace('\n', " "));
             }
             _ => {
@@ -111,7 +111,7 @@ pub async fn no_acknowledged_verdict_is_lost_when_the_writer_is_killed(store: &T
         }
         let said = (0..20).map(|_| writer.next().unwrap()).collect::<Vec<_>>();
         writer.process.kill().unwrap();
-        // What it had said before it died counts too.
+        // Lines that it wrote before it died count too.
         let rest = std::iter::from_fn(|| writer.next());
         written.extend(said.into_iter().chain(rest));
     }

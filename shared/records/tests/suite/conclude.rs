@@ -41,7 +41,7 @@ pub async fn a_verdict_is_there_whole_or_not_at_all(store: &TestStore) {
     assert_eq!(miner.due.unwrap().at_ms, THEN_MS + 60_000);
     assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
     let transitions = records.transitions(&key(1), 10).await.unwrap();
-    assert_eq!(transitions[0].transition, wanted.transition.unwrap());
+    assert_eq!(transitions[0].transition, wanted.standing.unwrap().transition.unwrap());
     assert_eq!(transitions[0].challenge, Some(challenge(1)));
     let noted = records.findings(&FindingFilter::default()).await.unwrap();
     assert_eq!((noted[0].challenge.as_deref(), noted[0].at_ms), (Some(challenge(1).as_str()), THEN_MS));
@@ -62,8 +62,11 @@ pub async fn the_same_verdict_again_changes_nothing(store: &TestStore) {
     for table in TABLES {
         counts.push(store.rows_of(table).await);
     }
-    // As one does that did not hear whether it was written.
-    records.conclude(&wanted).await.unwrap();
+    // As one does that did not hear whether it was written, and issues another receipt.
+    let mut again = wanted.clone();
+    again.receipt = conclusion(3, 1, &[], 0).receipt;
+    records.conclude(&again).await.unwrap();
+    assert_eq!(records.receipt_of(&challenge(1)).await.unwrap(), wanted.receipt, "the first one stands");
     for (table, count) in TABLES.into_iter().zip(counts) {
         assert_eq!(store.rows_of(table).await, count, "{table}");
     }
@@ -112,7 +115,7 @@ pub async fn many_at_once_are_written_together_and_one_that_is_refused_stops_non
         // Number 7 has another verdict.
         writing.spawn(async move { (number, records.conclude(&conclusion(number, number as u8, &[], 0)).await) });
     }
-    // Whoever is answered finds his own there, in another connection.
+    // A writer that is answered finds its verdict in another connection.
     let reader = store.open().await;
     while let Some(written) = writing.join_next().await {
         let (number, written) = written.unwrap();
@@ -123,7 +126,7 @@ pub async fn many_at_once_are_written_together_and_one_that_is_refused_stops_non
         }
     }
     assert_eq!(store.rows_of("verdicts").await, 200);
-    // Each is told once, in the order of commits without gaps.
+    // Each has one event, in the order of commits without gaps.
     let events = reader.events(0, 1000).await.unwrap();
     assert!(events.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq));
     let told: Vec<_> = events.iter().filter(|event| event.told.kind() == EventKind::Verdict).collect();

@@ -1,14 +1,15 @@
-//! What the tests write.
+//! The rows that the tests write.
 
+use assay_fleet::DeviceShown;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::verdict::{
     Bound, DeviceWork, Hiding, Mode, Outcome, Reason, ReasonCode, Verdict, Work, outcome_of,
 };
 use assay_records::{
-    Begun, CommitmentRecord, Conclusion, Connected, DeviceSeen, EvidenceRecord, FindingRecord, ReceiptRecord, Status,
-    Transition,
+    Begun, CommitmentRecord, Conclusion, Connected, DeviceSeen, EvidenceRecord, FindingRecord, MinerChange,
+    ReceiptRecord, StandingChange, Status, Transition,
 };
-use assay_work::{ChallengeId, DeviceId, PublicKey};
+use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 
 /// When the examples happen: milliseconds since 1970.
 pub const THEN_MS: i64 = 1_790_000_000_000;
@@ -49,8 +50,7 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         segments: 16,
         claimed_seconds: Some(1.2),
     };
-    let hiding =
-        Hiding { rate_per_s: 1e15, rate_is_shown_only: false, computed: 0.001, over_buses: 0.002, share: 0.003 };
+    let hiding = Hiding { rate_per_s: 1e15, computed: 0.001, over_buses: 0.002, share: 0.003, ..Hiding::default() };
     let device = DeviceWork {
         device_id: DeviceId([miner; 16]),
         name: "NVIDIA H200".to_owned(),
@@ -65,7 +65,7 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         validator_key: PublicKey([0xee; 32]),
         outcome: outcome_of(&reasons),
         reasons,
-        precision: assay_work::Precision::Int8,
+        precision: Precision::Int8,
         mode: Some(Mode::Audit),
         n: 8192,
         iterations: 3,
@@ -114,15 +114,12 @@ pub fn conclusion(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) ->
             stored_bytes: 20 << 20,
             why: "fail".to_owned(),
         }),
-        transition: Some(Transition {
-            miner: key(miner),
-            at_ms,
-            from: "enrolled".to_owned(),
-            to: state.to_owned(),
-            why: "verdict".to_owned(),
-            detail: "the first one".to_owned(),
+        standing: Some(StandingChange {
+            before: None,
+            after: format!("{{\"last\":{number}}}"),
+            transition: Some(transition(miner, at_ms, "enrolled", state)),
         }),
-        standing: Some(format!("{{\"last\":{number}}}")),
+        shown: if verdict.outcome == Outcome::Pass { vec![shown(miner, verdict.precision, at_ms)] } else { Vec::new() },
         findings: vec![FindingRecord {
             code: "too_slow".to_owned(),
             miner: key(miner),
@@ -143,6 +140,37 @@ pub fn conclusion(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) ->
         device_ms: 2500,
         operator: Some("acme".to_owned()),
         verdict,
+    }
+}
+
+pub fn transition(miner: u8, at_ms: i64, from: &str, to: &str) -> Transition {
+    Transition {
+        miner: key(miner),
+        at_ms,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        why: "verdict".to_owned(),
+        detail: "the first one".to_owned(),
+    }
+}
+
+/// An operator's change of a status alone.
+pub const fn status_change(action: &'static str, status: Status) -> MinerChange {
+    MinerChange { action, status: Some(status), standing: None }
+}
+
+/// A device's results in a kind of work.
+pub fn shown(device: u8, precision: Precision, at_ms: i64) -> DeviceShown {
+    DeviceShown {
+        device_id: device_id(device),
+        precision,
+        name: "NVIDIA H200".to_owned(),
+        bytes: 100 << 26,
+        macs_per_s: 6.2e14,
+        tops: 1234.5,
+        probe_bytes_per_s: 3.4e12,
+        linked_bytes_per_s: 0.0,
+        at_ms,
     }
 }
 

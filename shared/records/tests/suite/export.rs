@@ -1,23 +1,21 @@
 //! Exports of everything.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use assay_protocol::verdict::ReasonCode;
 use assay_records::tables::{ColumnKind, TABLES};
 use assay_records::{
-    Actor, EventKind, Exported, FindingRecord, Format, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord,
+    Actor, EventKind, Exported, FindingRecord, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord,
     SCHEMA_VERSION,
 };
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::Field;
 use serde_json::Value;
 use sqlx::Row;
 
 use crate::child::Writer;
-use crate::examples::{THEN_MS, challenge, conclusion, connected, key, verdict};
+use crate::examples::{THEN_MS, conclusion, connected, key, verdict};
 use crate::store::TestStore;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -114,10 +112,10 @@ pub async fn every_table_and_column_is_described(store: &TestStore) {
 }
 
 /// An export of a filled store, with its manifest checked.
-async fn exported(store: &TestStore, format: Format, folder: &Path) -> Exported {
+async fn exported(store: &TestStore, folder: &Path) -> Exported {
     let records = store.open().await;
     fill(&records).await;
-    let exported = records.export(format, folder).await.unwrap();
+    let exported = records.export(folder).await.unwrap();
     let manifest: Exported = serde_json::from_str(&fs::read_to_string(folder.join("export.json")).unwrap()).unwrap();
     assert_eq!(manifest, exported);
     assert_eq!(exported.schema_version, SCHEMA_VERSION);
@@ -132,7 +130,7 @@ async fn exported(store: &TestStore, format: Format, folder: &Path) -> Exported 
 
 pub async fn json_lines_have_every_row(store: &TestStore) {
     let folder = tempfile::tempdir().unwrap();
-    let exported = exported(store, Format::JsonLines, folder.path()).await;
+    let exported = exported(store, folder.path()).await;
     for table in TABLES {
         let text = fs::read_to_string(folder.path().join(format!("{}.jsonl", table.name))).unwrap();
         assert_eq!(text.lines().count() as u64, exported.tables[table.name]);
@@ -155,45 +153,13 @@ pub async fn json_lines_have_every_row(store: &TestStore) {
     }
     let verdicts = fs::read_to_string(folder.path().join("verdicts.jsonl")).unwrap();
     let document = serde_json::to_string(&verdict(1, 1, &[ReasonCode::ProbeLate], 0)).unwrap();
-    assert!(verdicts.contains(&format!("\"document\":{document},\"precision\":1}}")), "as it is, in its order");
+    assert!(
+        verdicts.contains(&format!("\"document\":{document},\"precision\":1,\"ended\":\"other\"}}")),
+        "as it is, in its order"
+    );
     let findings = fs::read_to_string(folder.path().join("findings.jsonl")).unwrap();
     let details = findings.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["detail"].clone());
     assert!(details.into_iter().any(|detail| detail == "\u{1F600} \" \\ \u{2028}"));
-}
-
-pub async fn parquet_has_every_row(store: &TestStore) {
-    let folder = tempfile::tempdir().unwrap();
-    let exported = exported(store, Format::Parquet, folder.path()).await;
-    for table in TABLES {
-        let file = File::open(folder.path().join(format!("{}.parquet", table.name))).unwrap();
-        let reader = SerializedFileReader::new(file).unwrap();
-        let metadata = reader.metadata().file_metadata();
-        assert_eq!(metadata.num_rows() as u64, exported.tables[table.name], "{}", table.name);
-        let version = metadata.key_value_metadata().unwrap().iter().find(|pair| pair.key == "assay.schema_version");
-        assert_eq!(version.unwrap().value.as_deref(), Some(SCHEMA_VERSION.to_string().as_str()));
-        let names: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
-        for row in reader.get_row_iter(None).unwrap() {
-            let row: Vec<_> = row.unwrap().into_columns();
-            assert_eq!(row.len(), names.len());
-            for ((name, value), column) in row.iter().zip(&names) {
-                assert_eq!(name, column.name);
-                let fits = match column.kind {
-                    ColumnKind::Text | ColumnKind::Json | ColumnKind::Bytes => matches!(value, Field::Str(_)),
-                    ColumnKind::Integer | ColumnKind::Flag => matches!(value, Field::Long(_)),
-                    ColumnKind::Time => matches!(value, Field::TimestampMillis(_)),
-                    ColumnKind::Float => matches!(value, Field::Double(_)),
-                };
-                assert!(fits || (column.is_optional && *value == Field::Null), "{} {name}: {value}", table.name);
-            }
-        }
-    }
-    let file = File::open(folder.path().join("device_results.parquet")).unwrap();
-    let reader = SerializedFileReader::new(file).unwrap();
-    let row = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
-    let columns: BTreeMap<_, _> = row.into_columns().into_iter().collect();
-    assert_eq!(columns["challenge"], Field::Str(challenge(1)));
-    assert_eq!(columns["tops"], Field::Double(1234.5678901234567));
-    assert_eq!(columns["at_ms"], Field::TimestampMillis(THEN_MS));
 }
 
 pub async fn an_export_is_one_moment(store: &TestStore) {
@@ -210,8 +176,7 @@ pub async fn an_export_is_one_moment(store: &TestStore) {
     let mut last = 0;
     for number in 0..5 {
         while store.rows_of("verdicts").await < last as i64 + 3 {}
-        let format = if number % 2 == 0 { Format::JsonLines } else { Format::Parquet };
-        let exported = records.export(format, &folder.path().join(number.to_string())).await.unwrap();
+        let exported = records.export(&folder.path().join(number.to_string())).await.unwrap();
         let rows = |table: &str| exported.tables[table];
         // The tables are read one after another, with writes in between.
         for table in ["challenges", "commitments", "evidence", "findings", "receipts", "telemetry", "transitions"] {
@@ -224,38 +189,7 @@ pub async fn an_export_is_one_moment(store: &TestStore) {
     writer.abort();
 }
 
-pub async fn the_lines_of_an_export_end_with_what_was_sent(store: &TestStore) {
-    let records = store.open().await;
-    fill(&records).await;
-    let (to, mut lines) = tokio::sync::mpsc::channel(1);
-    let sending = tokio::spawn({
-        let records = records.clone();
-        async move { records.export_lines(to).await.unwrap() }
-    });
-    let mut found = Vec::new();
-    while let Some(line) = lines.recv().await {
-        found.push(serde_json::from_str::<Value>(&line).unwrap());
-    }
-    let exported = sending.await.unwrap();
-    let (head, end) = (found.remove(0), found.pop().unwrap());
-    assert_eq!(head["schema_version"], SCHEMA_VERSION);
-    assert_eq!(serde_json::from_value::<Exported>(end).unwrap(), exported);
-    let mut counts = BTreeMap::new();
-    for line in found {
-        assert!(line["row"].is_object());
-        *counts.entry(line["table"].as_str().unwrap().to_owned()).or_insert(0) += 1;
-    }
-    assert_eq!(counts, exported.tables);
-    // Nobody reads to the end.
-    let (to, mut lines) = tokio::sync::mpsc::channel(1);
-    let sending = tokio::spawn(async move { records.export_lines(to).await });
-    lines.recv().await.unwrap();
-    drop(lines);
-    let error = sending.await.unwrap().unwrap_err();
-    assert!(error.to_string().contains("nobody reads it any more"), "{error}");
-}
-
-/// A hundred and twenty-eight MiB of records, and what a process of its own needs to export them.
+/// Exports 128 MiB of records in a process of its own, and bounds its memory.
 pub async fn an_export_needs_little_memory(store: &TestStore) {
     const ROWS: u32 = 16_384;
     drop(store.open().await);
@@ -275,8 +209,8 @@ pub async fn an_export_needs_little_memory(store: &TestStore) {
         .await;
     let folder = tempfile::tempdir().unwrap();
     let status = Writer::start(store).ask(&format!("export {}", folder.path().join("out").display()));
-    let exported = folder.path().join("out/actions.parquet").metadata().unwrap().len();
-    assert!(exported > 64 << 20, "{exported} bytes: random texts in hexadecimal, compressed");
+    let exported = folder.path().join("out/actions.jsonl").metadata().unwrap().len();
+    assert!(exported > 128 << 20, "{exported} bytes");
     if cfg!(target_os = "linux") {
         let peak = status.split("VmHWM:").nth(1).unwrap().split_whitespace().next().unwrap();
         let peak_mib = peak.parse::<u64>().unwrap() >> 10;
@@ -288,9 +222,9 @@ pub async fn nothing_is_overwritten(store: &TestStore) {
     let records = store.open().await;
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("verdicts.jsonl"), "an older one").unwrap();
-    let error = records.export(Format::JsonLines, folder.path()).await.unwrap_err();
+    let error = records.export(folder.path()).await.unwrap_err();
     assert!(error.to_string().contains("the folder of an export must be empty"), "{error}");
     assert_eq!(fs::read_to_string(folder.path().join("verdicts.jsonl")).unwrap(), "an older one");
     let file = folder.path().join("verdicts.jsonl");
-    assert!(records.export(Format::Parquet, &file).await.is_err());
+    assert!(records.export(&file).await.is_err());
 }

@@ -6,11 +6,13 @@ mod store;
 
 mod api_tokens;
 mod backup;
+mod bounds;
 mod challenges;
 mod child;
 mod conclude;
 mod export;
 mod leases;
+mod memory;
 mod miners;
 mod opening;
 mod outbox;
@@ -41,32 +43,40 @@ macro_rules! suite {
 
 suite! {
     api_tokens: a_token_has_its_role_until_it_is_revoked, a_token_ends_and_is_nowhere_in_the_store,
-        a_use_is_noted_once_a_minute, tokens_are_listed_in_pages;
+        a_token_ends_with_the_one_that_made_it, a_token_that_ended_long_ago_is_removed, a_use_is_noted_once_a_minute,
+        tokens_are_listed_in_pages;
+    bounds: devices_that_are_made_up_are_bounded, sessions_of_a_miner_are_bounded,
+        strangers_are_removed_with_all_that_is_known_of_them, work_that_held_makes_no_stranger_whatever_the_outcome,
+        evidence_of_strangers_is_told_from_that_of_others;
     challenges: the_next_challenge_survives_a_restart, device_time_is_summed, challenges_of_lost_validators_are_found;
     conclude: a_verdict_is_there_whole_or_not_at_all, the_same_verdict_again_changes_nothing,
         another_verdict_of_the_challenge_is_refused, a_conclusion_that_fails_leaves_nothing,
         many_at_once_are_written_together_and_one_that_is_refused_stops_none,
         many_of_one_miner_at_once_leave_the_newest_in_its_row;
     child: no_acknowledged_verdict_is_lost_when_the_writer_is_killed;
-    export: every_table_and_column_is_described, json_lines_have_every_row, parquet_has_every_row,
-        an_export_is_one_moment, the_lines_of_an_export_end_with_what_was_sent, an_export_needs_little_memory,
+    export: every_table_and_column_is_described, json_lines_have_every_row,
+        an_export_is_one_moment, an_export_needs_little_memory,
         nothing_is_overwritten;
     leases: one_of_many_gets_a_lease, a_lease_ends_by_itself_and_is_taken_over, what_is_lost_is_not_renewed;
+    memory: what_a_verdict_shows_is_remembered_by_every_validator, only_challenges_that_named_positions_count,
+        the_memory_of_keys_that_turn_out_one_miners_is_joined, a_store_of_before_is_remembered;
     miners: a_miner_is_the_chain_of_its_keys, two_records_become_one_with_the_stricter_status,
-        every_decision_says_who_and_when, devices_come_and_go_and_lie_elsewhere, filters_leave_out,
+        every_decision_says_who_and_when, what_an_operator_said_stands_against_what_was_known_before, devices_come_and_go_and_lie_elsewhere, filters_leave_out,
         a_page_of_few_is_found_among_many;
-    opening: many_open_an_empty_store_at_once, a_newer_store_is_refused_and_not_touched;
+    opening: a_store_that_was_there_is_not_new, many_open_an_empty_store_at_once,
+        a_newer_store_is_refused_and_not_touched;
     outbox: everything_that_happens_is_told_with_it, what_is_repeated_or_refused_is_not_told,
         a_reader_misses_nothing_that_others_write, whoever_waits_is_woken, old_events_and_too_many_are_removed,
         sessions_that_end_with_their_validator_are_told;
     queue: each_job_goes_to_one_worker, a_lost_worker_loses_its_job_and_its_result, a_job_that_kills_workers_fails,
         a_job_waits_for_a_worker_with_memory;
     series: devices_are_shown_over_time, the_fleet_is_counted, lists_have_pages;
-    tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused;
+    tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused,
+        a_token_that_expired_long_ago_is_removed_unless_it_was_used;
     verdicts: pages_have_each_verdict_once, filters_find_what_they_name, ids_are_found_by_their_beginning,
-        samples_are_the_newest_of_each_device,
+        samples_are_the_newest_of_each_device, a_page_of_rounds_is_one_question,
         no_operator_pushes_others_out_of_the_samples, the_document_is_what_json_prints, history_has_everything_newest_first;
     webhooks: a_webhook_begins_with_what_happens_next, a_delivery_goes_forward_only,
-        a_disabled_webhook_is_enabled_where_it_was, a_webhook_of_the_settings_goes_on_where_it_was,
+        a_disabled_webhook_is_enabled_where_it_was,
         there_are_only_so_many;
 }

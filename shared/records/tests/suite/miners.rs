@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use assay_records::{Actor, DeviceFilter, Labels, MinerFilter, RecordsError, Status};
+use assay_records::{
+    Actor, DeviceFilter, EventKind, EventRecord, Labels, MinerChange, MinerFilter, RecordsError, StandingChange,
+    Status, Told,
+};
 
-use crate::examples::{THEN_MS, conclusion, connected, device_id, key};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, status_change, transition};
 use crate::store::TestStore;
 
 fn operator() -> Actor {
@@ -29,7 +32,7 @@ pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
         let found = records.miner(&key(number)).await.unwrap().unwrap();
         assert_eq!((found.id, found.labels), (key(1), Labels::from([("rack".to_owned(), "7".to_owned())])));
     }
-    // What it did under one key is known under another.
+    // Its deeds under one key are known under another.
     records.conclude(&conclusion(1, 2, &[], 0)).await.unwrap();
     let histories = [records.history(&key(3), 100).await.unwrap(), records.history(&key(1), 100).await.unwrap()];
     assert_eq!(histories.each_ref().map(Vec::len), [8, 8]);
@@ -40,10 +43,10 @@ pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
 pub async fn two_records_become_one_with_the_stricter_status(store: &TestStore) {
     let records = store.open().await;
     records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
-    records.set_status(&key(1), Status::Revoked, &operator()).await.unwrap();
-    // Whoever was revoked comes with a fresh key, does well with it, and only then shows where it is from.
+    records.change_miner(&key(1), &status_change("revoke", Status::Revoked), &operator()).await.unwrap();
+    // A revoked miner comes with a fresh key, passes with it, and only then shows its descent.
     records.connected(&connected(2, &[5], &[1, 3], THEN_MS)).await.unwrap();
-    records.set_status(&key(5), Status::Approved, &operator()).await.unwrap();
+    records.change_miner(&key(5), &status_change("approve", Status::Approved), &operator()).await.unwrap();
     records.conclude(&conclusion(1, 5, &[], 0)).await.unwrap();
     let joined = records.connected(&connected(3, &[1, 5], &[1, 3], THEN_MS)).await.unwrap();
     assert_eq!((joined.id, joined.key, joined.status), (key(1), key(5), Status::Revoked));
@@ -58,8 +61,14 @@ pub async fn two_records_become_one_with_the_stricter_status(store: &TestStore) 
 pub async fn every_decision_says_who_and_when(store: &TestStore) {
     let records = store.open().await;
     // Before it ever came: an allow-list.
-    assert_eq!(records.set_status(&key(1), Status::Approved, &operator()).await.unwrap(), Status::Pending);
-    assert_eq!(records.set_status(&key(1), Status::Suspended, &operator()).await.unwrap(), Status::Approved);
+    assert_eq!(
+        records.change_miner(&key(1), &status_change("approve", Status::Approved), &operator()).await.unwrap(),
+        Status::Pending
+    );
+    assert_eq!(
+        records.change_miner(&key(1), &status_change("suspend", Status::Suspended), &operator()).await.unwrap(),
+        Status::Approved
+    );
     let labels = records.set_labels(&key(1), &label("rack", "7"), &operator()).await.unwrap();
     assert_eq!(labels.get("rack").map(String::as_str), Some("7"));
     let taken = BTreeMap::from([("rack".to_owned(), None), ("row".to_owned(), Some("a".to_owned()))]);
@@ -76,6 +85,64 @@ pub async fn every_decision_says_who_and_when(store: &TestStore) {
     assert!(matches!(unknown, RecordsError::NoSuchMiner(_)), "{unknown}");
     records.note_action(&operator(), "policy", None, "reloaded").await.unwrap();
     assert_eq!(records.actions(None, 0, 10).await.unwrap().len(), 5);
+}
+
+/// A verdict that was worked out before an operator's word must not undo it, at whichever validator it was.
+pub async fn what_an_operator_said_stands_against_what_was_known_before(store: &TestStore) {
+    let (here, there) = (store.open().await, store.open().await);
+    let from = |number: u32, before: &str, to: &str| {
+        let mut concluded = conclusion(number, 1, &[], u64::from(number));
+        let standing = concluded.standing.as_mut().unwrap();
+        standing.before = Some(before.to_owned());
+        standing.transition.as_mut().unwrap().to = to.to_owned();
+        concluded
+    };
+    here.conclude(&from(1, "", "passing")).await.unwrap();
+    let suspend = |before: &str| MinerChange {
+        action: "suspend",
+        status: Some(Status::Suspended),
+        standing: Some(StandingChange {
+            before: Some(before.to_owned()),
+            after: "{\"suspended\":1}".to_owned(),
+            transition: Some(transition(1, THEN_MS, "passing", "suspended")),
+        }),
+    };
+    let last = here.last_event().await.unwrap();
+    assert_eq!(there.change_miner(&key(1), &suspend("{\"last\":1}"), &operator()).await.unwrap(), Status::Pending);
+    let events = here.events(last, 10).await.unwrap();
+    assert_eq!(events.iter().map(EventRecord::kind).collect::<Vec<_>>(), [EventKind::Action, EventKind::State]);
+    let Told::State(told) = &events[1].told else { panic!() };
+    assert_eq!((told.from.as_str(), told.to.as_str()), ("passing", "suspended"));
+
+    // Alone, and together with others, which it does not keep from being written.
+    let mut writing = tokio::task::JoinSet::new();
+    for number in 2..40_u32 {
+        let records = here.clone();
+        let concluded = match number {
+            2 | 20 => from(number, "{\"last\":1}", "passing"),
+            _ => conclusion(number, number as u8, &[], 0),
+        };
+        writing.spawn(async move { (number, records.conclude(&concluded).await) });
+    }
+    while let Some(written) = writing.join_next().await {
+        match written.unwrap() {
+            (2 | 20, Err(RecordsError::StandingChanged(miner))) => assert_eq!(miner, key(1)),
+            (number, written) => assert!(number != 2 && number != 20 && written.is_ok(), "{number}: {written:?}"),
+        }
+    }
+    let stale = suspend("{\"last\":1}").standing.unwrap();
+    let refused = here.change_standing(&key(1), &stale).await.unwrap_err();
+    assert!(matches!(refused, RecordsError::StandingChanged(_)), "{refused}");
+    let revoke = MinerChange { status: Some(Status::Revoked), ..suspend("") };
+    assert!(here.change_miner(&key(1), &revoke, &operator()).await.is_err());
+    let miner = here.miner(&key(1)).await.unwrap().unwrap();
+    assert_eq!((miner.status, miner.state.as_str()), (Status::Suspended, "suspended"));
+    assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
+    assert_eq!(here.actions(Some(&key(1)), 0, 10).await.unwrap().len(), 1, "what was refused is not noted");
+    assert_eq!((here.trouble(), here.transitions(&key(1), 10).await.unwrap().len()), (None, 2));
+    // A change from the present basis is written.
+    here.conclude(&from(2, "{\"suspended\":1}", "suspended")).await.unwrap();
+    assert_eq!(there.miner(&key(1)).await.unwrap().unwrap().state, "suspended");
 }
 
 pub async fn devices_come_and_go_and_lie_elsewhere(store: &TestStore) {
@@ -116,7 +183,7 @@ pub async fn filters_leave_out(store: &TestStore) {
         found.into_iter().map(|miner| miner.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(MinerFilter::default()).await, [1, 2, 3, 4].map(key));
-    records.set_status(&key(2), Status::Approved, &operator()).await.unwrap();
+    records.change_miner(&key(2), &status_change("approve", Status::Approved), &operator()).await.unwrap();
     let approved = MinerFilter { status: Some(Status::Approved), ..MinerFilter::default() };
     assert_eq!(ids(approved).await, [key(2)]);
     records.set_labels(&key(3), &label("rack", "7"), &operator()).await.unwrap();
@@ -151,7 +218,7 @@ pub async fn filters_leave_out(store: &TestStore) {
     assert_eq!(records.end_lost_sessions().await.unwrap(), 3);
 }
 
-/// What the database does not compare leaves out nearly all that it gives.
+/// Conditions that the database does not compare leave out nearly all rows that it gives.
 pub async fn a_page_of_few_is_found_among_many(store: &TestStore) {
     let records = store.open().await;
     drop(records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap());

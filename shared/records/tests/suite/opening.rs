@@ -19,6 +19,11 @@ pub async fn many_open_an_empty_store_at_once(store: &TestStore) {
     assert_eq!(records.miners(&Default::default()).await.unwrap().len(), 8);
 }
 
+pub async fn a_store_that_was_there_is_not_new(store: &TestStore) {
+    assert!(store.open().await.is_new());
+    assert!(!store.open().await.is_new());
+}
+
 pub async fn a_newer_store_is_refused_and_not_touched(store: &TestStore) {
     store.open().await.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
     let newer = SCHEMA_VERSION + 1;
@@ -33,7 +38,8 @@ pub async fn a_newer_store_is_refused_and_not_touched(store: &TestStore) {
     let RecordsError::Newer { theirs, ours, .. } = &refused else { panic!("{refused}") };
     assert_eq!((*theirs, *ours), (newer, SCHEMA_VERSION));
     let said = refused.to_string();
-    assert!(said.contains("are of a newer release (schema 4; this program knows up to 3)"), "{said}");
+    let words = format!("are of a newer release (schema {newer}; this program knows up to {SCHEMA_VERSION})");
+    assert!(said.contains(&words), "{said}");
     assert_eq!(sqlx::Row::get::<i64, _>(&store.sql("SELECT written_ms FROM store").await[0], 0), 7);
     store.sql(&format!("DELETE FROM _sqlx_migrations WHERE version = {newer}")).await;
     assert!(store.open().await.miner(&key(1)).await.unwrap().is_some());

@@ -1,4 +1,4 @@
-//! The outbox: what happens is told in order, all of it, and nothing that did not happen.
+//! The outbox: every change has its event, in order, and every event its change.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use assay_protocol::verdict::ReasonCode;
 use assay_records::{Actor, EventKind, EventRecord, HealthTold, Records, RoundRecord, Status, Told};
 use tokio::task::JoinSet;
 
-use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key};
+use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key, status_change};
 use crate::store::TestStore;
 
 /// As long as a test waits for another process's events.
@@ -28,7 +28,7 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
     let concluded = conclusion(1, 1, &[ReasonCode::ProbeLate], 0);
     records.conclude(&concluded).await.unwrap();
-    records.set_status(&key(1), Status::Suspended, &operator()).await.unwrap();
+    records.change_miner(&key(1), &status_change("suspend", Status::Suspended), &operator()).await.unwrap();
     records.disconnected(&connected(1, &[1], &[], 0).session, THEN_MS + 9000, "done").await.unwrap();
     records.begin_challenge(&begun(2, 1, "run-1")).await.unwrap();
     records.abandon_challenge(&challenge(2), THEN_MS).await.unwrap();
@@ -82,7 +82,7 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 12);
-    // What is written is read.
+    // Events that were written can be read.
     for event in &events {
         let json = serde_json::to_string(event).unwrap();
         assert!(json.contains(&format!("\"kind\":\"{}\",\"document\":{{", event.kind())), "{json}");
@@ -114,7 +114,7 @@ pub async fn what_is_repeated_or_refused_is_not_told(store: &TestStore) {
     assert_eq!(records.events(last, 10).await.unwrap()[0].seq, last + 1);
 }
 
-/// Several processes write; a reader that asks for what follows the last event it has seen gets each one once.
+/// Several processes write; a reader that asks for the events behind the last one it has seen gets each one once.
 pub async fn a_reader_misses_nothing_that_others_write(store: &TestStore) {
     const WRITERS: u8 = 4;
     const EACH: u32 = 25;
@@ -154,7 +154,7 @@ pub async fn whoever_waits_is_woken(store: &TestStore) {
     assert_eq!(*watch.borrow_and_update(), 0);
     ours.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
     assert_eq!(*watch.borrow_and_update(), 1, "at once");
-    // A file has one process; what shares a server is looked for.
+    // A file has one process; on a shared server the events of others are found by polling.
     if matches!(store, TestStore::Postgres(_)) {
         other.begin_challenge(&begun(2, 1, "run-2")).await.unwrap();
         tokio::time::timeout(PATIENCE, watch.wait_for(|last| *last == 2)).await.unwrap().unwrap();

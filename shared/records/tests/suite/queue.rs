@@ -63,7 +63,7 @@ pub async fn a_lost_worker_loses_its_job_and_its_result(store: &TestStore) {
     assert!(records.take("third", MEMORY, LONG).await.unwrap().is_none());
     assert!(records.finish(&id, "other", "\"right\"").await.unwrap());
     assert_eq!(records.job(&id).await.unwrap(), Some(JobState::Done { result: "\"right\"".to_owned() }));
-    // Nobody waits any more: its worker hears that when it renews.
+    // The submitter gives up: the worker learns it when it renews.
     let id = records.submit(&request("c2", b"work")).await.unwrap();
     records.take("other", MEMORY, LONG).await.unwrap().unwrap();
     records.remove_job(&id).await.unwrap();

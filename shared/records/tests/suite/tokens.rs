@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_records::{Actor, Labels, Status, TokenRefusal};
 
-use crate::examples::{THEN_MS, key};
+use crate::examples::{THEN_MS, key, status_change};
 use crate::store::TestStore;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -48,7 +48,7 @@ pub async fn a_token_can_be_shown_again_by_its_user(store: &TestStore) {
     // The answer was lost. Later is as good: it is in.
     assert_eq!(records.redeem(&token, &key(1), now_ms + 10_000_000).await.unwrap(), Ok(labels()));
     assert_eq!(records.redeem(&token, &key(2), now_ms).await.unwrap(), Err(TokenRefusal::Used));
-    records.set_status(&key(1), Status::Revoked, &operator()).await.unwrap();
+    records.change_miner(&key(1), &status_change("revoke", Status::Revoked), &operator()).await.unwrap();
     assert_eq!(records.redeem(&token, &key(1), now_ms).await.unwrap(), Err(TokenRefusal::Revoked));
     let (fresh, _) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
     assert_eq!(records.redeem(&fresh, &key(1), now_ms).await.unwrap(), Err(TokenRefusal::Revoked));
@@ -73,4 +73,17 @@ pub async fn what_is_no_token_is_refused(store: &TestStore) {
     assert!(rows.len() == 1 && hash.len() == 64 && !token.contains(&hash[..16]));
     let actions = records.actions(None, 0, 10).await.unwrap();
     assert!(actions.iter().all(|action| !action.detail.contains(&token[11..])));
+}
+
+pub async fn a_token_that_expired_long_ago_is_removed_unless_it_was_used(store: &TestStore) {
+    let records = store.open().await;
+    let (used, record) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    let (unused, _) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    assert!(records.redeem(&used, &key(1), record.created_ms).await.unwrap().is_ok());
+    let old_ms = record.expires_ms + 31 * 86_400_000;
+    records.remove_expired_tokens(old_ms - 86_400_000 * 2).await.unwrap();
+    assert_eq!(records.redeem(&unused, &key(2), old_ms).await.unwrap(), Err(TokenRefusal::Expired));
+    records.remove_expired_tokens(old_ms).await.unwrap();
+    assert_eq!(records.redeem(&unused, &key(2), old_ms).await.unwrap(), Err(TokenRefusal::Unknown));
+    assert_eq!(records.redeem(&used, &key(1), old_ms).await.unwrap(), Ok(labels()), "its miner may show it again");
 }

@@ -1,7 +1,10 @@
 //! A store that cannot be written, and can again: nothing that was acknowledged is lost, and nothing hangs.
 
+use std::os::unix::fs::FileExt;
+
 use assay_records::testing::Postgres;
-use assay_records::{Records, RecordsError};
+use assay_records::{Location, Records, RecordsError, as_api};
+use sqlx::Row;
 
 use crate::examples::{challenge, conclusion, key};
 use crate::store::TestStore;
@@ -71,6 +74,110 @@ async fn a_server_that_is_gone_is_told_and_comes_back() {
         panic!("there is no server")
     };
     assert!(matches!(error, RecordsError::Open { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_is_told_before_anybody_writes() {
+    let mut server = Postgres::start();
+    let location = server.database().location();
+    let records = Records::open(&location).await.unwrap();
+    let watching = tokio::spawn({
+        let records = records.clone();
+        async move { records.watch_server().await }
+    });
+    server.crash();
+    let mut troubles = records.troubles();
+    troubles.wait_for(Option::is_some).await.unwrap();
+    server.resume();
+    troubles.wait_for(Option::is_none).await.unwrap();
+    watching.abort();
+}
+
+/// Overwrites the first page of an index, and gives back a function that undoes it.
+async fn damage_index(store: &TestStore, name: &str) -> impl FnOnce() + use<> {
+    let TestStore::Sqlite(folder) = store else { unreachable!() };
+    // SQLite closes its files in threads of its own: the log's pages go into the file once they have.
+    while store.sql("PRAGMA wal_checkpoint(TRUNCATE)").await[0].get::<i64, _>(0) != 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let page: i64 = store.sql(&format!("SELECT rootpage FROM sqlite_master WHERE name = '{name}'")).await[0].get(0);
+    let size: i64 = store.sql("PRAGMA page_size").await[0].get(0);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(folder.path().join("validator.db")).unwrap();
+    let at = u64::try_from((page - 1) * size).unwrap();
+    let mut before = vec![0; usize::try_from(size).unwrap()];
+    file.read_exact_at(&mut before, at).unwrap();
+    file.write_all_at(&vec![0xff; before.len()], at).unwrap();
+    move || file.write_all_at(&before, at).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_is_told_once_and_stays_until_it_is_repaired() {
+    let store = TestStore::sqlite();
+    let records = store.open().await;
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    records.close().await;
+    let repair = damage_index(&store, "verdicts_by_time").await;
+    let records = store.open().await;
+    assert_eq!(records.trouble(), None, "nobody has looked");
+    let mut troubles = records.troubles();
+    let error = records.conclude(&conclusion(2, 1, &[], 0)).await.unwrap_err();
+    assert!(error.is_damage() && error.is_trouble(), "{error}");
+    records.damaged().await;
+    let told = troubles.borrow_and_update().clone().unwrap();
+    assert!(told.contains("malformed") && told.contains("restore a backup"), "{told}");
+    // Neither a write that succeeds nor another failure changes the message.
+    records.heartbeat("v", "i", "", std::time::Duration::from_secs(1)).await.unwrap();
+    assert!(records.conclude(&conclusion(2, 1, &[], 0)).await.is_err());
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert!(!troubles.has_changed().unwrap(), "{:?}", records.trouble());
+    assert!(records.check(true).await.unwrap().is_some());
+    repair();
+    assert_eq!(records.check(true).await.unwrap(), None);
+    assert_eq!(records.trouble(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_is_read_is_told() {
+    let store = TestStore::sqlite();
+    let records = store.open().await;
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    records.close().await;
+    drop(damage_index(&store, "verdicts").await);
+    for of_api in [false, true] {
+        let records = store.open().await;
+        let id = challenge(1);
+        let read = records.verdict(&id);
+        let read = if of_api { as_api(read).await } else { read.await };
+        assert!(read.unwrap_err().is_damage());
+        assert!(records.trouble().unwrap().contains("restore a backup"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_gone_is_told_and_can_be_copied() {
+    let store = TestStore::sqlite();
+    let records = store.open().await;
+    let TestStore::Sqlite(folder) = &store else { unreachable!() };
+    let (file, other) = (folder.path().join("validator.db"), folder.path().join("other.db"));
+    records.check_place();
+    assert_eq!(records.trouble(), None);
+    std::fs::rename(&file, &other).unwrap();
+    records.check_place();
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    assert!(records.trouble().unwrap().contains("assay-validator backup FILE"), "{:?}", records.trouble());
+    assert!(records.check(true).await.is_err());
+    assert!(!as_api(records.api_tokens(None, 9)).await.unwrap_err().is_damage());
+    assert!(!file.exists(), "none is made in its place");
+    let copy = folder.path().join("copy.db");
+    records.backup(&copy).await.unwrap();
+    let copy = Records::open(&Location::File(copy)).await.unwrap();
+    assert!(copy.verdict(&challenge(1)).await.unwrap().is_some());
+    std::fs::write(&file, "another").unwrap();
+    records.check_place();
+    assert!(records.trouble().is_some());
+    std::fs::rename(&other, &file).unwrap();
+    records.check_place();
+    assert_eq!(records.trouble(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
-//! Verdicts and what else is asked for.
+//! Verdicts and the queries beside them.
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Event, Found, MAX_SAMPLES_PER_OPERATOR, VerdictCursor, VerdictFilter};
+use assay_records::{Event, Found, MAX_SAMPLES_PER_OPERATOR, RoundMember, RoundRecord, VerdictCursor, VerdictFilter};
 use assay_work::Precision;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
@@ -102,7 +102,7 @@ pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
     records.conclude(&crowd).await.unwrap();
     for number in 2..5 {
         let mut host = conclusion(u32::from(number), number, &[], u64::from(number));
-        // Two hosts that belong to nobody are not one operator's.
+        // Two hosts without an operator are not one operator's.
         host.operator = (number == 2).then(|| "small".to_owned());
         records.conclude(&host).await.unwrap();
     }
@@ -131,7 +131,7 @@ pub async fn the_document_is_what_json_prints(store: &TestStore) {
     let found = records.verdict(&challenge(1)).await.unwrap().unwrap();
     let wanted = serde_json::to_string(&wanted).unwrap();
     assert_eq!(found.record.verdict.get(), wanted);
-    // Inside what is shown of it too, in the same order.
+    // In the documents that contain it too, in the same order.
     let shown = serde_json::to_string(&found).unwrap();
     assert!(shown.contains(&format!("\"verdict\":{wanted}")), "{shown}");
     let events = serde_json::to_string(&records.history(&key(1), 10).await.unwrap()).unwrap();
@@ -170,4 +170,35 @@ pub async fn history_has_everything_newest_first(store: &TestStore) {
     assert_eq!(told, wanted);
     assert_eq!(records.history(&key(1), 3).await.unwrap().len(), 3);
     assert_eq!(records.history(&key(9), 3).await.unwrap().len(), 0);
+}
+
+pub async fn a_page_of_rounds_is_one_question(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
+    records.connected(&connected(2, &[2], &[2], THEN_MS)).await.unwrap();
+    records.conclude(&conclusion(1, 1, &[], 1)).await.unwrap();
+    let member = |miner: u8, judged: Option<u32>| RoundMember {
+        miner: key(miner),
+        state: if judged.is_some() { "judged" } else { "absent" }.to_owned(),
+        challenge: judged.map(challenge),
+        at_ms: THEN_MS,
+        detail: String::new(),
+    };
+    for (id, judged) in [("aa", Some(1)), ("bb", None)] {
+        let round = RoundRecord {
+            id: id.to_owned(),
+            group: "default".to_owned(),
+            asked: "schedule".to_owned(),
+            validator: "v".to_owned(),
+            begun_ms: THEN_MS,
+            ended_ms: None,
+            detail: String::new(),
+        };
+        records.plan_round(&round, &[member(1, judged), member(2, None)]).await.unwrap();
+    }
+    let found = records.round_members(&["aa", "bb", "cc"]).await.unwrap();
+    let wanted = vec![(member(1, Some(1)), Some("pass".to_owned())), (member(2, None), None)];
+    assert_eq!(found["aa"], wanted);
+    assert_eq!(found["bb"], [(member(1, None), None), (member(2, None), None)]);
+    assert_eq!(found.len(), 2);
 }

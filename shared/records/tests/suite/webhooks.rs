@@ -1,6 +1,6 @@
 //! Webhooks, and how far each is.
 
-use assay_records::{Actor, EventKind, MAX_WEBHOOKS, NewWebhook, RecordsError, WebhookSource};
+use assay_records::{Actor, EventKind, MAX_WEBHOOKS, NewWebhook, RecordsError};
 
 use crate::examples::begun;
 use crate::store::TestStore;
@@ -24,7 +24,7 @@ pub async fn a_webhook_begins_with_what_happens_next(store: &TestStore) {
     let added = records.add_webhook(&webhook(&[EventKind::Verdict, EventKind::State]), &operator()).await.unwrap();
     // That it was added is an event of its own.
     assert_eq!((added.delivery.last_event, records.last_event().await.unwrap()), (1, 2));
-    assert_eq!((added.source, added.is_signed, &*added.created_by), (WebhookSource::Operator, true, "ada"));
+    assert_eq!(added.created_by, "ada");
     let other = store.open().await;
     assert_eq!(other.webhooks().await.unwrap(), std::slice::from_ref(&added));
     assert_eq!(added.kinds, [EventKind::Verdict, EventKind::State]);
@@ -78,23 +78,8 @@ pub async fn a_disabled_webhook_is_enabled_where_it_was(store: &TestStore) {
     assert_eq!(enabled.delivery.last_event, disabled.delivery.last_event);
 }
 
-pub async fn a_webhook_of_the_settings_goes_on_where_it_was(store: &TestStore) {
-    let records = store.open().await;
-    records.keep_webhook("aa", "curl").await.unwrap();
-    records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
-    records.not_delivered("aa", "exit status: 1", 8).await.unwrap();
-    // Its validator starts again.
-    let records = store.open().await;
-    records.keep_webhook("aa", "curl").await.unwrap();
-    let kept = records.webhook("aa").await.unwrap().unwrap();
-    assert_eq!((kept.source, kept.is_signed, kept.delivery.last_event), (WebhookSource::Settings, false, 0));
-    assert_eq!(kept.delivery.attempts, 1);
-    assert_eq!(records.webhook_secrets("aa").await.unwrap().unwrap().url, "");
-}
-
 pub async fn there_are_only_so_many(store: &TestStore) {
     let records = store.open().await;
-    records.keep_webhook("aa", "curl").await.unwrap();
     for _ in 0..MAX_WEBHOOKS {
         records.add_webhook(&webhook(&[]), &operator()).await.unwrap();
     }

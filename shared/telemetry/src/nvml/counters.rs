@@ -1,4 +1,4 @@
-//! Counters of worn memory, of which the wrapper has none, or asks for all that they count.
+//! Counters of worn memory that the wrapper does not have, or for which it reads every counted page.
 
 use std::ffi::c_uint;
 
@@ -34,7 +34,6 @@ pub(super) fn retired_pages(device: &Device<'_>, cause: &RetirementCause) -> Opt
     (result == SUCCESS || result == INSUFFICIENT_SIZE).then_some(count).filter(|count| *count <= MAX_COUNT)
 }
 
-/// Rows that were replaced.
 pub(super) fn remapped_rows(device: &Device<'_>) -> Option<RemappedRows> {
     let call = device.nvml().lib().nvmlDeviceGetRemappedRows.as_ref().ok()?;
     let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);

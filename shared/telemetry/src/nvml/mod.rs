@@ -40,7 +40,6 @@ pub struct NvmlSource {
     boards: Vec<Board>,
 }
 
-/// A GPU.
 struct Board {
     device: Device<'static>,
     id: Option<DeviceId>,
@@ -58,7 +57,7 @@ impl NvmlSource {
     /// Loads the library and lists its devices.
     ///
     /// # Errors
-    /// A sentence that says why it cannot be used.
+    /// The reason that it cannot be used, in a sentence.
     pub fn open() -> Result<Self, String> {
         let nvml = Nvml::init().map_err(|error| explain(&error))?;
         // Never unloaded: its handles live as long as the process, and unloading calls into a driver that may hang.
@@ -122,7 +121,7 @@ impl SensorSource for NvmlSource {
     }
 }
 
-/// What wears out on a device.
+/// A device's counters of wear.
 fn wear(device: &Device<'_>) -> Wear {
     let causes = [RetirementCause::MultipleSingleBitEccErrors, RetirementCause::DoubleBitEccError];
     let retired = causes.map(|cause| counters::retired_pages(device, &cause));

@@ -2,7 +2,7 @@
 
 use nvml_wrapper::Device;
 
-/// As on Linux; without values.
+/// As on Linux, but without values: no GPU has events here.
 pub(super) enum Xids {}
 
 impl Xids {

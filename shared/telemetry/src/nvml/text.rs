@@ -1,7 +1,7 @@
 //! Texts of the library, without trust in their length.
 //!
-//! The wrapper searches for a text's terminator without a bound. Here the buffer is many times as long as the library
-//! is told, so that a library that writes too much or no terminator does no harm, and its text is cut.
+//! The wrapper searches for a text's terminator without a bound. Here the buffer is many times as long as the length
+//! given to the library, so that a library that writes too much or no terminator does no harm, and its text is cut.
 
 use std::ffi::{c_char, c_uint};
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use nvml_wrapper::{Device, Nvml};
 
 /// Bytes of the buffer: far more than a faulty library writes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Bytes that the library is told: what NVML documents for its longest text.
+/// The length given to the library: the documented maximum of NVML's longest text.
 const TOLD_BYTES: c_uint = 96;
 /// Bytes kept of a text.
 const MAX_TEXT_BYTES: usize = 128;
@@ -89,7 +89,7 @@ fn readable(bytes: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A library that writes these bytes, whatever the bound.
+    /// A library that writes these bytes, beyond its bound too.
     fn written(bytes: &[u8]) -> Option<String> {
         text(|buffer, told| {
             assert_eq!(told, TOLD_BYTES);

@@ -46,7 +46,7 @@ impl Xids {
 
     fn take(&mut self) {
         for _ in 0..MAX_EVENTS {
-            // Without waiting; an error means that there is no event or that the library cannot tell.
+            // Without waiting; an error means that there is no event or that the library cannot report it.
             let Ok(event) = self.events.wait(0) else { return };
             let code = match event.event_data {
                 Some(XidError::Value(code)) => code,

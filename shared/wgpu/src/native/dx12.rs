@@ -18,6 +18,6 @@ pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
         free_bytes: Some(budget.Budget.saturating_sub(budget.CurrentUsage)),
         budget_bytes: Some(budget.Budget),
     });
-    // Which shader model the compiler speaks, and so whether it has the instruction, nothing here tells.
+    // No call here reports the compiler's shader model, and so whether it has the instruction.
     Some(ApiFacts { pci_address: None, uuid: None, memory, packed_dot: None })
 }

@@ -5,7 +5,8 @@ use objc2_metal::MTLDevice;
 
 use super::{ApiFacts, MemoryReport};
 
-/// What the system recommends to keep on the device at once: the rest of a unified memory is the host's.
+/// The device's facts. Its memory is the system's recommendation for the working set: the rest of a unified memory is
+/// the host's.
 pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
     // SAFETY: the guard lives to the end of this function, and nothing is destroyed through it.
     let adapter = unsafe { adapter.as_hal::<::wgpu::hal::api::Metal>() }?;

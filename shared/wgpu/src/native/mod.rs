@@ -1,6 +1,6 @@
 //! Facts of an adapter that wgpu does not give, from the API below it: identity, memory, packed dot products.
 //!
-//! Each API has its own way; where none answers, a fact is unknown and [`describe`](super::describe) goes on without.
+//! Each API has its own way; where no API answers, a fact is unknown and [`describe`](super::describe) goes on without.
 
 #[cfg(windows)]
 #[allow(unsafe_code)]
@@ -19,9 +19,7 @@ use assay_device::place::PciAddress;
 /// An adapter's facts as the API below wgpu reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ApiFacts {
-    /// Its address on the bus.
     pub(super) pci_address: Option<PciAddress>,
-    /// The driver's UUID of the hardware.
     pub(super) uuid: Option<[u8; 16]>,
     /// The memory that buffers lie in.
     pub(super) memory: Option<MemoryReport>,
@@ -29,14 +27,12 @@ pub(super) struct ApiFacts {
     pub(super) packed_dot: Option<bool>,
 }
 
-/// An adapter's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemoryReport {
-    /// All of it.
     pub(super) total_bytes: u64,
-    /// What this process could still take, where the API says so.
+    /// Bytes that this process could still take, where the API says so.
     pub(super) free_bytes: Option<u64>,
-    /// What this process may hold altogether, where the API says so.
+    /// Bytes that this process may hold altogether, where the API says so.
     pub(super) budget_bytes: Option<u64>,
 }
 

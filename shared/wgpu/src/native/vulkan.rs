@@ -48,7 +48,7 @@ pub(super) fn facts(adapter: &Adapter) -> Option<ApiFacts> {
 }
 
 /// The address, which wgpu drops where bus and device are 0: a hypervisor gives each GPU a domain of its own, as
-/// `0001:00:00.0`. All zeros are what no GPU has: a driver that does not know.
+/// `0001:00:00.0`. No GPU has all zeros: they are a driver's unknown address.
 fn pci_address(bus: &vk::PhysicalDevicePCIBusInfoPropertiesEXT<'_>) -> Option<PciAddress> {
     if (bus.pci_domain, bus.pci_bus, bus.pci_device, bus.pci_function) == (0, 0, 0, 0) {
         return None;

@@ -6,14 +6,12 @@ use super::params::{Words, padded};
 /// of 4.
 pub(in super::super) const PEAK_MACS_PER_ITERATION: u64 = 16 * 4 * 4 * 4;
 
-/// Parameters of `peak`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct PeakParams {
     /// Iterations of every invocation.
     pub iterations: u32,
 }
 
-/// Parameters of `stream`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct StreamParams {
     /// Vectors of 16 bytes to read.
@@ -23,7 +21,6 @@ pub(in super::super) struct StreamParams {
 }
 
 impl PeakParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         padded(&[self.iterations])
@@ -31,7 +28,6 @@ impl PeakParams {
 }
 
 impl StreamParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         padded(&[self.vectors, self.threads])

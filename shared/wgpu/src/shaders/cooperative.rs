@@ -1,4 +1,4 @@
-//! How a product in cooperative matrices is cut, and the text of what sums a subgroup's region.
+//! The cut of a product in cooperative matrices, and the text that sums a subgroup's region.
 
 use std::fmt::Write;
 
@@ -28,8 +28,8 @@ impl CooperativeTile {
         [8, 16].into_iter().flat_map(of_cell)
     }
 
-    /// The tile for an adapter: its largest matrices of F16 with FP32 sums, and regions for subgroups of its smallest size.
-    /// None where it has no such matrices, or not the room.
+    /// The tile for an adapter: its largest matrices of F16 with FP32 sums, and regions for subgroups of its smallest
+    /// size. `None` where it has no such matrices, or not the room.
     pub fn choose(limits: &Limits, properties: &[CooperativeMatrixProperties], subgroup_size: u32) -> Option<Self> {
         let fits = 4 * SIDE * SIDE <= limits.max_compute_workgroup_storage_size
             && THREADS <= limits.max_compute_invocations_per_workgroup
@@ -56,7 +56,7 @@ impl CooperativeTile {
         matches!(self.cell, 8 | 16) && self.region().into_iter().all(|side| side >= self.cell)
     }
 
-    /// What tells it from the others.
+    /// A name that is its own.
     pub fn label(self) -> String {
         let [rows, columns] = self.region();
         format!("{SIDE}x{SIDE} by {rows}x{columns} in matrices of {}", self.cell)

@@ -1,8 +1,8 @@
 //! The device code of this backend: WGSL from `kernels/wgsl/`, joined and given its constants.
 //!
-//! A shader is a prelude of constants, made here from those of [`assay_work`] so that they stand in one place, and
-//! one file or several of `kernels/wgsl/` after it. How shaders are called is in `kernels/README.md`; `params` lays
-//! out what each is told, `tile` says how products are cut.
+//! A shader is a prelude of constants, made here from those of [`assay_work`] so that they stand in one place, and one
+//! file or several of `kernels/wgsl/` after it. `docs/KERNELS.md` documents the calls of shaders; `params` lays out
+//! their parameters, `tile` cuts products.
 
 #[cfg(any(test, feature = "bench"))]
 mod bench_params;
@@ -46,9 +46,8 @@ pub(super) const STREAM_THREADS: u32 = 64;
 /// A shader's text, with its entry point `main`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shader {
-    /// What tells it from the others, in logs and in caches.
+    /// Its own name, for logs and caches.
     pub name: String,
-    /// WGSL.
     pub source: String,
 }
 
@@ -59,7 +58,7 @@ pub(super) enum Dot {
     Packed,
     /// Of signed bytes: integer code for other devices.
     Plain,
-    /// Of 16-bit integers: integer code.
+    /// 16-bit integers, by integer code.
     Wide,
     /// Of 16-bit integers: sums of one chunk in FP32.
     Float,
@@ -69,21 +68,18 @@ pub(super) enum Dot {
     Cooperative,
 }
 
-/// How operands are written out for products.
+/// The format of operands that are written out for products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Format {
-    /// Signed bytes.
     Int8,
     /// Signed integers of 16 bits.
     Int16,
-    /// Half floats.
     F16,
 }
 
-/// Which buffers the probe reads, and how.
+/// The buffers that the probe reads, and the way of its walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ProbeShape {
-    /// How many buffers of slots are bound.
     pub buffers: u32,
     /// Whether there are more buffers than are bound: a dispatch then makes one step of the walks whose line is bound.
     pub grouped: bool,
@@ -132,7 +128,7 @@ pub(super) fn raw_cooperative_product(tile: CooperativeTile) -> Shader {
     cooperative_product_with(tile, CHUNK_TERMS, Ending::Raw)
 }
 
-/// What a product writes.
+/// The output of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Mixed,
@@ -160,8 +156,8 @@ fn cooperative_product_with(tile: CooperativeTile, chunk_terms: u32, ending: End
     shader_with(name, &[dot.requires()], &[&tile, wgsl!("product_params", "product_cooperative"), dot.source(), write])
 }
 
-/// How the operands of a kind of work are written out for products that multiply this way; none where these read the
-/// slot itself.
+/// The format of a kind of work's operands for products that multiply this way; `None` where these read the slot
+/// itself.
 pub(super) const fn format(precision: Precision, dot: Dot) -> Option<Format> {
     match (dot, precision) {
         (Dot::Cooperative, _) => Some(Format::F16),
@@ -188,7 +184,7 @@ pub(super) fn expand(precision: Precision, format: Format) -> Shader {
     shader(&format!("expand {precision} to {format:?}"), source)
 }
 
-/// Bytes that a byte of a slot becomes as operands; none where products read the slot itself.
+/// Bytes of operands for each byte of a slot; `None` where products read the slot itself.
 pub(super) fn expansion(precision: Precision, dot: Dot) -> Option<u32> {
     let operand_bytes = match format(precision, dot)? {
         Format::Int8 => 1,
@@ -266,7 +262,7 @@ pub fn all() -> Vec<Shader> {
 }
 
 impl Ending {
-    /// What of a product is written, and what writes it.
+    /// The name of a product's output, and the shader source that writes it.
     const fn name_and_source(self) -> (&'static str, &'static str) {
         match self {
             Self::Mixed => ("product", wgsl!("mix", "write_mixed")),
@@ -276,7 +272,6 @@ impl Ending {
 }
 
 impl Dot {
-    /// Its name in settings and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packed => "packed",
@@ -287,7 +282,6 @@ impl Dot {
         }
     }
 
-    /// Its name among shaders.
     const fn label(self) -> &'static str {
         match self {
             Self::FloatChunks => "float in chunks",
@@ -304,7 +298,7 @@ impl Dot {
         }
     }
 
-    /// The variant for sums of so many terms.
+    /// The variant for sums of `terms` terms.
     pub const fn for_terms(self, terms: u32) -> Self {
         match self {
             Self::Float if terms > CHUNK_TERMS => Self::FloatChunks,
@@ -349,7 +343,7 @@ fn shader_with(name: String, directives: &[&str], parts: &[&str]) -> Shader {
     Shader { name, source }
 }
 
-/// What Rust and WGSL have to agree on.
+/// The constants that Rust and WGSL share.
 fn prelude() -> String {
     let chunk_bytes = u32::try_from(tree::CHUNK_BYTES).expect("1024");
     let constants = [

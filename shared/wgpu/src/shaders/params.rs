@@ -1,37 +1,31 @@
-//! What each shader is told: the words of its uniform block, in the order of its `Params`.
+//! The parameters of each shader: the words of its uniform block, in the order of its `Params`.
 
 use assay_work::product::SLOT_FACTOR;
 
 const PARAM_WORDS: usize = 16;
-/// Bytes of a uniform block, the same for all shaders: what none of them exceeds.
+/// Bytes of a uniform block, the same for all shaders: enough for the largest.
 pub const PARAM_BYTES: u64 = PARAM_WORDS as u64 * 4;
 
-/// A uniform block.
 pub(in super::super) type Words = [u32; PARAM_WORDS];
 
 /// Parameters of `keystream`: block `at + i` of the output becomes block `counter + i` of the stream, i < blocks.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct KeystreamParams {
-    /// The key, little-endian words.
     pub key: [u32; 8],
-    /// The stream's id.
     pub stream: u64,
     /// The first block of the keystream.
     pub counter: u32,
-    /// How many blocks of 64 bytes.
     pub blocks: u32,
     /// The first block of the binding.
     pub at: u32,
 }
 
-/// Parameters of `chunks`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ChunkParams {
     /// The first chunk in the binding of data.
     pub at: u32,
     /// That chunk's number in the whole string.
     pub counter: u32,
-    /// How many chunks: a power of two.
     pub chunks: u32,
     /// Levels to merge, 0 … 6.
     pub levels: u32,
@@ -41,12 +35,10 @@ pub(in super::super) struct ChunkParams {
     pub out_at: u32,
 }
 
-/// Parameters of `parents`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ParentParams {
     /// The first value to merge.
     pub in_at: u32,
-    /// How many: a power of two.
     pub values: u32,
     /// Levels to merge, 1 … 7.
     pub levels: u32,
@@ -59,7 +51,6 @@ pub(in super::super) struct ParentParams {
 /// Parameters of `product`: rows and columns within pieces are local, and start at these of the matrix.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ProductParams {
-    /// The matrix size.
     pub n: u32,
     /// Tiles in the rows of the piece of the previous slot, which are columns of the product.
     pub tiles_across: u32,
@@ -75,19 +66,16 @@ pub(in super::super) struct ProductParams {
     pub depth: u32,
 }
 
-/// Parameters of `expand`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ExpandParams {
     /// The first vector of 16 bytes in the binding of the slot.
     pub at: u32,
-    /// How many vectors.
     pub vectors: u32,
 }
 
-/// Parameters of `probe`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ProbeParams {
-    /// Over how many slots the walks are.
+    /// Number of slots that the walks are over.
     pub total: u32,
     /// Which of them is the first one here; 0 but in a linked probe.
     pub first_slot: u32,
@@ -99,23 +87,20 @@ pub(in super::super) struct ProbeParams {
     pub pieces_per_buffer: u32,
     /// How many walks, from the first of the binding on.
     pub walks: u32,
-    /// How many steps; grouped, one.
+    /// Number of steps; 1 where grouped.
     pub steps: u32,
     /// The first buffer that is bound; not grouped, 0.
     pub first_buffer: u32,
 }
 
-/// Parameters of `completion_counter`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct CompletionCounter {
-    /// The submission's number.
     pub number: u32,
     /// Whether it starts at zero.
     pub first: bool,
 }
 
 impl CompletionCounter {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         padded(&[self.number, u32::from(self.first)])
@@ -123,7 +108,6 @@ impl CompletionCounter {
 }
 
 impl KeystreamParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         let Self { key, stream, counter, blocks, at } = *self;
@@ -134,7 +118,6 @@ impl KeystreamParams {
 }
 
 impl ChunkParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         let Self { at, counter, chunks, levels, root, out_at } = *self;
@@ -143,7 +126,6 @@ impl ChunkParams {
 }
 
 impl ParentParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         let Self { in_at, values, levels, root, out_at } = *self;
@@ -152,7 +134,6 @@ impl ParentParams {
 }
 
 impl ProductParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         let Self { n, tiles_across, first_tile, row0, column0, slot, depth } = *self;
@@ -161,7 +142,6 @@ impl ProductParams {
 }
 
 impl ExpandParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         let Self { at, vectors } = *self;
@@ -170,7 +150,6 @@ impl ExpandParams {
 }
 
 impl ProbeParams {
-    /// The uniform block.
     #[must_use]
     pub fn words(&self) -> Words {
         let Self { total, first_slot, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer } =

@@ -10,7 +10,6 @@ const SMALL_TILES_N: u32 = 1024;
 /// A tile of `side` by `side` elements, for the `(side / per_thread)²` invocations of a workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct ShaderTile {
-    /// Elements along a side of the tile.
     pub side: u32,
     /// Elements along a side of the square whose sums one invocation holds: 4 or 8.
     pub per_thread: u32,
@@ -19,7 +18,7 @@ pub(in super::super) struct ShaderTile {
 }
 
 impl ShaderTile {
-    /// All that there are, in the order of what to try first.
+    /// All tiles, in the order in which to try them.
     pub const ALL: [Self; 5] =
         [Self::new(128, 8, 16), Self::new(128, 8, 8), Self::new(64, 8, 8), Self::new(64, 4, 32), Self::new(64, 4, 16)];
 
@@ -32,7 +31,6 @@ impl ShaderTile {
         tile
     }
 
-    /// Invocations of a workgroup.
     #[must_use]
     pub const fn threads(self) -> u32 {
         (self.side / self.per_thread) * (self.side / self.per_thread)
@@ -44,15 +42,15 @@ impl ShaderTile {
         2 * self.side * self.words * WORD_BYTES
     }
 
-    /// The tiles for n-by-n matrices on a device of these limits, the one to expect most of first. What registers a device has,
-    /// no API tells: where 8 by 8 sums spill, a tile with fewer is faster, which only a measurement shows.
+    /// The tiles for n-by-n matrices on a device of these limits, the most promising first. No API reports a device's
+    /// registers: where 8 by 8 sums spill, a tile with fewer is faster, which only a measurement shows.
     pub fn fitting(limits: &::wgpu::Limits, n: u32) -> impl Iterator<Item = Self> {
         let limits = limits.clone();
         let suits = move |tile: &Self| n > SMALL_TILES_N || tile.side < 128;
         Self::ALL.into_iter().filter(suits).filter(move |tile| tile.fits(&limits))
     }
 
-    /// The first of those that fit. None if even the smallest does not.
+    /// The first of those that fit; `None` if even the smallest does not.
     #[must_use]
     pub fn choose(limits: &::wgpu::Limits, n: u32) -> Option<Self> {
         Self::fitting(limits, n).next()

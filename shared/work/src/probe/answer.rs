@@ -1,4 +1,4 @@
-//! What a miner answers to a probe: the digests of every round of every device, bound by a checksum.
+//! A miner's answer to a probe: the digests of every round of every device, bound by a checksum.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -8,17 +8,17 @@ use super::super::challenge::Challenge;
 use super::super::json;
 use super::{Link, Probe, link_digest};
 
-/// What one device answers.
+/// The answer of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceAnswer {
-    /// The device.
+    /// The device that walked.
     pub device_id: DeviceId,
     /// `probe_digest[0 … R-1]`.
     pub digests: Vec<Digest>,
 }
 
-/// What a miner answers to a probe. Its serde form is the interchange form.
+/// A miner's answer to a probe. Its serde form is the interchange form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
@@ -40,14 +40,14 @@ pub enum AnswerError {
         /// The first that differs; the number of shares when one is missing or left over.
         index: usize,
     },
-    /// Not one digest for each round.
+    /// The number of digests is not that of rounds.
     #[error("device {device_id} has {found} digests; the probe asks for {expected}")]
     DigestCount {
-        /// The device.
+        /// The device with the wrong number.
         device_id: DeviceId,
         /// The probe's rounds.
         expected: u32,
-        /// How many digests there are.
+        /// Digests in the answer.
         found: usize,
     },
     /// The checksum is not that of the digests.
@@ -56,7 +56,7 @@ pub enum AnswerError {
 }
 
 impl AnswerError {
-    /// The stable name of what is wrong.
+    /// The stable name of the fault.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -83,8 +83,8 @@ pub fn probe_checksum(challenge: &Challenge, probe: &Probe, devices: &[DeviceAns
     Checksum(hasher.finalize().into())
 }
 
-/// What a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the answer. A
-/// linked probe has a message of its own.
+/// The message that a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the
+/// answer. A linked probe has a message of its own.
 #[must_use]
 pub fn probe_message(work_key: &WorkKey, commitment: &Checksum, probe: &Probe, answer: &Checksum) -> Vec<u8> {
     let name = match probe.link() {
@@ -142,7 +142,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What round `round` of a linked probe follows: the [`link_digest`] of the round before.
+    /// The digest that round `round` of a linked probe follows: the [`link_digest`] of the round before.
     ///
     /// # Panics
     /// When a device has no digest of the round before.
@@ -154,7 +154,7 @@ impl Answer {
         }
     }
 
-    /// What a device answered.
+    /// The answer of a device.
     #[must_use]
     pub fn device(&self, device_id: DeviceId) -> Option<&DeviceAnswer> {
         self.devices.iter().find(|d| d.device_id == device_id)

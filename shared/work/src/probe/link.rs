@@ -33,7 +33,7 @@ impl LinkedSlots {
         Self { n: challenge.n(), shares, total }
     }
 
-    /// How many slots all devices have together.
+    /// Slots of all devices together.
     #[must_use]
     pub const fn total(&self) -> u32 {
         self.total
@@ -81,7 +81,7 @@ pub fn linked_probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, 
     ProbeKey(*hasher.finalize().as_bytes())
 }
 
-/// What binds a round of all devices: the hash of `probe_digest[r]` of every device, in the order of the shares.
+/// The binding of a round of all devices: the hash of `probe_digest[r]` of every device, in the order of the shares.
 #[must_use]
 pub fn link_digest<'a>(digests_of_round: impl IntoIterator<Item = &'a Digest>) -> Digest {
     let mut hasher = blake3::Hasher::new();

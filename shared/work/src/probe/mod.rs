@@ -1,5 +1,5 @@
-//! The residency probe (WORK.md, Residency probe): what is asked, the keys of its rounds; [`walk`] has the
-//! walks themselves, [`link`] what is different over the slots of all devices, and [`answer`] what a miner answers.
+//! The residency probe (WORK.md, Residency probe): its fields and the keys of its rounds; [`walk`] has the walks
+//! themselves, [`link`] the differences over the slots of all devices, and [`answer`] a miner's answer.
 
 pub mod answer;
 pub mod link;
@@ -27,18 +27,18 @@ pub const MAX_ROUNDS: u32 = 65_536;
 pub struct UncheckedProbe {
     /// From the operating system's random source, never used twice.
     pub seed: ProbeSeed,
-    /// How many walks W.
+    /// Number of walks W of a device.
     pub walks: u32,
     /// How many steps T of every walk a round has.
     pub steps: u32,
-    /// How many rounds R follow one another.
+    /// Number of rounds R, each of which follows the one before.
     pub rounds: u32,
     /// 0: each device walks over its own slots; 1: over the slots of all devices, of which there are at least two.
     #[serde(default)]
     pub link: u32,
 }
 
-/// Over which slots the devices walk.
+/// The slots over which the devices walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Link {
     /// Each device over its own: the residency probe.
@@ -58,7 +58,7 @@ impl Link {
         }
     }
 
-    /// What a number of the field `link` names.
+    /// The link of a number of the field `link`.
     #[must_use]
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {
@@ -75,17 +75,17 @@ pub enum ProbeError {
     /// Not a power of two in the range.
     #[error("walks = {0} is not a power of two from {MIN_WALKS} to {MAX_WALKS}")]
     Walks(u32),
-    /// None, or too many.
+    /// No step, or more than [`MAX_STEPS`].
     #[error("steps = {0} is not from 1 to {MAX_STEPS}")]
     Steps(u32),
-    /// None, or too many.
+    /// No round, or more than [`MAX_ROUNDS`].
     #[error("rounds = {0} is not from 1 to {MAX_ROUNDS}")]
     Rounds(u32),
-    /// A link that there is not.
+    /// An unknown link.
     #[error("link = {0} is neither 0 nor 1")]
     Link(u32),
     /// A linked probe in a challenge of one device.
-    #[error("link = 1 in a challenge of {0} device(s), which has nothing to link")]
+    #[error("link = 1 links two devices or more, and the challenge has {0}")]
     LinkOfOne(usize),
 }
 
@@ -139,14 +139,14 @@ impl Probe {
         self.0.rounds
     }
 
-    /// Over which slots the devices walk.
+    /// The slots over which the devices walk.
     #[must_use]
     pub const fn link(&self) -> Link {
         if self.0.link == 0 { Link::Own } else { Link::All }
     }
 
-    /// Refuses a linked probe in a challenge of fewer than two devices. Whoever takes a probe from elsewhere checks it
-    /// against the challenge that it is for, before anything is done with it.
+    /// Refuses a linked probe in a challenge of fewer than two devices. A caller that takes a probe from elsewhere
+    /// checks it against its challenge before any use.
     ///
     /// # Errors
     /// [`ProbeError::LinkOfOne`].

@@ -1,4 +1,4 @@
-//! One walk of the probe: where it starts, which line it reads, what the line makes of it.
+//! One walk of the probe: its start, the line of each step, and the state after the line.
 
 use super::super::bytes::RoundKey;
 use super::super::leaf::keystream;

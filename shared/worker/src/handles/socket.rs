@@ -24,15 +24,15 @@ const SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_LINKED_DEVICES));
 pub struct Listener {
     listener: UnixListener,
     path: PathBuf,
-    /// Gone with this.
+    /// Removed when the listener is dropped.
     _folder: TempDir,
 }
 
 impl Listener {
-    /// Opens one.
+    /// Opens a listener.
     ///
     /// # Errors
-    /// What the system said; the path of the folder for temporary files is too long for a socket, for one.
+    /// The system's, as when the path of the folder for temporary files is too long for a socket.
     pub fn new() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("assay-").tempdir()?;
         let path = folder.path().join("handles");
@@ -41,7 +41,7 @@ impl Listener {
         Ok(Self { listener, path, _folder: folder })
     }
 
-    /// What [`Handles::connect`] takes.
+    /// The path for [`Handles::connect`].
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -49,21 +49,18 @@ impl Listener {
     /// The program's end, once the worker has connected.
     ///
     /// # Errors
-    /// What the system said; nobody has connected, for one.
+    /// The system's, as when no worker has connected.
     pub fn accept(self) -> io::Result<Handles> {
         Handles::of(self.listener.accept()?.0)
     }
 }
 
-/// One end.
+/// One end of the socket.
 #[derive(Debug)]
 pub struct Handles(UnixStream);
 
 impl Handles {
     /// The worker's end.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn connect(path: &str) -> io::Result<Self> {
         Self::of(UnixStream::connect(path)?)
     }
@@ -76,9 +73,6 @@ impl Handles {
     }
 
     /// Sends handles, at most [`MAX_LINKED_DEVICES`], which stay the sender's too.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn send(&self, handles: &[&MemoryHandle]) -> io::Result<()> {
         let descriptors: Vec<BorrowedFd<'_>> = handles.iter().map(|handle| handle.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); SPACE];
@@ -93,7 +87,7 @@ impl Handles {
     /// Receives as many handles as the other end sent.
     ///
     /// # Errors
-    /// What the system said; another number of handles is [`io::ErrorKind::InvalidData`].
+    /// The system's; another number of handles is [`io::ErrorKind::InvalidData`].
     pub fn receive(&self, count: usize) -> io::Result<Vec<MemoryHandle>> {
         let mut space = [MaybeUninit::uninit(); SPACE];
         let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -6,20 +6,17 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 
-/// What leads to this very program, even after its file was replaced by a newer one; `own` where nothing does.
+/// A path to the running program, even after its file was replaced by a newer one; `own` on systems without one.
 pub fn own_program(own: PathBuf) -> PathBuf {
     if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { own }
 }
 
-/// A started process, and whatever it starts itself.
+/// A started process, and all processes that it starts.
 #[derive(Debug)]
 pub struct Group;
 
 impl Group {
     /// Starts a process that goes by `name`.
-    ///
-    /// # Errors
-    /// What the system said.
     pub fn start(command: &mut Command, name: &OsStr) -> io::Result<(Child, Self)> {
         // A group of its own: Ctrl-C at a terminal reaches the program, which first ends its challenge.
         command.arg0(name).process_group(0);
@@ -37,7 +34,7 @@ impl Group {
     }
 }
 
-/// How a process ended, in words.
+/// The end of a process, in words.
 pub fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with code {code}"),
@@ -59,8 +56,10 @@ fn die_with_parent(command: &mut Command) {
         if set != 0 {
             return Err(io::Error::last_os_error());
         }
-        // Whatever a library of the program's opened without saying so ends here. Before Linux 5.11 this does nothing.
-        // SAFETY: the call takes three numbers, and marks files; what is open stays open until the worker's program starts.
+        // Files that a library of the program's opened without close-on-exec end here. Before Linux 5.11 this does
+        // nothing.
+        // SAFETY: the call takes three numbers, and marks files; open files stay open until the worker's program
+        // starts.
         let _ = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
         // The parent may have ended before the call.
         if u32::try_from(now) != Ok(parent) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }

@@ -19,22 +19,19 @@ use windows_sys::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_NO_
 /// The code that a killed process ends with. Windows keeps no other trace of that.
 const KILLED: u32 = 0xa55a_0009;
 
-/// Nothing leads to a program whose file was moved away: its place is what there is. A newer program there says so in its
-/// greeting, when the two do not fit.
+/// No path leads to a program whose file was moved away: only its old place is left. A newer program there says so in
+/// its greeting, when the two do not fit.
 pub const fn own_program(own: PathBuf) -> PathBuf {
     own
 }
 
-/// A started process, and whatever it starts itself: a job that has no other owner, so that the system ends it when
+/// A started process, and all processes that it starts: a job that has no other owner, so that the system ends it when
 /// this program is gone, however it went.
 #[derive(Debug)]
 pub struct Group(OwnedHandle);
 
 impl Group {
-    /// Starts a process; what it goes by is the program's own file, whatever `_name` says.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Starts a process, which goes by the program's own file: `_name` is not used.
     pub fn start(command: &mut Command, _name: &OsStr) -> io::Result<(Child, Self)> {
         let job = Self::new()?;
         // Neither the program's window nor its Ctrl-C: these reach the program, which first ends its challenge.
@@ -43,7 +40,7 @@ impl Group {
         match job.take(&child) {
             Ok(()) => Ok((child, job)),
             Err(error) => {
-                // It may have ended by itself, which is as good.
+                // The process may have ended already, which is as good.
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(error)
@@ -57,7 +54,7 @@ impl Group {
         if job.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the handle was just made, and nobody else has it.
+        // SAFETY: the handle was just made, and nothing else has it.
         let job = unsafe { OwnedHandle::from_raw_handle(job) };
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
@@ -84,7 +81,7 @@ fn succeeded(told: windows_sys::core::BOOL) -> io::Result<()> {
     if told == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// How a process ended, in words.
+/// The end of a process, in words.
 pub fn describe(status: ExitStatus) -> String {
     match status.code().map(i32::cast_unsigned) {
         Some(KILLED) => "was killed by the program".into(),

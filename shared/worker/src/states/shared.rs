@@ -11,7 +11,7 @@ use memmap2::MmapMut;
 use tempfile::TempPath;
 
 const BYTES: usize = MAX_STEPPED_STATES * LINE_BYTES;
-/// Where files are memory, on Linux.
+/// The folder whose files are memory, on Linux.
 const MEMORY_FILES: &str = "/dev/shm";
 
 /// Room for [`MAX_STEPPED_STATES`] states in two processes. They take turns at it: the program while no request is under
@@ -23,10 +23,10 @@ pub struct SharedStates(MmapMut);
 pub type Name = TempPath;
 
 impl SharedStates {
-    /// Makes the memory, and the file that the other end opens it by; the name goes with the second value.
+    /// Makes the memory, and the file that the other end opens it by; the second value removes the file's name.
     ///
     /// # Errors
-    /// What the system said; there is no room for it, for one.
+    /// The system's, as when there is no room for it.
     pub fn create() -> io::Result<(Self, Name)> {
         let memory_files = Path::new(MEMORY_FILES);
         let folder = if memory_files.is_dir() { memory_files.to_owned() } else { std::env::temp_dir() };
@@ -36,10 +36,10 @@ impl SharedStates {
         Ok((Self::map(&file)?, name))
     }
 
-    /// Opens what the program made.
+    /// Opens the program's memory.
     ///
     /// # Errors
-    /// What the system said; the file is no such memory.
+    /// The system's; `InvalidData` for a file of another kind or length.
     pub fn open(path: &str) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
         let found = file.metadata()?;
@@ -58,9 +58,9 @@ impl SharedStates {
     }
 
     fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: only this program and its worker know the file, which only their user may open: nobody shortens it. The
-        // other end touches the memory only between a request and its answer, while this one waits; should it do so later,
-        // having lost its mind, states are wrong, which every value of them allows: they are bytes.
+        // SAFETY: only this program and its worker know the file, which only their user may open: neither shortens it.
+        // The other end touches the memory only between a request and its answer, while this one waits; should a broken
+        // one do so later, states are wrong, which every value of them allows: they are bytes.
         unsafe { MmapMut::map_mut(file) }.map(Self)
     }
 }

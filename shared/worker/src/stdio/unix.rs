@@ -15,7 +15,8 @@ pub fn take() -> io::Result<(File, File)> {
 }
 
 fn replace(with: impl AsFd, number: i32) -> io::Result<()> {
-    // SAFETY: both descriptors are open, and the standard library uses 0 and 1 by number only, whatever they lead to.
+    // SAFETY: both descriptors are open, and the standard library uses 0 and 1 by number only, independent of their
+    // files.
     if unsafe { libc::dup2(with.as_fd().as_raw_fd(), number) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

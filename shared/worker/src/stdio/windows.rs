@@ -17,8 +17,8 @@ const C_ERROR: i32 = 2;
 pub fn take() -> io::Result<(File, File)> {
     let input = io::stdin().as_handle().try_clone_to_owned()?;
     let output = io::stdout().as_handle().try_clone_to_owned()?;
-    // What the C library writes to goes first: it closes its own handle of the pipe, and may set the system's.
-    // SAFETY: both numbers stand for what the process started with, which lives as long as it does.
+    // The C library's output goes first: it closes its own handle of the pipe, and may set the system's.
+    // SAFETY: both numbers stand for the handles that the process started with, which live as long as it does.
     if unsafe { libc::dup2(C_ERROR, C_OUTPUT) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -27,15 +27,16 @@ pub fn take() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// Whoever asks for the standard handle from now on gets this one, which is never closed.
+/// Replaces the standard handle: later callers get this one, which is never closed.
 fn replace(which: STD_HANDLE, with: impl IntoRawHandle) -> io::Result<()> {
-    // SAFETY: the handle is open, and stays so: nobody owns it any more.
+    // SAFETY: the handle is open, and stays so: it has no owner any more.
     if unsafe { SetStdHandle(which, with.into_raw_handle()) } == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// As [`super::leave_signals_to_the_program`].
 pub fn leave_signals_to_the_program() {
-    // SAFETY: no handler is installed: the process ignores Ctrl-C from here on. Without a console there is none.
+    // SAFETY: no handler is installed: the process ignores Ctrl-C from here on. Without a console the call does
+    // nothing.
     unsafe { SetConsoleCtrlHandler(None, 1) };
 }
 

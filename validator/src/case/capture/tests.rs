@@ -1,17 +1,17 @@
 use std::path::Path;
 
 use assay_evidence::EvidenceLocation;
+use assay_fleet::Policy;
 use assay_protocol::message::{Inventory, MinerMessage, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::opening::{OpenedRange, Sample, SampleOpenings};
 use assay_work::{ChainingValue, PublicKey};
 
 use super::*;
-use crate::case::entry::{Header, Unmade};
-use crate::case::file::CaseReader;
-use crate::history::Recent;
-use crate::history::devices::Difference;
-use crate::policy::Policy;
+use assay_judge::case::entry::{Header, Unmade};
+use assay_judge::case::file::CaseReader;
+use assay_judge::history::Recent;
+use assay_judge::history::devices::Difference;
 
 const ID: ChallengeId = ChallengeId([7; 16]);
 const SAMPLE: Sample = Sample::Product { slot: 3, row: 1, column: 2, inner: 3 };
@@ -69,7 +69,7 @@ async fn a_case_is_kept_as_it_was_written() {
         let most = if capture.writing.is_none() { SHORT_BYTES } else { BUFFER_BYTES };
         assert!(capture.buffer.len() < most + BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
     }
-    let kept = capture.finish(&verdict(), HeldUp::default(), None, Why::Fail).await.unwrap();
+    let kept = capture.finish(&verdict(), HeldUp::default(), None, (Why::Fail, false)).await.unwrap();
     assert!(kept.bytes > 40 * 57_344 && kept.bytes > 2 * SHORT_BYTES as u64 && kept.why == Why::Fail);
     let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
     let written = beginning()
@@ -88,7 +88,7 @@ async fn a_case_that_is_not_kept_leaves_nothing() {
     let mut capture = Capture::begin(store(folder.path()), ID);
     capture.add((0..20).map(opening).collect()).await;
     drop(capture);
-    // The write that was under way ends by itself.
+    // The write under way finishes on its own.
     while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
         tokio::task::yield_now().await;
     }
@@ -101,7 +101,7 @@ async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
     let mut short = Capture::begin(store(folder.path()), ID);
     short.add((0..10).map(opening).collect()).await;
     assert!(short.buffer.len() > 2 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
-    assert!(short.finish(&verdict(), HeldUp::default(), None, Why::Drawn).await.is_some());
+    assert!(short.finish(&verdict(), HeldUp::default(), None, (Why::Drawn, false)).await.is_some());
     let places = PLACES.acquire_many(MAX_SHORT).await.unwrap();
     let mut other = Capture::begin(store(folder.path()), ID);
     other.add((0..10).map(opening).collect()).await;
@@ -112,10 +112,12 @@ async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
 #[tokio::test]
 async fn a_store_that_fails_costs_the_case_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let mut capture = Capture::begin(store(folder.path()), ID);
+    let store = store(folder.path());
+    let mut capture = Capture::begin(store.clone(), ID);
     folder.close().unwrap();
     for number in 0..20 {
         capture.add(vec![opening(number)]).await;
     }
-    assert!(capture.finish(&verdict(), HeldUp::default(), None, Why::Fail).await.is_none());
+    assert!(capture.finish(&verdict(), HeldUp::default(), None, (Why::Fail, false)).await.is_none());
+    assert_eq!(store.lost(), 1);
 }

@@ -13,10 +13,10 @@ use crate::cli::challenge::ChallengeArgs;
 use crate::config::ValidatorConfig;
 use crate::device_spec;
 
-/// Writes a challenge over the devices that were given.
+/// Writes a challenge over the given devices.
 ///
 /// # Errors
-/// Arguments that make no challenge, a file that cannot be written, no key.
+/// Invalid arguments, a file that cannot be written, no key.
 pub fn make(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Exit> {
     let challenge = challenge(config, args)?;
     let text = serde_json::to_string_pretty(&challenge)?;
@@ -34,7 +34,7 @@ pub fn make(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Ex
     Ok(Exit::Done)
 }
 
-/// A new challenge over the devices that were given.
+/// A new challenge over the given devices.
 fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<Challenge> {
     let usage = |error: &dyn std::error::Error| Failure::new(Exit::Usage, format!("invalid challenge: {error}"));
     let miner_key = args.file.miner_key.ok_or_else(|| Failure::new(Exit::Usage, "--miner-key is missing"))?;

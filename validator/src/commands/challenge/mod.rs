@@ -2,40 +2,19 @@
 
 mod file;
 mod live;
-mod series;
+mod plan;
 mod target;
 
+use assay_api::BeginChallenge;
+use assay_fleet::Overrides;
 use assay_program::exit::{Exit, Failure};
-use assay_protocol::verdict::Mode;
-use assay_receipts::EatNonce;
-use assay_work::Precision;
 
-use self::series::Plan;
+use self::plan::Plan;
 use self::target::Target;
 use crate::cli::challenge::{ChallengeArgs, MinerChoice};
 use crate::client::place::Place;
 use crate::client::{self, Client};
 use crate::config::ValidatorConfig;
-use crate::policy::{MAX_FILL_PERCENT, MAX_SAMPLES};
-
-/// A challenge to request from a running validator. Fields that are `None` follow its policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveRequest {
-    /// The kind of work.
-    pub kind: Option<Precision>,
-    /// How the work is checked.
-    pub mode: Option<Mode>,
-    /// The matrix size.
-    pub n: Option<u32>,
-    /// How many passes.
-    pub iterations: Option<u32>,
-    /// Samples of each device and iteration.
-    pub samples: Option<u32>,
-    /// How much of the free memory is filled.
-    pub fill_percent: Option<u32>,
-    /// What the receipt of the verdict is bound to.
-    pub eat_nonce: Option<EatNonce>,
-}
 
 /// Requests challenges of connected miners, or writes a challenge file.
 ///
@@ -50,12 +29,11 @@ pub fn execute(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result
         request: live_request(args)?,
         receipt: args.live.receipt.clone(),
         wait: args.live.wait.map(target::Wait::new),
-        repeat: args.live.repeat,
         detach: args.live.detach,
         json: args.json,
     };
     let place = Place::of(&config.control_socket, &args.at.server)?;
-    client::block_on(async { series::run(&Client::of(&place), &plan).await })
+    client::block_on(async { plan::run(&Client::of(&place), &plan).await })
 }
 
 fn target(args: &ChallengeArgs) -> Target {
@@ -66,21 +44,21 @@ fn target(args: &ChallengeArgs) -> Target {
     }
 }
 
-fn live_request(args: &ChallengeArgs) -> Result<LiveRequest, Failure> {
-    let check = |flag: &str, value: Option<u32>, most: u32| match value {
-        Some(value) if !(1..=most).contains(&value) => {
-            Err(Failure::new(Exit::Usage, format!("--{flag} {value}: must be from 1 to {most}")))
-        }
-        value => Ok(value),
-    };
-    Ok(LiveRequest {
-        kind: args.kind,
+/// The request for each miner; absent options follow the validator's policy.
+fn live_request(args: &ChallengeArgs) -> Result<BeginChallenge, Failure> {
+    let (samples, fill_percent) = (args.live.samples, args.live.fill_percent);
+    if let Some(wrong) = (Overrides { samples, fill_percent, ..Overrides::default() }).out_of_bounds() {
+        return Err(Failure::new(Exit::Usage, format!("--{}: {wrong}", wrong.setting.replace('_', "-"))));
+    }
+    Ok(BeginChallenge {
+        miner: None,
+        precision: args.kind,
         mode: args.live.mode,
         n: args.n,
         iterations: args.iterations,
-        samples: check("samples", args.live.samples, MAX_SAMPLES)?,
-        fill_percent: check("fill-percent", args.live.fill_percent, MAX_FILL_PERCENT)?,
-        eat_nonce: args.live.eat_nonce.clone(),
+        samples,
+        fill_percent,
+        eat_nonce: args.live.eat_nonce.clone().map(Into::into),
     })
 }
 
@@ -93,7 +71,8 @@ mod tests {
     use crate::config::RawConfig;
     use assay_program::settings::{Environment, Settings};
     use assay_protocol::identity::Identity;
-    use assay_work::{Challenge, UncheckedChallenge};
+    use assay_protocol::verdict::Mode;
+    use assay_work::{Challenge, Precision, UncheckedChallenge};
     use clap::Parser;
 
     fn parsed(line: &[&str]) -> (ValidatorConfig, ChallengeArgs) {
@@ -135,14 +114,11 @@ mod tests {
     fn what_is_not_given_is_left_to_the_policy() {
         let (_, args) = parsed(&["--miner", "only", "--samples=9", "--mode=audit", "--kind=fp8"]);
         let request = live_request(&args).unwrap();
-        let expected = LiveRequest {
-            kind: Some(Precision::Fp8),
+        let expected = BeginChallenge {
+            precision: Some(Precision::Fp8),
             mode: Some(Mode::Audit),
-            n: None,
-            iterations: None,
             samples: Some(9),
-            fill_percent: None,
-            eat_nonce: None,
+            ..BeginChallenge::default()
         };
         assert_eq!(request, expected);
         let (_, args) = parsed(&["--fill-percent=98"]);

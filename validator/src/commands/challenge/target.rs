@@ -1,44 +1,41 @@
-//! Which miners are meant, and waiting for them.
+//! Selection of the miners, and waiting for them.
 
 use std::time::{Duration, Instant};
 
-use assay_api::Connected;
+use assay_api::{BeginChallenge, Connected};
 use assay_program::exit::{Exit, Failure};
 use assay_program::prefix::Prefix;
 use assay_program::render::short_ids;
 use assay_program::standard_error;
 use assay_work::PublicKey;
 
-use super::LiveRequest;
 use super::live::{Asked, Interrupts, NotStarted};
 use crate::client::Client;
 use crate::operations::MAX_DOCUMENTS;
 
-/// How often a miner that is waited for is asked for.
+/// Polling interval while waiting for a miner.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Which connected miners.
+/// Selection of connected miners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// The only one.
+    /// The only connected miner.
     Only,
-    /// The one whose key starts with this.
+    /// The miner whose key starts with this prefix.
     Key(Prefix),
-    /// Every one.
     All,
 }
 
-/// How long to wait for a miner.
+/// Time limit of waiting for a miner.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
     until: Option<Instant>,
 }
 
 impl Wait {
-    /// For so many seconds; without a number for as long as it takes.
-    #[must_use]
+    /// A limit in seconds; `None` waits without a limit.
     pub fn new(seconds: Option<u64>) -> Self {
-        // A number that no clock reaches is as good as none.
+        // A time beyond the clock's range counts as no limit.
         Self { until: seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))) }
     }
 
@@ -47,10 +44,10 @@ impl Wait {
     }
 }
 
-/// The keys of the miners meant, in order.
+/// Keys of the selected miners, in order.
 ///
 /// # Errors
-/// None is connected that is meant, or more than one.
+/// No selected miner is connected, or more than one.
 pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, NotStarted> {
     let miners: Vec<Connected> = client.list("/connected", &(), MAX_DOCUMENTS).await.map_err(NotStarted::from)?;
     let connected: Vec<_> = miners.into_iter().map(|miner| miner.miner_key).collect();
@@ -80,7 +77,7 @@ pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, No
     }
 }
 
-/// Tries something until it succeeds, fails for good, or has been waited for long enough.
+/// Retries an action until it succeeds, fails permanently, or the wait is over.
 ///
 /// # Errors
 /// The last failure; an interrupt.
@@ -111,14 +108,14 @@ pub async fn until_possible<T, F: Future<Output = Result<T, NotStarted>>>(
     }
 }
 
-/// Challenges a miner, once it is there and free where that is waited for.
+/// Challenges a miner, after waiting for it to be connected and free, if requested.
 ///
 /// # Errors
 /// As [`until_possible`].
 pub async fn start(
     client: &Client,
     key: PublicKey,
-    request: LiveRequest,
+    request: BeginChallenge,
     wait: Option<Wait>,
     interrupts: &Interrupts,
 ) -> Result<Asked, Failure> {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use assay_api::Reloaded;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::utc;
 use assay_protocol::key_file::Rotated;
@@ -11,9 +12,12 @@ use serde_json::json;
 
 use super::failure;
 use crate::cli::receipt::RotateReceiptArgs;
+use crate::client::place::Place;
 use crate::clock::unix_seconds;
+use crate::commands::records::ask;
 use crate::config::ValidatorConfig;
 use crate::receipt;
+use crate::reload::RECEIPT_KEY;
 
 /// Prints the JWK set. The key is made on first use.
 ///
@@ -25,7 +29,7 @@ pub fn print_set(config: &ValidatorConfig) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Replaces the key.
+/// Replaces the key, and has the validator on the control socket sign with the new one.
 ///
 /// # Errors
 /// The overlap, the key file, or standard output.
@@ -36,8 +40,11 @@ pub fn rotate(config: &ValidatorConfig, args: &RotateReceiptArgs) -> anyhow::Res
     let rotated = Signer::rotate(&config.receipt_key_file(), args.overlap.into(), unix_seconds()).map_err(failure)?;
     let Rotated { old_key, new_key, until_unix_seconds, dropped } = rotated;
     let (old, new) = (key_id(&old_key), key_id(&new_key));
+    let in_force = reload(config);
     if args.json {
-        let shown = json!({ "old_key_id": old, "key_id": new, "until_unix_seconds": until_unix_seconds });
+        let shown = json!({
+            "old_key_id": old, "key_id": new, "until_unix_seconds": until_unix_seconds, "in_force": in_force.is_ok(),
+        });
         print(&format!("{shown:#}"))?;
     } else {
         print(&new)?;
@@ -53,8 +60,52 @@ pub fn rotate(config: &ValidatorConfig, args: &RotateReceiptArgs) -> anyhow::Res
             .to_owned(),
     });
     said.extend(dropped.map(|key| format!("The key {} is no longer in the set: that is too long ago.", key_id(&key))));
-    said.push("A running validator signs with the new key after `assay-validator reload`.".into());
-    // Standard output has the key alone, for scripts. Nobody is left to tell when standard error is closed.
+    let (exit, end) = concluded(in_force, until_unix_seconds.is_none());
+    said.push(end);
+    // Standard output has the key alone, for scripts. A closed standard error is ignored.
     let _ = writeln!(std::io::stderr(), "{}", said.join("\n"));
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+/// Has the validator on the control socket reload the key; the error is the reason why it does not sign with the new
+/// one.
+fn reload(config: &ValidatorConfig) -> Result<(), String> {
+    let place = Place::Socket(config.control_socket.clone());
+    let answer: anyhow::Result<Reloaded> = ask(&place, async |client| client.act("/reload").await);
+    match answer {
+        Ok(reloaded) if reloaded.changed.iter().any(|name| name == RECEIPT_KEY) => Ok(()),
+        Ok(_) => Err(format!("the validator at {place} signs with the key of another file")),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+/// The exit code, and the last line. With an overlap of 0 the old key must not sign: a possible use of it is a failure.
+fn concluded(in_force: Result<(), String>, is_given_up: bool) -> (Exit, String) {
+    let remedy = "run `assay-validator reload`, or restart it";
+    match in_force {
+        Ok(()) => (Exit::Done, "The running validator signs with the new key now.".to_owned()),
+        Err(why) if is_given_up => {
+            let danger =
+                "Each validator that runs with this key STILL SIGNS with the one given up, and publishes it as good";
+            (Exit::Inconclusive, format!("{danger}: {remedy}. ({why})"))
+        }
+        Err(why) => (Exit::Done, format!("A validator that runs signs with the old key still: {remedy}. ({why})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_given_up_and_may_sign_still_is_no_success() {
+        let gone = || Err("no validator runs at the control socket".to_owned());
+        assert_eq!(concluded(Ok(()), true).0, Exit::Done);
+        assert_eq!(concluded(gone(), false).0, Exit::Done, "its receipts can be checked while the overlap lasts");
+        let (exit, said) = concluded(gone(), true);
+        assert_eq!(exit, Exit::Inconclusive);
+        assert!(
+            said.contains("STILL SIGNS") && said.contains("assay-validator reload") && said.contains("no validator")
+        );
+    }
 }

@@ -9,13 +9,14 @@ use assay_program::exit::{Exit, Failure};
 use assay_receipts::SignerError;
 use assay_transport::own_key;
 
+pub use self::show::text;
 use super::{configure, place};
 use crate::cli::receipt::{ReceiptArgs, ReceiptCommand};
 
-/// Runs the command.
+/// Runs `assay-validator receipt`.
 ///
 /// # Errors
-/// Why it failed. A receipt that is refused is no error with `--json`.
+/// The failure of the command. With `--json` a refused receipt is a result, not an error.
 pub fn execute(args: ReceiptArgs) -> anyhow::Result<Exit> {
     match (args.command, args.id) {
         (Some(ReceiptCommand::Show(args)), _) => show::execute(&*place(&args.shown.at)?, &args.id, &args.shown),
@@ -27,7 +28,7 @@ pub fn execute(args: ReceiptArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What a command ends with where receipts cannot be signed.
+/// The failure when the signing key cannot be used.
 pub fn failure(error: SignerError) -> Failure {
     match error {
         SignerError::Key(error) => own_key::failure(error),

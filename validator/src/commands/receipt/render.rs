@@ -1,4 +1,4 @@
-//! What a receipt states, for a person.
+//! Claims of a receipt, for a person.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use assay_program::utc;
 use assay_receipts::{BoundClaim, Claims, HostResult, Proven, Tier};
 use assay_work::text::{printable, quoted};
 
-/// What no receipt shows.
+/// Limits of every receipt.
 const NOT_PROVEN: &str = "Not proven: what the devices are (models are the miner's claims), whose they are, and anything \
                           after the challenge.";
 
-/// The status, what was checked, what each device showed, and what that is worth. Without a line's end after it.
+/// The status, the checks, each device's figures, and their bounds. Without a final line break.
 pub fn text(claims: &Claims, screen: &Screen) -> String {
     let host = &claims.submods.host.ear_verifier_claims;
     let mut out = format!("{}: {}\n", claims.ear_status.name(), meaning(claims));
@@ -46,6 +46,9 @@ fn meaning(claims: &Claims) -> String {
     let outcome = printable(&claims.submods.host.ear_verifier_claims.outcome, 64);
     match claims.ear_status {
         Tier::Affirming => format!("the verdict is a {outcome}, and nothing else speaks against the host"),
+        Tier::Warning if claims.submods.host.ear_verifier_claims.proven.is_some_and(|proven| proven.bytes == 0) => {
+            format!("the verdict is a {outcome}, but no memory was shown")
+        }
         Tier::Warning => format!("the verdict is a {outcome}, but the miner's state speaks against relying on it"),
         Tier::Contraindicated if outcome == "pass" => "the work held, but a finding speaks against the host".into(),
         Tier::Contraindicated => format!("the verdict is a {outcome}"),

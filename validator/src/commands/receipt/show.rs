@@ -3,18 +3,18 @@
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::Prefix;
 use assay_program::render::Screen;
-use assay_receipts::read_trusted;
+use assay_receipts::{Claims, read_trusted};
 use serde_json::{Value, json};
 
 use super::render;
 use crate::cli::receipt::ShownArgs;
 use crate::client::place::Place;
-use crate::commands::records::show::found;
+use crate::commands::records::found;
 
-/// Shows the receipt with this id, or that of the challenge with this id.
+/// Shows the receipt with this id, or the receipt of the challenge with this id.
 ///
 /// # Errors
-/// No validator answers, or no receipt of that id.
+/// No validator answers, or it has no receipt of that id.
 pub fn execute(place: &Place, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<Exit> {
     let mut record = receipt_of(found(place, &id.to_string())?).ok_or_else(|| {
         Failure::new(Exit::Inconclusive, format!("{id} is no receipt, and no challenge that has one: see `show {id}`"))
@@ -24,14 +24,25 @@ pub fn execute(place: &Place, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<
         print(&token)?;
         return Ok(Exit::Done);
     }
-    let claims = read_trusted(&token).map_err(|error| Failure::new(Exit::Data, error.to_string()))?;
     if shown.json {
-        record["claims"] = json!(claims);
+        record["claims"] = json!(claims(&token)?);
         print(&format!("{record:#}"))?;
     } else {
-        print(&render::text(&claims, &Screen::stdout()))?;
+        print(&text(&token, &Screen::stdout())?)?;
     }
     Ok(Exit::Done)
+}
+
+/// The text of a recorded receipt.
+///
+/// # Errors
+/// The token is malformed.
+pub fn text(token: &str, screen: &Screen) -> Result<String, Failure> {
+    Ok(render::text(&claims(token)?, screen))
+}
+
+fn claims(token: &str) -> Result<Claims, Failure> {
+    read_trusted(token).map_err(|error| Failure::new(Exit::Data, error.to_string()))
 }
 
 /// The receipt in a document: itself, or the last one of a challenge.

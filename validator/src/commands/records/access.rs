@@ -14,10 +14,10 @@ use crate::client::escaped;
 use crate::client::place::Place;
 use crate::operations::MAX_DOCUMENTS;
 
-/// Bytes of an address that are shown.
+/// The most bytes shown of an address.
 const MAX_TARGET_BYTES: usize = 256;
 
-/// Makes a token and prints it, alone, for scripts.
+/// Creates a token and prints it alone, for scripts.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
@@ -29,7 +29,7 @@ pub fn create_token(place: &Place, args: &CreateTokenArgs) -> anyhow::Result<Exi
         return Ok(Exit::Done);
     }
     print(text(&made, "token"))?;
-    // Standard output has the token alone. Nobody is left to tell when standard error is closed.
+    // Standard output has the token alone. A closed standard error is ignored.
     let _ = writeln!(
         std::io::stderr(),
         "It has role {} until {} UTC, and is shown only here. Commands take it with --server URL --token-file FILE, programs \
@@ -41,7 +41,7 @@ pub fn create_token(place: &Place, args: &CreateTokenArgs) -> anyhow::Result<Exi
     Ok(Exit::Done)
 }
 
-/// Lists the tokens that were made.
+/// Lists the tokens of the API.
 ///
 /// # Errors
 /// As [`create_token`].
@@ -50,10 +50,10 @@ pub fn tokens(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
     shown(&tokens, args.common.json, "no token was made", tokens_table)
 }
 
-/// Takes a token back.
+/// Revokes a token.
 ///
 /// # Errors
-/// As [`create_token`]; no token has the id.
+/// As [`create_token`], or no token has the id.
 pub fn revoke_token(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     let token = meant(&list(place, "/tokens", &(), MAX_DOCUMENTS)?, "token", &args.id)?;
     let path = format!("/tokens/{}", escaped(text(&token, "id")));
@@ -66,7 +66,7 @@ pub fn revoke_token(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Adds a webhook and prints its secret, alone.
+/// Adds a webhook and prints its secret alone.
 ///
 /// # Errors
 /// As [`create_token`].
@@ -96,10 +96,10 @@ pub fn webhooks(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
     shown(&webhooks, args.common.json, "there is no webhook", webhooks_table)
 }
 
-/// Removes a webhook.
+/// Removes a webhook, found by the first digits of its id.
 ///
 /// # Errors
-/// As [`create_token`]; no webhook has the id.
+/// As [`create_token`], or no webhook has the id.
 pub fn remove_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}", escaped(text(&webhook, "id")));
@@ -115,7 +115,7 @@ pub fn remove_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
 /// Sends a test message to a webhook.
 ///
 /// # Errors
-/// As [`remove_webhook`]; the server did not take it.
+/// As [`remove_webhook`], or the server did not accept the message.
 pub fn test_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}/test", escaped(text(&webhook, "id")));
@@ -129,10 +129,10 @@ pub fn test_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes a code to log in with on the page, and prints the page's address with it.
+/// Creates a login code for the page, and prints the page's address with it.
 ///
 /// # Errors
-/// As [`create_token`]; no page is served.
+/// As [`create_token`], or no page is served.
 pub fn page(place: &Place, args: &PageArgs) -> anyhow::Result<Exit> {
     if !place.is_socket() {
         let message = "a login is made on the validator's own machine: run this command there, without --server; on the page, \
@@ -154,7 +154,7 @@ pub fn page(place: &Place, args: &PageArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The one whose id starts so.
+/// Finds the only item whose id starts with these digits.
 fn meant(known: &[Value], what: &str, id: &str) -> Result<Value, Failure> {
     let prefix = id.to_ascii_lowercase();
     let found: Vec<_> = known.iter().filter(|one| !prefix.is_empty() && text(one, "id").starts_with(&prefix)).collect();
@@ -218,7 +218,7 @@ fn webhooks_table(webhooks: &[Value], screen: &Screen) -> String {
     table::text(&table)
 }
 
-/// Whether a webhook takes what it is sent.
+/// Delivery state of a webhook.
 fn state(webhook: &Value) -> String {
     let delivery = &webhook["delivery"];
     let why = |field: &str, of: &Value| printable(text(of, field), MAX_TARGET_BYTES);

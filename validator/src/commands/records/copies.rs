@@ -17,7 +17,7 @@ use crate::client::place::Place;
 /// # Errors
 /// No validator answers, or it cannot write there.
 pub fn export(place: &Place, args: &ExportArgs) -> anyhow::Result<Exit> {
-    let export = Export { folder: absolute(&args.folder)?, format: args.format.into() };
+    let export = Export { folder: absolute(&args.folder)? };
     let made = written(place, "/export", &export)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
@@ -35,7 +35,7 @@ pub fn export(place: &Place, args: &ExportArgs) -> anyhow::Result<Exit> {
 /// # Errors
 /// No validator answers, or it cannot write there.
 pub fn backup(place: &Place, args: &BackupArgs) -> anyhow::Result<Exit> {
-    let made = written(place, "/backup", &Backup { file: absolute(&args.file)? })?;
+    let made = written(place, "/backup", &Backup { file: absolute(&args.file)?, check: args.check })?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
     } else {
@@ -44,7 +44,7 @@ pub fn backup(place: &Place, args: &BackupArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Has the validator write, however long that takes.
+/// Has the validator write, without a time limit.
 fn written(place: &Place, path: &str, what: &impl Serialize) -> anyhow::Result<Value> {
     if !place.is_socket() {
         let message = "the validator writes into files of its own machine: run this command there, without --server (and \
@@ -54,7 +54,7 @@ fn written(place: &Place, path: &str, what: &impl Serialize) -> anyhow::Result<V
     ask(place, async |client| client.post_slow(path, what).await)
 }
 
-/// The path as the validator has to see it, which runs in another folder.
+/// The absolute path, since the validator runs in another folder.
 fn absolute(path: &Path) -> anyhow::Result<String> {
     let path: PathBuf = std::path::absolute(path).context("the path cannot be made absolute")?;
     path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))

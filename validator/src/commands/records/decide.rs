@@ -1,4 +1,4 @@
-//! `assay-validator approve`, `suspend`, `resume`, `revoke` and `label`.
+//! `assay-validator approve`, `suspend`, `resume`, `revoke`, `quarantine`, `release` and `label`.
 
 use std::io::Write;
 
@@ -10,19 +10,23 @@ use super::{ask, labels, text};
 use crate::cli::records::{DecideArgs, LabelArgs, LabelEdit};
 use crate::client::escaped;
 use crate::client::place::Place;
-use crate::operations::StatusAction;
+use crate::operations::Decision;
 
-/// Decides whether a miner takes part.
+/// Sends a decision about a miner, and prints the miner's new status.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn execute(place: &Place, args: &DecideArgs, action: StatusAction) -> anyhow::Result<Exit> {
-    let path = format!("/miners/{}/{}", escaped(&args.miner), name(action));
+pub fn execute(place: &Place, args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
+    let path = format!("/miners/{}/{}", escaped(&args.miner), decision.name());
     let made: Value = ask(place, async |client| client.act(&path).await)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
     } else {
-        print(&format!("miner {}: {} → {}", text(&made, "key"), text(&made, "before"), text(&made, "status")))?;
+        let said = match decision {
+            Decision::Quarantine | Decision::Release => text(&made, "state").to_owned(),
+            _ => format!("{} → {}", text(&made, "before"), text(&made, "status")),
+        };
+        print(&format!("miner {}: {said}", text(&made, "key")))?;
         if let Some(note) = made["note"].as_str() {
             let _ = writeln!(std::io::stderr(), "but {note}");
         }
@@ -30,17 +34,7 @@ pub fn execute(place: &Place, args: &DecideArgs, action: StatusAction) -> anyhow
     Ok(Exit::Done)
 }
 
-/// What a decision is called in paths.
-const fn name(action: StatusAction) -> &'static str {
-    match action {
-        StatusAction::Approve => "approve",
-        StatusAction::Suspend => "suspend",
-        StatusAction::Resume => "resume",
-        StatusAction::Revoke => "revoke",
-    }
-}
-
-/// Sets labels, and takes others away.
+/// Sets labels, and removes others.
 ///
 /// # Errors
 /// No validator answers, or it refuses.

@@ -12,7 +12,7 @@ use crate::cli::records::EnrollArgs;
 use crate::client::place::Place;
 use crate::operations::MAX_DOCUMENTS;
 
-/// Makes a join token and prints it, alone, for scripts; or lists those that were made.
+/// Creates a join token and prints it alone, for scripts; or lists the tokens.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
@@ -35,7 +35,7 @@ pub fn execute(place: &Place, args: &EnrollArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     print(text(&made, "token"))?;
-    // Standard output has the token alone. Nobody is left to tell when standard error is closed.
+    // Standard output has the token alone. A closed standard error is ignored.
     let _ = writeln!(
         std::io::stderr(),
         "It lets one miner in, until {} UTC, and is shown only here. The miner takes it at its first start:\n  \
@@ -46,7 +46,7 @@ pub fn execute(place: &Place, args: &EnrollArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A line for each token.
+/// One line per token.
 fn listed(tokens: &[Value], screen: &Screen) -> String {
     let mut table =
         table::new(screen, &["token", "made (UTC)", "by", "labels", "used (UTC)", "miner", "expires (UTC)"]);

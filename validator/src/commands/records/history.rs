@@ -2,7 +2,7 @@
 
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, table, units};
-use assay_work::text::quoted;
+use assay_work::text::{printable, quoted};
 use serde_json::Value;
 
 use super::lists::reasons;
@@ -11,10 +11,13 @@ use crate::cli::records::HistoryArgs;
 use crate::client::escaped;
 use crate::client::place::Place;
 
-/// Shows what happened to a miner.
+/// The most bytes of a line: longer ones are for programs.
+const MAX_WHAT_BYTES: usize = 1024;
+
+/// Shows the events of a miner.
 ///
 /// # Errors
-/// No validator answers, or no such miner is known.
+/// No validator answers, or the miner is unknown.
 pub fn execute(place: &Place, args: &HistoryArgs) -> anyhow::Result<Exit> {
     let events = list(place, &format!("/miners/{}/history", escaped(&args.miner)), &(), args.limit)?;
     if args.common.json {
@@ -27,21 +30,21 @@ pub fn execute(place: &Place, args: &HistoryArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A line for each event.
-fn shown(events: &[Value], screen: &Screen) -> String {
+/// One line per event.
+pub(super) fn shown(events: &[Value], screen: &Screen) -> String {
     let mut table = table::new(screen, &["at (UTC)", "event", "what"]);
     for event in events {
         let at_ms = event["at_ms"].as_i64().or_else(|| event["connected_ms"].as_i64());
         table.add_row([
             table::id(at_ms.map(minute).unwrap_or_default()),
             table::id(text(event, "event")),
-            what(event).into(),
+            printable(&what(event), MAX_WHAT_BYTES).into(),
         ]);
     }
     table::text(&table)
 }
 
-/// What happened, in a line.
+/// Describes an event in one line.
 fn what(event: &Value) -> String {
     match text(event, "event") {
         "session" => {
@@ -94,6 +97,8 @@ mod tests {
         let events = [
             json!({ "event": "action", "at_ms": at, "action": "suspend", "detail": "approved → suspended",
                     "actor": { "name": "root", "uid": 0 } }),
+            json!({ "event": "action", "at_ms": at, "action": "label", "detail": "{\"rack\":\"7\u{202e}\u{200b}\"}",
+                    "actor": { "name": "token a\u{2066}b", "uid": null } }),
             json!({ "event": "session", "connected_ms": at, "disconnected_ms": at, "address": "10.0.0.7",
                     "software": "assay-miner/9", "why": "drained\u{1b}" }),
             json!({ "event": "verdict", "at_ms": at, "outcome": "fail", "challenge": id,
@@ -115,7 +120,7 @@ mod tests {
         ] {
             assert!(plain.contains(part), "{part} in\n{plain}");
         }
-        assert!(!plain.contains('\u{1b}') && plain.lines().count() == 7);
+        assert!(!plain.contains(['\u{1b}', '\u{202e}', '\u{200b}', '\u{2066}']) && plain.lines().count() == 8);
         let narrow = shown(&events, &Screen { width: Some(80), colour: false });
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_api::{DevicesQuery, MinersQuery, VerdictsQuery};
+use assay_api::{DevicesQuery, MinerOrder, MinersQuery, VerdictsQuery};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table, units};
+use assay_work::text::printable;
 use serde_json::Value;
 
-use super::{NOTHING, claimed, labels, list, moment, print_all, short, text};
+use super::{NOTHING, claimed, follow, labels, list, moment, print_all, short, text};
 use crate::cli::records::{DevicesArgs, VerdictsArgs};
 use crate::cli::running::MinersArgs;
 use crate::client::place::Place;
 use crate::clock::unix_millis;
 use crate::operations::MAX_DOCUMENTS;
+
+/// The most bytes of a reason in a list.
+const MAX_WHY_BYTES: usize = 256;
 
 /// Lists the miners that the records know.
 ///
@@ -24,6 +28,7 @@ pub fn miners(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
         status: args.status,
         state: args.state.clone(),
         label: (!args.label.is_empty()).then(|| labels.join(",")),
+        order: Some(MinerOrder::Trouble),
         ..MinersQuery::default()
     };
     shown(&list(place, "/miners", &query, MAX_DOCUMENTS)?, args.json, "no such miner is known", |found, screen| {
@@ -31,7 +36,7 @@ pub fn miners(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Lists devices.
+/// Lists the devices that miners list.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
@@ -46,11 +51,14 @@ pub fn devices(place: &Place, args: &DevicesArgs) -> anyhow::Result<Exit> {
     shown(&list(place, "/devices", &query, args.limit)?, args.common.json, "no such device is known", devices_table)
 }
 
-/// Lists verdicts.
+/// Lists verdicts, or follows them.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
 pub fn verdicts(place: &Place, args: &VerdictsArgs) -> anyhow::Result<Exit> {
+    if args.follow {
+        return follow::execute(place, args.after);
+    }
     let ago = |span: assay_program::span::Span| {
         unix_millis().saturating_sub(i64::try_from(span.seconds.saturating_mul(1000)).unwrap_or(i64::MAX))
     };
@@ -79,7 +87,7 @@ fn shown(
     Ok(Exit::Done)
 }
 
-/// What the ids of a field are called, as short as tells them apart; one that comes twice has one name.
+/// Names for the ids of a field, as short as is unambiguous; repeated ids share a name.
 fn ids(found: &[Value], field: &str) -> Vec<String> {
     let of = |document: &'_ Value| text(document, field).to_owned();
     let distinct: BTreeSet<_> = found.iter().map(of).collect();
@@ -87,12 +95,13 @@ fn ids(found: &[Value], field: &str) -> Vec<String> {
     found.iter().map(|document| names[&of(document)].clone()).collect()
 }
 
-/// A line for each miner.
+/// One line per miner.
 fn miners_table(found: &[Value], wide: bool, screen: &Screen) -> String {
-    let mut header = vec!["miner", "status", "admitted", "state", "labels", "seen (UTC)", "last verdict"];
+    let mut header = vec!["miner", "status", "state", "labels", "seen (UTC)"];
     if wide {
-        header.extend(["address", "software", "first seen (UTC)"]);
+        header.extend(["last verdict", "address", "software", "first seen (UTC)"]);
     }
+    header.push("why");
     let mut table = table::new(screen, &header);
     for (miner, short_key) in found.iter().zip(ids(found, "key")) {
         let key = if wide { text(miner, "key").to_owned() } else { short_key };
@@ -101,27 +110,38 @@ fn miners_table(found: &[Value], wide: bool, screen: &Screen) -> String {
         let verdict = miner["last_verdict"]["outcome"].as_str().unwrap_or(NOTHING);
         let mut cells = vec![
             table::id(key),
-            text(miner, "status").into(),
-            text(miner, "admitted").into(),
+            status(miner).into(),
             text(miner, "state").into(),
             labels(miner).into(),
             table::id(seen),
-            verdict.into(),
         ];
         if wide {
             let address = Some(text(miner, "address")).filter(|address| !address.is_empty()).unwrap_or(NOTHING);
-            cells.push(table::id(address));
+            cells.extend([verdict.into(), table::id(address)]);
             cells.extend([claimed(miner, "software").into(), table::id(moment(miner, "first_seen_ms"))]);
         }
+        let why =
+            miner["reason"]["why"].as_str().map_or_else(|| NOTHING.to_owned(), |why| printable(why, MAX_WHY_BYTES));
+        cells.push(why.into());
         table.add_row(cells);
     }
     table::text(&table)
 }
 
-/// A line for each device.
-fn devices_table(found: &[Value], screen: &Screen) -> String {
+/// The decision about a miner; without one, or where the settings differ, the current admission.
+fn status(miner: &Value) -> &str {
+    match (text(miner, "status"), text(miner, "admitted")) {
+        (_, "revoked") => "revoked",
+        ("pending", admitted) if !admitted.is_empty() => admitted,
+        (status, _) => status,
+    }
+}
+
+/// One line per device.
+pub(super) fn devices_table(found: &[Value], screen: &Screen) -> String {
     let header = ["device", "miner", "name", "GiB", "seen (UTC)", "last pass (UTC)", "notes"];
     let mut table = table::new(screen, &header);
+    table.leave_out_where_narrow(&["seen (UTC)", "GiB"]);
     let (devices, miners) = (ids(found, "device_id"), ids(found, "miner"));
     for ((device, id), miner) in found.iter().zip(devices).zip(miners) {
         let name = if text(device, "model").is_empty() { "name" } else { "model" };
@@ -139,7 +159,7 @@ fn devices_table(found: &[Value], screen: &Screen) -> String {
     table::text(&table)
 }
 
-/// What is odd about a device.
+/// Notable facts about a device.
 fn notes(device: &Value) -> String {
     let gone = device["gone_ms"].is_i64().then(|| format!("gone since {}", moment(device, "gone_ms")));
     let others = device["also_at"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -149,10 +169,11 @@ fn notes(device: &Value) -> String {
     if notes.is_empty() { NOTHING.to_owned() } else { notes.join("; ") }
 }
 
-/// A line for each verdict.
-fn verdicts_table(found: &[Value], screen: &Screen) -> String {
+/// One line per verdict.
+pub(super) fn verdicts_table(found: &[Value], screen: &Screen) -> String {
     let header = ["challenge", "at (UTC)", "miner", "outcome", "mode", "n", "TOPS", "GB/s", "reasons"];
     let mut table = table::new(screen, &header);
+    table.leave_out_where_narrow(&["n", "mode", "GB/s", "TOPS"]);
     let (challenges, miners) = (ids(found, "challenge"), ids(found, "miner"));
     for ((record, challenge), miner) in found.iter().zip(challenges).zip(miners) {
         let verdict = &record["verdict"];
@@ -214,6 +235,7 @@ mod tests {
                 "id": key(byte), "key": key(byte), "status": status, "admitted": status, "state": "inconclusive_too_often",
                 "labels": { "rack": "7", "operator": "north" }, "last_seen_ms": AT_MS, "first_seen_ms": AT_MS,
                 "address": "2001:db8:1234:5678:9abc:def0:1234:5678", "software": "assay-miner/9\u{1b}",
+                "reason": { "why": "it is in quarantine until an operator releases it\u{1b}", "remedy": "…" },
                 "connected_to": null, "last_verdict": { "outcome": "inconclusive", "challenge": key("ee"), "at_ms": AT_MS },
             })
         };
@@ -224,10 +246,25 @@ mod tests {
         let plain = miners_table(&found, true, &Screen::FILE);
         let lines: Vec<_> = plain.lines().collect();
         assert_eq!(lines.len(), 3, "{plain}");
-        for part in [&key("ab"), "suspended", "rack=7", "2025-12-31 23:59", "inconclusive", "2001:db8"] {
+        for part in
+            [&key("ab"), "suspended", "rack=7", "2025-12-31 23:59", "inconclusive", "2001:db8", "it is in quarantine"]
+        {
             assert!(lines[1].contains(part), "{part} in {plain}");
         }
         assert!(!plain.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_miner_that_any_key_is_let_in_with_is_not_pending() {
+        for (decided, admitted, shown) in [
+            ("pending", "open", "open"),
+            ("pending", "pending", "pending"),
+            ("approved", "open", "approved"),
+            ("approved", "revoked", "revoked"),
+            ("suspended", "suspended", "suspended"),
+        ] {
+            assert_eq!(status(&json!({ "status": decided, "admitted": admitted })), shown);
+        }
     }
 
     #[test]
@@ -262,7 +299,9 @@ mod tests {
             },
         });
         for (screen, width) in screens() {
-            fits(&verdicts_table(std::slice::from_ref(&record), &screen), width);
+            let shown = verdicts_table(std::slice::from_ref(&record), &screen);
+            fits(&shown, width);
+            assert!(shown.contains('─') && shown.contains("GB/s") == (width > 80), "no blocks: {shown}");
         }
         let plain = verdicts_table(&[record], &Screen::FILE);
         for part in ["1894846d", "replay-sample", "32768", "commitment_late, device_missing"] {

@@ -1,9 +1,10 @@
-//! Commands about enrolment and records: each asks the running validator, and prints its documents.
+//! Commands on enrolment and records: each asks the running validator, and prints its documents.
 
 pub mod access;
 pub mod copies;
 pub mod decide;
 pub mod enroll;
+pub mod follow;
 pub mod history;
 pub mod lists;
 pub mod round;
@@ -17,13 +18,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client::place::Place;
-use crate::client::{self, Client, ClientError};
+use crate::client::{self, Client, ClientError, escaped};
 use crate::operations::MAX_DOCUMENTS;
 
-/// What stands for nothing.
+/// Placeholder for a missing value.
 const NOTHING: &str = "–";
 
-/// The documents of a list, at most so many.
+/// The documents of a list, at most `most`.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
@@ -34,7 +35,15 @@ pub fn list(place: &Place, path: &str, query: &impl Serialize, most: u32) -> any
     ask(place, async |client| client.list(path, query, most).await)
 }
 
-/// What a validator answers to a question, or what came of a change.
+/// The only document with an id.
+///
+/// # Errors
+/// No validator answers, or the id is unknown or ambiguous.
+pub fn found<T: DeserializeOwned>(place: &Place, id: &str) -> anyhow::Result<T> {
+    ask(place, async |client| client.get(&format!("/find/{}", escaped(id))).await)
+}
+
+/// Sends a request to a validator, and returns its answer.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
@@ -50,12 +59,12 @@ fn print_all(documents: &[Value]) -> anyhow::Result<()> {
     Ok(print(&serde_json::to_string_pretty(documents)?)?)
 }
 
-/// A text of a document; nothing where there is none.
+/// A text field of a document; empty without one.
 fn text<'a>(document: &'a Value, field: &str) -> &'a str {
     document[field].as_str().unwrap_or_default()
 }
 
-/// A text that a peer chose, in quotes; nothing where there is none.
+/// A peer's own text, quoted; empty without one.
 fn claimed(document: &Value, field: &str) -> String {
     match text(document, field) {
         "" => NOTHING.to_owned(),
@@ -63,12 +72,12 @@ fn claimed(document: &Value, field: &str) -> String {
     }
 }
 
-/// A moment of a document, to the minute.
+/// A time of a document, to the minute.
 fn moment(document: &Value, field: &str) -> String {
     document[field].as_i64().map_or_else(|| NOTHING.to_owned(), minute)
 }
 
-/// A moment, to the minute and in UTC.
+/// A time, to the minute and in UTC.
 fn minute(at_ms: i64) -> String {
     let mut shown = utc::text(u64::try_from(at_ms / 1000).unwrap_or_default());
     shown.truncate("2026-11-22 07:15".len());
@@ -82,7 +91,7 @@ fn labels(document: &Value) -> String {
     if labels.is_empty() { NOTHING.to_owned() } else { labels.join(" ") }
 }
 
-/// The first digits of an id, for what names one thing only.
+/// The first eight digits of an id.
 fn short(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use assay_api::{BeginRound, Round, RoundDetail, RoundsBegun, VerdictsQuery};
+use assay_api::{BeginRound, Round, RoundBegun, RoundDetail, VerdictsQuery};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table};
-use assay_records::RoundMember;
+use assay_records::{RoundMember, RoundRecord};
 use assay_work::text::quoted;
 use serde_json::{Map, Value, json};
 
@@ -16,36 +16,42 @@ use crate::client::place::Place;
 use crate::client::{Client, ClientError, escaped};
 use crate::operations::MAX_DOCUMENTS;
 
-/// How often a round that runs is looked at.
+/// Polling interval of a running round.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Challenges the members of a group together, and says what became of each.
+/// Challenges the members of a group together, and prints the result of each.
 ///
 /// # Errors
-/// No validator answers, or no such group has members.
+/// No validator answers, or the group is unknown or empty.
 pub fn execute(place: &Place, args: &RoundArgs) -> anyhow::Result<Exit> {
-    let begin = BeginRound { group: args.group.clone(), by: args.by.map(Into::into) };
-    let rounds: Vec<Value> = ask(place, async |client| {
-        let RoundsBegun { rounds } = client.post("/rounds", &begin).await?;
-        let mut reports = Vec::with_capacity(rounds.len());
-        for id in rounds {
-            let round = ended(&client, &id).await?;
-            let query = VerdictsQuery { round: Some(id), ..VerdictsQuery::default() };
-            let verdicts: Vec<Value> = client.list("/verdicts", &query, MAX_DOCUMENTS).await?;
-            reports.push(report(&round, &verdicts));
-        }
-        Ok(reports)
+    let begin = BeginRound { group: args.group.clone() };
+    let round = ask(place, async |client| {
+        let RoundBegun { round: id } = client.post("/rounds", &begin).await?;
+        let round = ended(&client, &id).await?;
+        Ok(report(&round, &verdicts(&client, id).await?))
     })?;
     if args.common.json {
-        super::print_all(&rounds)?;
+        print(&serde_json::to_string_pretty(&round)?)?;
     } else {
-        let shown: Vec<_> = rounds.iter().map(|round| shown(round, &Screen::stdout())).collect();
-        print(&shown.join("\n\n"))?;
+        print(&shown(&round, &Screen::stdout()))?;
     }
-    Ok(exit_of(&rounds))
+    Ok(exit_of(&round))
 }
 
-/// A round, once it has ended.
+/// Renders a recorded round like [`execute`].
+///
+/// # Errors
+/// As [`execute`].
+pub fn recorded(place: &Place, round: &Round, screen: &Screen) -> anyhow::Result<String> {
+    let verdicts = ask(place, async |client| verdicts(&client, round.record.id.clone()).await)?;
+    Ok(shown(&report(round, &verdicts), screen))
+}
+
+async fn verdicts(client: &Client, round: String) -> Result<Vec<Value>, ClientError> {
+    client.list("/verdicts", &VerdictsQuery { round: Some(round), ..VerdictsQuery::default() }, MAX_DOCUMENTS).await
+}
+
+/// Waits for the end of a round, and returns it.
 async fn ended(client: &Client, id: &str) -> Result<Round, ClientError> {
     loop {
         let round: Round = client.get(&format!("/rounds/{}", escaped(id))).await?;
@@ -56,42 +62,45 @@ async fn ended(client: &Client, id: &str) -> Result<Round, ClientError> {
     }
 }
 
-/// What a round showed, with the reasons of its verdicts.
+/// Result of a round, with the reasons of its verdicts.
 fn report(round: &Round, verdicts: &[Value]) -> Value {
     let Round { record, members } = round;
     let RoundDetail { probed_ms, probed_together } = RoundDetail::of(record);
     let members: Map<_, _> =
-        members.iter().map(|member| (member.miner.clone(), end(record.begun_ms, member, verdicts))).collect();
+        members.iter().map(|member| (member.miner.clone(), end(record, member, verdicts))).collect();
     json!({
         "round_id": record.id, "group": record.group, "began_ms": record.begun_ms, "probed_ms": probed_ms,
         "probed_together": probed_together, "members": members,
     })
 }
 
-/// What became of a member.
-fn end(begun_ms: i64, member: &RoundMember, verdicts: &[Value]) -> Value {
+/// Result of a member.
+fn end(round: &RoundRecord, member: &RoundMember, verdicts: &[Value]) -> Value {
     let Some(challenge) = &member.challenge else {
         return json!({ "state": "not_started", "why": member.detail });
     };
     let found = verdicts.iter().find(|verdict| verdict["challenge"] == challenge.as_str());
-    let Some(verdict) = found else { return json!({ "state": "lost", "challenge_id": challenge }) };
+    let Some(verdict) = found else {
+        let state = if round.ended_ms.is_some() { "lost" } else { "running" };
+        return json!({ "state": state, "challenge_id": challenge });
+    };
     let reasons = verdict["verdict"]["reasons"].as_array().into_iter().flatten();
     let codes: Vec<_> = reasons.map(|reason| &reason["code"]).collect();
-    // Work is timed up to the commitment: where there is no time, there was none.
+    // The time of work ends with the commitment: without a commitment it is 0.
     let has_committed = verdict["verdict"]["whole"]["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0);
-    let committed_ms = has_committed.then(|| member.at_ms.saturating_sub(begun_ms).max(0));
+    let committed_ms = has_committed.then(|| member.at_ms.saturating_sub(round.begun_ms).max(0));
     json!({
         "state": "judged", "challenge_id": challenge, "committed_ms": committed_ms, "outcome": verdict["outcome"],
         "reasons": codes,
     })
 }
 
-/// Each member of a round.
+/// Members of a round.
 fn members(round: &Value) -> impl Iterator<Item = (&String, &Value)> {
     round["members"].as_object().into_iter().flatten()
 }
 
-/// A line for the round, and one for each member.
+/// One line for the round, and one per member.
 fn shown(round: &Value, screen: &Screen) -> String {
     let mut table = table::new(screen, &["miner", "committed ms", "outcome", "challenge", "why"]);
     let keys = short_ids(members(round).map(|(key, _)| key));
@@ -101,7 +110,7 @@ fn shown(round: &Value, screen: &Screen) -> String {
         let (outcome, why) = match text(member, "state") {
             "judged" => (text(member, "outcome"), codes(member)),
             "not_started" => ("not started", quoted(text(member, "why")).to_string()),
-            _ => ("lost", NOTHING.to_owned()),
+            other => (other, NOTHING.to_owned()),
         };
         table.add_row([table::id(key), table::figure(committed), outcome.into(), table::id(challenge), why.into()]);
     }
@@ -120,11 +129,10 @@ fn codes(member: &Value) -> String {
     if codes.is_empty() { NOTHING.to_owned() } else { codes.join(", ") }
 }
 
-/// All passed, one failed, or anything else.
-fn exit_of(rounds: &[Value]) -> Exit {
-    let outcome = |(_, member): (_, &Value)| text(member, "outcome").to_owned();
-    let outcomes: BTreeSet<_> = rounds.iter().flat_map(|round| members(round).map(outcome)).collect();
-    match outcomes.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+/// The exit code: all passed, one failed, or any other result.
+fn exit_of(round: &Value) -> Exit {
+    let outcomes: BTreeSet<_> = members(round).map(|(_, member)| text(member, "outcome")).collect();
+    match outcomes.iter().copied().collect::<Vec<_>>()[..] {
         ["pass"] => Exit::Done,
         _ if outcomes.contains("fail") => Exit::Fail,
         _ => Exit::Inconclusive,
@@ -164,7 +172,10 @@ mod tests {
 
     #[test]
     fn a_round_ends_as_its_worst_member() {
-        let exit = |outcomes: &[&str]| exit_of(&[round(&["pass"]), round(outcomes)]) as u8;
-        assert_eq!([exit(&["pass"]), exit(&["late"]), exit(&["fail", "late"]), exit(&["inconclusive"])], [0, 2, 1, 2]);
+        let exit = |outcomes: &[&str]| exit_of(&round(outcomes)) as u8;
+        assert_eq!(
+            [exit(&["pass"]), exit(&["pass", "late"]), exit(&["fail", "late"]), exit(&["inconclusive"])],
+            [0, 2, 1, 2]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The picture. Words say everything; colours only help.
+//! Drawing of the view. Text carries all information; colours only help.
 
 use assay_api::{Miner, MinerDetail, Running, Status};
 use assay_program::render::units;
@@ -13,16 +13,15 @@ use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, Wrap}
 use super::view::{Judged, Link, View, passes};
 use crate::commands::status::{duration, progress};
 
-/// Bytes of a text of another machine that are looked at: no line is longer.
+/// The most bytes read of another machine's text: no line is longer.
 const MAX_TEXT_BYTES: usize = 512;
-/// Challenges that are shown at most.
+/// The most challenges shown.
 const CHALLENGES: u16 = 5;
-/// Verdicts that are shown at most.
+/// The most verdicts shown.
 const VERDICTS: u16 = 7;
-/// Cells of a challenge's bar.
 const BAR: u64 = 20;
 
-/// Draws everything.
+/// Draws the whole view.
 pub fn frame(frame: &mut Frame<'_>, view: &mut View) {
     let running = view.status.as_ref().map_or(0, |status| status.challenges.len());
     let challenges = u16::try_from(running.max(1)).unwrap_or(CHALLENGES).min(CHALLENGES) + 1;
@@ -45,7 +44,7 @@ pub fn frame(frame: &mut Frame<'_>, view: &mut View) {
     }
 }
 
-/// A text of another machine, harmless.
+/// Makes another machine's text safe to show.
 fn safe(text: &str) -> String {
     printable(text, MAX_TEXT_BYTES)
 }
@@ -83,7 +82,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, view: &View) {
     };
     let state = view.status.as_ref().map_or_else(String::new, |status| {
         let Status { state, uptime_seconds, .. } = status;
-        format!("  {}, up {}", safe(state), duration(*uptime_seconds))
+        format!("  {}, up {}", safe(&state.replace('_', " ")), duration(*uptime_seconds))
     });
     let place = Span::styled(safe(&view.place), Style::new().add_modifier(Modifier::BOLD));
     let first = Line::from(vec![place, Span::raw(state), Span::raw("  "), Span::raw(link)]);
@@ -99,8 +98,7 @@ fn counts(view: &View) -> Line<'static> {
         parts.push(format!("{} of at most {} connected", status.miners, status.max_miners));
         let v = status.verdicts;
         parts.push(format!("verdicts {} pass {} fail {} inconclusive", v.pass, v.fail, v.inconclusive));
-        let problem = status.records_problem.as_ref().or(status.verdict_log_problem.as_ref());
-        if let Some(problem) = problem {
+        if let Some(problem) = &status.records_problem {
             parts = vec![format!("RECORDS NOT WRITTEN: {}", safe(problem))];
         }
     }
@@ -213,9 +211,9 @@ fn clock(at_ms: i64) -> String {
 
 fn footer(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let keys = match (view.is_typing, view.detail.is_some()) {
-        (true, _) => "type a key, label, model or state · Enter keeps it · Esc shows all",
-        (_, true) => "↑ ↓ scroll · Esc closes · q quits",
-        _ => "↑ ↓ select · Enter details · / filter · f only those that do not pass · q quits",
+        (true, _) => "Enter keeps it · Esc shows all · type a key, label, model or state",
+        (_, true) => "q quits · Esc closes · ↑ ↓ scroll",
+        _ => "q quits · Enter details · ↑ ↓ select · / filter · f only those that do not pass",
     };
     let remedy = view.current().and_then(|miner| miner.known.reason.as_ref()).map(|reason| safe(&reason.remedy));
     let remedy = remedy.map_or_else(String::new, |remedy| format!("remedy: {remedy}"));
@@ -233,7 +231,7 @@ fn detail(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(text, area);
 }
 
-/// All about a miner.
+/// Details of a miner.
 fn about(detail: &MinerDetail) -> Vec<Line<'static>> {
     let Miner { record, known } = &detail.miner;
     let mut lines = Vec::new();

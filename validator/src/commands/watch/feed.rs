@@ -1,4 +1,4 @@
-//! What a validator tells, as it happens: a picture of everything at the beginning, then its events.
+//! Feed of a validator's state: everything at the beginning, then its events.
 
 use std::time::Duration;
 
@@ -10,42 +10,41 @@ use tokio::time::Instant;
 
 use crate::client::{Client, ClientError, Events, escaped};
 
-/// The most miners that are shown: of more than that a filter of the page or of `miners` shows those that matter.
+/// The most miners shown: filters of the page or of `miners` select among more.
 pub const MAX_MINERS: u32 = 2000;
-/// The most verdicts that are kept.
+/// The most verdicts kept.
 pub const MAX_VERDICTS: u32 = 100;
-/// How often the status is asked for, with how far challenges are.
+/// Interval of reading the status, with the progress of challenges.
 const STATUS: Duration = Duration::from_secs(1);
-/// The shortest time between two lists of the miners, and how much longer it is for each of them.
+/// The shortest interval of listing the miners, and its increase for each of them.
 const LIST: Duration = Duration::from_secs(2);
 const LIST_EACH: Duration = Duration::from_millis(5);
-/// How long a validator that was lost is left alone, at first and at most.
+/// Pauses before reconnecting to a lost validator: the first and the longest.
 const PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
-/// Something new.
+/// An update of the view.
 #[derive(Debug)]
 pub enum Update {
-    /// What the validator does.
+    /// State of the validator.
     Status(Box<Status>),
-    /// The miners, and whether these are all.
+    /// The miners, and whether the list is complete.
     Miners(Vec<Miner>, bool),
     /// The last verdicts, newest first.
     Verdicts(Vec<VerdictRecord>),
-    /// Something happened.
     Event(Box<LiveEvent>),
-    /// A miner that was asked for; `None`: there is no more of it.
+    /// Details of a requested miner; `None`: it no longer exists.
     Detail(Option<Box<MinerDetail>>),
-    /// Everything that was shown is up to date.
+    /// The view is up to date.
     Live,
-    /// The validator does not answer, and is waited for.
+    /// The connection is lost and will be retried.
     Lost(String),
 }
 
-/// Nobody wants to know any more.
+/// The view was closed.
 struct Unwanted;
 
-/// Why following ended.
+/// Reason for the end of a connection.
 enum End {
     Unwanted,
     Lost(ClientError),
@@ -63,7 +62,7 @@ impl From<ClientError> for End {
     }
 }
 
-/// Tells what happens until nobody wants to know. A validator that is lost is waited for.
+/// Sends updates until the view is closed. Reconnects to a lost validator.
 pub async fn follow(client: Client, told: mpsc::Sender<Update>, mut asked: mpsc::Receiver<String>) {
     let mut feed = Feed { client, told, last: None, is_stale: true };
     let mut pause = PAUSE;
@@ -74,7 +73,7 @@ pub async fn follow(client: Client, told: mpsc::Sender<Update>, mut asked: mpsc:
             End::Lost(error) => error,
         };
         if error.code() == Some(ProblemCode::Gone) {
-            // The events since then are kept no longer: what is there now says the same.
+            // Later events are no longer kept: the current lists replace them.
             feed.last = None;
         }
         if feed.tell(Update::Lost(Failure::from(error).to_string())).await.is_err() {
@@ -89,7 +88,7 @@ pub async fn follow(client: Client, told: mpsc::Sender<Update>, mut asked: mpsc:
 struct Feed {
     client: Client,
     told: mpsc::Sender<Update>,
-    /// The last event that was told.
+    /// The last event that was told, at first the one before the stream.
     last: Option<String>,
     /// Whether miners changed since they were listed.
     is_stale: bool,
@@ -102,9 +101,13 @@ impl Feed {
 
     /// Follows one connection until it is lost.
     async fn connection(&mut self, asked: &mut mpsc::Receiver<String>) -> End {
-        // Events first: what happens while everything is listed is told after it.
+        // Subscribes first: events during the listing are applied after it.
         match self.client.events("/events", self.last.as_deref()).await {
-            Ok(mut events) => self.all(&mut events, asked).await.unwrap_or_else(|end| end),
+            Ok(mut events) => {
+                // Also where it is lost before anything is told.
+                self.last = events.after.take().or(self.last.take());
+                self.all(&mut events, asked).await.unwrap_or_else(|end| end)
+            }
             Err(error) => error.into(),
         }
     }
@@ -140,7 +143,7 @@ impl Feed {
         Ok(self.tell(Update::Status(status)).await?)
     }
 
-    /// Lists the miners, and says how long not to do so again.
+    /// Lists the miners; returns the wait before the next listing.
     async fn miners(&mut self) -> Result<Duration, End> {
         self.is_stale = false;
         let began = Instant::now();
@@ -157,7 +160,7 @@ impl Feed {
         self.is_stale = true;
         match serde_json::from_str(data) {
             Ok(event) => Ok(self.tell(Update::Event(event)).await?),
-            // Of a kind that a later release tells: the next list shows what came of it.
+            // An event of a later release: the next list shows its effect.
             Err(_) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! `assay-validator watch`: the fleet, the challenges that run and the last verdicts, live in a terminal.
+//! `assay-validator watch`: the fleet, the running challenges and the last verdicts, live in a terminal.
 
 mod draw;
 mod feed;
@@ -22,17 +22,17 @@ use crate::cli::running::WatchArgs;
 use crate::client::place::Place;
 use crate::client::{self, Client};
 
-/// The shortest time between two pictures that nobody's key asked for: a large fleet has hundreds of events a second.
+/// The shortest time between two frames without a key: a large fleet has hundreds of events a second.
 const FRAME: Duration = Duration::from_millis(100);
-/// Updates on their way to the picture; a validator that tells more waits.
+/// Buffered updates; a faster validator waits.
 const UPDATES: usize = 256;
-/// Keys, and miners asked for, on their way.
+/// Buffered keys, and requests for miners.
 const KEYS: usize = 32;
 
-/// Shows what a validator does until the operator leaves.
+/// Shows the state of a validator until the operator leaves.
 ///
 /// # Errors
-/// No terminal; no validator answers at the beginning. One that is lost later is waited for.
+/// No terminal, or no validator answers at the beginning. A validator lost later is retried.
 pub fn execute(place: &Place, args: &WatchArgs) -> anyhow::Result<Exit> {
     if !std::io::stdout().is_terminal() {
         let message = "watch draws in a terminal, and standard output is none: programs take `assay-validator status \
@@ -50,7 +50,7 @@ pub fn execute(place: &Place, args: &WatchArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// Draws until a key or a signal ends it. The terminal is restored whichever way this ends.
+/// Draws until a key or a signal ends it. The terminal is restored in every case.
 async fn show(client: Client, mut view: View) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let (told, mut updates) = mpsc::channel(UPDATES);
@@ -66,17 +66,17 @@ async fn show(client: Client, mut view: View) -> anyhow::Result<()> {
             biased;
             () = signals.next() => return Ok(()),
             key = keys.recv() => {
-                // A terminal that is gone has no more keys.
+                // A closed terminal sends no further keys.
                 let Some(key) = key else { return Ok(()) };
                 match view.key(key) {
                     After::Stay => {}
                     After::Leave => return Ok(()),
-                    // Where too many are asked for, the last ones are looked at later.
+                    // Beyond the buffer, requests are dropped.
                     After::Ask(miner) => drop(ask.try_send(miner)),
                 }
             }
             _ = frames.tick() => {
-                // What comes is taken when there is time to draw it.
+                // Drains the buffered updates before the next frame.
                 while let Ok(update) = updates.try_recv() {
                     view.apply(update);
                 }

@@ -1,4 +1,4 @@
-//! The terminal: taken over, and always given back.
+//! The terminal: taken over, and always restored.
 
 use std::io;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 
-/// How long a key is waited for before it is asked whether anyone still wants one.
+/// Polling interval of keys, after which the reader checks for its end.
 const POLL: Duration = Duration::from_millis(250);
 
-/// A terminal that is drawn in. Dropped, it is as it was before; a panic gives it back too.
+/// A terminal in drawing mode. Dropping it restores its state, also after a panic.
 pub struct Terminal(DefaultTerminal);
 
 impl Terminal {
-    /// Takes the terminal over.
+    /// Takes over the terminal.
     ///
     /// # Errors
-    /// What the system said.
+    /// Error of the operating system.
     pub fn enter() -> io::Result<Self> {
-        // From its first step on, what is done has to be undone.
+        // Its first step already needs to be undone after a failure.
         ratatui::try_init().map(Self).inspect_err(|_| ratatui::restore())
     }
 
-    /// Draws a picture.
+    /// Draws a frame.
     ///
     /// # Errors
-    /// What the system said.
+    /// Error of the operating system.
     pub fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.0.draw(picture).map(|_| ())
     }
@@ -38,10 +38,10 @@ impl Drop for Terminal {
     }
 }
 
-/// Keys as they are pressed, and `None` for a terminal of another size; the stream ends with the terminal.
+/// Pressed keys, and `None` after a change of size; the stream ends with the terminal.
 pub fn keys(most: usize) -> mpsc::Receiver<Option<KeyEvent>> {
     let (sender, receiver) = mpsc::channel(most);
-    // Reading keys blocks; the thread ends with whoever wants them.
+    // Reading keys blocks; the thread ends with its receiver.
     std::thread::spawn(move || {
         while !sender.is_closed() {
             let key = match event::poll(POLL)

@@ -1,13 +1,20 @@
 use assay_api::{Miner, MinerDetail, Status};
 use assay_records::EventRecord;
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::routing::get;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
 
 use super::draw;
-use super::feed::Update;
+use super::feed::{Update, follow};
 use super::view::{After, Link, View};
+use crate::client::Client;
+use crate::client::place::Place;
 
 const AT_MS: i64 = 1_767_225_599_000;
 
@@ -15,7 +22,7 @@ fn key(byte: &str) -> String {
     byte.repeat(32)
 }
 
-/// A miner as the API has it.
+/// A miner in the form of the API.
 fn miner(byte: &str, state: &str, why: Option<&str>) -> Value {
     json!({
         "id": key(byte), "key": key(byte), "keys": [key(byte)], "status": "approved", "labels": { "rack": byte, "name": "gpu" },
@@ -37,8 +44,8 @@ fn status(challenges: Value) -> Update {
         "validator_key": key("ff"), "agent": "assay-validator/9", "process_id": 7, "address": "127.0.0.1:7400",
         "target": "assay://127.0.0.1:7400", "tls_certificate_expires_unix_seconds": null, "started_unix_seconds": 1,
         "uptime_seconds": 3725, "state": "serving", "miners": 2, "max_miners": 256, "devices": 1, "replay_workers": [],
-        "verdicts": { "pass": 5, "fail": 1, "inconclusive": 0 }, "verdict_log": null, "verdict_log_problem": null,
-        "records": "validator.db", "records_problem": null, "challenges": challenges,
+        "verdicts": { "pass": 5, "fail": 1, "inconclusive": 0 }, "records": "validator.db",
+        "records_problem": null, "challenges": challenges,
     }))
     .unwrap();
     Update::Status(Box::new(status))
@@ -80,7 +87,7 @@ fn fleet() -> View {
     view
 }
 
-/// What a terminal of this size shows.
+/// The text on a terminal of this size.
 fn shown(view: &mut View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw::frame(frame, view)).unwrap();
@@ -114,11 +121,12 @@ fn a_small_terminal_shows_everything_that_matters() {
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
+    assert!(shown(&mut fleet(), 60, 24).contains("q quits"), "also where less fits");
     let work = line(&text, "work 25 %");
     assert!(work.contains("eeeeeeee") && work.contains("miner aaaaaaaa") && work.contains("█████░░░"), "{work}");
     let failed = line(&text, "gpu-bb");
     assert!(failed.contains("failed") && failed.contains("fail ") && failed.contains("its last challenge"), "{failed}");
-    // Those that do not pass come first.
+    // Miners that do not pass come first.
     let at = |byte: &str| text.lines().position(|line| line.contains(&format!("\"{}", &key(byte)[..8]))).unwrap();
     assert!(at("bb") < at("aa") && at("cc") < at("aa"), "{text}");
 }
@@ -130,7 +138,7 @@ fn a_hostile_name_draws_nothing_and_pushes_nothing_away() {
     let hostile = line(&text, "<b>");
     assert!(hostile.contains("enrolled") && hostile.contains("it owes"), "{hostile}");
     for (width, height) in [(1, 1), (20, 5), (40, 12), (200, 60)] {
-        // Whatever does not fit is cut off.
+        // Excess text is cut off.
         let text = shown(&mut fleet(), width, height);
         assert_eq!(text.lines().count(), usize::from(height));
     }
@@ -146,7 +154,7 @@ fn events_change_what_is_shown() {
     let text = shown(&mut view, 80, 24);
     assert!(text.contains("0 pass, 3 do not") && line(&text, "gpu-aa").contains("suspect"), "{text}");
     view.apply(verdict("aa", &"12".repeat(16), "inconclusive", &["disconnected"]));
-    // Told again after a connection was lost.
+    // The event is sent again after a lost connection.
     view.apply(verdict("aa", &"12".repeat(16), "inconclusive", &["disconnected"]));
     let text = shown(&mut view, 80, 24);
     assert_eq!(text.matches("12121212").count(), 1, "{text}");
@@ -221,4 +229,27 @@ fn colours_are_a_help_only() {
         cells.iter().any(|cell| cell.fg != ratatui::style::Color::Reset)
     };
     assert!(coloured(true) && !coloured(false));
+}
+
+/// A validator that is lost as soon as it has said after which event its stream begins.
+#[tokio::test]
+async fn a_stream_that_is_lost_before_its_first_event_goes_on_where_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let (seen, mut asked_after) = mpsc::unbounded_channel();
+    let events = get(async move |headers: HeaderMap| {
+        seen.send(headers.get("last-event-id").cloned()).unwrap();
+        [("last-event-id", "41")]
+    });
+    let serving = axum::serve(listener, Router::new().route("/api/v1/events", events)).into_future();
+    let (told, _updates) = mpsc::channel(8);
+    let (_ask, asked) = mpsc::channel(1);
+    let following = follow(Client::of(&Place::Socket(socket)), told, asked);
+    let both = async { tokio::join!(serving, following) };
+    let twice = async { [asked_after.recv().await.unwrap(), asked_after.recv().await.unwrap()] };
+    tokio::select! {
+        _ = both => panic!("both go on"),
+        [first, then] = twice => assert!(first.is_none() && then.is_some_and(|after| after == "41")),
+    }
 }

@@ -1,4 +1,4 @@
-//! What is shown: what is known of the fleet, what the operator looks at, and what keys and events make of both.
+//! The view: data of the fleet, the operator's selection, and the effect of keys and events on both.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -11,41 +11,38 @@ use ratatui::widgets::TableState;
 
 use super::feed::{MAX_VERDICTS, Update};
 
-/// The longest filter.
+/// The longest filter, in characters.
 const MAX_FILTER_CHARS: usize = 64;
 
-/// How the picture relates to the validator.
+/// State of the connection to the validator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
-    /// What is shown is not complete yet.
+    /// The data is incomplete.
     Connecting,
-    /// What is shown is what there is.
+    /// The data is complete and current.
     Live,
-    /// The validator does not answer; this is why.
+    /// The validator does not answer, for this reason.
     Lost(String),
 }
 
-/// What a key asks for.
+/// Effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum After {
-    /// Another picture.
+    /// Draw another frame.
     Stay,
-    /// The end.
+    /// Leave the program.
     Leave,
-    /// All about this miner.
+    /// Request the details of this miner.
     Ask(String),
 }
 
-/// A verdict in a line.
+/// Summary of a verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// When the challenge was sent, or the verdict told.
+    /// Sending time of the challenge, or time of the event.
     pub at_ms: i64,
-    /// The challenge.
     pub challenge: String,
-    /// The miner's id.
     pub miner: String,
-    /// What it ended in.
     pub outcome: String,
     /// 2 · multiply-accumulates per second / 10¹².
     pub tops: f64,
@@ -53,40 +50,38 @@ pub struct Judged {
     pub codes: String,
 }
 
-/// All that is shown.
+/// State of the view.
 #[derive(Debug)]
 pub struct View {
-    /// Where the validator is.
+    /// Location of the validator.
     pub place: String,
-    /// Whether colours help.
+    /// Whether colours are used.
     pub has_colour: bool,
-    /// Whether what is shown is up to date.
     pub link: Link,
-    /// What the validator does.
+    /// State of the validator.
     pub status: Option<Status>,
     /// The miners, in order of concern: those that do not pass first.
     pub miners: Vec<Miner>,
-    /// Whether these are all.
+    /// Whether the list of miners is complete.
     pub is_all: bool,
     /// The last verdicts, newest first.
     pub verdicts: VecDeque<Judged>,
-    /// What a miner has to have in it.
+    /// Text that shown miners must contain.
     pub filter: String,
     /// Whether the filter is being typed.
     pub is_typing: bool,
-    /// Whether miners that pass are left out.
+    /// Whether passing miners are hidden.
     pub only_others: bool,
-    /// The miner that is looked at.
+    /// Id of the selected miner.
     pub selected: Option<String>,
-    /// Where the table stands.
+    /// Scroll position of the table.
     pub table: TableState,
-    /// All about one miner, once that has come; the number is the first line that is shown.
+    /// Details of one miner, once received, with the first line shown.
     pub detail: Option<(Option<Box<MinerDetail>>, u16)>,
 }
 
 impl View {
-    /// A picture of a validator of which nothing is known yet.
-    #[must_use]
+    /// A view of a validator without any data yet.
     pub fn new(place: String, has_colour: bool) -> Self {
         Self {
             place,
@@ -105,7 +100,7 @@ impl View {
         }
     }
 
-    /// Takes in what is new.
+    /// Applies an update.
     pub fn apply(&mut self, update: Update) {
         match update {
             Update::Status(status) => self.status = Some(*status),
@@ -117,7 +112,7 @@ impl View {
             Update::Verdicts(verdicts) => self.verdicts = verdicts.into_iter().map(Judged::from).collect(),
             Update::Event(event) => self.event(*event),
             Update::Detail(detail) if self.detail.is_some() => self.detail = detail.map(|detail| (Some(detail), 0)),
-            // It was closed before it came.
+            // The detail view was closed before the answer came.
             Update::Detail(_) => {}
             Update::Live => self.link = Link::Live,
             Update::Lost(why) => self.link = Link::Lost(why),
@@ -135,7 +130,7 @@ impl View {
                     record.last_verdict =
                         Some(LastVerdict { challenge: challenge.clone(), outcome: verdict.outcome.clone(), at_ms });
                 }
-                // One that was listed already is told again after a connection was lost.
+                // A listed verdict is sent again after a lost connection.
                 if self.verdicts.iter().any(|known| known.challenge == challenge) {
                     return;
                 }
@@ -146,7 +141,7 @@ impl View {
             Told::State(transition) => {
                 if let Some(record) = found {
                     record.state = transition.to;
-                    // The reason for another state is in the next list.
+                    // The reason for a changed state is in the next list.
                     self.sort();
                 }
             }
@@ -164,14 +159,14 @@ impl View {
         }
     }
 
-    /// Whoever does not pass first, of these whoever is connected.
+    /// Miners that do not pass first, among these connected ones first.
     fn sort(&mut self) {
         self.miners.sort_by_cached_key(|miner| {
             (passes(miner), Reverse(miner.record.connected_to.is_some()), miner.record.key.clone())
         });
     }
 
-    /// The miners that are shown.
+    /// The miners that match the filter.
     pub fn rows(&self) -> impl Iterator<Item = &Miner> {
         let filter = self.filter.to_lowercase();
         self.miners
@@ -179,19 +174,18 @@ impl View {
             .filter(move |miner| (!self.only_others || !passes(miner)) && (filter.is_empty() || has(miner, &filter)))
     }
 
-    /// The row of the miner that is looked at; the first one where that is gone.
+    /// The row of the selected miner; the first one if it is gone.
     pub fn position(&self) -> usize {
         let selected = self.selected.as_deref();
         self.rows().position(|miner| Some(miner.record.id.as_str()) == selected).unwrap_or(0)
     }
 
-    /// The miner that is looked at.
-    #[must_use]
+    /// The selected miner.
     pub fn current(&self) -> Option<&Miner> {
         self.rows().nth(self.position())
     }
 
-    /// Does what a key asks for; `None` is a terminal of another size.
+    /// Handles a key; `None` is a change of the terminal's size.
     pub fn key(&mut self, key: Option<KeyEvent>) -> After {
         let Some(key) = key else { return After::Stay };
         if key.modifiers.contains(KeyModifiers::CONTROL) {
@@ -266,7 +260,7 @@ impl View {
 
 impl From<VerdictRecord> for Judged {
     fn from(record: VerdictRecord) -> Self {
-        // A verdict of a release that this one does not know has its outcome at least.
+        // A verdict of an unknown release has its outcome at least.
         let verdict: Option<Verdict> = assay_api::verdict_of(&record).ok();
         let codes =
             |verdict: &Verdict| verdict.reasons.iter().map(|reason| reason.code.name()).collect::<Vec<_>>().join(", ");
@@ -281,12 +275,12 @@ impl From<VerdictRecord> for Judged {
     }
 }
 
-/// Whether nothing speaks against a miner.
+/// Whether a miner passes without a reason against it.
 pub fn passes(miner: &Miner) -> bool {
     miner.known.reason.is_none() && miner.record.state == "passing"
 }
 
-/// Whether a miner has a text in what is shown of it.
+/// Whether a miner's visible data contains a text.
 fn has(miner: &Miner, text: &str) -> bool {
     let Miner { record, known } = miner;
     let labels = record.labels.iter().map(|(name, value)| format!("{name}={value}"));

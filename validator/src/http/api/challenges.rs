@@ -1,4 +1,4 @@
-//! Challenges: beginning one, following it, ending it; and everything that happens, as it happens.
+//! Challenges: begin, follow and end them; and the live events.
 
 use std::sync::Arc;
 
@@ -45,10 +45,9 @@ async fn begin(
     State(web): State<Arc<Web>>,
     Json(asked): Json<BeginChallenge>,
 ) -> Result<Response, Refused> {
-    let (running, updates) = running::begin(&web.running.validator, asked).await?;
+    let running = running::begin(&web.running.validator, asked).await?;
     let (id, miner) = (running.challenge_id, running.miner_key);
     tracing::info!(challenge = %id, %miner, by = caller.actor.name, "an operator began a challenge");
-    web.watched.follow(running.clone(), updates);
     let mut response = (StatusCode::ACCEPTED, Json(running)).into_response();
     if let Ok(location) = HeaderValue::from_str(&format!("/api/v1/challenges/{id}")) {
         response.headers_mut().insert(LOCATION, location);
@@ -99,7 +98,8 @@ async fn challenge_events(
 #[utoipa::path(get, path = "/api/v1/events", tag = "challenges",
     params(EventsQuery, ("last-event-id" = Option<i64>, Header, description = "The last event that was seen")),
     responses((status = 200, description = "Events without an end, each with a `LiveEvent` as its data, and `gap` with \
-        a `Gap`", content_type = "text/event-stream", body = StreamEvent)),
+        a `Gap`", content_type = "text/event-stream", body = StreamEvent,
+        headers(("last-event-id" = i64, description = "The event after which they begin")))),
     security(("token" = ["read"])))]
 async fn live_events(
     caller: Caller,

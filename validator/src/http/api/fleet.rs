@@ -15,7 +15,7 @@ use super::{Answer, MinerPath};
 use crate::http::Web;
 use crate::http::caller::{Admin, Caller, Operator};
 use crate::http::extract::{Json, Path, Query};
-use crate::operations::{Label, SetStatus, StatusAction, read, running, series};
+use crate::operations::{Decide, Decision, Label, read, running, series};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -31,6 +31,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
         .routes(routes!(suspend))
         .routes(routes!(resume))
         .routes(routes!(revoke))
+        .routes(routes!(quarantine))
+        .routes(routes!(release))
         .routes(routes!(label))
         .routes(routes!(forget))
 }
@@ -51,7 +53,7 @@ async fn connected(_: Caller, State(web): State<Arc<Web>>) -> Json<Listed<Connec
     Json(running::connected(&web.running.validator))
 }
 
-/// The miners that the records know, in order of id
+/// The miners that the records know
 #[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
     responses((status = 200, description = "A page of them", body = Listed<Miner>)),
     security(("token" = ["read"])))]
@@ -118,9 +120,9 @@ async fn device(_: Caller, State(web): State<Arc<Web>>, Path(device): Path<Strin
     Ok(Json(read::device(&web.running.validator, &device).await?))
 }
 
-async fn decide(web: &Web, Admin(caller): Admin, miner: String, action: StatusAction) -> Answer<MinerChanged> {
-    let change = SetStatus { miner, action };
-    Ok(Json(change.decide(&web.running.validator, &caller.actor).await?))
+async fn decide(web: &Web, Admin(caller): Admin, miner: String, decision: Decision) -> Answer<MinerChanged> {
+    let decide = Decide { miner, decision };
+    Ok(Json(decide.decide(&web.running.validator, &caller.actor).await?))
 }
 
 /// Lets a miner in
@@ -132,7 +134,7 @@ async fn approve(
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> Answer<MinerChanged> {
-    decide(&web, admin, miner, StatusAction::Approve).await
+    decide(&web, admin, miner, Decision::Approve).await
 }
 
 /// Keeps a miner out until it is resumed; its session ends at once
@@ -144,7 +146,7 @@ async fn suspend(
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> Answer<MinerChanged> {
-    decide(&web, admin, miner, StatusAction::Suspend).await
+    decide(&web, admin, miner, Decision::Suspend).await
 }
 
 /// Lets a suspended miner in again
@@ -156,7 +158,7 @@ async fn resume(
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> Answer<MinerChanged> {
-    decide(&web, admin, miner, StatusAction::Resume).await
+    decide(&web, admin, miner, Decision::Resume).await
 }
 
 /// Keeps a miner out for good; its session ends at once
@@ -168,7 +170,31 @@ async fn revoke(
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> Answer<MinerChanged> {
-    decide(&web, admin, miner, StatusAction::Revoke).await
+    decide(&web, admin, miner, Decision::Revoke).await
+}
+
+/// Sets a miner apart until it is released; its passes do not count meanwhile
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/quarantine", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn quarantine(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Quarantine).await
+}
+
+/// Ends a miner's quarantine; the passes that it owes stay owed
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/release", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn release(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Release).await
 }
 
 /// Sets labels of a miner, or takes them away

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{BeginRound, Listed, Round, RoundsBegun, RoundsQuery};
+use assay_api::{BeginRound, Listed, Round, RoundBegun, RoundsQuery};
 use assay_records::RoundRecord;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -34,13 +34,13 @@ async fn rounds(
 
 /// Challenges the members of a group in the same moment
 #[utoipa::path(post, path = "/api/v1/rounds", tag = "rounds", request_body = BeginRound,
-    responses((status = 202, description = "They begin, one after another", body = RoundsBegun)),
+    responses((status = 202, description = "It begins", body = RoundBegun)),
     security(("token" = ["operate"])))]
 async fn begin(
     Operator(caller): Operator,
     State(web): State<Arc<Web>>,
     Json(asked): Json<BeginRound>,
-) -> Result<(StatusCode, Json<RoundsBegun>), Refused> {
+) -> Result<(StatusCode, Json<RoundBegun>), Refused> {
     let begun = operation::begin(web.running.validator.clone(), asked, &caller.actor).await?;
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }

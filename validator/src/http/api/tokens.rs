@@ -1,4 +1,4 @@
-//! Tokens: those that let miners join, and those of the API itself.
+//! Join tokens of miners, and tokens of the API.
 
 use std::sync::Arc;
 

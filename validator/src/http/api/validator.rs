@@ -1,11 +1,11 @@
-//! The validator itself: what it does, by which rules, and what is done to it.
+//! The validator itself: status, policy, and administration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use assay_api::{
-    Backup, CreateLoginCode, Export, Found, LoginCode, ProblemCode, Reloaded, Status, WrittenFile, WrittenFolder,
+    Backup, CreateLoginCode, Export, Found, LoginCode, ProblemCode, Reloaded, Role, Status, WrittenFile, WrittenFolder,
 };
 use assay_program::exit::chain;
 use axum::extract::State;
@@ -15,13 +15,13 @@ use utoipa_axum::routes;
 
 use super::Answer;
 use crate::bounds::LOGIN_CODE_LIMIT;
-use crate::entropy::OsEntropy;
 use crate::http::Web;
 use crate::http::caller::{Admin, Caller, Local};
 use crate::http::extract::{Json, Path};
 use crate::http::login::Login;
 use crate::http::problem::Refused;
 use crate::operations::{self, read, running};
+use assay_judge::entropy::OsEntropy;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -37,13 +37,23 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 /// What the validator does, and what it has done since its start
 #[utoipa::path(get, path = "/api/v1/status", tag = "validator",
     responses((status = 200, description = "Now", body = Status)), security(("token" = ["read"])))]
-async fn status(_: Caller, State(web): State<Arc<Web>>) -> Json<Status> {
-    Json(running::status(&web.running))
+async fn status(caller: Caller, State(web): State<Arc<Web>>) -> Json<Status> {
+    let mut status = running::status(&web.running);
+    if caller.role < Role::Admin {
+        status.records = last_part(&status.records);
+        status.control_socket = last_part(&status.control_socket);
+    }
+    Json(status)
+}
+
+/// The last part of a path or URL: locations on the machine are for admins only.
+fn last_part(location: &str) -> String {
+    location.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
 }
 
 /// The policy of the fleet that is in force
 #[utoipa::path(get, path = "/api/v1/policy", tag = "validator",
-    responses((status = 200, description = "As docs/policy.md explains its fields", body = Object)),
+    responses((status = 200, description = "As docs/settings.md explains its fields", body = Object)),
     security(("token" = ["read"])))]
 async fn policy(_: Caller, State(web): State<Arc<Web>>) -> Json<assay_fleet::policy::FleetPolicy> {
     Json(web.running.validator.fleet.rules().policy.clone())
@@ -51,8 +61,8 @@ async fn policy(_: Caller, State(web): State<Arc<Web>>) -> Json<assay_fleet::pol
 
 /// What an id, or its first digits, stands for
 #[utoipa::path(get, path = "/api/v1/find/{prefix}", tag = "validator",
-    params(("prefix" = String, Path, description = "An id, or its first digits", min_length = 4, max_length = 64,
-        pattern = "^[0-9a-fA-F-]{4,64}$")),
+    params(("prefix" = String, Path, description = "An id, its first digits, or a miner's label `name`", min_length = 1,
+        max_length = 128)),
     responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round", body = Found)),
     security(("token" = ["read"])))]
 async fn find(_: Caller, State(web): State<Arc<Web>>, Path(prefix): Path<String>) -> Answer<Found> {
@@ -92,7 +102,7 @@ async fn login_code(
     responses((status = 200, description = "What was written", body = WrittenFolder)),
     security(("token" = ["admin"])))]
 async fn export(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): Json<Export>) -> Answer<WrittenFolder> {
-    let export = operations::Export { folder: absolute("folder", &asked.folder)?, format: asked.format };
+    let export = operations::Export { folder: absolute("folder", &asked.folder)? };
     Ok(Json(export.write(&web.running.validator, &caller.actor).await?))
 }
 
@@ -101,13 +111,29 @@ async fn export(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): 
     responses((status = 200, description = "What was written", body = WrittenFile)),
     security(("token" = ["admin"])))]
 async fn backup(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): Json<Backup>) -> Answer<WrittenFile> {
-    let backup = operations::Backup { file: absolute("file", &asked.file)? };
+    let backup = operations::Backup { file: absolute("file", &asked.file)?, check: asked.check };
     Ok(Json(backup.write(&web.running.validator, &caller.actor).await?))
 }
 
-/// A path that means the same to the validator as to who asks.
+/// Requires an absolute path, which means the same to the validator and to its caller.
 fn absolute(field: &str, path: &str) -> Result<PathBuf, Refused> {
     let path = PathBuf::from(path);
     let refused = || Refused::new(ProblemCode::Invalid, format!("{field}: an absolute path is expected"));
     if path.is_absolute() { Ok(path) } else { Err(refused()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_where_the_records_lie_a_reader_hears_the_name() {
+        for (location, name) in [
+            ("/var/lib/assay/validator.db", "validator.db"),
+            ("validator.db", "validator.db"),
+            ("postgres://assay@db.internal/fleet", "fleet"),
+        ] {
+            assert_eq!(last_part(location), name);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Webhooks: servers that are sent events.
+//! Webhooks: servers that receive events.
 
 use std::sync::Arc;
 

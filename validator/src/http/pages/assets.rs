@@ -1,4 +1,4 @@
-//! The stylesheet, the script and the sign. They say nothing of the validator: nobody has to be signed in.
+//! The stylesheet, the script and the sign. They contain nothing about the validator: no login is required.
 
 use assay_page::assets;
 use axum::extract::Path;
@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::http::problem::no_such_path;
 
-/// A page names each with its entity tag, so that an address stands for these bytes for ever.
+/// Pages link each file with its entity tag, so that an address identifies its bytes.
 const KEPT: &str = "public, max-age=31536000, immutable";
 
 pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {

@@ -1,4 +1,4 @@
-//! A challenge as it runs; judged, it is at its verdict's address.
+//! A running challenge; a judged one redirects to its verdict.
 
 use assay_api::{Problem, ProblemCode, Running};
 use assay_page::ChallengeView;
@@ -19,7 +19,7 @@ pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Res
 
 async fn shown(visitor: &Visitor, text: &str) -> Result<Response, Refused> {
     let validator = visitor.validator();
-    // One that has just begun may not be in the records yet.
+    // A challenge that has just begun may not be in the records yet.
     let named = text.to_ascii_lowercase();
     let running = running::challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == named);
     if let Some(running) = running {

@@ -1,6 +1,6 @@
 //! The fleet.
 
-use assay_api::{Listed, MinersQuery};
+use assay_api::{Listed, MinerOrder, MinersQuery};
 use assay_page::{FleetFilter, FleetView};
 use axum::response::Response;
 
@@ -15,7 +15,8 @@ pub(super) async fn page(visitor: Visitor, Query(filter): Query<FleetFilter>) ->
 
 async fn shown(visitor: &Visitor, filter: &FleetFilter) -> Shown {
     let validator = visitor.validator();
-    let query = MinersQuery { limit: Some(ROWS), ..asked(&filter.address())? };
+    let order = Some(MinerOrder::Trouble);
+    let query = MinersQuery { limit: Some(ROWS), order, ..asked(&filter.address())? };
     let counts = running::counts(validator).await?;
     let miners = match &counts.miners[..] {
         [] => Listed::all(Vec::new()),

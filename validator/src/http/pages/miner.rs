@@ -1,4 +1,4 @@
-//! A miner, and what an operator does with it.
+//! A miner, and an operator's actions on it.
 
 use assay_api::{BeginChallenge, HistoryQuery, Problem, ProblemCode, SeriesQuery, VerdictsQuery};
 use assay_page::MinerView;
@@ -12,35 +12,42 @@ use super::{Shown, verdicts};
 use crate::http::caller::{Admin, Operator};
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Refused;
-use crate::operations::{SetStatus, StatusAction, read, running, series};
+use crate::operations::{Decide, Decision, read, running, series};
 
-/// Points of the charts, over all devices.
+/// The most points of the charts, over all devices.
 const POINTS: u32 = 800;
-/// Verdicts in the row of bars.
+/// The most verdicts in the row of bars.
 const VERDICTS: u32 = 60;
-/// Things that happened, of which the page shows those that stand nowhere else on it.
+/// The most events read; the page shows those that no other part of it shows.
 const EVENTS: u32 = 200;
 
-/// What was done before.
+/// The action that was just done.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Done {
     done: String,
 }
 
-/// The decisions that forms send: in the path, in effect, and in words once they are made.
-const DECISIONS: [(&str, StatusAction, &str); 3] = [
-    ("approve", StatusAction::Approve, "Approved: the miner is let in."),
-    ("suspend", StatusAction::Suspend, "Suspended: the miner is neither challenged nor attested."),
-    ("resume", StatusAction::Resume, "Resumed: the miner takes part again."),
+/// Decisions that forms send, with the notice after each.
+const DECISIONS: [(Decision, &str); 5] = [
+    (Decision::Approve, "Approved: the miner is let in."),
+    (Decision::Suspend, "Suspended: the miner is neither challenged nor attested."),
+    (Decision::Resume, "Resumed: the miner takes part again."),
+    (Decision::Quarantine, "Set apart: its passes do not count until it is released."),
+    (Decision::Release, "Released: its next passes count."),
 ];
+
+/// Parses the name of a decision in a path.
+fn decision(name: &str) -> Option<(Decision, &'static str)> {
+    DECISIONS.into_iter().find(|(decision, _)| decision.name() == name)
+}
 
 pub(super) async fn page(
     mut visitor: Visitor,
     Path(miner): Path<String>,
     Query(Done { done }): Query<Done>,
 ) -> Response {
-    visitor.notice = DECISIONS.iter().find(|(name, ..)| *name == done).map(|(_, _, words)| *words);
+    visitor.notice = decision(&done).map(|(_, words)| words);
     visitor.answer(shown(&visitor, &miner).await)
 }
 
@@ -61,11 +68,11 @@ async fn shown(visitor: &Visitor, text: &str) -> Shown {
     }))
 }
 
-/// What the form of a challenge sends.
+/// Contents of the form for a challenge.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
-    /// Empty: as the policy says.
+    /// Verification mode; empty: by the policy.
     mode: String,
 }
 
@@ -75,14 +82,12 @@ pub(super) async fn challenge(
     Path(miner): Path<String>,
     Form(Asked { mode }): Form<Asked>,
 ) -> Response {
-    let modes = [Mode::Audit, Mode::ReplaySample, Mode::Replay];
-    let mode = modes.into_iter().find(|known| known.name() == mode);
+    let mode = Mode::ALL.into_iter().find(|known| known.name() == mode);
     let asked = BeginChallenge { miner: Some(miner), mode, ..BeginChallenge::default() };
     match running::begin(visitor.validator(), asked).await {
-        Ok((running, updates)) => {
+        Ok(running) => {
             let (id, miner) = (running.challenge_id, running.miner_key);
             tracing::info!(challenge = %id, %miner, by = caller.actor.name, "an operator began a challenge");
-            visitor.web.watched.follow(running, updates);
             Redirect::to(&format!("/challenges/{id}")).into_response()
         }
         Err(error) => visitor.problem(&Refused::from(error).0),
@@ -92,12 +97,12 @@ pub(super) async fn challenge(
 pub(super) async fn decide(
     Admin(caller): Admin,
     visitor: Visitor,
-    Path((miner, decision)): Path<(String, String)>,
+    Path((miner, name)): Path<(String, String)>,
 ) -> Response {
-    let Some((name, action, _)) = DECISIONS.iter().find(|(name, ..)| *name == decision) else {
+    let Some((decision, _)) = decision(&name) else {
         return visitor.problem(&Problem::new(ProblemCode::NotFound, "no such decision about a miner"));
     };
-    match (SetStatus { miner, action: *action }).decide(visitor.validator(), &caller.actor).await {
+    match (Decide { miner, decision }).decide(visitor.validator(), &caller.actor).await {
         Ok(changed) => Redirect::to(&format!("/miners/{}?done={name}", changed.miner.record.id)).into_response(),
         Err(error) => visitor.problem(&Refused::from(error).0),
     }

@@ -1,4 +1,4 @@
-//! What operators call miners, for lists that have their ids.
+//! Names that operators give miners, for lists of their ids.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use assay_records::{MinerFilter, Records};
 
 use crate::http::problem::Refused;
 
-/// The label that operators name a miner by.
+/// Label with a miner's name.
 pub(super) const NAME_LABEL: &str = "name";
-/// Miners that are looked up one by one; for more of them all are listed.
+/// The most miners looked up one by one; for more, all are listed.
 const MAX_LOOKED_UP: usize = 16;
-/// Miners that are listed.
+/// The most miners listed.
 const MAX_LISTED: u32 = 1000;
 
-/// The names of these miners, of those that have one.
+/// Names of those of these miners that have one.
 pub(super) async fn names(records: &Records, ids: BTreeSet<String>) -> Result<Names, Refused> {
     let found = if ids.len() <= MAX_LOOKED_UP {
         let mut found = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use assay_api::{Cursor, Round, RoundsQuery};
 use assay_page::{MAX_COLUMNS, Outcomes, RoundView, RoundsView};
 use assay_protocol::verdict::Outcome;
-use assay_records::VerdictFilter;
+use assay_records::RoundRecord;
 use axum::response::Response;
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ use crate::http::problem::Refused;
 use crate::operations::read;
 use crate::validator::Validator;
 
-/// Where the list goes on.
+/// Position in the list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Page {
@@ -31,12 +31,8 @@ pub(super) async fn list(visitor: Visitor, Query(page): Query<Page>) -> Response
 async fn listed(visitor: &Visitor, Page { cursor }: Page) -> Shown {
     let validator = visitor.validator();
     let found = read::rounds(validator, RoundsQuery { limit: Some(MAX_COLUMNS as u32), cursor }).await?;
-    let mut rounds = Vec::with_capacity(found.items.len());
-    for record in &found.items {
-        rounds.push(read::round(validator, &record.id).await?);
-    }
+    let (rounds, outcomes) = with_members(validator, found.items).await?;
     let names = names(&validator.records, members(&rounds)).await?;
-    let outcomes = outcomes(validator, &rounds).await?;
     let next = found.next.as_ref().map(Cursor::as_str);
     Ok(assay_page::rounds(&RoundsView {
         frame: visitor.frame(),
@@ -51,15 +47,21 @@ fn members(rounds: &[Round]) -> BTreeSet<String> {
     rounds.iter().flat_map(|round| &round.members).map(|member| member.miner.clone()).collect()
 }
 
-/// What the challenges of these rounds ended in.
-async fn outcomes(validator: &Validator, rounds: &[Round]) -> Result<Outcomes, Refused> {
+/// These rounds with their members, and the outcomes of their challenges.
+async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Result<(Vec<Round>, Outcomes), Refused> {
+    let ids: Vec<_> = records.iter().map(|record| record.id.as_str()).collect();
+    let mut found = validator.records.round_members(&ids).await?;
     let mut outcomes = Outcomes::new();
-    for round in rounds {
-        let filter = VerdictFilter { round: Some(round.record.id.clone()), ..VerdictFilter::default() };
-        let judged = validator.records.verdicts(&filter).await?;
-        outcomes.extend(judged.into_iter().map(|record| (record.challenge, outcome(&record.outcome))));
-    }
-    Ok(outcomes)
+    let mut with_members = |record: RoundRecord| {
+        let members = found.remove(&record.id).unwrap_or_default().into_iter().map(|(member, ended)| {
+            let judged = member.challenge.clone().zip(ended);
+            outcomes.extend(judged.map(|(challenge, ended)| (challenge, outcome(&ended))));
+            member
+        });
+        Round { members: members.collect(), record }
+    };
+    let rounds = records.into_iter().map(&mut with_members).collect();
+    Ok((rounds, outcomes))
 }
 
 fn outcome(name: &str) -> Outcome {
@@ -72,9 +74,9 @@ pub(super) async fn page(visitor: Visitor, Path(round): Path<String>) -> Respons
 
 async fn shown(visitor: &Visitor, text: &str) -> Shown {
     let validator = visitor.validator();
-    let round = read::round(validator, text).await?;
-    let rounds = std::slice::from_ref(&round);
-    let names = names(&validator.records, members(rounds)).await?;
-    let outcomes = outcomes(validator, rounds).await?;
-    Ok(assay_page::round(&RoundView { frame: visitor.frame(), round: &round, names: &names, outcomes: &outcomes }))
+    let record = read::round(validator, text).await?.record;
+    let (rounds, outcomes) = with_members(validator, vec![record]).await?;
+    let names = names(&validator.records, members(&rounds)).await?;
+    let view = |round| RoundView { frame: visitor.frame(), round, names: &names, outcomes: &outcomes };
+    Ok(rounds.first().map(|round| assay_page::round(&view(round))).unwrap_or_default())
 }

@@ -8,30 +8,30 @@ use assay_page::LoginView;
 use axum::Form;
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
 use super::visitor::{Visitor, html};
-use crate::entropy::OsEntropy;
 use crate::http::Web;
-use crate::http::caller::{COOKIE_NAME, Credential, cookie};
+use crate::http::caller::{Credential, cookie, cookie_name};
 use crate::http::extract::Query;
 use crate::http::login::{Login, set_cookie};
 use crate::http::origin::RequestOrigin;
 use crate::http::problem::Refused;
+use assay_judge::entropy::OsEntropy;
 
-/// What the address of the page has.
+/// Parameters in the page's address.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
     /// A code of the control socket.
     code: String,
-    /// The page to go on to.
+    /// Page to return to.
     then: String,
 }
 
-/// What the form sends.
+/// Contents of the form.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Token {
@@ -39,7 +39,7 @@ pub(super) struct Token {
     then: String,
 }
 
-/// Only pages of this validator are gone on to.
+/// Allows only pages of this validator as destinations.
 fn safe(then: &str) -> &str {
     let is_page = then.starts_with('/')
         && !then.starts_with("//")
@@ -47,13 +47,14 @@ fn safe(then: &str) -> &str {
     if is_page { then } else { "/" }
 }
 
-/// The page to sign in on; with a code, it is done.
+/// Shows the sign-in page, or signs in by a code, but not for HEAD: a chat's preview of a link does not consume it.
 pub(super) async fn page(
     State(web): State<Arc<Web>>,
     origin: RequestOrigin,
+    method: Method,
     Query(Asked { code, then }): Query<Asked>,
 ) -> Response {
-    if code.is_empty() {
+    if code.is_empty() || method == Method::HEAD {
         return form(web, safe(&then), None).await;
     }
     match web.logins.redeem(&code, Instant::now()) {
@@ -65,7 +66,6 @@ pub(super) async fn page(
     }
 }
 
-/// Signs in with a token.
 pub(super) async fn sign_in(
     State(web): State<Arc<Web>>,
     origin: RequestOrigin,
@@ -85,26 +85,21 @@ pub(super) async fn sign_in(
     }
 }
 
-/// Signs out.
 pub(super) async fn sign_out(State(web): State<Arc<Web>>, origin: RequestOrigin, headers: HeaderMap) -> Response {
-    if let Some(cookie) = cookie(&headers, COOKIE_NAME) {
+    if let Some(cookie) = cookie(&headers, cookie_name(origin.is_encrypted())) {
         web.logins.end(&cookie);
     }
-    ([(SET_COOKIE, set_cookie(None, is_encrypted(&origin)))], Redirect::to("/login")).into_response()
+    ([(SET_COOKIE, set_cookie(None, origin.is_encrypted()))], Redirect::to("/login")).into_response()
 }
 
 fn begin(web: &Web, origin: &RequestOrigin, login: Login, then: &str) -> Response {
     let Ok(cookie) = web.logins.begin(login, &mut OsEntropy, Instant::now()) else {
         return Refused::new(ProblemCode::Internal, "the system gives no random bytes").into_response();
     };
-    ([(SET_COOKIE, set_cookie(Some(&cookie), is_encrypted(origin)))], Redirect::to(then)).into_response()
+    ([(SET_COOKIE, set_cookie(Some(&cookie), origin.is_encrypted()))], Redirect::to(then)).into_response()
 }
 
-const fn is_encrypted(origin: &RequestOrigin) -> bool {
-    matches!(origin, RequestOrigin::Network { is_encrypted: true, .. })
-}
-
-/// The page again, once a wrong token or code is counted.
+/// Shows the page again, after counting a wrong token or code.
 async fn refused(web: Arc<Web>, origin: &RequestOrigin, then: &str, why: &str) -> Response {
     if let Some(address) = origin.address()
         && let Err(too_many) = web.rates.failed(address, Instant::now())

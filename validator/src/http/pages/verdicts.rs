@@ -25,7 +25,7 @@ async fn listed(visitor: &Visitor, filter: &VerdictsFilter) -> Shown {
     Ok(assay_page::verdicts(&VerdictsView { frame: visitor.frame(), verdicts: &verdicts, next, filter }))
 }
 
-/// Records as a list shows them.
+/// Records in the form of a list.
 pub(super) async fn with_names(
     validator: &Validator,
     records: Vec<VerdictRecord>,

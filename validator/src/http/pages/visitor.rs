@@ -1,4 +1,4 @@
-//! Who looks at a page, and how it is answered.
+//! The visitor of a page, and its answer.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::http::caller::{Caller, Credential};
 use crate::http::problem::Refused;
 use crate::validator::Validator;
 
-/// What a page may do: nothing from elsewhere, nothing inline.
+/// Content policy of pages: nothing from elsewhere, nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Who looks at a page.
+/// The visitor of a page.
 pub(super) struct Visitor {
     pub(super) web: Arc<Web>,
-    /// `None`: nobody is signed in. Only the page for that takes such a visitor.
+    /// `None` before signing in: only the sign-in page takes such a visitor.
     pub(super) caller: Option<Caller>,
     validator_key: String,
-    /// The last event before anything was read for the page.
+    /// The last event before the page's data was read.
     last_event: i64,
-    /// What was done with the request before.
+    /// Result of the preceding action.
     pub(super) notice: Option<&'static str>,
 }
 
@@ -44,7 +44,7 @@ impl Visitor {
         &self.web.running.validator
     }
 
-    /// What all pages have.
+    /// The frame that all pages share.
     pub(super) fn frame(&self) -> Frame<'_> {
         let viewer = self.caller.as_ref().map(|caller| Viewer {
             name: &caller.actor.name,
@@ -61,7 +61,7 @@ impl Visitor {
         }
     }
 
-    /// A page, or the page that says why there is none.
+    /// A page, or a page about the problem.
     pub(super) fn answer(&self, shown: Shown) -> Response {
         match shown {
             Ok(page) => html(StatusCode::OK, page),
@@ -73,13 +73,13 @@ impl Visitor {
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let remedy = remedy(problem);
         let mut response = html(status, assay_page::problem(&ProblemView { frame: self.frame(), problem, remedy }));
-        // The layers outside know by this that the answer is in words already.
+        // Marks the answer for the outer layers: it is a page already.
         response.extensions_mut().insert(problem.code);
         response
     }
 }
 
-/// What whoever reads of a problem can do.
+/// Advice to the reader of a problem.
 fn remedy(problem: &Problem) -> &'static str {
     match problem.status {
         404 => "Look for it from the fleet; ids may be cut to their first digits, but not to fewer than 4.",
@@ -103,9 +103,9 @@ impl FromRequestParts<Arc<Web>> for Visitor {
     }
 }
 
-/// A page as an answer.
+/// A page as a response.
 pub(super) fn html(status: StatusCode, page: String) -> Response {
-    // A form tells which page it stands on, which shows that it is one of these; no other site is told.
+    // The browser names a form's page in the request, which proves it to be one of these; other sites get no referrer.
     let headers = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (REFERRER_POLICY, "same-origin"),

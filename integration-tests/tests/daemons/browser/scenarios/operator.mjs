@@ -25,6 +25,8 @@ async function signsIn(context) {
   const refused = await context.request.post(`${origin}/miners/abcdabcd/suspend`, { headers: { origin } });
   assert.equal(refused.status(), 403, "what this role may not do");
   await page.getByRole("button", { name: "Sign out" }).click();
+  // Chromium may lose the closing of a page that has not loaded yet.
+  await page.waitForURL(`${origin}/login`);
   await page.close();
 }
 
@@ -65,7 +67,7 @@ async function challengesByKeyboard(context) {
   await page.waitForURL(/\/(challenges|verdicts)\//);
   // The page of the challenge gives way to that of its verdict by itself.
   await page.waitForURL(/\/verdicts\//);
-  assert.equal(await text(page, "h1"), "Pass: all checks passed");
+  assert.match(await text(page, "h1"), /^Pass: all checks passed/);
   return page;
 }
 
@@ -123,6 +125,7 @@ async function filters(context) {
   await page.waitForURL(/state=failed/);
   assert.match(await text(page, "main"), /No miner fits/);
   await page.getByRole("link", { name: /Passing|Enrolled/ }).first().click();
+  await page.waitForURL(/state=(passing|enrolled)/);
   assert.equal(await page.locator("#list").count(), 1);
   await page.close();
 }
@@ -135,7 +138,7 @@ async function doesWithoutScript({ plain, close }, verdict) {
   await page.getByRole("button", { name: "Filter" }).click();
   assert.equal(await page.locator("#miners tr").count(), 1);
   await page.goto(verdict.url());
-  assert.equal(await text(page, "h1"), "Pass: all checks passed");
+  assert.match(await text(page, "h1"), /^Pass: all checks passed/);
   await page.locator(".outcome a").click();
   // Asked for twice: it ends what is attested.
   await page.getByText("Suspend…").click();

@@ -254,13 +254,13 @@ fn ids_keys_and_signatures_of_a_session() {
     exactly(samples::hello(), "Hello.miner_key", 32, |m, b| m.miner_key = b);
     exactly(samples::hello(), "Hello.miner_nonce", 32, |m, b| m.miner_nonce = b);
     exactly_or_none(samples::hello(), "Hello.resumes", 32, |m, b| m.resumes = b);
-    text(samples::hello(), "Hello.join_token", MAX_JOIN_TOKEN_BYTES, |m, t| m.join_token = t);
     exactly(samples::welcome(), "Welcome.validator_key", 32, |m, b| m.validator_key = b);
     exactly(samples::welcome(), "Welcome.nonce", 32, |m, b| m.nonce = b);
     exactly(samples::welcome(), "Welcome.signature", 64, |m, b| m.signature = b);
     exactly(samples::hello(), "Hello.successors", 136, |m, b| m.successors = vec![vec![1; 136], b]);
     exactly(samples::welcome(), "Welcome.successors", 136, |m, b| m.successors = vec![b]);
-    exactly(v1::Proof { signature: vec![1; 64] }, "Proof.signature", 64, |m, b| m.signature = b);
+    exactly(samples::proof(), "Proof.signature", 64, |m, b| m.signature = b);
+    text(samples::proof(), "Proof.join_token", MAX_JOIN_TOKEN_BYTES, |m, t| m.join_token = t);
     exactly(samples::inventory(1), "Device.device_id", 16, |m, b| m.devices[0].device_id = b);
     exactly(samples::declined(), "Declined.challenge_id", 16, |m, b| m.challenge_id = b);
     exactly(samples::abort(), "Abort.challenge_id", 16, |m, b| m.challenge_id = b);

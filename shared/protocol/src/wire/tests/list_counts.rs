@@ -61,7 +61,7 @@ fn number_field(number: u32) -> Vec<u8> {
 /// How the entries of a list are written.
 #[derive(Debug, Clone, Copy)]
 enum Style {
-    /// All in one parent, each by itself.
+    /// All in one parent, each an entry of its own.
     Single,
     /// All in one parent, packed.
     Packed,
@@ -172,13 +172,13 @@ fn fields_of_a_newer_version_are_passed_over() {
     SessionRequest::decode(inside.as_slice()).unwrap();
 }
 
-/// A field that no message has, so often that it takes so many bytes.
+/// An unknown field, repeated to the given size.
 fn padding(bytes: usize) -> Vec<u8> {
     let odd: &[u8] = if bytes.is_multiple_of(2) { &[] } else { &[15 << 3, 0x80, 0] };
     [odd, &[15 << 3, 0].repeat((bytes - odd.len()) / 2)].concat()
 }
 
-/// A message could be padded with fields that nobody knows, which cost a copy each time and are not kept.
+/// A message could be padded with unknown fields, which cost a copy each time and are not kept.
 #[test]
 fn a_miners_message_is_bounded_by_its_kind() {
     let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap().file;

@@ -63,8 +63,11 @@ pub fn hello() -> v1::Hello {
         inventory: Some(inventory(2)),
         successors: vec![vec![4; 136]],
         resumes: vec![5; 32],
-        join_token: "assay-join-0123".into(),
     }
+}
+
+pub fn proof() -> v1::Proof {
+    v1::Proof { signature: vec![1; 64], join_token: "assay-join-0123".into() }
 }
 
 pub fn welcome() -> v1::Welcome {
@@ -198,8 +201,18 @@ pub fn reason() -> v1::Reason {
 
 pub fn device_work(id: u8) -> v1::DeviceWork {
     let name = "NVIDIA H200".into();
-    let hiding =
-        v1::Hiding { rate_per_s: 1e15, rate_is_shown_only: true, computed: 0.02, over_buses: 0.03, share: 0.06 };
+    let hiding = v1::Hiding {
+        rate_per_s: 1e15,
+        rate_is_shown_only: true,
+        computed: 0.02,
+        over_buses: 0.03,
+        share: 0.06,
+        bus_bytes_per_s: 64e9,
+        copy_bytes_per_s: 61e9,
+        elsewhere: 0.02,
+        open_walks: 0.09,
+        rule: 2,
+    };
     v1::DeviceWork {
         device_id: vec![id; 16],
         name,

@@ -182,9 +182,8 @@ fn signed_checksum() -> impl Strategy<Value = SignedChecksum> {
 
 fn hello() -> impl Strategy<Value = Hello> {
     let resumes = option::of(bytes());
-    let join_token = option::of("[!-~]{1,128}".prop_map(|text| text.parse().unwrap()));
-    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors(), resumes, join_token)
-        .prop_map(|(versions, miner_key, miner_nonce, agent, inventory, successors, resumes, join_token)| Hello {
+    (vec(any::<u32>(), 0..=MAX_VERSIONS), bytes(), bytes(), text(), inventory(), successors(), resumes).prop_map(
+        |(versions, miner_key, miner_nonce, agent, inventory, successors, resumes)| Hello {
             versions,
             miner_key,
             miner_nonce,
@@ -192,8 +191,13 @@ fn hello() -> impl Strategy<Value = Hello> {
             inventory,
             successors,
             resumes,
-            join_token,
-        })
+        },
+    )
+}
+
+fn proof() -> impl Strategy<Value = MinerMessage> {
+    let join_token = option::of("[!-~]{1,128}".prop_map(|text| text.parse().unwrap()));
+    (signed_checksum(), join_token).prop_map(|(signed, token)| MinerMessage::Proof(signed.signature, token))
 }
 
 fn successors() -> impl Strategy<Value = Vec<Successor>> {
@@ -362,10 +366,24 @@ fn rates() -> impl Strategy<Value = Vec<KindRate>> {
 }
 
 fn hiding() -> impl Strategy<Value = Hiding> {
-    ([finite(), finite(), finite(), finite()], any::<bool>()).prop_map(|(numbers, rate_is_shown_only)| {
-        let [rate_per_s, computed, over_buses, share] = numbers;
-        Hiding { rate_per_s, rate_is_shown_only, computed, over_buses, share }
-    })
+    (proptest::array::uniform8(finite()), any::<bool>(), any::<u32>()).prop_map(
+        |(numbers, rate_is_shown_only, rule)| {
+            let [rate_per_s, computed, over_buses, share, bus_bytes_per_s, copy_bytes_per_s, elsewhere, open_walks] =
+                numbers;
+            Hiding {
+                rate_per_s,
+                rate_is_shown_only,
+                computed,
+                over_buses,
+                share,
+                bus_bytes_per_s,
+                copy_bytes_per_s,
+                elsewhere,
+                open_walks,
+                rule,
+            }
+        },
+    )
 }
 
 fn not_challenged() -> impl Strategy<Value = Vec<NotChallenged>> {
@@ -456,7 +474,7 @@ fn progress() -> impl Strategy<Value = MinerMessage> {
 pub fn miner_message() -> impl Strategy<Value = MinerMessage> {
     prop_oneof![
         hello().prop_map(MinerMessage::Hello),
-        signed_checksum().prop_map(|c| MinerMessage::Proof(c.signature)),
+        proof(),
         inventory().prop_map(MinerMessage::Inventory),
         any::<u64>().prop_map(MinerMessage::Pong),
         stop().prop_map(MinerMessage::Declined),

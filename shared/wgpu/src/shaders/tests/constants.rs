@@ -40,7 +40,7 @@ fn cuda_hashes_the_same_chunks() {
     assert_eq!(u64::from(value(BLAKE3, "chunk_bytes")), tree::CHUNK_BYTES);
 }
 
-/// WGSL's constants are the prelude's; none of the numbers stands in a file again.
+/// WGSL's constants are the prelude's; no file repeats one of the numbers.
 #[test]
 fn wgsl_has_no_factor_of_its_own() {
     let factors = [product::SLOT_FACTOR, product::FIRST_FACTOR, product::SECOND_FACTOR];

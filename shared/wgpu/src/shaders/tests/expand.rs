@@ -18,7 +18,6 @@ fn operands_in(precision: Precision, format: Format, slot: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Integers as half floats.
 pub(super) fn half_floats(integers: &[i16]) -> Vec<u8> {
     let code = |integer: &i16| OperandFormat::F16.code((*integer).into(), 0).expect("a half float holds it");
     integers.iter().flat_map(|integer| code(integer).to_le_bytes()).collect()

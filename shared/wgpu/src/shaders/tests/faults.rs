@@ -1,14 +1,15 @@
 //! Faults planted into the sources: the checks of this folder have to find every one.
 //!
-//! What a software driver cannot show is left out. It runs the invocations of a workgroup vector by vector, lowest first, up
-//! to the next barrier: that hides the barrier of `tree.wgsl` between a level's reads and its writes, whose absence harms
-//! only where a higher invocation runs ahead. And it has subgroups of one size, all full, in the order of the invocations.
+//! Faults that a software driver cannot show are left out. It runs the invocations of a workgroup vector by vector,
+//! lowest first, up to the next barrier: that hides the barrier of `tree.wgsl` between a level's reads and its writes,
+//! whose absence harms only where a higher invocation runs ahead. And it has subgroups of one size, all full, in the
+//! order of the invocations.
 //!
 //! A faulty shader is compiled with bounds checks, so that it harms nothing but its own result.
 
 use super::*;
 
-/// A text of a shader, and what to put in its place wherever it stands.
+/// A text of a shader, and its replacement in every place.
 type Fault = (&'static str, &'static str);
 
 const CHACHA: &[Fault] = &[
@@ -43,7 +44,7 @@ const STREAM: &[Fault] = &[
     ("all.z ^ all.w", "all.z"),
 ];
 
-/// Of both kernels of trees.
+/// Faults of both kernels of trees.
 const BLAKE3: &[Fault] = &[
     ("v.d ^ v.a, 16u", "v.d ^ v.a, 12u"),
     ("v.b ^ v.c, 7u", "v.b ^ v.c, 8u"),
@@ -92,7 +93,7 @@ const PARENTS: &[Fault] = &[
     ("params.out_at + group.x * left", "params.out_at + thread * left"),
 ];
 
-/// Of both ways to sum.
+/// Faults of both ways to sum.
 const PRODUCT: &[Fault] = &[
     ("vec4(0u, 1u, 2u, 3u)", "vec4(0u, 1u, 2u, 2u)"),
     ("x *= MIX_SECOND_FACTOR", "x *= MIX_FIRST_FACTOR"),
@@ -126,7 +127,7 @@ const PRODUCT: &[Fault] = &[
     ("tile_row * SIDE + 4u * y", "tile_row * SIDE + 4u * x"),
 ];
 
-/// Of eight by eight sums.
+/// Faults of eight by eight sums.
 const EIGHT: &[Fault] = &[
     ("held.upper_right, upper, far", "held.upper_right, upper, near"),
     ("held.lower_left, lower, near", "held.lower_left, near, lower"),
@@ -170,7 +171,7 @@ const FLOAT: &[Fault] = &[
     ("sums.before3 + vec4<i32>(sums.r3)", "vec4<i32>(sums.r2)"),
 ];
 
-/// Of float sums in chunks.
+/// Faults of float sums in chunks.
 const DRAIN: &[Fault] = &[
     ("if DRAINS &&", "if !DRAINS &&"),
     ("% CHUNK_STEPS == 0u", "% CHUNK_STEPS == CHUNK_STEPS"),
@@ -187,7 +188,7 @@ const RAW: &[Fault] = &[
     ("row * params.n + params.column0 + column", "column * params.n + params.column0 + row"),
 ];
 
-/// Of every way to write operands out.
+/// Faults of every way to write operands out.
 const EXPAND: &[Fault] = &[
     ("write_expanded(params.at + id.x, slot[params.at + id.x])", "write_expanded(id.x, slot[id.x])"),
     ("slot[params.at + id.x]", "slot[id.x]"),
@@ -262,7 +263,7 @@ const COOPERATIVE: &[Fault] = &[
     ("sums.before1 + vec4<i32>(sums.r1)", "vec4<i32>(sums.r1)"),
 ];
 
-/// Of subgroups that sum several regions each.
+/// Faults of subgroups that sum several regions each.
 const SEVERAL_REGIONS: &[Fault] = &[("region += subgroups", "region += 2u * subgroups")];
 
 const RAW_COOPERATIVE: &[Fault] = &[
@@ -270,7 +271,7 @@ const RAW_COOPERATIVE: &[Fault] = &[
     ("write_row(bitcast<vec4<u32>>(sums.r1), to + params.n)", "write_row(bitcast<vec4<u32>>(sums.r1), to)"),
 ];
 
-/// Of every probe.
+/// Faults of every probe.
 const PROBE: &[Fault] = &[
     ("turned_left(s.z, 4u)", "turned_left(s.z, 5u)"),
     ("s.x + s.y + s.z + s.w", "s.x + s.y + s.z"),
@@ -287,7 +288,7 @@ const PROBE: &[Fault] = &[
     ("vec4(t.yzw, after)", "vec4(t.yzw, t.x)"),
 ];
 
-/// Where several buffers are bound.
+/// Faults where several buffers are bound.
 const BUFFERS: &[Fault] = &[
     ("piece - buffer * params.pieces_per_buffer", "piece"),
     ("return piece / params.pieces_per_buffer", "return 0u"),
@@ -302,7 +303,7 @@ const WALKS: &[Fault] = &[
     ("keep(i + 2u, s.w2)", "keep(i + 2u, s.w1)"),
 ];
 
-/// Of both grouped probes.
+/// Faults of both grouped probes.
 const GROUPED: &[Fault] =
     &[("buffer - params.first_buffer", "buffer"), ("{ next[i] = words; }", "{ states[i] = words; }")];
 

@@ -8,13 +8,12 @@ use super::super::params::Words;
 use super::{Checked, CooperativeTile, POISON, Shader};
 use crate::gpu::COOPERATIVE;
 
-/// Bytes before and after what a kernel is bound to, which it must leave alone; a multiple of every alignment.
+/// Bytes before and after a kernel's binding, which it must leave alone; a multiple of every alignment.
 const GUARD_BYTES: u64 = 256;
 
 const NO_ADAPTER: &str =
     "no Vulkan, Metal or DirectX 12 adapter: install a driver, such as Debian's mesa-vulkan-drivers";
 
-/// An adapter's device.
 pub(super) struct Gpu {
     pub device: api::Device,
     /// The tile of its cooperative matrices, where it has them.
@@ -95,8 +94,8 @@ impl Gpu {
         let module = if checked {
             self.device.create_shader_module(source)
         } else {
-            // SAFETY: the shader is one of this crate's own; its header says which indices it makes, and the callers here
-            // bind what it says.
+            // SAFETY: the shader is one of this crate's own; its header states the indices that it makes, and the
+            // callers here bind accordingly.
             unsafe { self.device.create_shader_module_trusted(source, api::ShaderRuntimeChecks::unchecked()) }
         };
         let layout = self.device.create_pipeline_layout(&api::PipelineLayoutDescriptor {
@@ -147,10 +146,10 @@ impl Gpu {
 
 impl Kernel<'_> {
     /// Runs `workgroups` workgroups over memory that holds `data` at first, a buffer for each binding after the
-    /// parameters, and puts what it holds then in `data`.
+    /// parameters, and puts its content then in `data`.
     ///
     /// # Errors
-    /// When something beside the memory was written.
+    /// When a byte beside the memory was written.
     pub fn run(&self, words: Words, data: &mut [&mut Vec<u8>], workgroups: u32) -> Checked {
         let gpu = self.gpu;
         let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -15,10 +15,10 @@ mod tree;
 use self::gpu::{Kernel, gpu};
 use super::*;
 
-/// Why a kernel's result was refused.
+/// A kernel's result, with the reason of a refusal.
 type Checked = Result<(), String>;
 
-/// What memory holds before a kernel runs: what a kernel should write has to differ from it.
+/// The content of memory before a kernel runs: bytes that a kernel should write have to differ from it.
 const POISON: u8 = 0xA5;
 
 /// Bytes of no pattern, the same for the same seed.
@@ -30,7 +30,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether a kernel left what it should; names the first byte that differs.
+/// Whether a kernel left the expected bytes; names the first byte that differs.
 fn same(what: &str, found: &[u8], expected: &[u8]) -> Checked {
     assert_eq!(found.len(), expected.len(), "{what}");
     match found.iter().zip(expected).position(|(a, b)| a != b) {

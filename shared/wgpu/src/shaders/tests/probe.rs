@@ -7,7 +7,7 @@ use assay_work::probe::{LINE_BYTES, State, position, state_bytes, state_from_byt
 const WALKS: u32 = 100;
 const STEPS: u32 = 9;
 
-/// Slots, and how they lie in buffers.
+/// Slots, and their places in buffers.
 struct Layout {
     count: u32,
     n: u32,
@@ -211,7 +211,8 @@ fn upper_half(probe: &Shader) -> Shader {
     Shader { name: format!("{}, upper half", probe.name), source }
 }
 
-/// The slots of a test are few: here is what they do not reach, over all that a count may be and more.
+/// The slots of a test are few: this checks the values that they do not reach, over the whole range of a count and
+/// more.
 pub(super) fn check_upper_half(probe: &Shader, checked: bool) -> Checked {
     let ends = [0_u32, 1, 3, 0xFFFF, 0x1_0000, 0xF_FFFF, 0x10_0000, 0x8000_0000, u32::MAX];
     let random: Vec<u32> =

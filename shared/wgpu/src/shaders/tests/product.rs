@@ -9,12 +9,11 @@ use assay_work::reference::product_rows;
 const LOWEST: u8 = 0x80;
 const HIGHEST: u8 = 0x7f;
 
-/// A byte whose F16 operand is odd and large: the sum of 512 of its squares is beyond what FP32 holds.
+/// A byte whose F16 operand is odd and large: the sum of 512 of its squares is beyond FP32's exact integers.
 const ODD: u8 = 0x7E;
 /// Terms of a chunk of float sums here, so that a small product has several.
 const CHUNK: u32 = 256;
 
-/// A product to compute.
 struct Case {
     name: &'static str,
     n: u32,
@@ -23,7 +22,6 @@ struct Case {
     earlier: Vec<u8>,
     previous: Vec<u8>,
     depth: u32,
-    /// Rows of a piece.
     rows: u32,
     /// Dispatches that a block is cut into.
     cuts: u32,
@@ -59,7 +57,7 @@ fn rows_of(rows: &[u8], bytes: u32, piece: u32) -> &[u8] {
     &rows[(piece * bytes) as usize..][..bytes as usize]
 }
 
-/// What products that multiply this way are checked with; the same for all that read operands in one format.
+/// The cases for products that multiply this way; the same for all that read operands in one format.
 fn cases(precision: Precision, dot: Dot) -> &'static [Case] {
     static CASES: [[std::sync::OnceLock<Vec<Case>>; 4]; 2] = [const { [const { std::sync::OnceLock::new() }; 4] }; 2];
     CASES[usize::from(dot == Dot::Cooperative)][precision as usize].get_or_init(|| {
@@ -82,7 +80,7 @@ fn long_case(dot: Dot) -> Case {
     Case::new((Precision::F16, dot), "sums beyond a chunk", (512, 512, 1), odd(), odd())
 }
 
-/// Tiles `of` of a block: copies them from what the product should be.
+/// Tiles `of` of a block: copies them from the expected product.
 fn expect_tiles(case: &Case, side: u32, (row_piece, column_piece): (u32, u32), of: Range<u32>, written: &mut [u8]) {
     let across = case.rows / side;
     let (n, side) = (case.n as usize, side as usize);
@@ -96,7 +94,7 @@ fn expect_tiles(case: &Case, side: u32, (row_piece, column_piece): (u32, u32), o
     }
 }
 
-/// Computes one block, and compares after every dispatch what is written so far and what is not.
+/// Computes one block, and compares the written and the unwritten parts after every dispatch.
 fn check_block(kernel: &Kernel<'_>, side: u32, case: &Case, block: (u32, u32), written: &mut Vec<u8>) -> Checked {
     let across = case.rows / side;
     let tiles = across * across;
@@ -203,7 +201,7 @@ fn wide_products_are_exact_in_every_tile() {
     }
 }
 
-/// What a chunk holds, in one and in several; and their own bits.
+/// Sums within a chunk, in one and in several; and their own bits.
 #[test]
 fn float_products_are_exact_in_every_tile() {
     for tile in ShaderTile::ALL {

@@ -84,7 +84,7 @@ pub(super) fn check_completion_counter(shader: &Shader, checked: bool) -> Checke
 #[test]
 fn the_completion_counter_is_the_hosts() {
     check_completion_counter(&completion_counter(), false).unwrap();
-    // None left out, doubled, or exchanged for its neighbour gives the same.
+    // A submission left out, doubled, or exchanged for its neighbour gives another count.
     let of = |numbers: &[u32]| numbers.iter().fold(0, |before, number| next_completion(before, *number));
     let right = of(&[1, 2, 3]);
     assert!([of(&[1, 3]), of(&[2, 3]), of(&[1, 2]), of(&[2, 1, 3]), of(&[1, 2, 2, 3])].iter().all(|t| *t != right));

@@ -1,0 +1,172 @@
+//! Commitments of another miner, of another time, or not of the computed roots.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use assay_fleet::Policy;
+use assay_integration_tests::dishonest::{Disguise, Lies, rewrite};
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_work::ChallengeId;
+
+use super::stage::{REPLAY_AND_AUDIT, Stage, usual};
+
+/// The commitment and roots of an earlier challenge.
+type Record = Arc<Mutex<Vec<MinerMessage>>>;
+
+/// Keeps a copy of the commitment and the roots that go out.
+fn record(lies: &Lies) -> Record {
+    let record = Record::default();
+    let copy = record.clone();
+    lies.in_what_goes_out(move |message| {
+        if matches!(message, MinerMessage::Commitment(_) | MinerMessage::DeviceRoots(_)) {
+            copy.lock().unwrap().push(message.clone());
+        }
+        vec![message]
+    });
+    record
+}
+
+/// Sends the recorded messages in place of the own commitment: under the name of the challenge that runs, or unchanged.
+fn play(lies: &Lies, record: &Record, under_own_name: bool) {
+    let recorded = record.lock().unwrap().clone();
+    lies.in_what_goes_out(move |message| match message {
+        MinerMessage::Commitment(own) => {
+            let mut recorded = recorded.clone();
+            if under_own_name {
+                recorded.iter_mut().for_each(|message| rename(message, own.challenge_id));
+            } else {
+                // The verdict comes with the commitment; roots of a challenge that never ran would end the session.
+                recorded.truncate(1);
+            }
+            recorded
+        }
+        MinerMessage::DeviceRoots(_) => Vec::new(),
+        other => vec![other],
+    });
+}
+
+fn rename(message: &mut MinerMessage, id: ChallengeId) {
+    match message {
+        MinerMessage::Commitment(commitment) => commitment.challenge_id = id,
+        MinerMessage::DeviceRoots(roots) => roots.challenge_id = id,
+        _ => {}
+    }
+}
+
+#[test]
+fn another_split() {
+    let mut stage = Stage::with_two_devices();
+    // One slot goes from the second device to the first.
+    stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentSplit, |lies| {
+        lies.in_what_goes_out(rewrite::each(|message| {
+            if let MinerMessage::DeviceRoots(roots) = message {
+                let first = roots.evidence.offset == 0;
+                roots.evidence.count = if first { roots.evidence.count + 1 } else { roots.evidence.count - 1 };
+                roots.evidence.offset += u32::from(!first);
+            }
+        }));
+    });
+    // All of it is done over one slot less, and signed so.
+    stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentSplit, |lies| {
+        lies.in_what_comes_in(|mut message| {
+            if let ValidatorMessage::Challenge(offer) = &mut message {
+                offer.total -= 1;
+            }
+            message
+        });
+    });
+}
+
+#[test]
+fn another_miners_commitment() {
+    // Both show one device, so that their work differs in its key alone.
+    let disguised = |seed| Stage::of(usual(), &Disguise { seed, ..Disguise::new(&[14]) });
+    let (mut victim, mut thief) = (disguised(2), disguised(3));
+    let stolen = record(&victim.lies);
+    victim.challenge(Mode::Audit).expect_pass();
+    let plays = |under_own_name| {
+        let stolen = stolen.clone();
+        move |lies: &Lies| play(lies, &stolen, under_own_name)
+    };
+    thief.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChallenge, plays(false));
+    // The challenge's id goes into the checksum: under another name it no longer is one of these roots.
+    thief.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChecksum, plays(true));
+}
+
+#[test]
+fn a_replayed_commitment() {
+    let mut stage = Stage::with_one_device();
+    let old = record(&stage.lies);
+    stage.challenge(Mode::Audit).expect_pass();
+    stage.lies.stop();
+    stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChallenge, |lies| play(lies, &old, false));
+    stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChecksum, |lies| play(lies, &old, true));
+}
+
+/// It is on its way when the deadline passes, and comes after the verdict, where it changes nothing.
+#[test]
+fn a_commitment_after_the_deadline() {
+    let mut stage = Stage::new(Policy { commit_deadline: Duration::from_secs(2), ..usual() }, &[14]);
+    let is_commitment = |message: &MinerMessage| matches!(message, MinerMessage::Commitment(_));
+    stage.catches_late(&REPLAY_AND_AUDIT, ReasonCode::CommitmentLate, (is_commitment, Duration::from_millis(2500)));
+}
+
+#[test]
+fn the_roots_of_two_devices_swapped() {
+    let mut stage = Stage::with_two_devices();
+    // The roots change places, the rest stays.
+    let roots = |lies: &Lies| {
+        let mut first = None;
+        lies.in_what_goes_out(move |message| match message {
+            MinerMessage::DeviceRoots(mut roots) => match first.take() {
+                None => {
+                    first = Some(roots);
+                    Vec::new()
+                }
+                Some(mut before) => {
+                    std::mem::swap(&mut before.evidence.roots, &mut roots.evidence.roots);
+                    vec![MinerMessage::DeviceRoots(before), MinerMessage::DeviceRoots(roots)]
+                }
+            },
+            other => vec![other],
+        });
+    };
+    stage.catches(&REPLAY_AND_AUDIT, ReasonCode::CommitmentChecksum, roots);
+    // The devices come in the other order.
+    let order = |lies: &Lies| {
+        let mut first = None;
+        lies.in_what_goes_out(move |message| match message {
+            MinerMessage::DeviceRoots(_) if first.is_none() => {
+                first = Some(message);
+                Vec::new()
+            }
+            MinerMessage::DeviceRoots(_) => [Some(message), first.take()].into_iter().flatten().collect(),
+            other => vec![other],
+        });
+    };
+    stage.catches(&[Mode::Audit], ReasonCode::CommitmentSplit, order);
+}
+
+#[test]
+fn fewer_roots_than_iterations() {
+    let policy = Policy { iterations: 2, ..usual() };
+    let mut stage = Stage::new(policy, &[14]);
+    stage.catches(&[Mode::Audit], ReasonCode::CommitmentRoots, |lies| {
+        lies.in_what_goes_out(rewrite::each(|message| {
+            if let MinerMessage::DeviceRoots(roots) = message {
+                roots.evidence.roots.pop();
+            }
+        }));
+    });
+}
+
+/// The session is proved with one key, the work is signed with another.
+#[test]
+fn a_signature_by_another_key() {
+    let disguise = Disguise { seed: 5, signing_seed: Some(1), ..Disguise::new(&[14]) };
+    let mut stage = Stage::of(usual(), &disguise);
+    for mode in REPLAY_AND_AUDIT {
+        stage.challenge(mode).expect(ReasonCode::CommitmentSignature);
+    }
+}

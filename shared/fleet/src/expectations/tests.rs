@@ -1,0 +1,109 @@
+use super::*;
+use assay_protocol::claims::Hardware;
+use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
+
+const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
+
+fn parsed(text: &str) -> Result<Expectations, String> {
+    Expectations::parse(Path::new("file.toml"), text).map_err(|error| error.to_string())
+}
+
+/// The only expectation of a file with these lines.
+fn expected(lines: &str) -> Expectation {
+    let expectations = parsed(&format!("[[miner]]\nkey = \"{KEY}\"\n{lines}")).unwrap();
+    expectations.of(PublicKey([7; 32])).unwrap().clone()
+}
+
+/// Two devices, of which the second has a management library; 10 TOPS, 1 GiB and 100 GB/s together.
+fn host() -> (Vec<DeviceWork>, Work, Inventory) {
+    let device = |id: u8| DeviceWork {
+        device_id: DeviceId([id; 16]),
+        name: "A card".to_owned(),
+        work: Work::default(),
+        claimed_telemetry: None,
+        rates: Vec::new(),
+        hiding: None,
+    };
+    let claim = |id: u8, model: Option<&str>| DeviceClaim {
+        id: DeviceId([id; 16]),
+        name: "A card".into(),
+        backend: "cuda".into(),
+        detail: String::new(),
+        total_bytes: 0,
+        free_bytes: 0,
+        slots: MATRIX_SIZES.map(|_| 0),
+        precisions: vec![Precision::Int8],
+        claimed_hardware: model.map(|model| Hardware { model: Some(model.to_owned()), ..Hardware::default() }),
+    };
+    let whole = Work { tops: 10.0, bytes_held: 1 << 30, probe_gb_per_s: 100.0, ..Work::default() };
+    let devices = vec![claim(1, None), claim(2, Some("NVIDIA H200"))];
+    (vec![device(1), device(2)], whole, Inventory { devices, ..Inventory::default() })
+}
+
+fn missed(lines: &str) -> Vec<String> {
+    let (devices, whole, inventory) = host();
+    let reasons = expected(lines).missed(&devices, &whole, &inventory, Precision::Int8);
+    assert!(reasons.iter().all(|reason| reason.code == ReasonCode::ExpectationMissed));
+    reasons.into_iter().map(|reason| reason.detail).collect()
+}
+
+#[test]
+fn what_is_met_gives_no_reason() {
+    let ids = ["01".repeat(16), "02".repeat(16)];
+    let all =
+        format!("devices = 2\ndevice_ids = {ids:?}\nmin_tops = 10\nmin_memory = \"1GiB\"\nmin_gb_per_s = 100.0\n");
+    assert_eq!(missed(&all), [""; 0]);
+    assert_eq!(missed(""), [""; 0], "nothing is expected");
+    let (devices, whole, inventory) = host();
+    assert!(expected("model = \"h200\"").missed(&devices[1..], &whole, &inventory, Precision::Int8).is_empty());
+}
+
+#[test]
+fn each_expectation_that_is_missed_is_a_reason_with_figures() {
+    assert_eq!(missed("devices = 3"), ["2 of 3 devices took part"]);
+    let absent = format!("device_ids = [\"{}\", \"{}\"]", "01".repeat(16), "03".repeat(16));
+    assert_eq!(missed(&absent), ["the device is expected, and took no part"]);
+    assert_eq!(missed("model = \"H200\""), ["it claims to be \"A card\", a claim of \"H200\" is expected"]);
+    assert_eq!(missed("min_tops = 10.5"), ["10.000 TOPS of int8 were shown, at least 10.5 are expected"]);
+    let (devices, whole, inventory) = host();
+    let of_kind = |lines, precision| expected(lines).missed(&devices, &whole, &inventory, precision).len();
+    for (lines, precision) in [
+        ("min_tops = 11", Precision::Int8),
+        ("min_tops_f16 = 11", Precision::F16),
+        ("min_tops_fp8 = 11", Precision::Fp8),
+        ("min_tops_fp4 = 11", Precision::Fp4),
+    ] {
+        let missed_by = Precision::ALL.iter().filter(|kind| of_kind(lines, **kind) == 1);
+        assert_eq!(missed_by.collect::<Vec<_>>(), [&precision], "an expectation of one kind says nothing of others");
+    }
+    let memory = ["1.000 GiB of memory were shown, at least 2.000 GiB are expected"];
+    assert_eq!(missed("min_memory = \"2GiB\""), memory);
+    assert_eq!(missed("min_gb_per_s = 101"), ["the probe read 100.000 GB/s, at least 101 are expected"]);
+    assert_eq!(missed("devices = 3\nmin_tops = 11\nmin_gb_per_s = 101").len(), 3);
+}
+
+#[test]
+fn a_file_that_says_what_cannot_be_is_refused() {
+    let miner = |lines: &str| format!("[[miner]]\nkey = \"{KEY}\"\n{lines}\n");
+    for (text, said) in [
+        (miner("min_top = 3"), "unknown field `min_top`, expected one of"),
+        (miner("devices = -1"), "devices"),
+        (miner("devices = 0"), "a pass has at least one device"),
+        (miner("min_tops = nan"), "min_tops = NaN: expected a number above 0"),
+        (miner("min_gb_per_s = -2"), "min_gb_per_s = -2: expected a number above 0"),
+        (miner("min_memory = \"80\""), "min_memory = 80: expected a whole number and a unit"),
+        (miner("min_memory = 80"), "invalid type"),
+        (miner("model = \" \""), "model is empty"),
+        (miner("device_ids = [\"01\"]"), "device_ids"),
+        (miner("") + &miner(""), "twice"),
+        ("[[miner]]\ndevices = 3\n".to_owned(), "missing field `key`"),
+        ("[[miner]]\nkey = \"07\"\n".to_owned(), "key"),
+        ("[[miners]]\n".to_owned(), "unknown field `miners`"),
+        ("devices = 3".to_owned(), "unknown field `devices`"),
+        ("[[miner".to_owned(), "line 1"),
+    ] {
+        let error = parsed(&text).unwrap_err();
+        assert!(error.starts_with("expectations file.toml: ") && error.contains(said), "{said} in {error}");
+    }
+    assert!(parsed("").unwrap().is_empty());
+}

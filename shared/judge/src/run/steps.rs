@@ -1,0 +1,266 @@
+//! The effect of each message of the miner on a run, in the order of the stages.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_protocol::message::{DeviceDigests, DeviceRoots, OpeningsChunk, SignedChecksum, ValidatorMessage};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_work::probe::{Link, Probe};
+
+use super::pace::OpeningsPace;
+use super::signed::{check_answer, check_commitment};
+use super::{Answered, AnsweredProbe, ChallengeRun, Digests, HELD, LINKED_PROBE, Replay, Roots, RunStage, Step, Timed};
+use crate::action::Action;
+use crate::entropy::Entropy;
+use crate::replay::Extent;
+use crate::verify::check::{Collector, TrustedValues};
+use crate::verify::judge::DeviceClaims;
+use crate::verify::size;
+
+impl ChallengeRun {
+    pub(super) fn commitment(&mut self, signed: SignedChecksum, received: Instant, entropy: &mut dyn Entropy) -> Step {
+        let RunStage::Working = &self.stage else {
+            return Err(Reason::new(ReasonCode::CommitmentTwice, "the first one stands"));
+        };
+        if signed.challenge_id != self.id() {
+            let detail = format!("it is for challenge {}", signed.challenge_id);
+            return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
+        }
+        let limit = self.context.policy.commit_deadline;
+        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        if took > limit {
+            let detail = format!("it took {took:.1?}, {limit:?} were allowed");
+            return Err(Reason::new(ReasonCode::CommitmentLate, detail));
+        }
+        let (commitment, roots) = (Timed { signed, took }, Roots::Due { since: received, devices: Vec::new() });
+        match self.context.hold {
+            Some(limit) => {
+                self.enter(RunStage::Held { commitment, roots, limit }, received);
+                Ok(vec![Action::Phase(HELD)])
+            }
+            None => self.send_probe(commitment, roots, None, received, entropy),
+        }
+    }
+
+    /// The head of the commitment binds the roots, that of an answer its digests: nothing is gained by waiting for
+    /// them, only time to move slots. An invalid signature is reported once they have come, since they may name the
+    /// fault better. `before` is the probe of each device's own slots, which a linked one follows.
+    pub(super) fn send_probe(
+        &mut self,
+        commitment: Timed,
+        roots: Roots,
+        before: Option<AnsweredProbe>,
+        now: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let link = if before.is_some() { Link::All } else { Link::Own };
+        let probe = self.draw_probe(link, entropy)?;
+        let behind = before.as_ref().map_or(self.challenge.iterations(), |before| before.probe.rounds());
+        let deadline = self.context.policy.probe.deadline + self.probe_allowance(behind);
+        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
+        self.enter(RunStage::Probing { commitment, roots, before, probe, deadline }, now);
+        let phase = match link {
+            Link::Own => "probe",
+            Link::All => LINKED_PROBE,
+        };
+        Ok(vec![Action::Phase(phase), self.hand_over(message, now)])
+    }
+
+    /// Whether the devices walk over the memory of one another: by policy, with two or more devices and a miner that
+    /// supports it.
+    fn links(&self) -> bool {
+        let can = self.context.inventory.max_link == Link::All && self.challenge.shares().len() > 1;
+        can && self.context.policy.linked.is_some()
+    }
+
+    pub(super) fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
+        let limit = self.roots_limit();
+        let shares = self.challenge.shares();
+        let (RunStage::Held { commitment, roots, .. } | RunStage::Probing { commitment, roots, .. }) = &mut self.stage
+        else {
+            return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
+        };
+        let Roots::Due { since, devices } = roots else {
+            return Err(Reason::new(ReasonCode::Protocol, "roots came after those of the last device"));
+        };
+        let took = received.saturating_duration_since(*since);
+        if took > limit {
+            return Err(Reason::new(ReasonCode::RootsLate, format!("they took {took:.1?}, {limit:?} were allowed")));
+        }
+        // At least one share is still due.
+        let expected = &shares[devices.len()];
+        let share = device.evidence.share();
+        if share != *expected {
+            let detail = format!(
+                "{} slots from {} on device {} were committed to, split() gives {} from {} on {}",
+                share.count, share.offset, share.device_id, expected.count, expected.offset, expected.device_id
+            );
+            return Err(Reason::new(ReasonCode::CommitmentSplit, detail));
+        }
+        self.claimed.push(DeviceClaims {
+            device_id: share.device_id,
+            elapsed: device.claimed,
+            telemetry: device.claimed_telemetry,
+        });
+        devices.push(device.evidence);
+        if devices.len() == shares.len() {
+            let evidence = check_commitment(&self.challenge, &commitment.signed, std::mem::take(devices))?;
+            *roots = Roots::Complete(Arc::new(evidence));
+            self.gaps.roots = Some(took);
+        }
+        Ok(Vec::new())
+    }
+
+    pub(super) fn probe_answer(
+        &mut self,
+        signed: SignedChecksum,
+        received: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        if matches!(self.stage, RunStage::Digests { .. } | RunStage::Opening { .. } | RunStage::Judging(_)) {
+            return Err(Reason::new(ReasonCode::ProbeTwice, "the first one stands"));
+        }
+        if signed.challenge_id != self.id() {
+            let detail = format!("it is for challenge {}", signed.challenge_id);
+            return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
+        }
+        let RunStage::Probing { commitment, roots, before, probe, deadline } = &self.stage else {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
+        };
+        let Roots::Complete(evidence) = roots else {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
+        };
+        if before.as_ref().is_some_and(|before| matches!(before.digests, Digests::Due { .. })) {
+            return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the digests"));
+        }
+        let limit = *deadline;
+        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        if took > limit {
+            let detail = format!("{} took {took:.1?}, {limit:?} were allowed", probe_name(probe));
+            return Err(Reason::new(ReasonCode::ProbeLate, detail));
+        }
+        let (commitment, evidence, before, probe) = (commitment.clone(), evidence.clone(), before.clone(), *probe);
+        let digests = Digests::Due { since: received, devices: Vec::new() };
+        let answered = AnsweredProbe { probe, answer: Timed { signed, took }, digests };
+        if before.is_none() && self.links() {
+            return self.send_probe(commitment, Roots::Complete(evidence), Some(answered), received, entropy);
+        }
+        self.enter(RunStage::Digests { commitment, evidence, before, last: answered }, received);
+        Ok(Vec::new())
+    }
+
+    pub(super) fn device_digests(
+        &mut self,
+        digests: DeviceDigests,
+        received: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let limit = match &self.stage {
+            RunStage::Probing { before: Some(of), .. } | RunStage::Digests { last: of, .. } => {
+                self.digests_limit(&of.probe)
+            }
+            _ => return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn")),
+        };
+        let (RunStage::Probing { roots: Roots::Complete(evidence), before: Some(of), .. }
+        | RunStage::Digests { evidence, last: of, .. }) = &mut self.stage
+        else {
+            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
+        };
+        let Digests::Due { since, devices } = &mut of.digests else {
+            return Err(Reason::new(ReasonCode::Protocol, "digests came after those of the last device"));
+        };
+        let took = received.saturating_duration_since(*since);
+        if took > limit {
+            let detail = format!("those of {} took {took:.1?}, {limit:?} were allowed", probe_name(&of.probe));
+            return Err(Reason::new(ReasonCode::DigestsLate, detail));
+        }
+        devices.push(digests.answer);
+        if devices.len() < self.challenge.shares().len() {
+            return Ok(Vec::new());
+        }
+        let devices = std::mem::take(devices);
+        let checked = check_answer(&self.challenge, &evidence.checksum, &of.probe, &of.answer.signed, devices)?;
+        of.digests = Digests::Complete(Arc::new(checked));
+        self.gaps.digests = self.gaps.digests.max(Some(took));
+        self.all_answered(received, entropy)
+    }
+
+    /// Continues with the openings once the digests of the last probe are complete.
+    fn all_answered(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
+        let RunStage::Digests { commitment, evidence, before, last } = &self.stage else { return Ok(Vec::new()) };
+        let complete = |probe: &AnsweredProbe| match &probe.digests {
+            Digests::Complete(answer) => Some((probe.probe, probe.answer.clone(), answer.clone())),
+            Digests::Due { .. } => None,
+        };
+        let (own, linked) = match before {
+            Some(before) => (complete(before), complete(last)),
+            None => (complete(last), None),
+        };
+        let Some((probe, answer, checked)) = own else { return Ok(Vec::new()) };
+        let binding = TrustedValues {
+            challenge: self.challenge.clone(),
+            evidence: evidence.clone(),
+            probe,
+            answer: checked,
+            linked: linked.as_ref().map(|(probe, _, checked)| (*probe, checked.clone())),
+        };
+        let answered = Answered {
+            commitment: commitment.clone(),
+            probe,
+            answer,
+            linked: linked.map(|(probe, answer, _)| (probe, answer)),
+            checks_pending: 0,
+            replay: Replay::None,
+        };
+        self.send_open(answered, binding, now, entropy)
+    }
+
+    /// Sends the request for openings: from here on nothing in the answer can change.
+    fn send_open(
+        &mut self,
+        answered: Answered,
+        binding: TrustedValues,
+        now: Instant,
+        entropy: &mut dyn Entropy,
+    ) -> Step {
+        let (items, iterations) = self.draw_openings(binding.probes(), entropy)?;
+        let openings = self.context.policy.openings;
+        let deadline = openings.longest(size::most_bytes(&self.challenge, binding.probes(), &items));
+        let message = ValidatorMessage::Open { challenge_id: self.id(), items: items.clone(), deadline };
+        let replay = match self.context.mode {
+            Mode::Replay => Replay::Waiting(Box::new(binding.clone()), Extent::Everything),
+            Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
+            Mode::Audit => Replay::None,
+        };
+        let answered = Answered { replay, ..answered };
+        let collector = Box::new(Collector::new(binding, items));
+        let pace = OpeningsPace::begin(openings, now);
+        self.enter(RunStage::Opening { answered, collector, pace }, now);
+        Ok(vec![Action::Phase("openings"), self.hand_over(message, now)])
+    }
+
+    pub(super) fn openings(&mut self, chunk: OpeningsChunk, received: Instant) -> Step {
+        let (answered, collector, pace) = match &mut self.stage {
+            RunStage::Opening { answered, collector, pace, .. } => (answered, collector, pace),
+            RunStage::Judging(_) => {
+                return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
+            }
+            _ => return Err(Reason::new(ReasonCode::Protocol, "openings came before they were asked")),
+        };
+        pace.took(size::part_bytes(&chunk.part), received)
+            .map_err(|late| Reason::new(ReasonCode::OpeningsLate, pace.detail(late, received)))?;
+        let job = collector.take(chunk)?;
+        answered.checks_pending += usize::from(job.is_some());
+        if collector.is_complete() {
+            self.stage = RunStage::Judging(answered.clone());
+        }
+        Ok(job.map(|job| Action::Check(Box::new(job))).into_iter().collect())
+    }
+}
+
+const fn probe_name(probe: &Probe) -> &'static str {
+    match probe.link() {
+        Link::Own => "the probe",
+        Link::All => "the linked probe",
+    }
+}

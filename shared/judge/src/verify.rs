@@ -1,0 +1,7 @@
+//! Verification of answers: draws, checks of openings, and the verdict that they give.
+
+pub mod check;
+pub mod draw;
+pub mod excuse;
+pub mod judge;
+pub mod size;

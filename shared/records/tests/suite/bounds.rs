@@ -1,0 +1,115 @@
+//! Bounds of the rows of miners that cost nothing to make up.
+
+use assay_protocol::verdict::{Outcome, ReasonCode};
+use assay_records::{DeviceFilter, DeviceSeen, STRANGER_AGE_MS, Status};
+use sqlx::Row;
+
+use crate::examples::{THEN_MS, challenge, conclusion, connected, key, status_change};
+use crate::store::TestStore;
+
+fn made_up(number: u32) -> Vec<DeviceSeen> {
+    let device = |place: u32| DeviceSeen { device_id: format!("{number:024x}{place:08x}"), ..DeviceSeen::default() };
+    (0..64).map(device).collect()
+}
+
+pub async fn devices_that_are_made_up_are_bounded(store: &TestStore) {
+    let records = store.open().await;
+    let session = records.connected(&connected(1, &[1], &[1], THEN_MS)).await.map(|_| format!("{:032x}", 1)).unwrap();
+    records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
+    for number in 0..100 {
+        let at_ms = THEN_MS + 1000 + i64::from(number);
+        records.devices_changed(&key(1), &session, &made_up(number), at_ms).await.unwrap();
+    }
+    let all = DeviceFilter { gone: true, ..DeviceFilter::default() };
+    let devices = records.devices(&all).await.unwrap();
+    assert_eq!(devices.len(), 256);
+    assert_eq!(devices.iter().filter(|device| device.gone_ms.is_none()).count(), 64, "those that it lists");
+    assert!(devices.iter().any(|device| device.last_pass_ms.is_some()), "and the one that showed work");
+    let events = store.rows_of("device_events").await;
+    assert!((4096..4096 + 128).contains(&events), "{events}");
+    let newest = records.device_events(Some(&key(1)), None, 1).await.unwrap();
+    assert_eq!(newest[0].at_ms, THEN_MS + 1099);
+}
+
+pub async fn sessions_of_a_miner_are_bounded(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[], THEN_MS)).await.unwrap();
+    store
+        .sql(
+            "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 5000) \
+             INSERT INTO sessions SELECT 'old' || CAST(i AS TEXT), s.miner, s.key, s.validator, s.instance, s.address, \
+             s.software, s.inventory, i, i, 'gone' FROM sessions s, t RETURNING 1",
+        )
+        .await;
+    records.connected(&connected(2, &[1], &[], THEN_MS + 1)).await.unwrap();
+    assert_eq!(store.rows_of("sessions").await, 4096);
+    assert_eq!(store.sql("SELECT COUNT(*) FROM sessions WHERE disconnected_ms IS NULL").await[0].get::<i64, _>(0), 2);
+}
+
+pub async fn strangers_are_removed_with_all_that_is_known_of_them(store: &TestStore) {
+    let records = store.open().await;
+    let come = async |number: u8, at_ms: i64| {
+        let session = connected(u32::from(number), &[number], &[number], at_ms);
+        records.connected(&session).await.unwrap();
+        records.disconnected(&session.session, at_ms + 1, "gone").await.unwrap();
+    };
+    for number in 1..=6 {
+        come(number, THEN_MS + i64::from(number)).await;
+        // The fourth shows work, the others do not.
+        let codes: &[ReasonCode] = if number == 4 { &[] } else { &[ReasonCode::AuditElement] };
+        records.conclude(&conclusion(u32::from(number), number, codes, 0)).await.unwrap();
+    }
+    let approved = status_change("approve", Status::Approved);
+    records.change_miner(&key(5), &approved, &assay_records::Actor::validator()).await.unwrap();
+    records.connected(&connected(66, &[6], &[6], THEN_MS + 10)).await.unwrap();
+    let mut evidence = Vec::new();
+    loop {
+        let removed = records.remove_strangers(1, THEN_MS + 20).await.unwrap();
+        if removed.miners == 0 {
+            break;
+        }
+        evidence.extend(removed.evidence);
+    }
+    assert_eq!(evidence.len(), 2, "what nothing names any more");
+    let miners = records.miners(&Default::default()).await.unwrap();
+    let left: Vec<_> = miners.iter().map(|miner| miner.id.clone()).collect();
+    assert_eq!(left, [3, 4, 5, 6].map(key), "the newest stranger, and those that are none or are connected");
+    for number in [1, 2] {
+        assert!(records.verdict(&challenge(number)).await.unwrap().is_none());
+    }
+    assert_eq!(records.remove_strangers(1, THEN_MS + 20).await.unwrap().miners, 0);
+    assert_eq!(records.remove_strangers(1, THEN_MS + STRANGER_AGE_MS + 10_000).await.unwrap().miners, 1, "it is old");
+}
+
+pub async fn work_that_held_makes_no_stranger_whatever_the_outcome(store: &TestStore) {
+    let records = store.open().await;
+    // Each of these is inconclusive; the work of the second one held.
+    for (number, code) in [(1, ReasonCode::Disconnected), (2, ReasonCode::DeviceDisputed)] {
+        let session = connected(u32::from(number), &[number], &[number], THEN_MS);
+        records.connected(&session).await.unwrap();
+        records.disconnected(&session.session, THEN_MS + 1, "gone").await.unwrap();
+        let concluded = conclusion(u32::from(number), number, &[code], 0);
+        assert_eq!(concluded.verdict.outcome, Outcome::Inconclusive);
+        records.conclude(&concluded).await.unwrap();
+    }
+    assert_eq!(records.remove_strangers(0, THEN_MS + 20).await.unwrap().miners, 1);
+    assert!(records.verdict(&challenge(1)).await.unwrap().is_none());
+    assert!(records.verdict(&challenge(2)).await.unwrap().is_some());
+}
+
+pub async fn evidence_of_strangers_is_told_from_that_of_others(store: &TestStore) {
+    let records = store.open().await;
+    for number in 1..=3 {
+        records.connected(&connected(number, &[number as u8], &[number as u8], THEN_MS)).await.unwrap();
+        records
+            .conclude(&conclusion(number, number as u8, &[ReasonCode::AuditElement], u64::from(number)))
+            .await
+            .unwrap();
+    }
+    records.conclude(&conclusion(4, 3, &[], 4)).await.unwrap();
+    let each = 20 << 20;
+    let found = records.stranger_evidence(i64::MAX).await.unwrap();
+    assert_eq!((found.stored_bytes, found.spare.len()), (2 * each, 0));
+    let found = records.stranger_evidence(each).await.unwrap();
+    assert_eq!(found.spare, [format!("{:064x}", 1)], "the oldest");
+}

@@ -1,0 +1,209 @@
+//! Turns on replaying machines: one replay at a time on each machine, the miner without a turn for longest first.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_work::PublicKey;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// The most replays that wait: each may take its whole budget.
+pub const MAX_WAITING_REPLAYS: usize = 8;
+
+/// The queue for the machines.
+#[derive(Debug, Clone, Default)]
+pub struct ReplayTurns(Arc<Mutex<Queue>>);
+
+#[derive(Debug)]
+struct Queue {
+    /// Replays that may run at once: one on each machine.
+    places: usize,
+    running: usize,
+    arrivals: u64,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    key: PublicKey,
+    /// Time of the miner's last turn, and its number of arrival: the least rank goes first.
+    rank: (Option<Instant>, u64),
+    start: oneshot::Sender<Turn>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { places: 1, running: 0, arrivals: 0, waiting: Vec::new() }
+    }
+}
+
+/// The right to use a machine, until it is dropped.
+#[derive(Debug)]
+pub struct Turn(ReplayTurns);
+
+/// Numbers of replays that run and wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Replays that have a machine.
+    pub running: usize,
+    /// Replays that wait for a machine.
+    pub waiting: usize,
+}
+
+/// No turn: the queue is full of miners that have waited longer, or has this key already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{MAX_WAITING_REPLAYS} replays wait already, or one of this miner does")]
+pub struct NoTurn;
+
+impl ReplayTurns {
+    /// Waits for a turn. `last` is the time of this miner's previous one.
+    pub async fn wait(&self, key: PublicKey, last: Option<Instant>) -> Result<Turn, NoTurn> {
+        let started = {
+            let mut queue = self.0.lock();
+            if queue.begin() {
+                return Ok(Turn(self.clone()));
+            }
+            queue.enter(key, last)?
+        };
+        started.await.map_err(|_| NoTurn)
+    }
+
+    /// Takes a turn if a place is free now.
+    pub fn now(&self) -> Option<Turn> {
+        self.0.lock().begin().then(|| Turn(self.clone()))
+    }
+
+    /// Numbers of replays that run and wait.
+    pub fn load(&self) -> Load {
+        let queue = self.0.lock();
+        let waiting = queue.waiting.iter().filter(|waiting| !waiting.start.is_closed()).count();
+        Load { running: queue.running, waiting }
+    }
+
+    /// Sets the number of concurrent replays, at least one. Running ones go on.
+    pub fn set_places(&self, places: usize) {
+        self.0.lock().places = places.max(1);
+        self.start_waiting();
+    }
+
+    /// Gives turns to waiting replays while places are free.
+    fn start_waiting(&self) {
+        loop {
+            let Some(next) = self.0.lock().next() else { return };
+            // A session that is gone drops its turn, which passes it on.
+            let _ = next.start.send(Turn(self.clone()));
+        }
+    }
+}
+
+impl Queue {
+    /// Takes a place, if one is free.
+    const fn begin(&mut self) -> bool {
+        let is_free = self.running < self.places;
+        self.running += is_free as usize;
+        is_free
+    }
+
+    fn enter(&mut self, key: PublicKey, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
+        self.waiting.retain(|waiting| !waiting.start.is_closed());
+        if self.waiting.iter().any(|waiting| waiting.key == key) {
+            return Err(NoTurn);
+        }
+        self.arrivals += 1;
+        let rank = (last, self.arrivals);
+        if self.waiting.len() >= MAX_WAITING_REPLAYS {
+            let latest = self.waiting.iter().enumerate().max_by_key(|(_, waiting)| waiting.rank);
+            match latest {
+                // Dropped, it learns that it gets no turn.
+                Some((index, waiting)) if waiting.rank > rank => drop(self.waiting.swap_remove(index)),
+                _ => return Err(NoTurn),
+            }
+        }
+        let (start, started) = oneshot::channel();
+        self.waiting.push(Waiting { key, rank, start });
+        Ok(started)
+    }
+
+    /// Takes a place for the first in the queue, if there are both.
+    fn next(&mut self) -> Option<Waiting> {
+        if self.running >= self.places {
+            return None;
+        }
+        let (index, _) = self.waiting.iter().enumerate().min_by_key(|(_, waiting)| waiting.rank)?;
+        self.running += 1;
+        Some(self.waiting.swap_remove(index))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.0.lock().running -= 1;
+        self.0.start_waiting();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn key(number: u8) -> PublicKey {
+        PublicKey([number; 32])
+    }
+
+    fn enter(turns: &ReplayTurns, number: u8, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
+        turns.0.lock().enter(key(number), last)
+    }
+
+    #[tokio::test]
+    async fn the_miner_without_a_turn_for_longest_goes_first() {
+        let (turns, now) = (ReplayTurns::default(), Instant::now());
+        let running = turns.wait(key(0), None).await.unwrap();
+        let mut just_now = enter(&turns, 1, Some(now)).unwrap();
+        let mut long_ago = enter(&turns, 2, Some(now - Duration::from_secs(60))).unwrap();
+        let never = enter(&turns, 3, None).unwrap();
+        drop(running);
+        let turn = never.await.unwrap();
+        assert!(long_ago.try_recv().is_err() && just_now.try_recv().is_err(), "one at a time");
+        drop(turn);
+        let turn = long_ago.await.unwrap();
+        assert!(just_now.try_recv().is_err());
+        drop(turn);
+        drop(just_now.await.unwrap());
+        assert!(turns.wait(key(4), None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_who_had_a_turn_last() {
+        let (turns, now) = (ReplayTurns::default(), Instant::now());
+        let running = turns.wait(key(0), None).await.unwrap();
+        let mut waiting: Vec<_> = (1..=8).map(|number| enter(&turns, number, Some(now)).unwrap()).collect();
+        assert_eq!(enter(&turns, 9, Some(now)).unwrap_err(), NoTurn);
+        assert_eq!(turns.load(), Load { running: 1, waiting: 8 });
+        assert_eq!(enter(&turns, 3, None).unwrap_err(), NoTurn, "one for each miner");
+        let first = enter(&turns, 10, None).unwrap();
+        assert!(waiting.remove(7).await.is_err(), "the one that came last made room");
+        // A caller that is gone does not block the queue.
+        drop(waiting);
+        drop(running);
+        drop(first.await.unwrap());
+        assert!(turns.wait(key(11), None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn each_machine_has_a_replay_of_its_own() {
+        let turns = ReplayTurns::default();
+        let first = turns.now().unwrap();
+        assert!(turns.now().is_none());
+        let (mut second, mut third) = (enter(&turns, 2, None).unwrap(), enter(&turns, 3, None).unwrap());
+        turns.set_places(2);
+        let turn = second.try_recv().unwrap();
+        assert!(third.try_recv().is_err(), "two machines");
+        turns.set_places(0);
+        drop(turn);
+        assert!(third.try_recv().is_err(), "one is left, and busy");
+        drop(first);
+        drop(third.try_recv().unwrap());
+        assert!(turns.now().is_some());
+    }
+}
