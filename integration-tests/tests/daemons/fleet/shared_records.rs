@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use assay_api::BeginChallenge;
-use assay_integration_tests::daemon::{Daemon, PATIENCE};
+use assay_integration_tests::daemon::{Daemon, Held, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::postgres::{Database, Postgres};
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
@@ -88,14 +88,25 @@ async fn challenge_for_long(validator: &TestValidator, miner: &mut TestMiner) ->
     .await
 }
 
-/// The one of these workers that has taken the replay of a challenge.
-async fn taken_by(workers: &mut [Daemon], id: ChallengeId) -> usize {
+/// The one of these workers that takes the replay of a challenge. Devices stand still but for replays of others, which
+/// have to end first: a worker has one replay at a time.
+async fn taken_by(workers: &mut [Daemon], id: ChallengeId) -> (usize, Vec<Vec<Held>>) {
     let id = id.to_string();
-    wait_for("a worker that takes the replay", async || {
-        let has = |worker: &mut Daemon| worker.log().iter().any(|l| l.contains(&id) && l.contains("replay: taken"));
-        workers.iter_mut().position(has)
-    })
-    .await
+    let mut held: Vec<Vec<Held>> = workers.iter().map(|_| Vec::new()).collect();
+    let taker = wait_for("a worker that takes the replay", async || {
+        for (place, (worker, held)) in workers.iter_mut().zip(&mut held).enumerate() {
+            let last = worker.log().iter().rfind(|line| line.contains("\"message\":\"replay: "));
+            match last.filter(|line| line.contains("\"replay: taken\"")) {
+                Some(taken) if taken.contains(&id) => return Some(place),
+                Some(_) => held.clear(),
+                None if held.is_empty() => *held = worker.hold_devices(),
+                None => {}
+            }
+        }
+        None
+    });
+    let taker = taker.await;
+    (taker, held)
 }
 
 /// The verdicts in the programs' output: the outcome by challenge.
@@ -231,8 +242,7 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     // A replay worker, in mid-replay: the other one does it again.
     let running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[1]).await;
     let replayed = running.id;
-    let held: Vec<_> = fleet.workers.iter().map(Daemon::hold_devices).collect();
-    let first = taken_by(&mut fleet.workers, replayed).await;
+    let (first, held) = taken_by(&mut fleet.workers, replayed).await;
     fleet.workers.remove(first).kill();
     drop(held);
     running.ruling().await.expect("a verdict").expect_pass();
