@@ -1,4 +1,4 @@
-//! Compiles the protocol for the crate that says `build = "../../build.rs"`.
+//! Compiles the protocol for the crate that says `build = "../../../build.rs"`.
 //!
 //! `OUT_DIR` gets one Rust file for each protobuf package, and `assay_descriptor.bin`, the encoded
 //! descriptor set that gRPC reflection serves. No `protoc` is needed: protox is a compiler in Rust.
@@ -18,8 +18,8 @@ const BOXED: &str = ".assay.v1.Device.claimed_hardware";
 const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Cargo runs this in the package's folder; the workspace root is two above it.
-    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..").canonicalize()?;
+    // Cargo runs this in the package's folder; the workspace root is three above it.
+    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../..").canonicalize()?;
     let proto_root = workspace.join(PROTO_ROOT);
     println!("cargo::rerun-if-changed={}", workspace.join("build.rs").display());
     println!("cargo::rerun-if-changed={}", proto_root.display());

@@ -15,7 +15,7 @@ use assay_work::{Challenge, DeviceId, PublicKey};
 use prost::Message;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
-use crate::attack::{Stream, Target, connect};
+use crate::dialled::{Stream, Target, connect};
 use crate::dishonest::{LyingDevice, SLOT_BYTES, SharedLies};
 use crate::http2::{
     ACK, DATA, Frames, INITIAL_WINDOW_SIZE, PING, RST_STREAM, SETTINGS, call, data, frame, opening, settings,

@@ -4,6 +4,7 @@
 pub mod attack;
 pub mod audited;
 pub mod daemon;
+pub mod dialled;
 pub mod evidence;
 pub mod faulty;
 pub mod handmade;

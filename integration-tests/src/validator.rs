@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use assay_api::{BeginChallenge, ChallengeUpdate, Connected, Running, Status};
+use assay_client::place::Place;
+use assay_client::{Client, ClientError, Updates};
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode};
 use assay_protocol::wire::v1;
-use assay_validator::client::place::Place;
-use assay_validator::client::{Client, ClientError, Updates};
 use assay_work::{ChallengeId, PublicKey};
 use tempfile::TempDir;
 

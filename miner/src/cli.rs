@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use assay_devices::settings::LONG_VERSION;
-use assay_devices::worker_command::WorkerArgs;
+use assay_backends::settings::LONG_VERSION;
+use assay_backends::worker_command::WorkerArgs;
 use assay_diag::Seed;
 use assay_program::settings::{self, Flags};
 use assay_program::span::Span;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_devices::settings::{DeviceConfig, RawDevices, absent_key};
+use assay_backends::settings::{DeviceConfig, RawDevices, absent_key};
 use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
@@ -11,7 +11,7 @@ use assay_program::settings::{Settings, SettingsError};
 use clap::{Args, ValueEnum};
 
 use crate::limits::Limits;
-use crate::metrics::endpoint::MetricsAddress;
+use crate::metrics_endpoint::MetricsAddress;
 use crate::target::{self, RawConnection, ValidatorTarget};
 
 /// The prefix of the miner's environment variables.

@@ -16,6 +16,7 @@ pub mod http2;
 pub mod joining;
 pub mod limits;
 pub mod metrics;
+pub mod metrics_endpoint;
 pub mod outbox;
 pub mod reach;
 pub mod receipt;

@@ -4,7 +4,6 @@
 
 mod challenges;
 mod devices;
-pub mod endpoint;
 
 use std::sync::Arc;
 

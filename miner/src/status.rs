@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use assay_backends::start::{WorkerHealth, WorkerMonitor};
 use assay_device::DeviceError;
-use assay_devices::start::{WorkerHealth, WorkerMonitor};
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_telemetry::Reading;

@@ -1,24 +1,24 @@
 //! The command line, as typed.
 
-use assay_devices::settings::LONG_VERSION;
-use assay_devices::worker_command::WorkerArgs;
+use assay_backends::settings::LONG_VERSION;
+use assay_backends::worker_command::WorkerArgs;
 use assay_program::settings::parse;
 use assay_program::{exit, help};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
-use self::access::{PageArgs, TokenCommand, WebhookCommand};
-use self::challenge::{CancelArgs, ChallengeArgs};
 use self::daemon::{RejudgeArgs, ReplayWorkerArgs, ServeArgs};
 use self::files::{CheckOpeningsArgs, VerifyArgs};
 use self::key::KeyArgs;
-use self::receipt::ReceiptArgs;
-use self::records::{
-    BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, RoundArgs, VerdictsArgs,
-};
-use self::running::{ForgetArgs, MinersArgs, StatusArgs, WatchArgs};
 use self::settings::{ConfigCommand, PolicyCommand};
 use crate::config::absent;
+use assay_client::cli::access::{PageArgs, TokenCommand, WebhookCommand};
+use assay_client::cli::challenge::{CancelArgs, ChallengeArgs};
+use assay_client::cli::receipt::ReceiptArgs;
+use assay_client::cli::records::{
+    BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, RoundArgs, ShowArgs,
+    VerdictsArgs,
+};
+use assay_client::cli::running::{ForgetArgs, MinersArgs, StatusArgs, WatchArgs};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -85,15 +85,6 @@ impl Cli {
     pub fn from_process() -> Result<Self, clap::Error> {
         parse(std::env::args_os(), absent)
     }
-}
-
-/// Parses one of these values by its name.
-fn one_of<T, const COUNT: usize>(values: [(&'static str, T); COUNT]) -> impl TypedValueParser<Value = T>
-where
-    T: Copy + Send + Sync + 'static,
-{
-    let found = move |name: String| values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-    PossibleValuesParser::new(values.map(|(name, _)| name)).try_map(move |name| found(name).ok_or("no such value"))
 }
 
 /// The validator's commands.
@@ -234,7 +225,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator show 1894846d
   assay-validator show 7b41c09e --json | jq '.actions'")]
-    Show(records::ShowArgs),
+    Show(ShowArgs),
     /// Show what happened to a miner, newest first
     History(HistoryArgs),
     /// Write all records into files of JSON Lines
@@ -286,15 +277,9 @@ pub enum Command {
     Worker(WorkerArgs),
 }
 
-pub mod access;
-pub mod challenge;
 pub mod daemon;
 pub mod files;
 pub mod key;
-pub mod receipt;
-pub mod records;
-pub mod running;
-pub mod server;
 pub mod settings;
 #[cfg(test)]
 mod tests;

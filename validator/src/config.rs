@@ -3,28 +3,29 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_devices::settings::{DeviceConfig, RawDevices, absent_key};
-use assay_fleet::Policy;
+use assay_backends::settings::{DeviceConfig, RawDevices, absent_key};
+use assay_client::cli::server::RawFiles;
+use assay_client::place::{ENV_SERVER, ENV_TOKEN};
+use assay_keeper::allow::{Enrolment, Lists};
+use assay_keeper::case::settings::{EvidenceConfig, RawEvidence};
+use assay_keeper::fleet::rules::{FleetFiles, RawFleet};
+use assay_listen::bounds::{
+    Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
+    MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
+};
+use assay_listen::tls::{RawTls, TlsConfig};
 use assay_observe::settings::{RawTraces, TraceEndpoint};
+use assay_policy::Policy;
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
 use assay_program::settings::{Environment, Flags, Settings, SettingsError, Switch};
 use assay_records::Location;
+use assay_web::settings::{HttpSettings, RawHttp};
 use clap::Args;
 
-use crate::allow::{Enrolment, Lists};
-use crate::bounds::{
-    Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
-    MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
-};
-use crate::case::settings::{EvidenceConfig, RawEvidence};
-use crate::client::place::{ENV_SERVER, ENV_TOKEN};
-use crate::fleet::rules::{FleetFiles, RawFleet};
-use crate::http::settings::{HttpSettings, RawHttp};
 use crate::policy::RawPolicy;
 use crate::records_setting;
-use crate::tls::{RawTls, TlsConfig};
 
 /// Name of the file with the key that signs receipts.
 const RECEIPT_KEY_FILE: &str = "receipt.key";
@@ -94,18 +95,6 @@ pub struct RawService {
     pub drain_timeout_s: u64,
 }
 
-/// Files that commands find the validator by, as written.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Files")]
-pub struct RawFiles {
-    /// Secret key file, created on first use
-    #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("validator.key"))]
-    pub key_file: PathBuf,
-    /// Control socket of the running validator
-    #[arg(long, value_name = "FILE", default_value_os_t = paths::runtime_file("validator.sock"))]
-    pub control_socket: PathBuf,
-}
-
 /// Where records are kept, as written.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Records")]
@@ -164,17 +153,6 @@ pub struct RawConfig {
     /// The log.
     #[command(flatten)]
     pub logging: RawDaemonLog,
-}
-
-/// The settings of a command that talks to a running validator.
-#[derive(Debug, Clone, Args)]
-pub struct ControlFlags {
-    /// Files.
-    #[command(flatten)]
-    pub files: RawFiles,
-    /// The log.
-    #[command(flatten)]
-    pub logging: RawLogging,
 }
 
 /// The settings of a command that computes on this machine's devices.

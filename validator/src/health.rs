@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use assay_keeper::validator::Validator;
+use assay_program::clock::unix_ms;
 use assay_protocol::wire::v1::session_service_server::SessionServiceServer;
 use assay_records::HealthTold;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::clock::unix_ms;
 use crate::service::Sessions;
-use crate::validator::Validator;
 
 /// The most changes of health that wait for the records; older ones are dropped.
 const MAX_WAITING: usize = 64;

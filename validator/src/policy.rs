@@ -3,30 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_fleet::challenge::PROBE_DEADLINE_TARGETS;
-use assay_fleet::fields::{Bounds, FIELDS, Field, ModeChoice, OutOfBounds, Value};
-use assay_fleet::{Overrides, Policy};
+use assay_client::cli::possible;
+use assay_policy::challenge::PROBE_DEADLINE_TARGETS;
+use assay_policy::fields::{Bounds, FIELDS, Field, OutOfBounds, Value};
+use assay_policy::{Overrides, Policy};
 use assay_program::settings::{Settings, SettingsError, Switch};
-use assay_protocol::verdict::Mode;
 use assay_work::Precision;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 /// Setting with the file of expectations.
 pub const EXPECTATIONS: &str = "expectations";
-
-/// Reads one of these modes.
-pub fn mode_parser(modes: &'static [Mode]) -> impl TypedValueParser<Value = Mode> {
-    let named = |name: String| modes.iter().copied().find(|mode| mode.name() == name).ok_or("no such mode");
-    let words = ModeChoice::WORDS.iter().filter(|(name, _)| modes.iter().any(|mode| mode.name() == *name));
-    possible(words).try_map(named)
-}
-
-fn possible<'w>(words: impl IntoIterator<Item = &'w (&'static str, &'static str)>) -> PossibleValuesParser {
-    let values: Vec<_> = words.into_iter().map(|(name, help)| PossibleValue::new(*name).help(*help)).collect();
-    PossibleValuesParser::new(values)
-}
 
 /// The policy as written.
 #[derive(Debug, Clone)]

@@ -6,14 +6,15 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use assay_evidence::EvidenceLocation;
+use assay_keeper::fleet::rules::read_expectations;
+use assay_listen::bounds::Bounds;
+use assay_listen::refused::open_files_limit;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_protocol::verdict::Mode;
 use assay_records::Location;
 use assay_transport::own_key::identity;
 
-use crate::bounds::Bounds;
 use crate::config::ValidatorConfig;
-use crate::fleet::rules::read_expectations;
 
 /// The most bytes of a Unix socket's path, by `sockaddr_un` of Linux without the final zero; macOS has 4 fewer.
 const MAX_SOCKET_PATH_BYTES: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -152,13 +153,6 @@ pub fn warn_of_few_files(bounds: &Bounds) {
     }
 }
 
-/// The limit of open files of this process; only Linux provides it in a file.
-pub fn open_files_limit() -> Option<u64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,11 +187,5 @@ mod tests {
         let evidence = |name: &str| check_evidence(&EvidenceLocation::Folder(path(name)));
         assert!(said(evidence("file")).contains("a file is there") && said(evidence("file/a")).contains("is a file"));
         assert!(evidence("new/a").is_ok() && evidence("").is_ok() && !path("new").exists(), "nothing is made");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_limit_of_open_files_is_known() {
-        assert!(open_files_limit().is_some_and(|limit| limit > 0));
     }
 }

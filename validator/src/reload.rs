@@ -5,7 +5,12 @@
 
 use std::sync::Arc;
 
-use assay_fleet::Policy;
+use assay_api::Reloaded;
+use assay_keeper::fleet::rules::{RulesError, read_expectations};
+use assay_keeper::running::ReloadRequest;
+use assay_keeper::validator::Validator;
+use assay_listen::tls::warn_if_due;
+use assay_policy::Policy;
 use assay_program::exit::chain;
 use assay_program::logging::{self, list};
 use assay_program::manager::ServiceManager;
@@ -15,13 +20,10 @@ use assay_protocol::verdict::Mode;
 use assay_receipts::SignerError;
 use assay_transport::certificate::{CertificateError, Issued};
 use clap::Args;
-use tokio::sync::Mutex;
+use tokio::sync::mpsc;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
-use crate::fleet::rules::{RulesError, read_expectations};
 use crate::policy::{EXPECTATIONS, RawPolicy};
-use crate::tls::warn_if_due;
-use crate::validator::Validator;
 
 /// Settings, beside those of the policy, that take effect without a restart.
 const RELOADABLE: [&str; 9] = [
@@ -48,18 +50,9 @@ pub struct Reloader {
     /// Settings at the start.
     started: Settings<RawConfig>,
     /// The last accepted settings.
-    current: Mutex<Settings<RawConfig>>,
+    current: Settings<RawConfig>,
     validator: Arc<Validator>,
     manager: ServiceManager,
-}
-
-/// Result of a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reloaded {
-    /// Settings that have changed and are in effect, and [`RECEIPT_KEY`].
-    pub changed: Vec<String>,
-    /// Settings that differ from those in effect, and need a restart.
-    pub need_restart: Vec<String>,
 }
 
 /// Reasons to refuse a reload.
@@ -91,27 +84,27 @@ impl Reloader {
         validator: Arc<Validator>,
         manager: ServiceManager,
     ) -> Self {
-        Self { flags, started: settings.clone(), current: Mutex::new(settings), validator, manager }
+        Self { flags, started: settings.clone(), current: settings, validator, manager }
     }
 
-    /// Reloads on each SIGHUP, for ever.
-    pub async fn on_hangups(&self, mut hangups: Hangups) {
+    /// Reloads on each SIGHUP and on request, for ever.
+    pub async fn run(mut self, mut hangups: Hangups, mut requests: mpsc::Receiver<ReloadRequest>) {
         loop {
-            hangups.next().await;
-            // The outcome is logged.
-            let _ = self.reload().await;
+            tokio::select! {
+                // The outcome is logged.
+                () = hangups.next() => drop(self.reload()),
+                Some(answer) = requests.recv() => {
+                    // The requester may have left.
+                    let _ = answer.send(self.reload().map_err(|error| chain(&error)));
+                }
+            }
         }
     }
 
     /// Reads the configuration again, and applies the reloadable changes; logs the result.
-    ///
-    /// # Errors
-    /// [`ReloadError`]: no setting has changed.
-    pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
-        // One at a time.
-        let mut current = self.current.lock().await;
+    fn reload(&mut self) -> Result<Reloaded, ReloadError> {
         self.manager.reloading();
-        let result = self.apply(&mut current);
+        let result = self.apply();
         self.manager.reloaded();
         match &result {
             Ok(Reloaded { changed, need_restart }) => {
@@ -125,7 +118,7 @@ impl Reloader {
         result
     }
 
-    fn apply(&self, current: &mut Settings<RawConfig>) -> Result<Reloaded, ReloadError> {
+    fn apply(&mut self) -> Result<Reloaded, ReloadError> {
         let settings = resolve(&self.flags)?;
         let config = ValidatorConfig::check(&settings)?;
         let mode = config.policy.mode.filter(|mode| matches!(mode, Mode::Replay | Mode::ReplaySample));
@@ -146,7 +139,7 @@ impl Reloader {
         let another_certificate = self.present(issued);
         self.validator.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
-        let mut changed_now: Vec<_> = changed(current, &settings).into_iter().filter(is_reloadable).collect();
+        let mut changed_now: Vec<_> = changed(&self.current, &settings).into_iter().filter(is_reloadable).collect();
         let files = [
             (EXPECTATIONS, expects_more),
             (CERTIFICATE, another_certificate),
@@ -159,7 +152,7 @@ impl Reloader {
             }
         }
         let need_restart = changed(&self.started, &settings).into_iter().filter(|name| !is_reloadable(name)).collect();
-        *current = settings;
+        self.current = settings;
         Ok(Reloaded { changed: changed_now, need_restart })
     }
 

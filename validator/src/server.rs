@@ -4,33 +4,28 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use assay_keeper::validator::Validator;
+use assay_listen::bounds::{
+    Bounds, KEEPALIVE, KEEPALIVE_LIMIT, MAX_HEADER_BYTES, MAX_QUERY_BYTES, MAX_RESET_STREAMS, MAX_STREAMS,
+    STREAM_WINDOW,
+};
+use assay_listen::connection::{Admittance, Connection, PlaintextRule};
+use assay_listen::gate::Gate;
+use assay_listen::handshake::HandshakeBound;
+use assay_listen::peer::Strangers;
+use assay_listen::refused::RefusedConnections;
 use assay_protocol::wire::codec::session_server;
 use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
 use assay_transport::liveness;
+use assay_web::listener::TlsError;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::transport::Server;
 
-use crate::bounds::{
-    Bounds, KEEPALIVE, KEEPALIVE_LIMIT, MAX_HEADER_BYTES, MAX_QUERY_BYTES, MAX_RESET_STREAMS, MAX_STREAMS,
-    STREAM_WINDOW,
-};
-use crate::connection::{Admittance, Connection, PlaintextRule};
-use crate::gate::Gate;
-use crate::handshake::HandshakeBound;
 use crate::health::follow;
-use crate::peer::Strangers;
-use crate::preflight::open_files_limit;
 use crate::service::Sessions;
-use crate::validator::Validator;
-
-/// Interval of logging that the system refuses connections.
-const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
-/// Pause after the system refused a connection (with too many open files, for example).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Reasons why a listener could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +34,8 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
     #[error("reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    #[error("TLS: {0}")]
-    Tls(String),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The operator's socket could not be created.
     #[error("control socket {path}: {source}")]
     Socket {
@@ -67,7 +62,7 @@ pub async fn serve_miners(
     } else {
         None
     };
-    let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext, validator.metrics.network.clone()));
+    let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext, validator.metrics.traffic.clone()));
     let incoming = bounded(listener, admittance, validator.gate.clone(), bounds);
     let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
     Server::builder()
@@ -122,7 +117,7 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Incoming connections. Each is accepted at once, as a stranger's, unless its address has too many; at most
-/// [`MAX_CLOSING`](crate::bounds::MAX_CLOSING) closing ones may remain.
+/// [`MAX_CLOSING`](assay_listen::bounds::MAX_CLOSING) closing ones may remain.
 fn bounded(
     listener: TcpListener,
     admittance: Arc<Admittance>,
@@ -152,81 +147,5 @@ fn bounded(
                 Err(error) => refused.pause(&error).await,
             }
         }
-    }
-}
-
-/// Connections that the system refused, most likely for lack of files: they wait, and accepting is retried ten times a
-/// second.
-#[derive(Debug)]
-pub(crate) struct RefusedConnections {
-    /// The peers of the listener.
-    of: &'static str,
-    /// The limit of open files, read early: with too many open it cannot be read any more.
-    limit: Option<u64>,
-    attempts: u64,
-    said: Option<Instant>,
-}
-
-impl RefusedConnections {
-    pub(crate) fn new(of: &'static str) -> Self {
-        Self { of, limit: open_files_limit(), attempts: 0, said: None }
-    }
-
-    /// Logs at intervals, and waits before the next attempt.
-    pub(crate) async fn pause(&mut self, error: &io::Error) {
-        if let Some(attempts) = self.due(Instant::now()) {
-            let (of, remedy) = (self.of, remedy(error, self.limit));
-            tracing::warn!(%error, attempts, "connections of {of} cannot be accepted, and wait{remedy}");
-        }
-        tokio::time::sleep(ACCEPT_PAUSE).await;
-    }
-
-    /// Counts an attempt; returns the attempts since the last log line when another is due.
-    fn due(&mut self, now: Instant) -> Option<u64> {
-        self.attempts += 1;
-        if self.said.is_some_and(|said| now.saturating_duration_since(said) < ACCEPT_WARNING_INTERVAL) {
-            return None;
-        }
-        self.said = Some(now);
-        Some(std::mem::take(&mut self.attempts))
-    }
-}
-
-/// The remedy where too many files are open.
-fn remedy(error: &io::Error, limit: Option<u64>) -> String {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    match error.raw_os_error() {
-        Some(EMFILE) => {
-            let limit = limit.map_or_else(String::new, |limit| format!(", {limit} now"));
-            format!(
-                ": raise the limit of open files (LimitNOFILE= in the unit, ulimit -n in a shell{limit}), or lower \
-                 max_miners"
-            )
-        }
-        Some(ENFILE) => ": the machine has too many files open (fs.file-max)".to_owned(),
-        _ => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_operator_is_told_once_a_minute_of_connections_that_wait() {
-        let (mut refused, start) = (RefusedConnections::new("miners"), Instant::now());
-        let told: Vec<_> = (0..1300_u32).filter_map(|tenth| refused.due(start + ACCEPT_PAUSE * tenth)).collect();
-        assert_eq!(told, [1, 600, 600]);
-    }
-
-    #[test]
-    fn too_many_open_files_have_a_remedy() {
-        assert!(
-            remedy(&io::Error::from_raw_os_error(24), Some(9))
-                .contains("LimitNOFILE= in the unit, ulimit -n in a shell, 9 now")
-        );
-        assert!(remedy(&io::Error::from_raw_os_error(23), None).contains("fs.file-max"));
-        assert_eq!(remedy(&io::Error::other("else"), None), "");
     }
 }

@@ -12,12 +12,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use crate::bounds::{MAX_INCOMING_MESSAGES, MAX_OUTGOING_MESSAGES};
-use crate::driver::{Broken, Incoming, Outgoing, drive};
-use crate::peer::Peer;
-use crate::validator::Validator;
 use assay_judge::action::SentAt;
 use assay_judge::refusal::refusal;
+use assay_keeper::driver::{Broken, Incoming, Outgoing, drive};
+use assay_keeper::validator::Validator;
+use assay_listen::bounds::{MAX_INCOMING_MESSAGES, MAX_OUTGOING_MESSAGES};
+use assay_listen::peer::Peer;
 
 /// The service that miners dial.
 #[derive(Clone)]

@@ -7,7 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::{Scale, Target, connect, dial};
+use super::Scale;
+use crate::dialled::{Target, connect, dial};
 use crate::http2::opening;
 
 /// Connections that are dialled at once.

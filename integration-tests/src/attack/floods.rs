@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{SESSION, Scale, Target, connect};
+use super::{SESSION, Scale};
+use crate::dialled::{Target, connect};
 use crate::http2::{DATA, PING, RST_STREAM, call, frame, opening, window_update};
 
 /// Frames that are written at once.

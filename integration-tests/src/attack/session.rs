@@ -8,7 +8,8 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-use super::{SESSION, Scale, Target, connect};
+use super::{SESSION, Scale};
+use crate::dialled::{Target, connect};
 use crate::dishonest::{Disguise, DishonestMiner};
 use crate::handmade::HandmadeMiner;
 use crate::http2::{call, data, opening};

@@ -8,7 +8,8 @@ use assay_protocol::message::MinerMessage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-use super::{SESSION, Scale, Target, Wire, connect};
+use super::{SESSION, Scale};
+use crate::dialled::{Target, Wire, connect};
 use crate::http2::{
     CONTINUATION, HEADERS, INITIAL_WINDOW_SIZE, call, call_headers, data, frame, message, opening, window_update,
 };

@@ -8,7 +8,8 @@ use assay_protocol::verdict::Mode;
 use assay_protocol::wire::v1::Outcome;
 use assay_work::PublicKey;
 
-use super::{Attack, Scale, Target};
+use super::{Attack, Scale};
+use crate::dialled::Target;
 use crate::handmade::HandmadeMiner;
 use crate::validator::{Policy, TestValidator};
 

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use assay_integration_tests::attack::watch::{Measured, attack, policy};
-use assay_integration_tests::attack::{Attack, Scale, Target};
+use assay_integration_tests::attack::{Attack, Scale};
+use assay_integration_tests::dialled::Target;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::TestValidator;
 use clap::{Parser, ValueEnum};

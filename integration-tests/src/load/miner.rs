@@ -27,7 +27,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::devices::SharedDevices;
 use super::work::Worked;
-use crate::attack::dial;
+use crate::dialled::dial;
 
 /// The common parts of all miners of a load.
 #[derive(Clone)]

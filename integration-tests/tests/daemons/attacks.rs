@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use assay_integration_tests::attack::watch::{attack, policy};
-use assay_integration_tests::attack::{Attack, Scale, Target};
+use assay_integration_tests::attack::{Attack, Scale};
+use assay_integration_tests::dialled::Target;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::TestValidator;
 use assay_protocol::identity::Identity;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::attack::Target;
+use assay_integration_tests::dialled::Target;
 use assay_integration_tests::handmade::{HandmadeMiner, Heard};
 use assay_integration_tests::http2::{PING, frame};
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use assay_api::ProblemCode;
-use assay_integration_tests::attack;
 use assay_integration_tests::daemon::PATIENCE;
+use assay_integration_tests::dialled;
 use assay_integration_tests::dishonest::{Disguise, DishonestMiner, WorkLie};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::raw::{Line, dial, encoded, hello};
@@ -89,7 +89,7 @@ async fn an_address_that_dials_too_often_is_told_when_to_come_back() {
     let mut closed = 0;
     for _ in 0..20 {
         // It may be reset before the system says that it stands.
-        let stream = attack::dial(validator.address, BUSY).await;
+        let stream = dialled::dial(validator.address, BUSY).await;
         closed += match stream {
             Ok(stream) => u32::from(tokio::time::timeout(Duration::from_millis(200), stream.readable()).await.is_ok()),
             Err(_) => 1,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use assay_fleet::Policy;
 use assay_miner::session::Event;
+use assay_policy::Policy;
 use assay_protocol::message::{Inventory, MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 use assay_work::ChallengeId;

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_fleet::Policy;
 use assay_judge::action::Action;
 use assay_judge::entropy::SeededEntropy;
 use assay_judge::replay::ReplayCapacity;
 use assay_judge::session::{Admission, Session, SessionContext, StartError};
+use assay_keeper::allow::AllowList;
+use assay_policy::Policy;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
-use assay_validator::allow::AllowList;
 use assay_work::{ChallengeId, Precision};
 
 use super::recording::{Recording, SEED, Step};

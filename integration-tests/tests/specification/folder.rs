@@ -7,7 +7,7 @@ use crate::files::{Wanted, vector_folder};
 use crate::{interchange, openings, operands, probe_files, vectors};
 
 /// Where the rows of the self-test of matrix units are held equal to their file.
-const ACCUMULATOR_TESTS: &str = "shared/device/src/accumulator/tests.rs";
+const ACCUMULATOR_TESTS: &str = "shared/devices/device/src/accumulator/tests.rs";
 
 /// The reader of a file.
 enum Reader {

@@ -1,8 +1,8 @@
 //! `assay-miner bench`.
 
+use assay_backends::registry::replace_ptx;
 use assay_bench::link::{self, LinkError, LinkPlan};
 use assay_bench::{BenchPlan, BenchReport, chart};
-use assay_devices::registry::replace_ptx;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;

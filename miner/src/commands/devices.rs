@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
+use assay_backends::registry::{built, cuda_version};
+use assay_backends::start::Chosen;
 use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
 use assay_device::host::DeviceReport;
-use assay_devices::registry::{built, cuda_version};
-use assay_devices::start::Chosen;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::render::units::counted;

@@ -12,7 +12,7 @@ pub mod status;
 pub mod work;
 mod work_slot;
 
-use assay_devices::worker_command;
+use assay_backends::worker_command;
 use assay_program::exit::Exit;
 use assay_program::lock::StateLock;
 use assay_program::logging::Logged;

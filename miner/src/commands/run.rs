@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use assay_backends::BackendChoice;
 use assay_device::backend::BackendKind;
-use assay_devices::BackendChoice;
 use assay_observe::{Span, Traces, places, trace_id};
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
@@ -31,7 +31,7 @@ use crate::engine::Engine;
 use crate::joining::{ENV_TOKEN, Joining};
 use crate::limits::SharedLimits;
 use crate::metrics::Metrics;
-use crate::metrics::endpoint::{self, MetricsAddress};
+use crate::metrics_endpoint::{self, MetricsAddress};
 use crate::reach::{self, Reach};
 use crate::receipt::ReceiptFile;
 use crate::reload::{Reloader, Resolve};
@@ -164,7 +164,7 @@ fn serve_metrics(
         .map_err(|error| Failure::new(Exit::Config, format!("metrics_listen: cannot listen on {address}: {error}")))?;
     tracing::info!(address = %bound, "metrics are served at http://{bound}/metrics");
     let (metrics, board) = (metrics.clone(), board.clone());
-    runtime.spawn(endpoint::serve(listener, Arc::new(move || metrics.page(&board))));
+    runtime.spawn(metrics_endpoint::serve(listener, Arc::new(move || metrics.page(&board))));
     Ok(())
 }
 

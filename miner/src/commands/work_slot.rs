@@ -4,10 +4,10 @@
 //! The device is opened in this process, without the test of its worker's start and the self-tests of its kernels,
 //! which a device with wrong bits fails.
 
+use assay_backends::HostConfig;
 use assay_device::bench::Bench;
 use assay_device::run::ShareTask;
 use assay_device::{DeviceError, Handle, Pass};
-use assay_devices::HostConfig;
 use assay_program::exit::{Exit, Failure};
 use assay_program::render::units::counted;
 use assay_work::keys::parents;

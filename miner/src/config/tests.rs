@@ -2,7 +2,7 @@ use std::ffi::OsString;
 
 use clap::{FromArgMatches, Parser};
 
-use assay_devices::choice::BackendChoice;
+use assay_backends::choice::BackendChoice;
 use assay_program::logging::LogFormat;
 use assay_program::settings::{Environment, Flags, parse};
 

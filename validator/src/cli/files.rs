@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use assay_client::cli::mode_parser;
 use assay_program::settings::Flags;
 use assay_protocol::verdict::Mode;
 use clap::Args;
 
 use crate::config::LocalFlags;
-use crate::policy::mode_parser;
 
 /// Modes of `verify`: those that need no answer of the miner.
 const FILE_MODES: [Mode; 2] = [Mode::Replay, Mode::ReplaySample];

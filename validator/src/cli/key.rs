@@ -1,10 +1,9 @@
 //! Arguments of `key`.
 
+use assay_client::cli::server::ControlFlags;
 use assay_program::settings::Flags;
 use assay_program::span::Span;
 use clap::{Args, Subcommand};
-
-use crate::config::ControlFlags;
 
 /// Arguments of `key`.
 #[derive(Debug, Args)]

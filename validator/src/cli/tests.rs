@@ -2,8 +2,8 @@ use assay_program::help;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use super::challenge::MinerChoice;
 use super::{Cli, Command, FIRST};
+use assay_client::cli::challenge::MinerChoice;
 
 const KEY: &str = "abababababababababababababababababababababababababababababababab";
 

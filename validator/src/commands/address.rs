@@ -3,6 +3,9 @@
 use std::io::Write;
 
 use assay_api::Status;
+use assay_client::cli::running::StatusArgs;
+use assay_client::place::Place;
+use assay_listen::tls::nodename;
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::settings::Origin;
@@ -12,10 +15,7 @@ use assay_transport::target::Target;
 use serde_json::json;
 
 use super::records::ask;
-use crate::cli::running::StatusArgs;
-use crate::client::place::Place;
 use crate::config::{ValidatorConfig, resolve};
-use crate::tls::nodename;
 
 /// The miner's target, with the end of its certificate.
 struct Told {

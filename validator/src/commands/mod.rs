@@ -1,40 +1,35 @@
 //! The commands.
 
 pub mod address;
-pub mod administer;
-pub mod cancel;
-pub mod challenge;
+pub mod challenge_file;
 pub mod check_openings;
 pub mod config;
 pub mod key;
-pub mod miners;
 pub mod policy;
-pub mod receipt;
-pub mod records;
+pub mod receipt_keys;
 pub mod rejudge;
 pub mod replay_worker;
 pub mod serve;
-pub mod status;
 pub mod verify;
-pub mod watch;
 
-use assay_devices::worker_command;
-use assay_program::exit::Exit;
+use assay_api::Decision;
+use assay_backends::worker_command;
+use assay_client::cli::access::{TokenCommand, WebhookCommand};
+use assay_client::cli::receipt::ReceiptCommand;
+use assay_client::cli::records::DecideArgs;
+use assay_client::cli::server::ValidatorFlags;
+use assay_client::commands::{administer, cancel, challenge, miners, receipt, records, status, watch};
+use assay_client::place::Place;
+use assay_program::exit::{Exit, Failure};
 use assay_program::logging::Logged;
 use assay_program::private_memory;
 use assay_program::settings::Flags;
-use assay_protocol::verdict::Outcome;
 use clap::Args;
 
-use crate::cli::access::{TokenCommand, WebhookCommand};
 use crate::cli::key::{KeyArgs, KeyCommand};
-use crate::cli::records::DecideArgs;
-use crate::cli::server::ValidatorFlags;
 use crate::cli::settings::{ConfigCommand, PolicyCommand};
 use crate::cli::{Cli, Command};
-use crate::client::place::Place;
 use crate::config::{ValidatorConfig, resolve};
-use crate::operations::Decision;
 
 /// Runs the command of a command line.
 ///
@@ -47,7 +42,10 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
     }
     match cli.command {
         Command::Serve(args) => serve::execute(&args.settings),
-        Command::Challenge(args) => challenge::execute(&*configure(&args.at.settings)?, &args),
+        Command::Challenge(args) if !args.devices.is_empty() => {
+            challenge_file::execute(&*configure(&args.at.settings)?, &args)
+        }
+        Command::Challenge(args) => challenge::execute(&*place(&args.at)?, &args),
         Command::Cancel(args) => cancel::execute(&*place(&args.at)?, &args),
         Command::Status(args) => status::execute(&*place(&args.at)?, &args),
         Command::Address(args) => address::execute(&*configure(&args.at.settings)?, &args),
@@ -58,7 +56,14 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
             Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
         }
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
-        Command::Receipt(args) => receipt::execute(args),
+        Command::Receipt(args) => match (args.command, args.id) {
+            (Some(ReceiptCommand::Show(args)), _) => receipt::show(&*place(&args.shown.at)?, &args.id, &args.shown),
+            (Some(ReceiptCommand::Verify(args)), _) => receipt::verify(&args),
+            (Some(ReceiptCommand::Keys(args)), _) => receipt_keys::print_set(&*configure(&args.settings)?),
+            (Some(ReceiptCommand::Rotate(args)), _) => receipt_keys::rotate(&*configure(&args.settings)?, &args),
+            (None, Some(id)) => receipt::show(&*place(&args.shown.at)?, &id, &args.shown),
+            (None, None) => Err(Failure::new(Exit::Usage, "name a receipt or a challenge by its id").into()),
+        },
         Command::Enroll(args) => records::enroll::execute(&*place(&args.common.at)?, &args),
         Command::Approve(args) => decide(&args, Decision::Approve),
         Command::Suspend(args) => decide(&args, Decision::Suspend),
@@ -103,16 +108,6 @@ fn decide(args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
     records::decide::execute(&*place(&args.common.at)?, args, decision)
 }
 
-/// The exit code for a verdict: by its outcome, and whether it lacks memory.
-const fn exit_of(outcome: Outcome, lacks_memory: bool) -> Exit {
-    match outcome {
-        Outcome::Pass if lacks_memory => Exit::NoMemory,
-        Outcome::Pass => Exit::Done,
-        Outcome::Fail => Exit::Fail,
-        Outcome::Inconclusive => Exit::Inconclusive,
-    }
-}
-
 /// Checks the configuration of a command and starts logging, to standard error.
 fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
@@ -124,16 +119,4 @@ fn place(at: &ValidatorFlags) -> anyhow::Result<Logged<Place>> {
     let config = ValidatorConfig::check(&resolve(&at.settings)?)?;
     let place = Place::of(&config.control_socket, &at.server)?;
     Ok(config.log.on_standard_error().start()?.keep_with(place))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verdict_has_the_code_of_its_outcome() {
-        let outcomes = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive];
-        let codes = |lacks_memory| outcomes.map(|outcome| exit_of(outcome, lacks_memory) as u8);
-        assert_eq!((codes(false), codes(true)), ([0, 1, 2], [3, 1, 2]));
-    }
 }

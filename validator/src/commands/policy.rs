@@ -1,8 +1,9 @@
 //! `assay-validator policy`.
 
-use assay_fleet::schedule::budget;
-use assay_fleet::text::short;
-use assay_fleet::{FileError, FleetPolicy, Group};
+use assay_keeper::fleet::rules::{RulesError, read_policy};
+use assay_policy::schedule::budget;
+use assay_policy::text::short;
+use assay_policy::{FileError, FleetPolicy, Group};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::units::figures;
 use assay_program::render::{Screen, table};
@@ -10,7 +11,6 @@ use serde_json::json;
 
 use crate::cli::settings::PolicyCheckArgs;
 use crate::config::{ValidatorConfig, resolve};
-use crate::fleet::rules::{RulesError, read_policy};
 
 /// Checks a fleet's policy file beside the settings: prints every problem in it, or its groups.
 ///

@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use assay_evidence::{Digest, EvidenceStore};
-use assay_fleet::FleetPolicy;
+use assay_keeper::case::again::{RejudgeError, Rejudged, Ruling, rejudge};
+use assay_keeper::case::other::Other;
+use assay_keeper::fleet::rules::read_policy;
+use assay_policy::FleetPolicy;
+use assay_program::clock::unix_ms;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::Prefix;
 use assay_program::render::units::counted;
@@ -16,12 +20,8 @@ use assay_work::ChallengeId;
 use assay_work::text::printable;
 
 use super::serve::open_records;
-use crate::case::again::{RejudgeError, Rejudged, Ruling, rejudge};
-use crate::case::other::Other;
 use crate::cli::daemon::RejudgeArgs;
-use crate::clock::unix_ms;
 use crate::config::ValidatorConfig;
-use crate::fleet::rules::read_policy;
 
 /// Hex digits of an object's name; a challenge's id has half as many.
 const DIGEST_DIGITS: usize = 64;

@@ -11,10 +11,10 @@ use assay_work::PublicKey;
 use super::serve::open_records;
 use crate::cli::daemon::ReplayWorkerArgs;
 use crate::config::{ValidatorConfig, resolve};
-use crate::replay::Replayer;
-use crate::replay::job::MAX_WORKER_CHARS;
-use crate::replay::worker::ReplayWorker;
 use assay_judge::entropy::{Entropy, OsEntropy};
+use assay_replay::Replayer;
+use assay_replay::job::MAX_WORKER_CHARS;
+use assay_replay::worker::ReplayWorker;
 
 /// Computes replays for the validators that share the records, until a signal; then finishes the current one.
 ///

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use assay_backends::BackendChoice;
+use assay_backends::choice::ChooseError;
 use assay_device::machine::limit_freed_memory;
-use assay_devices::BackendChoice;
-use assay_devices::choice::ChooseError;
 use assay_evidence::EvidenceStore;
-use assay_fleet::{Expectations, Policy};
 use assay_observe::Traces;
+use assay_policy::{Expectations, Policy};
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
@@ -30,36 +30,38 @@ use assay_transport::own_key;
 use assay_transport::server::ServerTls;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::allow::AllowList;
-use crate::bounds::{MAX_ROUNDS_AT_ONCE, REPORT_INTERVAL};
-use crate::case::upkeep;
-use crate::clock::unix_seconds;
 use crate::config::{RawConfig, ValidatorConfig, resolve};
-use crate::drain::Drain;
-use crate::fleet::rules::read_expectations;
-use crate::fleet::{Fleet, sweep};
-use crate::gate::Gate;
-use crate::http::{self, Web};
-use crate::lag::Lag;
-use crate::metrics::Metrics;
-use crate::registry::Registry;
 use crate::reload::Reloader;
-use crate::replay::Replayer;
-use crate::replay::pool::ReplayPool;
-use crate::replay::shared::SharedReplays;
-use crate::running::Running;
 use crate::server::{bind_control, check_unserved, serve_miners};
-use crate::sharing::leases::MinerLeases;
-use crate::sharing::presence::{Presence, wait_until_alone};
-use crate::tls::warn_of_expiry;
-use crate::validator::{Validator, VerdictCounts};
-use crate::waiting::WaitingKeys;
-use crate::webhook::Webhooks;
 use crate::{port, preflight, receipt};
 use assay_judge::history::History;
 use assay_judge::session::Admission;
+use assay_keeper::allow::AllowList;
+use assay_keeper::case::upkeep;
+use assay_keeper::drain::Drain;
+use assay_keeper::fleet::Fleet;
+use assay_keeper::fleet::rules::read_expectations;
+use assay_keeper::metrics::Metrics;
+use assay_keeper::registry::Registry;
+use assay_keeper::running::ReloadRequest;
+use assay_keeper::running::Running;
+use assay_keeper::sharing::leases::MinerLeases;
+use assay_keeper::sharing::presence::{Presence, wait_until_alone};
+use assay_keeper::sweep;
+use assay_keeper::validator::{Validator, VerdictCounts};
+use assay_keeper::waiting::WaitingKeys;
+use assay_listen::bounds::{MAX_ROUNDS_AT_ONCE, REPORT_INTERVAL};
+use assay_listen::gate::Gate;
+use assay_listen::lag::Lag;
+use assay_listen::tls::warn_of_expiry;
+use assay_program::clock::unix_seconds;
+use assay_replay::Replayer;
+use assay_replay::pool::ReplayPool;
+use assay_replay::shared::SharedReplays;
+use assay_web::{self as http, Web};
+use assay_webhook::Webhooks;
 
 /// Time for sessions to stop their work, log and send their verdicts and say goodbye, and for their connections and
 /// those of operators after the last session.
@@ -129,11 +131,11 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         let fleet = Fleet::new(records.clone(), rules, signer);
         let kept = Kept { evidence, expectations, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
-        let reloader = Arc::new(Reloader::new(flags.clone(), settings, validator.clone(), manager.clone()));
-        let reloading = reloader.clone();
-        tokio::spawn(async move { reloading.on_hangups(hangups).await });
+        let reloader = Reloader::new(flags.clone(), settings, validator.clone(), manager.clone());
+        let (reloads, requests) = mpsc::channel(1);
+        tokio::spawn(reloader.run(hangups, requests));
         let served = tokio::select! {
-            served = serve(&config, validator.clone(), reloader, &manager) => served,
+            served = serve(&config, validator.clone(), reloads, &manager) => served,
             never = manager.attend(validator.shutdown.clone(), || validator.in_a_line()) => match never {},
         };
         manager.stopping();
@@ -244,7 +246,7 @@ fn traces(config: &ValidatorConfig, instance: &str, metrics: &Metrics) -> anyhow
 async fn serve(
     config: &ValidatorConfig,
     validator: Arc<Validator>,
-    reloader: Arc<Reloader>,
+    reloads: mpsc::Sender<ReloadRequest>,
     manager: &ServiceManager,
 ) -> anyhow::Result<Exit> {
     let cannot = |error: io::Error| cannot_listen(config, error);
@@ -278,7 +280,7 @@ async fn serve(
     share(&validator);
     let running = Running {
         validator: validator.clone(),
-        reloader,
+        reloads,
         address,
         http: http.as_ref().map(TcpListener::local_addr).transpose()?,
         control_socket: config.control_socket.clone(),
@@ -291,7 +293,7 @@ async fn serve(
     let miners = serve_miners(validator.clone(), listener, plaintext, config.reflection, bounds);
     let web = Web::new(Arc::new(running), config.http.clone());
     let operators = http::serve(&web, control, &config.control_socket, http);
-    let both = async { tokio::try_join!(miners, operators) };
+    let both = async { tokio::try_join!(miners, async { Ok(operators.await?) }) };
     tokio::select! {
         served = both => served.map(|_| ())?,
         in_use = presence.keep(|verdict| validator.concluded_lost(&verdict)) => return Err(Failure::from(in_use).into()),

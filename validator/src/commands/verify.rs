@@ -1,11 +1,11 @@
 //! `assay-validator verify`.
 
-use crate::clock::unix_seconds;
-use crate::render;
-
 use std::collections::BTreeMap;
 
+use assay_client::commands::exit_of;
+use assay_client::render;
 use assay_device::Handle;
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::{file, progress};
@@ -18,8 +18,6 @@ use assay_work::{Challenge, UncheckedChallenge};
 
 use crate::cli::files::VerifyArgs;
 use crate::config::ValidatorConfig;
-use crate::replay::Replayer;
-use crate::replay::job::ReplayJob;
 use assay_judge::entropy::{EntropyError, OsEntropy};
 use assay_judge::history::devices::Difference;
 use assay_judge::history::{Recent, SecondComputation};
@@ -27,6 +25,8 @@ use assay_judge::replay::Extent;
 use assay_judge::run::commitment_reason;
 use assay_judge::verify::draw;
 use assay_judge::verify::judge::{Findings, Gaps};
+use assay_replay::Replayer;
+use assay_replay::job::ReplayJob;
 
 /// Checks evidence by computing the work again, on this machine's devices.
 ///
@@ -52,7 +52,7 @@ pub fn execute(config: &ValidatorConfig, args: &VerifyArgs) -> anyhow::Result<Ex
             print("The evidence is not signed: the verdict covers the work, not who did it.")?;
         }
     }
-    Ok(super::exit_of(verdict.outcome, verdict.lacks_memory()))
+    Ok(exit_of(verdict.outcome, verdict.lacks_memory()))
 }
 
 /// All iterations, or a draw of this number for each device.

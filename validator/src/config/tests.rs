@@ -1,7 +1,7 @@
 use clap::FromArgMatches;
 
-use assay_fleet::challenge::HidingPolicy;
-use assay_fleet::fields::FIELDS;
+use assay_policy::challenge::HidingPolicy;
+use assay_policy::fields::FIELDS;
 use assay_program::settings::{Environment, Flags, parse};
 use assay_protocol::verdict::{Hiding, Mode, first_rule};
 
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 
 use super::*;
 use crate::cli::Cli;
-use crate::connection::PlaintextRule;
+use assay_listen::connection::PlaintextRule;
 use assay_work::{Precision, PublicKey};
 
 fn check(flags: &[&str]) -> Result<ValidatorConfig, String> {

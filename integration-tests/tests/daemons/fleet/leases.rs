@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::postgres::Postgres;
+use assay_keeper::sharing::leases::{MinerLease, MinerLeases};
+use assay_keeper::sharing::presence::{Presence, wait_until_alone};
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 use assay_records::{Begun, Records, VerdictFilter};
-use assay_validator::sharing::leases::{MinerLease, MinerLeases};
-use assay_validator::sharing::presence::{Presence, wait_until_alone};
 use assay_work::PublicKey;
 use tokio::task::JoinHandle;
 

@@ -15,7 +15,7 @@ use assay_protocol::verdict::Mode;
 use assay_records::testing::Postgres;
 use assay_records::{Actor, EventKind, EventRecord, Location, NewWebhook, Records};
 use assay_transport::testing::Authority;
-use assay_validator::webhook::Secret;
+use assay_webhook::Secret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

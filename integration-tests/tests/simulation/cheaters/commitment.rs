@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use assay_fleet::Policy;
 use assay_integration_tests::dishonest::{Disguise, Lies, rewrite};
+use assay_policy::Policy;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::ChallengeId;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use assay_fleet::Policy;
 use assay_integration_tests::dishonest::{Lies, rewrite};
+use assay_policy::Policy;
 use assay_protocol::message::{MinerMessage, OpeningsPart, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::ChallengeId;

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use assay_fleet::challenge::{LinkedPolicy, Policy};
 use assay_integration_tests::dishonest::LinkLie;
+use assay_policy::challenge::{LinkedPolicy, Policy};
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{Mode, ReasonCode};
 

@@ -1,7 +1,7 @@
 //! Openings bent on their way: bits, lengths, orders and numbers.
 
-use assay_fleet::Policy;
 use assay_integration_tests::dishonest::{Lies, rewrite};
+use assay_policy::Policy;
 use assay_protocol::message::{MinerMessage, OpenWhat, OpeningsChunk, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::opening::SampleOpenings;

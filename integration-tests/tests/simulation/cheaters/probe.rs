@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use assay_fleet::challenge::{Policy, ProbePolicy};
 use assay_integration_tests::dishonest::{ProbeLie, rewrite};
+use assay_policy::challenge::{Policy, ProbePolicy};
 use assay_protocol::message::{MinerMessage, SignedChecksum};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::{ChallengeId, Digest};

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use assay_fleet::challenge::{Policy, ProbePolicy};
 use assay_integration_tests::dishonest::{Disguise, Liar, Lies, SharedLies};
 use assay_integration_tests::validator::Ruling;
 use assay_judge::case::entry::Entry;
 use assay_judge::case::file::{CaseReader, MARK, encode};
-use assay_judge::case::rejudge::Case;
 use assay_judge::facts::FleetFacts;
+use assay_judge::rejudge::Case;
 use assay_judge::verify::excuse::HeldUp;
+use assay_policy::challenge::{Policy, ProbePolicy};
 use assay_protocol::verdict::{Mode, ReasonCode, Verdict};
 
 use crate::sessions::{Lag, World};

@@ -1,8 +1,8 @@
 //! Work that was not done, or done on the wrong bytes: by audit an element or a leaf is wrong, by replay the root
 //! differs, unless the few samples before it see as much.
 
-use assay_fleet::Policy;
 use assay_integration_tests::dishonest::{Lies, WorkLie};
+use assay_policy::Policy;
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::Precision;
 

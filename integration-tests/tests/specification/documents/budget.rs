@@ -5,24 +5,24 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::documents::source::{code, read, rust_files, workspace};
+use crate::documents::source::{code, read, rust_files, shared_crates, workspace};
 
 /// A figure, its ceiling, and the way it is counted.
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 18_650, largest_crate),
-    ("lines of code in all crates, without tests", 75_830, all_crates),
-    ("packages in Cargo.lock", 566, packages),
+    ("lines of code in the largest crate, without its tests", 5_950, largest_crate),
+    ("lines of code in all crates, without tests", 75_900, all_crates),
+    ("packages in Cargo.lock", 572, packages),
     ("settings of both programs", 132, settings),
     ("commands and subcommands of both programs", 65, commands),
     ("metrics of both programs", 54, metrics),
     ("pages of documentation", 21, pages),
-    ("words of documentation", 64_700, words),
+    ("words of documentation", 65_000, words),
     ("rows of GUARANTEES.md", 180, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),
-    ("test executables", 36, all_executables),
+    ("test executables", 42, all_executables),
 ];
 
 #[test]
@@ -38,12 +38,7 @@ fn nothing_exceeds_its_ceiling() {
 
 /// The folders of crates whose sources ship or serve those that ship.
 fn crate_folders() -> Vec<String> {
-    let shared = std::fs::read_dir(workspace().join("shared")).expect("shared/ is a folder");
-    let names = shared.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
-    names
-        .map(|name| format!("shared/{name}"))
-        .chain(["miner", "validator", "packaging/pages"].map(str::to_owned))
-        .collect()
+    shared_crates().into_iter().chain(["miner", "validator", "packaging/pages"].map(str::to_owned)).collect()
 }
 
 fn largest_crate() -> usize {
@@ -112,7 +107,7 @@ fn settings() -> usize {
 
 /// The variants of the enums that clap derives commands from.
 fn commands() -> usize {
-    let sources = ["miner", "validator"].into_iter().flat_map(|folder| {
+    let sources = ["miner", "validator", "shared/service/client"].into_iter().flat_map(|folder| {
         let files = rust_files(&workspace().join(folder).join("src"));
         files.into_iter().map(move |file| code(&read(&format!("{folder}/src/{file}"))))
     });

@@ -180,7 +180,7 @@ fn tests_that_are_skipped_are_a_step_of_the_check() {
         files.filter(move |file| read(file).lines().any(names))
     });
     let expected = [
-        "shared/wgpu/src/lib.rs",
+        "shared/devices/wgpu/src/lib.rs",
         "integration-tests/tests/daemons/main.rs",
         "integration-tests/tests/daemons/backends/mod.rs",
     ];

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::documents::source::{code, rust_files, tokens, workspace};
+use crate::documents::source::{code, rust_files, shared_crates, tokens, workspace};
 
-/// Where crates are, and those that are folders of their own.
-const FOLDERS: [&str; 1] = ["shared"];
+/// The crates beside those of `shared/`.
 const CRATES: [&str; 3] = ["miner", "validator", "integration-tests"];
 
 type Module = Vec<String>;
@@ -207,25 +206,42 @@ impl Sources {
 
     /// Sets of files that import from each other, each file over any number of others.
     fn circles(&self) -> BTreeSet<Vec<String>> {
-        let imports = self.imports();
-        let reached = |from: &Module| {
-            let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
-            while let Some(module) = next.pop() {
-                next.extend(imports[module].iter().filter(|module| reached.insert((*module).clone())));
-            }
-            reached
-        };
-        let reached: BTreeMap<_, _> = imports.keys().map(|module| (*module, reached(module))).collect();
-        let in_circle = reached.keys().filter(|module| reached[*module].contains(**module));
-        in_circle
-            .map(|module| {
-                let others = reached
-                    .keys()
-                    .filter(|other| reached[*module].contains(**other) && reached[*other].contains(*module));
-                others.map(|other| self.modules[*other].path.clone()).collect()
-            })
-            .collect()
+        let path = |module: Module| self.modules[&module].path.clone();
+        let imports = self.imports().into_iter();
+        circles(imports.map(|(of, from)| (path(of.clone()), from.into_iter().map(path).collect())).collect())
     }
+
+    /// Sets of the crate's own modules that import from each other, each with all that is inside it. The root, and tests,
+    /// know all.
+    fn circles_of_modules(&self) -> BTreeSet<Vec<String>> {
+        let mut imports = BTreeMap::<String, BTreeSet<String>>::new();
+        for (of, from) in self.imports() {
+            let Some(name) = of.first().filter(|_| !of.iter().any(|part| part == "tests")) else { continue };
+            let others = from.iter().filter_map(|module| module.first()).filter(|other| *other != name).cloned();
+            imports.entry(name.clone()).or_default().extend(others);
+        }
+        circles(imports)
+    }
+}
+
+/// Sets of names that import from each other, each over any number of others.
+fn circles(imports: BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
+    let reached = |from: &String| {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(name) = next.pop() {
+            next.extend(imports.get(name).into_iter().flatten().filter(|name| reached.insert((*name).clone())));
+        }
+        reached
+    };
+    let reached: BTreeMap<_, _> = imports.keys().map(|name| (name, reached(name))).collect();
+    let in_circle = reached.keys().filter(|name| reached[*name].contains(**name));
+    in_circle
+        .map(|name| {
+            let others =
+                reached.keys().filter(|other| reached[*name].contains(**other) && reached[*other].contains(*name));
+            others.map(ToString::to_string).collect()
+        })
+        .collect()
 }
 
 fn child(module: &[String], name: &str) -> Module {
@@ -233,14 +249,7 @@ fn child(module: &[String], name: &str) -> Module {
 }
 
 fn crates() -> Vec<String> {
-    let mut found: Vec<_> = CRATES.map(str::to_owned).into();
-    for folder in FOLDERS {
-        let entries = std::fs::read_dir(workspace().join(folder)).expect("a folder of crates");
-        let names = entries.map(|entry| entry.expect("an entry of a folder").file_name());
-        found.extend(names.map(|name| format!("{folder}/{}", name.to_string_lossy())));
-    }
-    found.sort();
-    found
+    shared_crates().into_iter().chain(CRATES.map(str::to_owned)).collect()
 }
 
 #[test]
@@ -251,6 +260,31 @@ fn files_import_in_no_circle() {
     });
     let found: Vec<_> = all.collect();
     assert_eq!(found, Vec::<(String, Vec<String>)>::new(), "circles of files");
+}
+
+#[test]
+fn modules_import_in_no_circle() {
+    let all = crates().into_iter().flat_map(|name| {
+        let circles = Sources::read(&name).circles_of_modules();
+        circles.into_iter().map(move |modules| (name.clone(), modules))
+    });
+    let found: Vec<_> = all.collect();
+    assert_eq!(found, Vec::<(String, Vec<String>)>::new(), "circles of modules");
+}
+
+#[test]
+fn a_circle_of_modules_is_found_over_the_files_inside_them() {
+    let file = |path: &str, source: &str| (module(path).unwrap(), parsed(path.to_owned(), source));
+    let files = [
+        file("lib.rs", "mod a; mod b;"),
+        file("a.rs", "mod inner;"),
+        file("a/inner.rs", "use crate::b::B;"),
+        file("b.rs", "mod inner; struct B;"),
+        file("b/inner.rs", "use crate::a::A;"),
+    ];
+    let sources = Sources { modules: files.into() };
+    assert_eq!(sources.circles(), BTreeSet::new());
+    assert_eq!(sources.circles_of_modules(), BTreeSet::from([vec!["a".to_owned(), "b".to_owned()]]));
 }
 
 #[test]

@@ -106,6 +106,30 @@ fn every_dependency_is_in_a_row_above() {
 }
 
 #[test]
+fn sql_and_the_web_server_are_named_by_one_crate_each() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("a list");
+    let naming = |library: &str| -> Vec<_> {
+        let names = |package: &&Value| {
+            let dependencies = package["dependencies"].as_array().expect("a list");
+            dependencies.iter().any(|it| it["kind"].is_null() && it["name"] == library)
+        };
+        packages.iter().filter(names).filter_map(|package| package["name"].as_str()).collect()
+    };
+    assert_eq!((naming("sqlx"), naming("axum")), (vec!["assay-records"], vec!["assay-web"]));
+    // Neither the client nor the miner comes to them over other crates.
+    let table = table();
+    let dependencies = |name: &str| table.iter().find(|(row, _)| row.name == name).map(|(row, _)| &row.dependencies);
+    for name in ["client", "miner"] {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![name.to_owned()]);
+        while let Some(name) = next.pop() {
+            next.extend(dependencies(&name).expect("a row").iter().filter(|it| reached.insert((*it).clone())).cloned());
+        }
+        assert!(!reached.contains("records") && !reached.contains("web"), "{name} links {reached:?}");
+    }
+}
+
+#[test]
 fn unsafe_code_is_where_the_table_says_and_forbidden_elsewhere() {
     let mut wrong = Vec::new();
     for (row, package) in table() {

@@ -39,13 +39,13 @@ fn enforcement(cell: &str) -> Option<Enforced> {
 /// Whether a file has a test of this name: a function with an attribute that makes it one, or, where the file runs the
 /// suite of devices, one of that suite, or one of the suite of records.
 pub fn has_test(source: &str, name: &str) -> bool {
-    const SUITE: &str = "shared/device/src/testing/conformance.rs";
+    const SUITE: &str = "shared/devices/device/src/testing/conformance.rs";
     if source.contains("\nassay_device::device_conformance!(")
         && read(SUITE).contains(&format!("\n                {name}\n"))
     {
         return true;
     }
-    let of_records = |end: &str| read("shared/records/tests/suite/main.rs").contains(&format!(" {name}{end}"));
+    let of_records = |end: &str| read("shared/service/records/tests/suite/main.rs").contains(&format!(" {name}{end}"));
     if source.contains(&format!("\npub async fn {name}(store: &TestStore)")) && (of_records(",") || of_records(";")) {
         return true;
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use assay_judge::bounds::*;
+use assay_listen::bounds::*;
 use assay_program::settings::document::check_section;
 use assay_protocol::wire::limits;
-use assay_validator::bounds::*;
 
 use crate::documents::source::{read, rust_files, workspace, written};
 
@@ -39,7 +39,7 @@ fn every_figure_is_the_codes() {
     for (name, value) in settings {
         assert!(page.contains(&format!("| `{name}` | {value} |")), "{name} = {value}");
     }
-    let bounds = read("validator/src/bounds.rs");
+    let bounds = read("shared/service/listen/src/bounds.rs");
     let rates = [
         ("FRAMES", "Rate::new(2048, 32_768)", "2048 a second, 32,768 at once"),
         ("BYTES", "Rate::new(32 << 20, 16 << 20)", "32 MiB a second, 16 MiB at once"),
@@ -110,7 +110,7 @@ fn every_bound_of_the_wire_is_listed_with_its_value_and_reason() {
         MAX_LINES MAX_RANGE_BYTES MAX_SIBLINGS MAX_REASONS MAX_RECEIPT_BYTES MAX_BOUNDS MIN_DEADLINE_MS MAX_DEADLINE_MS
         MIN_PING_INTERVAL_MS MAX_PING_INTERVAL_MS MAX_RETRY_AFTER_MS MAX_CLAIMED_MS MAX_PROGRESS_SLOTS
     );
-    let source = read("shared/protocol/src/wire/limits.rs");
+    let source = read("shared/attest/protocol/src/wire/limits.rs");
     let described = described(&source);
     let names = |list: &[(&str, u64)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
     let defined: Vec<_> = described.iter().map(|(name, _)| (*name).to_owned()).collect();

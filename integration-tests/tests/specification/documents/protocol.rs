@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::mem::size_of;
 use std::time::Duration;
 
-use assay_fleet::Policy;
 use assay_judge::bounds::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use assay_judge::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
+use assay_listen::bounds::{DEFAULT_HANDSHAKES, MAX_STREAMS, STRANGER_LIMIT};
 use assay_miner::session as miner;
+use assay_policy::Policy;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript, verify};
 use assay_protocol::message::{MinerMessage, PROTOCOL_VERSIONS, RefusedCode};
@@ -16,7 +17,6 @@ use assay_protocol::successor::{MAX_OVERLAP_S, SUCCESSOR_BYTES, Successor, follo
 use assay_protocol::verdict::{Class, ReasonCode};
 use assay_protocol::wire::limits::*;
 use assay_protocol::wire::v1;
-use assay_validator::bounds::{DEFAULT_HANDSHAKES, MAX_STREAMS, STRANGER_LIMIT};
 use assay_work::split::{Weight, split};
 use assay_work::{ChallengeId, DeviceId, Digest, Nonce, PublicKey, Signature};
 use prost::Message;
@@ -117,7 +117,7 @@ fn figures_are_read_as_they_are_written() {
 
 #[test]
 fn the_transport_is_as_the_server_sets_it() {
-    let server = "validator/src/bounds.rs";
+    let server = "shared/service/listen/src/bounds.rs";
     assert_eq!(written(&read(server), "STREAM_WINDOW"), Some("MAX_MESSAGE_BYTES as u32"));
     let keepalive = vec![seconds(server, "KEEPALIVE"), seconds(server, "KEEPALIVE_LIMIT")];
     assert_figures(
@@ -141,11 +141,13 @@ fn the_transport_is_as_the_server_sets_it() {
 #[test]
 fn every_deadline_is_the_codes() {
     let after = |hashes: u64| {
-        vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("shared/judge/src/run/limits.rs", "FOLLOW_UP_BYTES")]
+        vec![FOLLOW_UP_LIMIT.as_secs(), hashes, number("shared/attest/judge/src/run/limits.rs", "FOLLOW_UP_BYTES")]
     };
     let digest = size_of::<Digest>() as u64;
-    let queued =
-        format!("{} messages waiting for the transport", number("validator/src/bounds.rs", "MAX_OUTGOING_MESSAGES"));
+    let queued = format!(
+        "{} messages waiting for the transport",
+        number("shared/service/listen/src/bounds.rs", "MAX_OUTGOING_MESSAGES")
+    );
     assert_figures(
         &tables(&section("Deadlines"))[0],
         &[
@@ -154,13 +156,13 @@ fn every_deadline_is_the_codes() {
             ("no message of the miner", vec![MISSED_PINGS.into()]),
             ("`Challenge`, `Probe`, `Open` waiting for the transport", vec![HANDOVER_LIMIT.as_secs()]),
             ("`Ping` waiting for the transport", vec![HANDOVER_LIMIT.as_secs()]),
-            (&queued, vec![seconds("validator/src/bounds.rs", "SEND_LIMIT")]),
+            (&queued, vec![seconds("shared/service/listen/src/bounds.rs", "SEND_LIMIT")]),
             ("`Challenge` to `Commitment`", vec![]),
             ("`Commitment` to last `DeviceRoots`", after(digest)),
             ("`Probe` to `ProbeAnswer`", vec![]),
             ("`ProbeAnswer` to last `DeviceDigests`", after(digest)),
             ("`Open` to last `ItemEnd`", vec![]),
-            ("HTTP/2 keepalive", vec![seconds("validator/src/bounds.rs", "KEEPALIVE_LIMIT")]),
+            ("HTTP/2 keepalive", vec![seconds("shared/service/listen/src/bounds.rs", "KEEPALIVE_LIMIT")]),
         ],
     );
 }
@@ -215,7 +217,7 @@ fn every_limit_is_the_codes() {
             ("`ping_interval_ms`", vec![MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS]),
             ("`Welcome.successors`", vec![MAX_SUCCESSORS as u64, SUCCESSOR_BYTES as u64]),
             ("deadlines", vec![MIN_DEADLINE_MS, MAX_DEADLINE_MS]),
-            ("`Challenge.total`", vec![total, number("shared/judge/src/issue.rs", "MAX_ROOTS")]),
+            ("`Challenge.total`", vec![total, number("shared/attest/judge/src/issue.rs", "MAX_ROOTS")]),
             ("`Open.items`", vec![MAX_OPEN_ITEMS as u64, MAX_OPEN_DRAWS as u64]),
             ("`Verdict.reasons`", vec![MAX_REASONS as u64]),
             ("`Verdict` bounds of one kind", vec![MAX_BOUNDS as u64]),
@@ -256,7 +258,10 @@ fn sentences_have_the_figures_of_the_code() {
             seconds("miner/src/driver.rs", "INVENTORY_INTERVAL")
         ),
         format!("`digest[0] … digest[count-1]`, 1 to {MAX_CHUNK_DIGESTS} in a chunk"),
-        format!("one of the last {} that ended in this session |", number("shared/judge/src/bounds.rs", "MAX_ENDED")),
+        format!(
+            "one of the last {} that ended in this session |",
+            number("shared/attest/judge/src/bounds.rs", "MAX_ENDED")
+        ),
         format!("within the last {} challenges of a key", abandoned.window),
         format!(
             "Start over at 0.5 s after a session of more than {} s.",

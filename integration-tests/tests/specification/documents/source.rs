@@ -7,6 +7,18 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace has a folder")
 }
 
+/// The folders of the crates below `shared/`, each in the folder of its storey.
+pub fn shared_crates() -> Vec<String> {
+    let entries = |folder: &str| {
+        let entries = fs::read_dir(workspace().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        entries.map(|entry| format!("{folder}/{}", name(entry.expect("an entry")))).collect::<Vec<_>>()
+    };
+    let mut found: Vec<_> = entries("shared").iter().flat_map(|storey| entries(storey)).collect();
+    found.sort();
+    found
+}
+
 /// A file of the workspace, as text.
 pub fn read(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))

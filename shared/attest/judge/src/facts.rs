@@ -1,0 +1,172 @@
+//! Facts that a verdict is checked against beside the work itself: profiles of models, the fleet's own speeds,
+//! identities.
+//!
+//! The facts are gathered first; the findings are a pure function of them, so that a verdict can be judged again later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_policy::bands::{Basis, Known};
+use assay_policy::finding::{dispute, enforce};
+use assay_policy::identity::IdentityFinding;
+use assay_policy::policy::BandPolicy;
+use assay_policy::{BandFinding, Distribution, FindingCode, Profile};
+use assay_protocol::verdict::{Outcome, Verdict};
+use assay_work::DeviceId;
+use serde::{Deserialize, Serialize};
+
+/// The facts known when a verdict is checked against the fleet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetFacts {
+    /// Policy for judging speed.
+    pub bands: BandPolicy,
+    /// The share of the devices' memory that the challenge was meant to fill; `None` where a number of matrices was
+    /// asked for.
+    pub fill_share: Option<f64>,
+    /// The profiles of the models that devices claim, by that claim.
+    pub profiles: BTreeMap<String, Profile>,
+    /// The speeds of the fleet's models, without the hosts of this miner's operator.
+    pub speeds: BTreeMap<String, Distribution>,
+    /// Model names of devices whose claimed name is ambiguous.
+    pub models: BTreeMap<DeviceId, String>,
+    /// Findings about the identity of this miner.
+    pub identity: Vec<IdentityFinding>,
+}
+
+/// A finding about a miner, made with a verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub code: FindingCode,
+    /// The device that the finding names.
+    pub device_id: Option<DeviceId>,
+    /// Key of the other miner, where two are concerned.
+    pub other: Option<String>,
+    /// The circumstances, with figures.
+    pub detail: String,
+    /// Whether it makes the verdict a fail.
+    pub enforced: bool,
+    /// Whether it makes a pass disputed.
+    pub disputed: bool,
+}
+
+impl FleetFacts {
+    /// Checks a verdict against the facts: enforced findings become its reasons. Returns all findings.
+    pub fn judge(&self, verdict: &mut Verdict) -> Vec<Found> {
+        let identity = self.identity.iter().map(|finding| Found {
+            code: finding.code,
+            device_id: finding.device_id,
+            other: finding.other.clone(),
+            detail: finding.detail.clone(),
+            enforced: finding.enforced,
+            disputed: finding.disputed,
+        });
+        let mut found: Vec<_> = identity.collect();
+        // Figures are shown where the work held, and only then.
+        if verdict.outcome == Outcome::Pass {
+            found.extend(self.speed(verdict));
+        }
+        for Found { code, device_id, detail, enforced, disputed, .. } in &found {
+            if *enforced {
+                enforce(verdict, *code, *device_id, detail);
+            } else if *disputed {
+                dispute(verdict, *device_id, detail);
+            }
+        }
+        found
+    }
+
+    /// Takes into account that these miners were challenged in one round: one device cannot answer for two, so each
+    /// member's devices are its own.
+    pub fn settle(&mut self, members: &BTreeSet<String>) {
+        let asked = |finding: &IdentityFinding| finding.other.as_ref().is_some_and(|other| members.contains(other));
+        for finding in self.identity.iter_mut().filter(|finding| finding.disputed && asked(finding)) {
+            finding.disputed = false;
+            finding.detail.push_str("; both are asked in one round");
+        }
+    }
+
+    /// Findings about the speed of each device.
+    fn speed(&self, verdict: &Verdict) -> Vec<Found> {
+        let known = Known {
+            models: &self.models,
+            profiles: &self.profiles,
+            fleets: &self.speeds,
+            precision: verdict.precision,
+        };
+        let findings = known.judge(&verdict.devices, verdict.n, self.fill_share, &self.bands);
+        findings.into_iter().map(Found::from).collect()
+    }
+}
+
+impl From<BandFinding> for Found {
+    fn from(finding: BandFinding) -> Self {
+        let BandFinding { code, device_id, basis, detail, enforced } = finding;
+        let basis = match basis {
+            Basis::Profile => "profile",
+            Basis::Fleet => "fleet",
+        };
+        Self {
+            code,
+            device_id: Some(device_id),
+            other: None,
+            detail: format!("{basis}: {detail}"),
+            enforced,
+            disputed: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_protocol::verdict::{Reason, ReasonCode};
+    use assay_work::{ChallengeId, PublicKey};
+
+    use crate::history::Recent;
+    use crate::history::devices::Difference;
+    use crate::verify::judge::Unchallenged;
+
+    fn pass() -> Verdict {
+        let verdict = Unchallenged {
+            challenge_id: ChallengeId([1; 16]),
+            miner_key: PublicKey([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            n: 256,
+            iterations: 1,
+            reason: Reason::new(ReasonCode::MinerBusy, ""),
+            not_challenged: Vec::new(),
+            difference: Difference::default(),
+            recent: Recent::default(),
+            unix_seconds: 0,
+        };
+        Verdict { outcome: Outcome::Pass, reasons: Vec::new(), ..verdict.verdict() }
+    }
+
+    #[test]
+    fn whose_a_disputed_device_is_shows_in_a_round_of_both() {
+        let finding = IdentityFinding {
+            code: FindingCode::DeviceAtTwoMiners,
+            miner: "a".to_owned(),
+            other: Some("b".to_owned()),
+            device_id: None,
+            detail: "the miner b shows it at the same time".to_owned(),
+            enforced: false,
+            disputed: true,
+        };
+        let facts = FleetFacts { identity: vec![finding], ..FleetFacts::default() };
+        let judged = |facts: &FleetFacts| {
+            let mut verdict = pass();
+            let found = facts.judge(&mut verdict);
+            assert_eq!(found.len(), 1, "it is told all the same");
+            (verdict.outcome, verdict.reasons.into_iter().map(|reason| reason.code).collect::<Vec<_>>())
+        };
+        let open = (Outcome::Inconclusive, vec![ReasonCode::DeviceDisputed]);
+        assert_eq!(judged(&facts), open);
+        let among = |members: &[&str]| {
+            let mut facts = facts.clone();
+            facts.settle(&members.iter().map(|member| (*member).to_owned()).collect());
+            judged(&facts)
+        };
+        assert_eq!(among(&["a", "c"]), open, "a round without the other shows nothing");
+        assert_eq!(among(&["a", "b"]), (Outcome::Pass, vec![]));
+    }
+}

@@ -1,0 +1,308 @@
+//! Judges a stored case again: replays its events into the run that judged it live.
+//!
+//! Under the policy of that time the verdict is the same, bit for bit. Under another one, deadlines and least shares
+//! are the other's; draws, answers and recorded history stay. Where another policy would have let an ended challenge go
+//! on, its further course is unknown: [`Judgement::Open`].
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_policy::Policy;
+use assay_policy::policy::BandPolicy;
+use assay_protocol::message::{Inventory, MinerMessage, Offer, ValidatorMessage};
+use assay_protocol::verdict::{Reason, Verdict};
+use assay_work::probe::Link;
+
+use crate::action::{Action, SentAt};
+use crate::case::entry::{Entry, Event, Header, StoredReason, Unmade};
+use crate::case::file::{CaseError, CaseReader};
+use crate::entropy::{Entropy, EntropyError};
+use crate::facts::FleetFacts;
+use crate::history::MinerHistory;
+use crate::issue::Issued;
+use crate::run::{ChallengeRun, EVIDENCE_ENDS, Given, RunContext};
+use crate::verify::check::CheckJob;
+use crate::verify::excuse::HeldUp;
+
+/// A case without its messages, as a first reading collects it. It is in memory at once; the messages never are.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub header: Header,
+    /// The verdict that was given, as JSON.
+    pub verdict: Vec<u8>,
+    inventory: Inventory,
+    made: Made,
+    given: Given,
+    held_up: HeldUp,
+    /// The fleet's facts that the verdict was checked against.
+    pub facts: FleetFacts,
+}
+
+/// The policies that a case is judged by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standard {
+    /// Deadlines, least shares and the other settings that judge the work.
+    pub policy: Policy,
+    pub bands: BandPolicy,
+}
+
+/// The challenge that was made for the host, or the reason for none.
+#[derive(Debug, Clone)]
+enum Made {
+    Challenge(Offer),
+    Nothing(Box<Unmade>),
+}
+
+/// Result of judging again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Judgement {
+    Verdict(Box<Verdict>),
+    /// Under this policy the challenge would have gone on where the evidence ends.
+    Open,
+}
+
+impl Judgement {
+    /// The verdict as JSON, where there is one: the bytes to compare.
+    pub fn json(&self) -> Option<Vec<u8>> {
+        match self {
+            // Texts and numbers always become JSON.
+            Self::Verdict(verdict) => Some(serde_json::to_vec(verdict).unwrap_or_default()),
+            Self::Open => None,
+        }
+    }
+}
+
+fn facts(text: &str) -> Result<FleetFacts, CaseError> {
+    toml::from_str(text).map_err(|_| CaseError::Incomplete("what it was held against is of a newer release"))
+}
+
+/// The policy of a case, with the settings for judging taken from another one: those of the request stay.
+pub fn judged_by(stored: &Policy, other: &Policy) -> Policy {
+    let mut policy = stored.clone();
+    policy.commit_deadline = other.commit_deadline;
+    policy.probe.deadline = other.probe.deadline;
+    if let (Some(stored), Some(other)) = (&mut policy.linked, &other.linked) {
+        stored.min_gb_per_s = other.min_gb_per_s;
+    }
+    policy.openings = other.openings;
+    policy.hiding = other.hiding;
+    policy.abandoned = other.abandoned;
+    policy.device_missing = other.device_missing;
+    policy
+}
+
+impl Case {
+    /// Reads and checks a whole case; keeps everything but the miner's messages.
+    ///
+    /// # Errors
+    /// [`CaseError`], also for entries that are missing or come twice.
+    pub fn read(entries: &mut CaseReader<impl Read>) -> Result<Self, CaseError> {
+        let (mut header, mut inventory, mut made, mut verdict) = (None, None, None, None);
+        let mut linked = None;
+        let (mut probe, mut open, mut known, mut held_up, mut fleet) = (None, None, None, None, None);
+        while let Some(entry) = entries.next_entry()? {
+            let is_twice = match entry {
+                _ if verdict.is_some() => return Err(CaseError::Incomplete("something follows the verdict")),
+                Entry::Header(entry) => header.replace(*entry).is_some(),
+                _ if header.is_none() => return Err(CaseError::Incomplete("it does not begin with who was asked")),
+                Entry::Inventory(entry) => inventory.replace(entry).is_some(),
+                Entry::Offer(entry) => made.replace(Made::Challenge(entry)).is_some(),
+                Entry::Unchallenged(entry) => made.replace(Made::Nothing(entry)).is_some(),
+                Entry::Probe(entry) if entry.link() == Link::All => linked.replace(entry).is_some(),
+                Entry::Probe(entry) => probe.replace(entry).is_some(),
+                Entry::Open(items, iterations) => open.replace((items, iterations)).is_some(),
+                Entry::Known(entry) => known.replace(*entry).is_some(),
+                Entry::HeldUp(entry) => held_up.replace(entry).is_some(),
+                Entry::Fleet(text) => fleet.replace(facts(&text)?).is_some(),
+                Entry::Verdict(json) => verdict.replace(json).is_some(),
+                Entry::Message(..) | Entry::Event(_) => false,
+            };
+            if is_twice {
+                return Err(CaseError::Incomplete("something stands in it twice"));
+            }
+        }
+        let header = header.ok_or(CaseError::Incomplete("it is empty"))?;
+        let made = made.ok_or(CaseError::Incomplete("it has no challenge"))?;
+        if known.is_none() && matches!(made, Made::Challenge(_)) {
+            return Err(CaseError::Incomplete("it does not say what was known of the miner"));
+        }
+        Ok(Self {
+            header,
+            inventory: inventory.ok_or(CaseError::Incomplete("it has no inventory"))?,
+            made,
+            given: Given { probe, linked, open, known: known.unwrap_or_default() },
+            held_up: held_up.ok_or(CaseError::Incomplete("it does not say whose time was lost"))?,
+            facts: fleet.ok_or(CaseError::Incomplete("it does not say what it was held against"))?,
+            verdict: verdict.ok_or(CaseError::Incomplete("it has no verdict"))?,
+        })
+    }
+
+    /// The standard of the original verdict.
+    pub fn standard(&self) -> Standard {
+        Standard { policy: self.header.policy.clone(), bands: self.facts.bands }
+    }
+
+    /// Judges the case by a standard. `entries` is a second reader over the case that [`Case::read`] read.
+    pub fn judge(&self, entries: CaseReader<impl Read>, standard: &Standard) -> Result<Judgement, CaseError> {
+        let Standard { policy, bands } = standard;
+        let mut judgement = match &self.made {
+            Made::Nothing(unmade) => {
+                let reason = reason(unmade.reason.clone())?;
+                let verdict = unmade.unchallenged(&self.header, reason).verdict();
+                Judgement::Verdict(Box::new(verdict))
+            }
+            Made::Challenge(offer) => self.run_again(offer, entries, policy)?,
+        };
+        if let Judgement::Verdict(verdict) = &mut judgement {
+            self.held_up.excuse(verdict);
+            // Further findings are events, not part of the verdict.
+            drop(FleetFacts { bands: *bands, ..self.facts.clone() }.judge(verdict));
+        }
+        Ok(judgement)
+    }
+
+    fn run_again(
+        &self,
+        offer: &Offer,
+        mut entries: CaseReader<impl Read>,
+        policy: &Policy,
+    ) -> Result<Judgement, CaseError> {
+        let Header { validator_key, miner_key, mode, round_trip, unix_seconds, hold, .. } = &self.header;
+        let challenge = offer
+            .plan(&self.inventory, *validator_key, *miner_key)
+            .map_err(|_| CaseError::Incomplete("its offer makes no challenge of its inventory"))?;
+        let issued = Issued {
+            offer: offer.clone(),
+            challenge: Arc::new(challenge),
+            not_challenged: self.header.not_challenged.clone(),
+        };
+        let context = RunContext {
+            policy: Arc::new(policy.clone()),
+            mode: mode.ok_or(CaseError::Incomplete("it does not say how the work was checked"))?,
+            inventory: self.inventory.clone(),
+            history: Arc::<MinerHistory>::default(),
+            round_trip: *round_trip,
+            unix_seconds: *unix_seconds,
+            hold: *hold,
+        };
+        let began = Instant::now();
+        let (run, actions) = ChallengeRun::again(context, issued, self.given.clone(), began);
+        let is_same = *policy == self.header.policy;
+        let mut again = Again { run, began, is_same, sent: Vec::new(), check: None, verdict: None };
+        again.carry_out(actions);
+        while again.verdict.is_none()
+            && let Some(entry) = entries.next_entry()?
+        {
+            again.take(entry)?;
+        }
+        let ends = |verdict: &Verdict| verdict.reasons.iter().any(|reason| reason.detail == EVIDENCE_ENDS);
+        Ok(again.verdict.filter(|verdict| !ends(verdict)).map_or(Judgement::Open, Judgement::Verdict))
+    }
+}
+
+/// A run that replays stored events.
+struct Again {
+    run: ChallengeRun,
+    began: Instant,
+    /// Whether it is judged under the policy of that time.
+    is_same: bool,
+    /// Times at which the transport took the run's messages.
+    sent: Vec<SentAt>,
+    /// The pending check of the last chunk of openings.
+    check: Option<Box<CheckJob>>,
+    verdict: Option<Box<Verdict>>,
+}
+
+impl Again {
+    fn take(&mut self, entry: Entry) -> Result<(), CaseError> {
+        match entry {
+            Entry::Message(at, message) => {
+                let at = self.at(at);
+                // Other messages have no deadline checked against their time.
+                if matches!(message, MinerMessage::Declined(_) | MinerMessage::Abort(_)) {
+                    self.tick_if_other(at);
+                }
+                if self.verdict.is_none() {
+                    let actions = self.run.message(message, at, &mut NoEntropy);
+                    self.carry_out(actions);
+                }
+            }
+            Entry::Event(event) => self.happen(event)?,
+            // Known from the first reading.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), CaseError> {
+        let actions = match event {
+            Event::Taken(number, at) => {
+                let sent = self.sent.get(number as usize).ok_or(CaseError::Incomplete("a message was never sent"))?;
+                sent.set(self.at(at));
+                return Ok(());
+            }
+            Event::RoundTrip(time) => {
+                self.run.round_trip(Some(Duration::from_nanos(time)));
+                return Ok(());
+            }
+            Event::Excuse(time) => {
+                self.run.excuse(Duration::from_nanos(time));
+                return Ok(());
+            }
+            Event::Clock(at) => {
+                self.tick_if_other(self.at(at));
+                return Ok(());
+            }
+            Event::Checked => {
+                let job = self.check.take().ok_or(CaseError::Incomplete("a check has no openings"))?;
+                self.run.checked(job.run())
+            }
+            Event::Replayed(found) => self.run.replayed(found.map(reason).transpose()?.map_or(Ok(()), Err)),
+            Event::Stop(why) => self.run.stop(reason(why)?),
+            Event::Leave(why) => self.run.leave(reason(why)?),
+            Event::Tick(at) => self.run.tick(self.at(at), &mut NoEntropy),
+            Event::Release(at) => self.run.release(self.at(at), &mut NoEntropy),
+        };
+        self.carry_out(actions);
+        Ok(())
+    }
+
+    /// Under another policy, a deadline may have passed that was not checked in the original run.
+    fn tick_if_other(&mut self, at: Instant) {
+        if !self.is_same {
+            let actions = self.run.tick(at, &mut NoEntropy);
+            self.carry_out(actions);
+        }
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) {
+        use ValidatorMessage::{Challenge, Open, Probe};
+        for action in actions {
+            match action {
+                Action::Send(Challenge(_) | Probe { .. } | Open { .. }, sent) => self.sent.push(sent),
+                Action::Check(job) => self.check = Some(job),
+                Action::Judged(verdict) => self.verdict = Some(verdict),
+                _ => {}
+            }
+        }
+    }
+
+    fn at(&self, nanoseconds: u64) -> Instant {
+        // A time beyond the clock's range belongs to no valid challenge.
+        self.began.checked_add(Duration::from_nanos(nanoseconds)).unwrap_or(self.began)
+    }
+}
+
+fn reason(stored: StoredReason) -> Result<Reason, CaseError> {
+    Reason::try_from(stored).map_err(|_| CaseError::Incomplete("a reason is of a newer release"))
+}
+
+/// Entropy source of a replayed run: always fails, since nothing is drawn again.
+struct NoEntropy;
+
+impl Entropy for NoEntropy {
+    fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
+        Err(EntropyError("a case is judged from what was drawn for it".into()))
+    }
+}

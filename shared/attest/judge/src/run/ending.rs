@@ -1,0 +1,146 @@
+//! The end of a run: findings become the verdict, and the shown devices and rates are kept.
+
+use std::time::Duration;
+
+use assay_policy::{DeviceShown, End};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
+
+use assay_work::probe::Probe;
+
+use super::{Answered, ChallengeRun, Ended, RunContext, RunStage};
+use crate::action::Action;
+use crate::case::entry::Known;
+use crate::history::devices::Attendance;
+use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
+use crate::verify::judge::{Findings, Gaps, rate_per_s};
+
+impl ChallengeRun {
+    /// Builds the verdict from the findings.
+    pub(super) fn finish(&mut self, mut reasons: Vec<Reason>) -> Vec<Action> {
+        if self.ended().is_some() {
+            return Vec::new();
+        }
+        let end = self.end_of(&reasons);
+        let Known { past, expectation } = self.known();
+        let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
+        let (commitment, probe, answered) = match &self.stage {
+            RunStage::Working => (None, None, false),
+            RunStage::Held { commitment, .. } => (Some(commitment), None, false),
+            RunStage::Probing { commitment, before: None, probe, .. } => (Some(commitment), Some((probe, None)), false),
+            RunStage::Probing { commitment, before: Some(own), .. }
+            | RunStage::Digests { commitment, before: Some(own), .. }
+            | RunStage::Digests { commitment, last: own, .. } => {
+                (Some(commitment), Some((&own.probe, Some(own.answer.took))), false)
+            }
+            RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
+                let Answered { commitment, probe, answer, .. } = answered;
+                (Some(commitment), Some((probe, Some(answer.took))), true)
+            }
+            RunStage::Over(_) => return Vec::new(),
+        };
+        let linked = match &self.stage {
+            RunStage::Judging(Answered { linked, .. }) => linked.as_ref().map(|(probe, answer)| (probe, answer.took)),
+            _ => None,
+        };
+        let RunContext { policy, mode, inventory, round_trip, unix_seconds, .. } = &self.context;
+        let recent = past.recent(end, policy.abandoned);
+        if matches!(end, Some(End::Abandoned | End::NotReading)) && recent.abandoned >= policy.abandoned.limit {
+            let detail = format!(
+                "{} of the last {} challenges were abandoned, {} are the limit; this one: {}",
+                recent.abandoned, recent.of, policy.abandoned.limit, reasons[0].detail
+            );
+            reasons = vec![Reason::new(ReasonCode::AbandonedRepeatedly, detail)];
+        }
+        let passed = reasons.is_empty();
+        let checked = |n: u32| if passed { n } else { 0 };
+        let (iterations_checked, samples) = match mode {
+            Mode::Replay => (self.challenge.iterations(), SAMPLES_BEFORE_REPLAY),
+            Mode::ReplaySample => (iteration_draw(policy, &self.challenge).examined(), SAMPLES_BEFORE_REPLAY),
+            Mode::Audit => (iteration_draw(policy, &self.challenge).examined(), policy.samples),
+        };
+        let shares = self.challenge.shares();
+        let took_part = |id| shares.iter().any(|share| share.device_id == id);
+        let least_bytes = u64::from(self.min_slots) * self.challenge.slot_bytes();
+        let (precision, kinds) = (self.challenge.precision(), &policy.kinds[..]);
+        let attendance = Attendance { inventory, least_bytes, precision, kinds };
+        let findings = Findings {
+            challenge: &self.challenge,
+            inventory,
+            mode: answered.then_some(*mode),
+            iterations_checked: checked(iterations_checked),
+            work_time: commitment.map(|commitment| commitment.took),
+            probe,
+            linked,
+            linked_policy: policy.linked,
+            samples: checked(samples),
+            segments: checked(policy.segments),
+            claimed: std::mem::take(&mut self.claimed),
+            claimed_whole: commitment.map(|commitment| commitment.signed.claimed),
+            round_trip: *round_trip,
+            gaps: Gaps { handover: self.handover(), ..self.gaps },
+            hiding: policy.hiding,
+            not_challenged: self.not_challenged.clone(),
+            difference: past.difference(took_part, attendance),
+            rates: past.rates,
+            device_missing: policy.device_missing,
+            expectation: expectation.as_ref(),
+            recent,
+            reasons,
+            unix_seconds: *unix_seconds,
+        };
+        let verdict = Box::new(findings.verdict());
+        let shown = if passed { self.shown(&verdict, least_bytes) } else { Vec::new() };
+        let is_committed = !matches!(self.stage, RunStage::Working);
+        self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
+        vec![Action::Shown(shown), Action::Judged(verdict)]
+    }
+
+    /// The rates of the devices: where the work held, the devices are known by it.
+    fn shown(&self, verdict: &Verdict, least_bytes: u64) -> Vec<DeviceShown> {
+        let RunStage::Judging(Answered { commitment, probe, answer, linked, .. }) = &self.stage else {
+            return Vec::new();
+        };
+        let read_per_s = |probe: &Probe, took: Duration| probe.read_bytes() as f64 / took.as_secs_f64().max(1e-9);
+        let linked_bytes_per_s = linked.as_ref().map_or(0.0, |(probe, answer)| read_per_s(probe, answer.took));
+        let shares = self.challenge.shares();
+        let remembered = self.context.history.remembers(shares.iter().map(|share| share.device_id));
+        let mut shown = Vec::new();
+        for share in shares.iter().filter(|share| remembered.contains(&share.device_id)) {
+            let Some(device) = verdict.device(share.device_id) else { continue };
+            let bytes = device.work.matrices.saturating_mul(self.challenge.slot_bytes()).max(least_bytes);
+            let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            shown.push(DeviceShown {
+                device_id: share.device_id.to_string(),
+                precision: self.challenge.precision(),
+                name: device.name.clone(),
+                bytes: if verdict.work_held() { integer(bytes) } else { 0 },
+                macs_per_s: rate_per_s(&self.challenge, share, commitment.took),
+                tops: device.work.tops,
+                probe_bytes_per_s: read_per_s(probe, answer.took),
+                linked_bytes_per_s,
+                at_ms: integer(verdict.unix_seconds.saturating_mul(1000)),
+            });
+        }
+        shown
+    }
+
+    /// The end that these reasons give a challenge; `None` where it does not count among the last ones. Agrees with
+    /// [`End::of`] its verdict.
+    fn end_of(&self, reasons: &[Reason]) -> Option<End> {
+        let is_named = matches!(self.stage, RunStage::Opening { .. } | RunStage::Judging(_));
+        match reasons.first().map(|reason| reason.code) {
+            Some(ReasonCode::Abandoned) => Some(End::Abandoned),
+            Some(ReasonCode::NotReading) => Some(End::NotReading),
+            _ => is_named.then_some(End::Other),
+        }
+    }
+}
+
+/// An end by the miner's doing after positions were named; a deadline that the miner gives up on counts as missed.
+pub(super) fn abandoned(reason: Reason) -> Reason {
+    if reason.code.class().fails() {
+        return reason;
+    }
+    let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
+    Reason::new(ReasonCode::Abandoned, detail)
+}

@@ -1,0 +1,136 @@
+//! The start of a challenge, or the verdict on a host that is too small for one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_policy::Policy;
+use assay_protocol::message::Inventory;
+use assay_protocol::verdict::{Mode, Reason, ReasonCode};
+use assay_work::{Precision, PublicKey};
+
+use super::{Session, SessionContext, SessionState, StartError};
+use crate::action::Action;
+use crate::case::entry::{Entry, Header, Unmade};
+use crate::history::MinerHistory;
+use crate::history::devices::Attendance;
+use crate::history::past::Past;
+use crate::issue::{IssueError, Sizing, check_draws, fresh};
+use crate::run::{ChallengeRun, RunContext};
+
+impl Session {
+    /// Starts a challenge of this miner, with its history. `hold`: the longest wait of the probe after the commitment
+    /// for [`Session::release`], in a round.
+    pub fn start(
+        &mut self,
+        policy: &Arc<Policy>,
+        hold: Option<Duration>,
+        history: Arc<MinerHistory>,
+        context: &mut SessionContext<'_>,
+    ) -> Result<Vec<Action>, StartError> {
+        let SessionState::Connected { miner_key, inventory } = &self.state else {
+            return Err(StartError::NotConnected);
+        };
+        if self.run.is_some() || self.is_concluding {
+            return Err(StartError::Busy);
+        }
+        let (miner_key, inventory) = (*miner_key, inventory.clone());
+        let turns = &self.admission.history;
+        let precision = kind_of(policy, &inventory, |kinds| turns.next_kind(miner_key, kinds));
+        let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
+        let capacity = context.replays.capacity();
+        let room = capacity.room(precision).filter(|_| replayed);
+        let sizing = Sizing {
+            precision,
+            policy,
+            inventory: &inventory,
+            shown: &history.shown,
+            room: room.as_ref().map(|room| &room[..]),
+        };
+        let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
+            Ok(issued) => issued,
+            Err(error) => {
+                let actions = self.unchallenged(&sizing, miner_key, &history.past, (error, context))?;
+                self.is_concluding = true;
+                return Ok(actions);
+            }
+        };
+        let mode = match policy.mode {
+            Some(mode) => mode,
+            None => {
+                let estimate = capacity.estimate(&issued.challenge);
+                if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
+            }
+        };
+        check_draws(policy, mode, &issued.challenge)?;
+        turns.asked(miner_key, precision);
+        let run = RunContext {
+            policy: policy.clone(),
+            mode,
+            inventory,
+            history,
+            round_trip: self.pings.least(),
+            unix_seconds: context.unix_seconds,
+            hold,
+        };
+        let (run, actions) = ChallengeRun::start(run, issued, context.now);
+        self.run = Some(run);
+        let actions = self.retire(actions);
+        self.ping_after(&actions, context.now);
+        Ok(actions)
+    }
+
+    /// The verdict on a host that is too small to challenge.
+    fn unchallenged(
+        &self,
+        sizing: &Sizing<'_>,
+        miner_key: PublicKey,
+        past: &Past,
+        (error, context): (IssueError, &mut SessionContext<'_>),
+    ) -> Result<Vec<Action>, StartError> {
+        let code = match error {
+            IssueError::NotEnoughMemory { .. } => ReasonCode::NotEnoughMemory,
+            IssueError::NothingToChallenge { .. } => ReasonCode::NothingToChallenge,
+            error => return Err(error.into()),
+        };
+        let (challenge_id, _) = fresh(context.entropy).map_err(IssueError::Entropy)?;
+        let (_, n) = sizing.sizes();
+        let policy = sizing.policy;
+        let least_bytes = u64::from(policy.min_slots) * u64::from(n) * u64::from(n);
+        let (inventory, precision, kinds) = (sizing.inventory, sizing.precision, &policy.kinds[..]);
+        let attendance = Attendance { inventory, least_bytes, precision, kinds };
+        let reason = Reason::new(code, error.to_string());
+        let (difference, recent) = (past.difference(|_| false, attendance), past.recent(None, policy.abandoned));
+        let header = Header {
+            program: env!("CARGO_PKG_VERSION").into(),
+            challenge_id,
+            miner_key,
+            validator_key: self.admission.identity.public_key(),
+            unix_seconds: context.unix_seconds,
+            mode: None,
+            round_trip: self.pings.least(),
+            hold: None,
+            not_challenged: sizing.left_out(n, policy.min_slots),
+            policy: policy.clone(),
+        };
+        let unmade = Unmade { n, reason: reason.clone().into(), difference, recent };
+        let verdict = Box::new(unmade.unchallenged(&header, reason).verdict());
+        let entries = vec![
+            Entry::Header(Box::new(header)),
+            Entry::Inventory(sizing.inventory.clone()),
+            Entry::Unchallenged(Box::new(unmade)),
+        ];
+        Ok(vec![Action::Record(entries), Action::Judged(verdict)])
+    }
+}
+
+/// The next kind of work for a host: of those in the policy that one of its devices computes, the one whose turn it is.
+/// A host without a device for any of them gets the first, and the sizing reports that no device can be challenged.
+fn kind_of(
+    policy: &Policy,
+    inventory: &Inventory,
+    next: impl FnOnce(Vec<Precision>) -> Option<Precision>,
+) -> Precision {
+    let computed = |kind: &Precision| inventory.devices.iter().any(|device| device.precisions.contains(kind));
+    let offered = policy.kinds.iter().copied().filter(computed).collect();
+    next(offered).or_else(|| policy.kinds.first().copied()).unwrap_or_default()
+}

@@ -1,0 +1,82 @@
+//! The objects that an id stands for.
+
+use crate::record::flat::Document;
+use crate::record::{ChallengeRecord, DeviceEvent, DeviceRecord, FullVerdict, ReceiptRecord};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use crate::{MinerDetail, Round};
+
+/// The item of an id, or of its first digits, with its related records.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case", tag = "found")]
+pub enum Found {
+    /// A challenge that has a verdict.
+    #[serde(rename = "challenge")]
+    Verdict(Box<FullVerdict>),
+    /// A challenge without a verdict.
+    Challenge(ChallengeRecord),
+    /// A miner.
+    Miner(Box<MinerDetail>),
+    /// A device.
+    Device(Device),
+    /// A receipt.
+    Receipt(Receipt),
+    /// A round.
+    Round(Round),
+}
+
+/// A device: the miners that list or listed it, and its changes.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Device {
+    /// Its id: a claim.
+    pub device_id: String,
+    /// Its record at each miner.
+    pub at: Vec<DeviceRecord>,
+    /// Its last changes, newest first.
+    pub events: Vec<DeviceEvent>,
+}
+
+/// A signed receipt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Receipt {
+    /// The receipt.
+    #[serde(flatten)]
+    pub record: ReceiptRecord,
+    /// The challenge of its verdict.
+    pub challenge: String,
+}
+
+/// The kinds of a [`Found`].
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Challenge,
+    Miner,
+    Device,
+    Receipt,
+    Round,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    found: Kind,
+    /// Of a challenge that has a verdict.
+    #[serde(default)]
+    verdict: Option<serde::de::IgnoredAny>,
+}
+
+impl<'de> Deserialize<'de> for Found {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Document::deserialize(deserializer)?;
+        let Tag { found, verdict } = document.part::<_, D::Error>()?;
+        Ok(match found {
+            Kind::Challenge if verdict.is_some() => Self::Verdict(document.part()?),
+            Kind::Challenge => Self::Challenge(document.part()?),
+            Kind::Miner => Self::Miner(document.part()?),
+            Kind::Device => Self::Device(document.part()?),
+            Kind::Receipt => Self::Receipt(document.part()?),
+            Kind::Round => Self::Round(document.part()?),
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! The rows of the records as documents: records write and read them, the API serves them.
+
+mod actor;
+mod api_tokens;
+mod begun;
+mod challenges;
+mod conclusion;
+mod counts;
+mod devices;
+mod due;
+mod event;
+mod evidence;
+mod export;
+pub mod flat;
+mod history;
+mod miner;
+mod role;
+mod rounds;
+mod series;
+mod sessions;
+mod standing;
+mod tokens;
+mod verdicts;
+mod webhooks;
+
+pub use self::actor::{Action, Actor};
+pub use self::api_tokens::ApiTokenRecord;
+pub use self::begun::{Begun, RoundRecord};
+pub use self::challenges::ChallengeRecord;
+pub use self::conclusion::{CommitmentRecord, EvidenceRecord, FindingRecord, ReceiptRecord, Transition};
+pub use self::counts::{MinerCount, ModelCount};
+pub use self::devices::{DeviceEvent, DeviceRecord};
+pub use self::due::Due;
+pub use self::event::{ConnectedTold, EventKind, EventRecord, HealthTold, LeftTold, Told, VerdictTold};
+pub use self::evidence::KeptEvidence;
+pub use self::export::Exported;
+pub use self::history::{Event, Found};
+pub use self::miner::{Labels, LastVerdict, MinerRecord, Status};
+pub use self::role::Role;
+pub use self::rounds::RoundMember;
+pub use self::series::SeriesPoint;
+pub use self::sessions::SessionRecord;
+pub use self::standing::{NotedFinding, NotedTransition};
+pub use self::tokens::TokenRecord;
+pub use self::verdicts::{FullVerdict, VerdictRecord};
+pub use self::webhooks::{DeliveryRecord, WebhookRecord};

@@ -1,0 +1,16 @@
+//! Challenges from their beginning on, when the next one of a miner is due, and the device time that they take.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Begun;
+
+/// A challenge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChallengeRecord {
+    /// The data of its beginning; the miner by its id.
+    #[serde(flatten)]
+    pub begun: Begun,
+    /// When it was concluded; `None` while it runs.
+    pub ended_ms: Option<i64>,
+}

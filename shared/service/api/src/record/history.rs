@@ -1,0 +1,85 @@
+//! The events of a miner, from all tables, and the objects of an id.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use super::flat::Document;
+use super::{Action, DeviceEvent, NotedFinding, NotedTransition, SessionRecord, VerdictRecord};
+
+/// An event of a miner.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// A connection, with its end if it has ended.
+    Session(SessionRecord),
+    /// A verdict.
+    Verdict(VerdictRecord),
+    /// A change of its attestation state.
+    Transition(NotedTransition),
+    /// A finding.
+    Finding(NotedFinding),
+    /// A change of its devices.
+    Device(DeviceEvent),
+    /// An operator's action.
+    Action(Action),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EventKind {
+    Session,
+    Verdict,
+    Transition,
+    Finding,
+    Device,
+    Action,
+}
+
+#[derive(Deserialize)]
+struct EventTag {
+    event: EventKind,
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Document::deserialize(deserializer)?;
+        Ok(match document.part::<EventTag, D::Error>()?.event {
+            EventKind::Session => Self::Session(document.part()?),
+            EventKind::Verdict => Self::Verdict(document.part()?),
+            EventKind::Transition => Self::Transition(document.part()?),
+            EventKind::Finding => Self::Finding(document.part()?),
+            EventKind::Device => Self::Device(document.part()?),
+            EventKind::Action => Self::Action(document.part()?),
+        })
+    }
+}
+
+impl Event {
+    /// The time of the event.
+    pub fn at_ms(&self) -> i64 {
+        match self {
+            Self::Session(session) => session.connected_ms,
+            Self::Verdict(verdict) => verdict.at_ms,
+            Self::Transition(noted) => noted.transition.at_ms,
+            Self::Finding(noted) => noted.at_ms,
+            Self::Device(event) => event.at_ms,
+            Self::Action(action) => action.at_ms,
+        }
+    }
+}
+
+/// An object that an id stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "found", content = "id")]
+pub enum Found {
+    /// A challenge's id.
+    Challenge(String),
+    /// A miner's id.
+    Miner(String),
+    /// A device's id.
+    Device(String),
+    /// A receipt's id.
+    Receipt(String),
+    /// A round's id.
+    Round(String),
+}

@@ -1,0 +1,134 @@
+//! The command line of `receipt`.
+
+use std::path::PathBuf;
+
+use assay_program::prefix::Prefix;
+use assay_program::settings::Flags;
+use assay_program::span::Span;
+use assay_receipts::EatNonce;
+use assay_work::PublicKey;
+use clap::{Args, Subcommand};
+
+use super::server::ValidatorFlags;
+use crate::cli::server::ControlFlags;
+
+/// Arguments of `receipt`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct ReceiptArgs {
+    /// What to do, beside showing one.
+    #[command(subcommand)]
+    pub command: Option<ReceiptCommand>,
+    /// Receipt or challenge: its id, or the first digits of it
+    #[arg(value_name = "ID")]
+    pub id: Option<Prefix>,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: ShownArgs,
+}
+
+/// What else is done with receipts.
+#[derive(Debug, Subcommand)]
+pub enum ReceiptCommand {
+    /// Show a receipt of a running validator
+    #[command(after_help = "Examples:
+  assay-validator receipt show 1894846d
+  assay-validator receipt show 1894846d --token > receipt.jwt")]
+    Show(ShowArgs),
+    /// Check a receipt with nothing but the validator's public keys, and print what it states
+    ///
+    /// Nothing is asked of a validator. Exit codes: 0 when the receipt is valid and its status is affirming, 1 when it is
+    /// valid and contraindicated, 2 when it is valid and anything else, 65 when it is refused.
+    #[command(after_help = "Examples:
+  assay-validator receipt verify receipt.jwt --keys keys.json
+  assay-validator receipt verify - --keys keys.json --nonce 00112233445566778899aabbccddeeff < receipt.jwt")]
+    Verify(VerifyReceiptArgs),
+    /// Print the public keys that receipts are checked with, as a JWK set
+    ///
+    /// The signing key is made on first use. Keys before the last rotation are in the set while their overlap lasts.
+    #[command(after_help = "Examples:
+  assay-validator receipt keys > keys.json")]
+    Keys(ReceiptKeysArgs),
+    /// Replace the signing key by a new one; the public half of the old one stays in the JWK set for a while
+    ///
+    /// The validator on the control socket reloads its settings and signs with the new key; with --overlap 0 the exit code
+    /// is 2 where it does not. The old secret key is not kept.
+    #[command(after_help = "Examples:
+  assay-validator receipt rotate
+  assay-validator receipt rotate --overlap 0")]
+    Rotate(RotateReceiptArgs),
+}
+
+/// How a receipt is shown.
+#[derive(Debug, Args)]
+pub struct ShownArgs {
+    /// Print the token alone
+    #[arg(long, conflicts_with = "json")]
+    pub token: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
+}
+
+/// Arguments of `receipt show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Receipt or challenge: its id, or the first digits of it
+    #[arg(value_name = "ID")]
+    pub id: Prefix,
+    /// How it is shown.
+    #[command(flatten)]
+    pub shown: ShownArgs,
+}
+
+/// Arguments of `receipt verify`.
+#[derive(Debug, Args)]
+pub struct VerifyReceiptArgs {
+    /// Receipt: the token itself, a file with it, or - for standard input
+    #[arg(value_name = "TOKEN|FILE", default_value = "-")]
+    pub receipt: String,
+    /// JWK set of the validator that is trusted
+    #[arg(long, value_name = "FILE")]
+    pub keys: PathBuf,
+    /// Nonce that the receipt must have
+    #[arg(long, value_name = "TEXT")]
+    pub nonce: Option<EatNonce>,
+    /// Public key of the miner that the receipt must be about
+    #[arg(long, value_name = "KEY")]
+    pub miner: Option<PublicKey>,
+    /// Public key of the validator that must have judged
+    #[arg(long, value_name = "KEY")]
+    pub validator: Option<PublicKey>,
+    /// Least memory that the receipt must prove, in GiB
+    #[arg(long, value_name = "GIB", default_value_t = 0)]
+    pub min_gib: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `receipt keys`.
+#[derive(Debug, Args)]
+pub struct ReceiptKeysArgs {
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}
+
+/// Arguments of `receipt rotate`.
+#[derive(Debug, Args)]
+pub struct RotateReceiptArgs {
+    /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) that receipts signed with the old key can be checked; 0:
+    /// they are given up
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub overlap: Span,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<ControlFlags>,
+}

@@ -1,0 +1,71 @@
+//! Arguments of commands to a running validator.
+
+use assay_api::parse_label;
+use assay_api::record::Status;
+use assay_program::prefix::Prefix;
+use clap::Args;
+
+use super::one_of;
+use super::server::ValidatorFlags;
+
+/// Arguments of commands about the whole validator.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
+}
+
+/// Arguments of `watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Show miners that have this in their key, labels, state, models or address; a key in the view changes it
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub filter: String,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
+}
+
+/// Arguments of `miners`.
+#[derive(Debug, Args)]
+pub struct MinersArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show all columns and whole keys
+    #[arg(long, conflicts_with = "json")]
+    pub wide: bool,
+    /// List all miners that the records know, connected or not
+    #[arg(long)]
+    pub all: bool,
+    /// Of these, those with a label; several are given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
+    /// Of these, those with a status
+    #[arg(long, value_parser = one_of(Status::ALL.map(|status| (status.name(), status))))]
+    pub status: Option<Status>,
+    /// Of these, those in an attestation state; not_passing: in any but passing, suspended and revoked
+    #[arg(long)]
+    pub state: Option<String>,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
+}
+
+/// Arguments of `forget`.
+#[derive(Debug, Args)]
+pub struct ForgetArgs {
+    /// The miner's key; the first digits suffice while it is connected
+    #[arg(value_name = "KEY")]
+    pub miner: Prefix,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
+}

@@ -1,0 +1,72 @@
+//! `assay-validator reload` and `assay-validator forget`: changes to a running validator.
+
+use assay_api::MAX_DOCUMENTS;
+use assay_api::{Connected, Forgotten, ProblemCode, Reloaded};
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::units::counted;
+use assay_work::PublicKey;
+use assay_work::text::printable;
+
+use super::records::ask;
+use crate::cli::running::{ForgetArgs, StatusArgs};
+use crate::place::Place;
+use crate::{Client, ClientError};
+
+/// The most bytes shown of a validator's sentence about its configuration.
+const MAX_SENTENCE_BYTES: usize = 4096;
+
+/// Has a running validator reload its configuration, and prints the changes.
+///
+/// # Errors
+/// No validator answers, or it refuses the configuration.
+pub fn reload(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
+    let answer: Reloaded = crate::block_on(async {
+        Ok(Client::of(place).act("/reload").await.map_err(|error| match error {
+            ClientError::Refused(problem) if problem.code == ProblemCode::Configuration => {
+                Failure::new(Exit::Config, printable(&problem.detail, MAX_SENTENCE_BYTES))
+            }
+            other => other.into(),
+        })?)
+    })?;
+    if args.json {
+        print(&serde_json::to_string_pretty(&answer)?)?;
+        return Ok(Exit::Done);
+    }
+    match answer.changed.as_slice() {
+        [] => print("no setting in effect has changed; log files are reopened")?,
+        changed => print(&format!("in effect now: {}", changed.join(", ")))?,
+    }
+    if !answer.need_restart.is_empty() {
+        print(&format!("take a restart: {}", answer.need_restart.join(", ")))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Has a running validator forget the devices that a miner showed.
+///
+/// # Errors
+/// No validator answers, or no miner has the key.
+pub fn forget(place: &Place, args: &ForgetArgs) -> anyhow::Result<Exit> {
+    let key = meant(place, args)?;
+    let path = format!("/miners/{key}/known-devices");
+    let Forgotten { devices, .. } = ask(place, async |client| client.delete(&path).await)?;
+    if args.json {
+        print(&serde_json::json!({ "miner_key": key, "devices": devices }).to_string())?;
+    } else {
+        print(&format!("forgot {} of miner {key}", counted(devices.into(), "device")))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The key typed in full, or the key of the connected miner with this prefix.
+fn meant(place: &Place, args: &ForgetArgs) -> anyhow::Result<PublicKey> {
+    if let Ok(key) = args.miner.to_string().parse() {
+        return Ok(key);
+    }
+    let miners: Vec<Connected> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
+    let key = args.miner.find(miners.into_iter().map(|miner| miner.miner_key.0));
+    let key = key.map_err(|error| {
+        Failure::new(Exit::Usage, format!("{error}; a miner that is not connected takes its whole key"))
+    })?;
+    Ok(PublicKey(key))
+}

@@ -1,0 +1,86 @@
+//! `assay-validator challenge`: of connected miners.
+
+mod live;
+mod plan;
+mod target;
+
+use assay_api::BeginChallenge;
+use assay_policy::Overrides;
+use assay_program::exit::{Exit, Failure};
+
+use self::plan::Plan;
+use self::target::Target;
+use crate::Client;
+use crate::cli::challenge::{ChallengeArgs, MinerChoice};
+use crate::place::Place;
+
+/// Requests challenges of connected miners.
+///
+/// # Errors
+/// Arguments out of bounds, no validator at the place.
+pub fn execute(place: &Place, args: &ChallengeArgs) -> anyhow::Result<Exit> {
+    let plan = Plan {
+        target: target(args),
+        request: live_request(args)?,
+        receipt: args.live.receipt.clone(),
+        wait: args.live.wait.map(target::Wait::new),
+        detach: args.live.detach,
+        json: args.json,
+    };
+    crate::block_on(async { plan::run(&Client::of(place), &plan).await })
+}
+
+fn target(args: &ChallengeArgs) -> Target {
+    match &args.miner {
+        _ if args.all => Target::All,
+        Some(MinerChoice::Key(prefix)) => Target::Key(prefix.clone()),
+        Some(MinerChoice::Only) | None => Target::Only,
+    }
+}
+
+/// The request for each miner; absent options follow the validator's policy.
+fn live_request(args: &ChallengeArgs) -> Result<BeginChallenge, Failure> {
+    let (samples, fill_percent) = (args.live.samples, args.live.fill_percent);
+    if let Some(wrong) = (Overrides { samples, fill_percent, ..Overrides::default() }).out_of_bounds() {
+        return Err(Failure::new(Exit::Usage, format!("--{}: {wrong}", wrong.setting.replace('_', "-"))));
+    }
+    Ok(BeginChallenge {
+        miner: None,
+        precision: args.kind,
+        mode: args.live.mode,
+        n: args.n,
+        iterations: args.iterations,
+        samples,
+        fill_percent,
+        eat_nonce: args.live.eat_nonce.clone().map(Into::into),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_protocol::verdict::Mode;
+    use assay_work::Precision;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ChallengeArgs,
+    }
+
+    #[test]
+    fn what_is_not_given_is_left_to_the_policy() {
+        let parsed = |line: &[&str]| Line::try_parse_from(["challenge"].iter().chain(line)).unwrap().args;
+        let request = live_request(&parsed(&["--miner", "only", "--samples=9", "--mode=audit", "--kind=fp8"])).unwrap();
+        let expected = BeginChallenge {
+            precision: Some(Precision::Fp8),
+            mode: Some(Mode::Audit),
+            samples: Some(9),
+            ..BeginChallenge::default()
+        };
+        assert_eq!(request, expected);
+        let refused = live_request(&parsed(&["--fill-percent=98"])).unwrap_err();
+        assert!(refused.to_string().contains("from 1 to 97"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Selection of the miners, and waiting for them.
+
+use std::time::{Duration, Instant};
+
+use assay_api::MAX_DOCUMENTS;
+use assay_api::{BeginChallenge, Connected};
+use assay_program::exit::{Exit, Failure};
+use assay_program::prefix::Prefix;
+use assay_program::render::short_ids;
+use assay_program::standard_error;
+use assay_work::PublicKey;
+
+use super::live::{Asked, Interrupts, NotStarted};
+use crate::Client;
+
+/// Polling interval while waiting for a miner.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Selection of connected miners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The only connected miner.
+    Only,
+    /// The miner whose key starts with this prefix.
+    Key(Prefix),
+    All,
+}
+
+/// Time limit of waiting for a miner.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    until: Option<Instant>,
+}
+
+impl Wait {
+    /// A limit in seconds; `None` waits without a limit.
+    pub fn new(seconds: Option<u64>) -> Self {
+        // A time beyond the clock's range counts as no limit.
+        Self { until: seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds))) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// Keys of the selected miners, in order.
+///
+/// # Errors
+/// No selected miner is connected, or more than one.
+pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, NotStarted> {
+    let miners: Vec<Connected> = client.list("/connected", &(), MAX_DOCUMENTS).await.map_err(NotStarted::from)?;
+    let connected: Vec<_> = miners.into_iter().map(|miner| miner.miner_key).collect();
+    let inconclusive = |message: String| Failure::new(Exit::Inconclusive, message);
+    if connected.is_empty() {
+        let message = "no miner is connected: start one, or wait for it (--wait); see `assay-validator miners`";
+        return Err(NotStarted::Later(inconclusive(message.to_owned())));
+    }
+    match target {
+        Target::All => Ok(connected),
+        Target::Key(prefix) => match prefix.find(connected.iter().map(|key| key.0)) {
+            Ok(key) => Ok(vec![PublicKey(key)]),
+            Err(error) if connected.iter().any(|key| prefix.matches(&key.0)) => {
+                Err(NotStarted::Final(Failure::new(Exit::Usage, format!("--miner: {error}"))))
+            }
+            Err(error) => Err(NotStarted::Later(inconclusive(format!("miner {prefix} is not connected: {error}")))),
+        },
+        Target::Only => match connected.as_slice() {
+            [only] => Ok(vec![*only]),
+            several => {
+                let keys = short_ids(several).join(", ");
+                let message =
+                    format!("{} miners are connected: name one with --miner, or --all: {keys}", several.len());
+                Err(NotStarted::Final(Failure::new(Exit::Usage, message)))
+            }
+        },
+    }
+}
+
+/// Retries an action until it succeeds, fails permanently, or the wait is over.
+///
+/// # Errors
+/// The last failure; an interrupt.
+pub async fn until_possible<T, F: Future<Output = Result<T, NotStarted>>>(
+    wait: Option<Wait>,
+    interrupts: &Interrupts,
+    attempt: impl Fn() -> F,
+) -> Result<T, Failure> {
+    let mut has_said = false;
+    loop {
+        let failure = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(NotStarted::Final(failure)) => return Err(failure),
+            Err(NotStarted::Later(failure)) => failure,
+        };
+        let Some(wait) = wait else { return Err(failure) };
+        if wait.is_over() {
+            return Err(Failure::new(failure.exit, format!("waited for long enough: {failure}")));
+        }
+        if !has_said {
+            has_said = true;
+            standard_error::print(&format!("waiting: {failure}"));
+        }
+        tokio::select! {
+            () = interrupts.at_least(1) => return Err(Failure::new(Exit::Inconclusive, "interrupted while waiting")),
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
+        }
+    }
+}
+
+/// Challenges a miner, after waiting for it to be connected and free, if requested.
+///
+/// # Errors
+/// As [`until_possible`].
+pub async fn start(
+    client: &Client,
+    key: PublicKey,
+    request: BeginChallenge,
+    wait: Option<Wait>,
+    interrupts: &Interrupts,
+) -> Result<Asked, Failure> {
+    until_possible(wait, interrupts, || Asked::start(client, key, request.clone())).await
+}

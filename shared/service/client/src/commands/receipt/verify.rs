@@ -1,0 +1,112 @@
+//! `assay-validator receipt verify`.
+
+use std::path::Path;
+
+use assay_program::clock::unix_seconds;
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::file;
+use assay_program::render::Screen;
+use assay_receipts::{Claims, Expect, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, Tier, verify};
+use serde_json::json;
+
+use super::render;
+use crate::cli::receipt::VerifyReceiptArgs;
+
+/// Tolerated difference between the validator's clock and this one, in seconds.
+const LEEWAY_S: u64 = 60;
+
+/// Checks a receipt.
+///
+/// # Errors
+/// An unreadable file; without `--json` also a set without keys, or a refused receipt.
+pub fn execute(args: &VerifyReceiptArgs) -> anyhow::Result<Exit> {
+    let claims = match checked(args) {
+        Ok(claims) => claims,
+        Err(Refused { code, failure }) if args.json && failure.exit == Exit::Data => {
+            print(&format!("{:#}", json!({ "valid": false, "code": code, "error": failure.message })))?;
+            return Ok(Exit::Data);
+        }
+        Err(Refused { failure, .. }) => return Err(failure.into()),
+    };
+    if args.json {
+        print(&format!("{:#}", json!({ "valid": true, "claims": claims })))?;
+    } else {
+        print(&format!("VALID  {}", render::text(&claims, &Screen::stdout())))?;
+    }
+    Ok(exit_of(claims.ear_status))
+}
+
+/// A refused receipt: a stable code, and the command's failure.
+struct Refused {
+    code: &'static str,
+    failure: Failure,
+}
+
+fn checked(args: &VerifyReceiptArgs) -> Result<Claims, Refused> {
+    let of_keys = |failure| Refused { code: "key_set", failure };
+    let set = file::read_at_most(&args.keys, MAX_KEY_SET_BYTES as u64).map_err(of_keys)?;
+    let keys = KeySet::parse(&set)
+        .map_err(|error| of_keys(Failure::new(Exit::Data, format!("{}: {error}", args.keys.display()))))?;
+    let token = token(&args.receipt).map_err(|failure| Refused { code: "too_large", failure })?;
+    let expect = Expect {
+        nonce: args.nonce.as_ref(),
+        miner: args.miner,
+        validator: args.validator,
+        min_bytes: u64::from(args.min_gib) << 30,
+        now_s: unix_seconds(),
+        leeway_s: LEEWAY_S,
+    };
+    verify(token.trim(), &keys, &expect).map_err(|error| Refused {
+        code: error.code(),
+        failure: Failure::new(Exit::Data, format!("the receipt is refused: {error}")),
+    })
+}
+
+/// The token itself, or the content of a file. Names of files have no two dots after `eyJ`, as every token has.
+fn token(argument: &str) -> Result<String, Failure> {
+    if argument.starts_with("eyJ") && argument.matches('.').count() == 2 {
+        return Ok(argument.to_owned());
+    }
+    // Room for a line break after the largest token.
+    file::read_at_most(Path::new(argument), MAX_TOKEN_BYTES as u64 + 2)
+}
+
+const fn exit_of(status: Tier) -> Exit {
+    match status {
+        Tier::Affirming => Exit::Done,
+        Tier::Contraindicated => Exit::Fail,
+        Tier::None | Tier::Warning => Exit::Inconclusive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_refused_before_its_signature_has_a_code_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let set = file("set", &KeySet::of([(assay_work::PublicKey([7; 32]), None)]).to_json().to_string());
+        let code = |receipt: &str, keys: &std::path::PathBuf| {
+            let (receipt, keys) = (receipt.to_owned(), keys.clone());
+            let args =
+                VerifyReceiptArgs { receipt, keys, nonce: None, miner: None, validator: None, min_gib: 0, json: true };
+            let Err(Refused { code, failure }) = checked(&args) else { panic!() };
+            (code, failure.exit)
+        };
+        let large = file("large", &"e".repeat(MAX_TOKEN_BYTES + 3));
+        assert_eq!(code(large.to_str().unwrap(), &set), ("too_large", Exit::Data));
+        assert_eq!(code("eyJ.a.b", &set), ("not_a_token", Exit::Data));
+        for none in ["{", r#"{"keys":[]}"#, &" ".repeat(MAX_KEY_SET_BYTES + 1)] {
+            assert_eq!(code("eyJ.a.b", &file("none", none)), ("key_set", Exit::Data));
+        }
+        assert_eq!(code("eyJ.a.b", &folder.path().join("absent")), ("key_set", Exit::Io));
+    }
+}

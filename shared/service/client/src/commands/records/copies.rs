@@ -1,0 +1,61 @@
+//! `assay-validator export` and `assay-validator backup`: the validator writes, on its machine and as its user.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use assay_api::{Backup, Export};
+use assay_program::exit::{Exit, Failure, print};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{ask, text};
+use crate::cli::records::{BackupArgs, ExportArgs};
+use crate::place::Place;
+
+/// Writes all records into a folder.
+///
+/// # Errors
+/// No validator answers, or it cannot write there.
+pub fn export(place: &Place, args: &ExportArgs) -> anyhow::Result<Exit> {
+    let export = Export { folder: absolute(&args.folder)? };
+    let made = written(place, "/export", &export)?;
+    if args.common.json {
+        print(&serde_json::to_string_pretty(&made)?)?;
+        return Ok(Exit::Done);
+    }
+    let tables = made["tables"].as_object().into_iter().flatten();
+    let rows: Vec<_> = tables.map(|(table, rows)| format!("{rows} {table}")).collect();
+    let (folder, schema) = (text(&made, "folder"), &made["schema_version"]);
+    print(&format!("exported to {folder}, schema version {schema}: {}", rows.join(", ")))?;
+    Ok(Exit::Done)
+}
+
+/// Copies the records into a file.
+///
+/// # Errors
+/// No validator answers, or it cannot write there.
+pub fn backup(place: &Place, args: &BackupArgs) -> anyhow::Result<Exit> {
+    let made = written(place, "/backup", &Backup { file: absolute(&args.file)?, check: args.check })?;
+    if args.common.json {
+        print(&serde_json::to_string_pretty(&made)?)?;
+    } else {
+        print(&format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"]))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Has the validator write, without a time limit.
+fn written(place: &Place, path: &str, what: &impl Serialize) -> anyhow::Result<Value> {
+    if !place.is_socket() {
+        let message = "the validator writes into files of its own machine: run this command there, without --server (and \
+                       without ASSAY_VALIDATOR_SERVER)";
+        return Err(Failure::new(Exit::Usage, message).into());
+    }
+    ask(place, async |client| client.post_slow(path, what).await)
+}
+
+/// The absolute path, since the validator runs in another folder.
+fn absolute(path: &Path) -> anyhow::Result<String> {
+    let path: PathBuf = std::path::absolute(path).context("the path cannot be made absolute")?;
+    path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
+}

@@ -1,0 +1,57 @@
+//! `assay-validator approve`, `suspend`, `resume`, `revoke`, `quarantine`, `release` and `label`.
+
+use std::io::Write;
+
+use assay_api::ChangeLabels;
+use assay_api::Decision;
+use assay_program::exit::{Exit, print};
+use serde_json::Value;
+
+use super::{ask, labels, text};
+use crate::cli::records::{DecideArgs, LabelArgs, LabelEdit};
+use crate::escaped;
+use crate::place::Place;
+
+/// Sends a decision about a miner, and prints the miner's new status.
+///
+/// # Errors
+/// No validator answers, or it refuses.
+pub fn execute(place: &Place, args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
+    let path = format!("/miners/{}/{}", escaped(&args.miner), decision.name());
+    let made: Value = ask(place, async |client| client.act(&path).await)?;
+    if args.common.json {
+        print(&serde_json::to_string_pretty(&made)?)?;
+    } else {
+        let said = match decision {
+            Decision::Quarantine | Decision::Release => text(&made, "state").to_owned(),
+            _ => format!("{} → {}", text(&made, "before"), text(&made, "status")),
+        };
+        print(&format!("miner {}: {said}", text(&made, "key")))?;
+        if let Some(note) = made["note"].as_str() {
+            let _ = writeln!(std::io::stderr(), "but {note}");
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Sets labels, and removes others.
+///
+/// # Errors
+/// No validator answers, or it refuses.
+pub fn label(place: &Place, args: &LabelArgs) -> anyhow::Result<Exit> {
+    let mut change = ChangeLabels::default();
+    for edit in &args.edits {
+        match edit.clone() {
+            LabelEdit::Set(name, value) => drop(change.set.insert(name, value)),
+            LabelEdit::Remove(name) => change.remove.push(name),
+        }
+    }
+    let path = format!("/miners/{}/labels", escaped(&args.miner));
+    let made: Value = ask(place, async |client| client.patch(&path, &change).await)?;
+    if args.common.json {
+        print(&serde_json::to_string_pretty(&made)?)?;
+    } else {
+        print(&format!("miner {}: {}", text(&made, "key"), labels(&made)))?;
+    }
+    Ok(Exit::Done)
+}

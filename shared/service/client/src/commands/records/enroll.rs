@@ -1,0 +1,66 @@
+//! `assay-validator enroll`.
+
+use std::io::Write;
+
+use assay_api::CreateJoinToken;
+use assay_api::MAX_DOCUMENTS;
+use assay_program::exit::{Exit, print};
+use assay_program::render::{Screen, table};
+use serde_json::Value;
+
+use super::{NOTHING, ask, labels, list, minute, moment, print_all, short, text};
+use crate::cli::records::EnrollArgs;
+use crate::place::Place;
+
+/// Creates a join token and prints it alone, for scripts; or lists the tokens.
+///
+/// # Errors
+/// No validator answers, or it refuses.
+pub fn execute(place: &Place, args: &EnrollArgs) -> anyhow::Result<Exit> {
+    if args.list {
+        let tokens = list(place, "/join-tokens", &(), MAX_DOCUMENTS)?;
+        if args.common.json {
+            print_all(&tokens)?;
+        } else if tokens.is_empty() {
+            print("no token was made")?;
+        } else {
+            print(&listed(&tokens, &Screen::stdout()))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let token = CreateJoinToken { labels: args.label.iter().cloned().collect(), expires_s: args.expires.seconds };
+    let made: Value = ask(place, async |client| client.post("/join-tokens", &token).await)?;
+    if args.common.json {
+        print(&serde_json::to_string_pretty(&made)?)?;
+        return Ok(Exit::Done);
+    }
+    print(text(&made, "token"))?;
+    // Standard output has the token alone. A closed standard error is ignored.
+    let _ = writeln!(
+        std::io::stderr(),
+        "It lets one miner in, until {} UTC, and is shown only here. The miner takes it at its first start:\n  \
+         assay-miner run --join-token-file FILE      (- for standard input), or\n  \
+         ASSAY_MINER_JOIN_TOKEN in its environment",
+        moment(&made, "expires_ms")
+    );
+    Ok(Exit::Done)
+}
+
+/// One line per token.
+fn listed(tokens: &[Value], screen: &Screen) -> String {
+    let mut table =
+        table::new(screen, &["token", "made (UTC)", "by", "labels", "used (UTC)", "miner", "expires (UTC)"]);
+    for token in tokens {
+        let used_by = token["used_by"].as_str().map_or(NOTHING, short);
+        table.add_row([
+            table::id(short(text(token, "hash"))),
+            table::id(moment(token, "created_ms")),
+            text(token, "created_by").into(),
+            labels(token).into(),
+            table::id(token["used_ms"].as_i64().map_or_else(|| NOTHING.to_owned(), minute)),
+            table::id(used_by),
+            table::id(moment(token, "expires_ms")),
+        ]);
+    }
+    table::text(&table)
+}

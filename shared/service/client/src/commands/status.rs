@@ -1,0 +1,223 @@
+//! `assay-validator status`: the state of a running validator.
+
+use std::fmt::Write;
+
+use assay_api::{ReplayWorker, Running, Status, VerdictCounts};
+use assay_program::exit::{Exit, print};
+use assay_program::render::units::counted;
+use assay_program::render::{Screen, short_ids, table};
+use assay_program::utc;
+use assay_work::text::{printable, quoted};
+
+use super::records::ask;
+use crate::cli::running::StatusArgs;
+use crate::place::Place;
+
+/// The most bytes shown of a line.
+const MAX_LINE_BYTES: usize = 4096;
+/// The most bytes shown of a phase's name.
+const MAX_PHASE_BYTES: usize = 32;
+
+/// Shows the state of a running validator; the exit code tells whether it serves.
+///
+/// # Errors
+/// No validator answers.
+pub fn execute(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
+    let status: Status = ask(place, async |client| client.get("/status").await)?;
+    if args.json {
+        print(&serde_json::to_string_pretty(&status)?)?;
+    } else {
+        print(&text(&status, &Screen::stdout()))?;
+    }
+    Ok(exit(&status))
+}
+
+fn exit(status: &Status) -> Exit {
+    if status.state == "serving" { Exit::Done } else { Exit::Inconclusive }
+}
+
+/// The phase of a challenge, with its progress.
+pub fn progress(challenge: &Running) -> String {
+    let phase = printable(&challenge.phase, MAX_PHASE_BYTES);
+    if phase != "work" || challenge.all_slots == 0 {
+        return phase;
+    }
+    let done = challenge.done_slots.min(challenge.all_slots);
+    format!("work {} %", u128::from(done) * 100 / u128::from(challenge.all_slots))
+}
+
+/// The status in lines, with a table of the running challenges.
+fn text(status: &Status, screen: &Screen) -> String {
+    let mut out = format!("validator {}\n", status.validator_key);
+    let mut line = |name: &str, value: String| {
+        // Writing into memory cannot fail.
+        let _ = writeln!(out, "  {name:<10} {}", printable(&value, MAX_LINE_BYTES));
+    };
+    line("program", format!("{}, process {}", quoted(&status.agent), status.process_id));
+    line("listening", status.address.clone());
+    line("http", status.http_address.clone().unwrap_or_else(|| "none".to_owned()));
+    line("socket", status.control_socket.clone());
+    if let Some(expires) = status.tls_certificate_expires_unix_seconds {
+        line("tls_cert", format!("expires on {}", utc::text(expires)));
+    }
+    line("since", format!("{}, for {}", utc::text(status.started_unix_seconds), duration(status.uptime_seconds)));
+    line(
+        "state",
+        match status.state.as_str() {
+            "draining" => "draining: ends after the challenges that run".to_owned(),
+            "not_serving" => {
+                let problem = status.records_problem.as_ref();
+                let problem = problem.map_or_else(|| "not any more".to_owned(), |problem| quoted(problem).to_string());
+                format!("NOT SERVING: verdicts cannot be written: {problem}")
+            }
+            state => state.to_owned(),
+        },
+    );
+    line("miners", format!("{} of at most {}", status.miners, status.max_miners));
+    line(
+        "devices",
+        match (status.devices, status.replay_workers.len()) {
+            (0, 0) => "none: audits only".to_owned(),
+            (0, _) => "none of its own".to_owned(),
+            (count, _) => format!("{count} for replays"),
+        },
+    );
+    for ReplayWorker { name, devices, macs_per_s, .. } in &status.replay_workers {
+        let tera = macs_per_s / 1e12;
+        line("worker", format!("{}, devices: {devices}, {tera:.3} T multiply-accumulates/s", quoted(name)));
+    }
+    let VerdictCounts { pass, fail, inconclusive } = status.verdicts;
+    line("verdicts", format!("{pass} pass, {fail} fail, {inconclusive} inconclusive"));
+    line(
+        "records",
+        match &status.records_problem {
+            Some(problem) => format!("NOT WRITTEN: {}", quoted(problem)),
+            None => status.records.clone(),
+        },
+    );
+    if status.evidence_lost > 0 {
+        let lost = counted(status.evidence_lost, "challenge");
+        line("evidence", format!("LOST of {lost} since the start: the log says why"));
+    }
+    line(
+        "challenges",
+        match status.challenges.len() {
+            0 => "none".to_owned(),
+            count => count.to_string(),
+        },
+    );
+    if status.challenges.is_empty() {
+        return out.trim_end().to_owned();
+    }
+    let mut rows = table::new(screen, &["challenge", "miner", "phase", "slots", "seconds"]);
+    let ids = short_ids(status.challenges.iter().map(|challenge| challenge.challenge_id));
+    let keys = short_ids(status.challenges.iter().map(|challenge| challenge.miner_key));
+    for ((challenge, id), key) in status.challenges.iter().zip(ids).zip(keys) {
+        rows.add_row([
+            id.into(),
+            key.into(),
+            progress(challenge).into(),
+            table::figure(challenge.all_slots),
+            table::figure(challenge.seconds),
+        ]);
+    }
+    format!("{out}\n{}", table::text(&rows))
+}
+
+/// A duration in its two largest units.
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_work::{ChallengeId, PublicKey};
+
+    fn status() -> Status {
+        Status {
+            agent: "assay-validator/0.1.0".to_owned(),
+            validator_key: PublicKey([0xab; 32]),
+            process_id: 77,
+            address: "127.0.0.1:7400".to_owned(),
+            target: "assay://127.0.0.1:7400".to_owned(),
+            http_address: Some("127.0.0.1:7480".to_owned()),
+            control_socket: "/run/assay/validator.sock".to_owned(),
+            tls_certificate_expires_unix_seconds: Some(951_782_399),
+            started_unix_seconds: 0,
+            uptime_seconds: 3725,
+            state: "serving".to_owned(),
+            miners: 2,
+            max_miners: 256,
+            devices: 0,
+            replay_workers: Vec::new(),
+            verdicts: VerdictCounts { pass: 5, ..VerdictCounts::default() },
+            records: "postgres://assay@db:5432/assay".to_owned(),
+            records_problem: None,
+            evidence_lost: 0,
+            challenges: vec![Running {
+                challenge_id: ChallengeId([0xcd; 16]),
+                miner_key: PublicKey([0xef; 32]),
+                phase: "work".to_owned(),
+                done_slots: 1,
+                all_slots: 3,
+                seconds: 12,
+            }],
+        }
+    }
+
+    #[test]
+    fn an_operator_sees_what_happens() {
+        let text_of = |status: &Status| text(status, &Screen::FILE);
+        let text = text(&status(), &Screen { width: Some(80), colour: false });
+        for part in [
+            "abababab",
+            "127.0.0.1:7400",
+            "http       127.0.0.1:7480",
+            "socket     /run/assay/validator.sock",
+            "serving",
+            "2 of at most 256",
+            "audits only",
+            "postgres://assay@db",
+            "5 pass",
+            "1 h 2 min",
+            "cdcdcdcd",
+            "work 33 %",
+            "expires on 2000-02-28",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let worker =
+            ReplayWorker { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
+        let records_problem = Some("no disk".to_owned());
+        let shared = Status { replay_workers: vec![worker], records_problem, evidence_lost: 3, ..status() };
+        let text = text_of(&shared);
+        for part in
+            ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\"", "LOST of 3 challenges"]
+        {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let unserved = Status { http_address: None, ..status() };
+        assert!(text_of(&unserved).contains("http       none"));
+        let records_problem = Some("No space left\u{1b}".to_owned());
+        let stopping = Status { records_problem, state: "draining".to_owned(), ..status() };
+        let text = text_of(&stopping);
+        assert!(text.contains("NOT WRITTEN: \"No space left \"") && text.contains("draining: ends after"), "{text}");
+        let full = Status { state: "not_serving".to_owned(), ..stopping.clone() };
+        let text = text_of(&full);
+        assert!(text.contains("NOT SERVING: verdicts cannot be written: \"No space left \""), "{text}");
+        assert_eq!([&status(), &full, &stopping].map(exit), [Exit::Done, Exit::Inconclusive, Exit::Inconclusive]);
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let shown = [59, 61, 7265, 90_000].map(duration);
+        assert_eq!(shown, ["59 s", "1 min 1 s", "2 h 1 min", "1 d 1 h"]);
+    }
+}

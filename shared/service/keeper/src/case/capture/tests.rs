@@ -1,0 +1,123 @@
+use std::path::Path;
+
+use assay_evidence::EvidenceLocation;
+use assay_policy::Policy;
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsChunk, OpeningsPart};
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_work::opening::{OpenedRange, Sample, SampleOpenings};
+use assay_work::{ChainingValue, PublicKey};
+
+use super::*;
+use assay_judge::case::entry::{Header, Unmade};
+use assay_judge::case::file::CaseReader;
+use assay_judge::history::Recent;
+use assay_judge::history::devices::Difference;
+
+const ID: ChallengeId = ChallengeId([7; 16]);
+const SAMPLE: Sample = Sample::Product { slot: 3, row: 1, column: 2, inner: 3 };
+
+fn store(folder: &Path) -> EvidenceStore {
+    EvidenceStore::open(&EvidenceLocation::Folder(folder.into()), folder).unwrap()
+}
+
+fn header() -> Header {
+    Header {
+        program: "1".into(),
+        challenge_id: ID,
+        miner_key: PublicKey([1; 32]),
+        validator_key: PublicKey([2; 32]),
+        unix_seconds: 3,
+        mode: None,
+        round_trip: None,
+        hold: None,
+        not_challenged: Vec::new(),
+        policy: Policy::default(),
+    }
+}
+
+fn verdict() -> Verdict {
+    let reason = Reason::new(ReasonCode::NotEnoughMemory, "none");
+    let (difference, recent) = (Difference::default(), Recent::default());
+    let unmade = Unmade { n: 256, reason: reason.clone().into(), difference, recent };
+    unmade.unchallenged(&header(), reason).verdict()
+}
+
+/// A sample with seven rows of n = 8192 that look random.
+fn opening(number: u8) -> Entry {
+    let range = |row: u8| {
+        let mut bytes = vec![0; 8192];
+        blake3::Hasher::new().update(&[number, row]).finalize_xof().fill(&mut bytes);
+        OpenedRange { slot: u32::from(row), first_byte: 8192, bytes, siblings: vec![ChainingValue([row; 32]); 13] }
+    };
+    let part =
+        OpeningsPart::Sample(SampleOpenings { sample: SAMPLE, parents: None, openings: (0..7).map(range).collect() });
+    Entry::Message(u64::from(number), MinerMessage::OpeningsChunk(OpeningsChunk { challenge_id: ID, item: 0, part }))
+}
+
+fn beginning() -> Vec<Entry> {
+    vec![Entry::Header(Box::new(header())), Entry::Inventory(Inventory::default())]
+}
+
+#[tokio::test]
+async fn a_case_is_kept_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let mut capture = Capture::begin(store.clone(), ID);
+    capture.add(beginning()).await;
+    for number in 0..40 {
+        capture.add(vec![opening(number)]).await;
+        let most = if capture.writing.is_none() { SHORT_BYTES } else { BUFFER_BYTES };
+        assert!(capture.buffer.len() < most + BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
+    }
+    let kept = capture.finish(&verdict(), HeldUp::default(), None, (Why::Fail, false)).await.unwrap();
+    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 2 * SHORT_BYTES as u64 && kept.why == Why::Fail);
+    let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
+    let written = beginning()
+        .into_iter()
+        .chain((0..40).map(opening))
+        .chain([Entry::HeldUp(HeldUp::default()), Entry::Verdict(serde_json::to_vec(&verdict()).unwrap())]);
+    for entry in written {
+        assert_eq!(entries.next_entry().unwrap(), Some(entry));
+    }
+    assert_eq!(entries.next_entry().unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_case_that_is_not_kept_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut capture = Capture::begin(store(folder.path()), ID);
+    capture.add((0..20).map(opening).collect()).await;
+    drop(capture);
+    // The write under way finishes on its own.
+    while std::fs::read_dir(folder.path()).unwrap().count() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = || std::fs::read_dir(folder.path()).unwrap().count();
+    let mut short = Capture::begin(store(folder.path()), ID);
+    short.add((0..10).map(opening).collect()).await;
+    assert!(short.buffer.len() > 2 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
+    assert!(short.finish(&verdict(), HeldUp::default(), None, (Why::Drawn, false)).await.is_some());
+    let places = PLACES.acquire_many(MAX_SHORT).await.unwrap();
+    let mut other = Capture::begin(store(folder.path()), ID);
+    other.add((0..10).map(opening).collect()).await;
+    assert!(other.buffer.is_empty() && other.writing.is_some(), "it has no place");
+    drop(places);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_costs_the_case_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let mut capture = Capture::begin(store.clone(), ID);
+    folder.close().unwrap();
+    for number in 0..20 {
+        capture.add(vec![opening(number)]).await;
+    }
+    assert!(capture.finish(&verdict(), HeldUp::default(), None, (Why::Fail, false)).await.is_none());
+    assert_eq!(store.lost(), 1);
+}

@@ -1,0 +1,165 @@
+//! Background tasks of the evidence store: uploads to its bucket, and removal by age and size.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant, SystemTime};
+
+use assay_evidence::{Digest, EvidenceError, EvidenceStore, Limits, Swept};
+use assay_observe::prometheus::IntCounter;
+use assay_program::clock::unix_ms;
+use assay_records::{MAX_STRANGERS, Records, RecordsError, Removed};
+
+/// Interval of uploads to a bucket.
+const DELIVER_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval of applying the limits.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+/// The shortest interval of applying them when evidence was refused.
+const PRESSED_INTERVAL: Duration = Duration::from_secs(60);
+/// The part of the limit on size, as a divisor, that a sweep leaves free.
+const SWEPT_PART: u64 = 20;
+/// Interval of checking the file of the records for damage.
+const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
+/// Interval of checking that it is still in its place.
+const PLACE_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval of removing strangers: at the default rate of connections some two thousand may have come.
+const STRANGERS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Reasons why the limits could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    /// The records, which list the evidence still needed.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// Uploads pending evidence for ever, and counts failures. Logs when uploads stop and resume.
+pub async fn deliver(store: EvidenceStore, failures: IntCounter) {
+    let mut fails = false;
+    loop {
+        let delivered = store.deliver().await;
+        failures.inc_by(delivered.is_err().into());
+        match delivered {
+            Ok(delivered) => {
+                if std::mem::take(&mut fails) {
+                    tracing::info!(objects = delivered.objects, "the evidence store takes evidence again");
+                }
+            }
+            Err(error) if !fails => {
+                fails = true;
+                tracing::error!(store = %store.location(), %error, "evidence waits on this machine");
+            }
+            Err(error) => tracing::debug!(%error, "evidence still waits"),
+        }
+        tokio::time::sleep(DELIVER_INTERVAL).await;
+    }
+}
+
+/// Applies the limits for ever: at intervals, and when the store was full.
+pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, limits: Limits) {
+    // Leaves room for new evidence until the next sweep.
+    let limits = Limits { max_bytes: limits.max_bytes.map(|most| most - most / SWEPT_PART), ..limits };
+    let mut told = 0;
+    loop {
+        match sweep(&store, &records, &limits, SystemTime::now()).await {
+            Ok(Swept { removed, removed_bytes, kept, kept_bytes, bytes_over }) => {
+                if bytes_over > 0 {
+                    tracing::warn!(bytes_over, kept, kept_bytes, "evidence is above its limit: states rest on it");
+                }
+                if !removed.is_empty() {
+                    tracing::info!(
+                        removed = removed.len(),
+                        removed_bytes,
+                        kept,
+                        kept_bytes,
+                        "old evidence was removed"
+                    );
+                }
+            }
+            Err(error) => tracing::error!(%error, "the limits of evidence could not be applied"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+            () = async {
+                tokio::time::sleep(PRESSED_INTERVAL).await;
+                store.pressed().await;
+            } => {}
+        }
+        let all = store.refused();
+        let refused = all - std::mem::replace(&mut told, all);
+        if refused > 0 {
+            tracing::warn!(refused, "evidence was not kept: its limits, or the disk, leave no room");
+        }
+    }
+}
+
+/// Removes excess strangers from the records for ever, with their evidence: miners without a decision and without work
+/// that held.
+pub async fn remove_strangers(store: EvidenceStore, records: Records) {
+    loop {
+        loop {
+            match records.remove_strangers(MAX_STRANGERS, unix_ms()).await {
+                Ok(removed) if removed.miners == 0 => break,
+                Ok(Removed { miners, evidence }) => {
+                    tracing::debug!(miners, "miners that never showed work were removed from the records");
+                    for digest in evidence.iter().filter_map(|digest| digest.parse().ok()) {
+                        if let Err(error) = store.remove(&digest).await {
+                            tracing::debug!(%error, "evidence of a miner that was removed stays until it is old");
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "miners that never showed work are removed later");
+                    break;
+                }
+            }
+        }
+        tokio::time::sleep(STRANGERS_INTERVAL).await;
+    }
+}
+
+/// Checks for ever that the file of the records is in its place, and reads it whole at the start and once a day. Damage
+/// is reported as trouble of the records.
+pub async fn check_records(records: Records) {
+    let mut checked: Option<Instant> = None;
+    loop {
+        records.check_place();
+        if checked.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL) {
+            checked = Some(Instant::now());
+            if let Err(error) = records.check(false).await {
+                tracing::warn!(%error, "the file of the records was not checked for damage");
+            }
+        }
+        tokio::time::sleep(PLACE_INTERVAL).await;
+    }
+}
+
+/// Applies the limits once, and removes old join tokens. What an attestation state rests on stays.
+///
+/// # Errors
+/// [`SweepError`]. Without an answer of the records no evidence is removed.
+pub async fn sweep(
+    store: &EvidenceStore,
+    records: &Records,
+    limits: &Limits,
+    now: SystemTime,
+) -> Result<Swept, SweepError> {
+    records.remove_expired_tokens(unix_ms()).await?;
+    let needed = records.needed_evidence().await?;
+    let needed: HashSet<Digest> = needed.iter().filter_map(|digest| digest.parse().ok()).collect();
+    // Down to three quarters of the strangers' share, which leaves room for further ones.
+    let most = i64::try_from(store.max_stranger_bytes() / 4 * 3).unwrap_or(i64::MAX);
+    let strangers = records.stranger_evidence(most).await?;
+    let spare: Vec<Digest> = strangers.spare.iter().filter_map(|digest| digest.parse().ok()).collect();
+    for digest in &spare {
+        store.remove(digest).await?;
+        records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
+    }
+    let strangers = if spare.is_empty() { strangers.stored_bytes } else { most };
+    store.counted_of_strangers(strangers.unsigned_abs());
+    let swept = store.sweep(limits, &|digest| needed.contains(digest), now).await?;
+    for digest in &swept.removed {
+        records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
+    }
+    Ok(swept)
+}

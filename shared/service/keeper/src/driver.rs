@@ -1,0 +1,321 @@
+//! Drives one session: moves messages between its state machine, the connection, and the checks.
+
+mod act;
+mod checks;
+mod commands;
+mod records;
+mod schedule;
+mod stages;
+mod standing;
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_device::Handle;
+use assay_policy::DeviceShown;
+use assay_protocol::channel::Channel;
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::verdict::Reason;
+use assay_records::{CommitmentRecord, DeviceSeen, MinerRecord};
+use assay_work::ChallengeId;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use self::schedule::{Turn, turn};
+use self::stages::Stages;
+use self::standing::{REVOKED_LIMIT, Standing};
+use self::verdict::concluded;
+use crate::allow::NotAllowed;
+use crate::case::capture::Capture;
+use crate::course::Course;
+use crate::events::Who;
+use crate::fleet::conclude::Concluded;
+use crate::fleet::schedule::Places;
+use crate::memory::return_freed_soon;
+use crate::order::{Asked, Order};
+use crate::registry::SessionCommand;
+use crate::sharing::leases::MinerLease;
+use crate::validator::Validator;
+use assay_judge::action::{Action, ChallengeFacts, SentAt};
+use assay_judge::entropy::OsEntropy;
+use assay_judge::session::{Session, SessionContext};
+use assay_listen::bounds::DEVICE_CHANGES;
+use assay_listen::peer::Peer;
+use assay_listen::rates::Bucket;
+use assay_program::clock::unix_seconds;
+
+/// A received message, and the time of its reading.
+pub struct Incoming {
+    /// The message, or the reason why reading failed.
+    pub message: Result<MinerMessage, Broken>,
+    /// Time of the reading.
+    pub at: Instant,
+}
+
+/// Reason why no further message can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// The miner sent a malformed message.
+    Malformed(String),
+    /// The stream ended or broke.
+    Disconnected(String),
+}
+
+/// A message to send, with the slot for its sending time. Boxed, like all items of a session's queues: each queue
+/// allocates room for 32 at the start.
+pub type Outgoing = Box<(ValidatorMessage, SentAt)>;
+
+/// Runs a session to its end.
+pub async fn drive(
+    validator: Arc<Validator>,
+    peer: Option<Peer>,
+    mut incoming: mpsc::Receiver<Box<Incoming>>,
+    outgoing: mpsc::Sender<Outgoing>,
+    permit: OwnedSemaphorePermit,
+) {
+    let address = peer.as_ref().map(|peer| peer.address);
+    let (commands, mut asked) = mpsc::channel(4);
+    let (replayed, mut replays) = mpsc::channel(4);
+    // Without a listener there is no TLS: a miner on TLS then signs another channel, and is refused.
+    let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
+    let number = validator.session_number();
+    let mut driver = Driver {
+        session: Session::new(validator.admission.clone(), channel, Instant::now()),
+        validator: validator.clone(),
+        number,
+        peer,
+        outgoing,
+        commands,
+        replayed,
+        entropy: OsEntropy,
+        host: HostState::new(),
+        due: Due::default(),
+        running: Running::default(),
+        end: EndState::default(),
+    };
+    let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
+    let mut rules = validator.fleet.rules_changes();
+    let (mut policies, mut admitted) = (validator.policy_changes(), validator.allowed.changes());
+    let why = loop {
+        // A running challenge is finished, and its verdict recorded, before the session drains.
+        let idle = !driver.session.is_running() && driver.running.recording.is_none();
+        let (reads, was_stopped, timeout) = (driver.reads(), driver.end.was_stopped, driver.poll_timeout());
+        let refused = driver.end.interrupted.or_else(|| driver.not_allowed());
+        let (is_revoked, is_expelled) = (refused.is_some_and(NotAllowed::is_revocation), refused.is_some());
+        let actions = tokio::select! {
+            biased;
+            () = std::future::ready(()), if is_revoked && driver.end.revoked_at.is_none() => driver.revoke(),
+            () = wake(driver.end.revoked_at.map(|at| at + REVOKED_LIMIT)) => {
+                break "an operator keeps its key out".to_owned();
+            }
+            () = stopping.stopped(), if !was_stopped => driver.cut_short(),
+            () = shutdown.draining(), if idle => driver.session.drain(),
+            concluded = concluded(&mut driver.running.recording) => Box::pin(driver.recorded(concluded)).await,
+            () = std::future::ready(()), if idle && is_expelled => driver.expel(),
+            // The branch above handles expelled miners.
+            Ok(()) = admitted.changed() => Vec::new(),
+            Ok(()) = policies.changed() => driver.policy_changed(),
+            Ok(()) = rules.changed() => driver.policy_changed(),
+            incoming = incoming.recv(), if reads => driver.incoming(incoming),
+            Some(command) = asked.recv() => Box::pin(driver.command(command)).await,
+            Some(replayed) = replays.recv() => driver.session.replayed(replayed.0, replayed.1),
+            prepared = turn(&mut driver.due.turn), if idle => Box::pin(driver.start_due(prepared)).await,
+            () = wake(timeout) => driver.tick(),
+        };
+        // Boxed: rare work must not enlarge the future of a waiting session.
+        if !actions.is_empty()
+            && let Some(why) = Box::pin(driver.act(actions)).await
+        {
+            break why;
+        }
+    };
+    driver.ended(address, &why);
+    driver.leave();
+    Box::pin(driver.note_left(&why)).await;
+    drop(permit);
+}
+
+struct Driver {
+    session: Session,
+    validator: Arc<Validator>,
+    number: u64,
+    /// `None` when the stream did not come through our listener.
+    peer: Option<Peer>,
+    outgoing: mpsc::Sender<Outgoing>,
+    commands: mpsc::Sender<SessionCommand>,
+    replayed: mpsc::Sender<Box<(ChallengeId, Result<(), Reason>)>>,
+    entropy: OsEntropy,
+    host: HostState,
+    due: Due,
+    running: Running,
+    end: EndState,
+}
+
+/// Data about the miner beside its session.
+struct HostState {
+    /// `Some` after it proved its key.
+    who: Option<Who>,
+    /// Its keys, after it proved its own.
+    standing: Option<Standing>,
+    /// Its record as of its connection.
+    record: Option<MinerRecord>,
+    /// Its devices as recorded.
+    noted_devices: Vec<DeviceSeen>,
+    /// Rate limit on recorded changes of devices.
+    device_changes: Bucket,
+    /// Whether the rate limit left changes unrecorded, for a later message.
+    has_unnoted_devices: bool,
+    /// Its share of the leases among several validators, once it is entered.
+    lease: Option<Arc<MinerLease>>,
+}
+
+impl HostState {
+    fn new() -> Self {
+        Self {
+            who: None,
+            standing: None,
+            record: None,
+            noted_devices: Vec::new(),
+            device_changes: Bucket::full(DEVICE_CHANGES, Instant::now()),
+            has_unnoted_devices: false,
+            lease: None,
+        }
+    }
+}
+
+/// Schedule of the miner's next challenge.
+#[derive(Default)]
+struct Due {
+    next_challenge: Option<Instant>,
+    /// The decision on a due challenge that waits for a place.
+    turn: Option<Turn>,
+    /// No challenge was due yet since the miner connected.
+    is_first: bool,
+    /// Whether a new policy moved the due time.
+    is_moved: bool,
+    /// Consecutive due challenges for which the miner was busy.
+    busy: u32,
+}
+
+/// State of the current challenge.
+#[derive(Default)]
+struct Running {
+    /// The challenge, until its verdict is on disk.
+    challenge: Option<Ongoing>,
+    /// Its place among the concurrent challenges.
+    places: Option<Places>,
+    /// Its course, for operators.
+    course: Option<watch::Sender<Course>>,
+    /// Its evidence.
+    capture: Option<Capture>,
+    /// Its verdict, on the way to the disk.
+    recording: Option<JoinHandle<Concluded>>,
+    replay: Handle,
+}
+
+/// Conditions that end the session.
+#[derive(Default)]
+struct EndState {
+    /// A revocation that interrupted another wait.
+    interrupted: Option<NotAllowed>,
+    /// Time at which the miner was notified of the revocation.
+    revoked_at: Option<Instant>,
+    /// The stream has no further messages.
+    has_ended: bool,
+    /// The challenge was cut short.
+    was_stopped: bool,
+    /// Another session of its key took its place.
+    is_replaced: bool,
+}
+
+/// A challenge, from its start until its verdict is on disk.
+struct Ongoing {
+    /// `None` where the host had no device to challenge.
+    facts: Option<ChallengeFacts>,
+    began: Instant,
+    /// Time spent in its phases.
+    stages: Stages,
+    /// Start, in milliseconds since 1970.
+    began_ms: i64,
+    order: Order,
+    /// The commitment signed by the miner, as received.
+    signed: Option<CommitmentRecord>,
+    /// Results of its devices.
+    shown: Vec<DeviceShown>,
+}
+
+impl Ongoing {
+    /// Whether an operator asked for the challenge, who may follow it.
+    fn is_watched(&self) -> bool {
+        self.order.asked == Asked::Operator
+    }
+}
+
+impl Driver {
+    /// Whether further messages are read: not after the end of the stream, nor when the session only waits for its
+    /// verdict.
+    const fn reads(&self) -> bool {
+        !self.end.has_ended && !self.session.is_over()
+    }
+
+    fn incoming(&mut self, incoming: Option<Box<Incoming>>) -> Vec<Action> {
+        match incoming.map(|incoming| *incoming) {
+            Some(Incoming { message: Ok(message), at }) => {
+                self.note_signed(&message);
+                let Self { session, validator, entropy, .. } = self;
+                session.message(message, at, &mut context(validator, entropy))
+            }
+            Some(Incoming { message: Err(Broken::Malformed(problem)), .. }) => self.session.malformed(&problem),
+            Some(Incoming { message: Err(Broken::Disconnected(detail)), .. }) => self.disconnected(&detail),
+            None => self.disconnected("the miner ended the stream"),
+        }
+    }
+
+    /// Handles the end of the miner's messages; its half of the stream may still be open.
+    fn disconnected(&mut self, detail: &str) -> Vec<Action> {
+        self.end.has_ended = true;
+        let actions = self.session.disconnected(detail);
+        // A verdict may still come; the miner's place is free.
+        if let Some(seat) = self.seat() {
+            self.validator.registry.leave(self.number, seat);
+        }
+        actions
+    }
+
+    /// Time of the next [`Driver::tick`].
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.session.poll_timeout(Instant::now()), self.due.next_challenge].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self) -> Vec<Action> {
+        let now = Instant::now();
+        self.queue_due(now);
+        self.session.tick(now, &mut self.entropy)
+    }
+
+    fn leave(&self) {
+        self.running.replay.cancel();
+        self.validator.fleet.presences.left(&self.session_id(), self.end.is_replaced);
+        if let Some(seat) = self.seat() {
+            self.validator.registry.leave(self.number, seat);
+        }
+        if let Some(peer) = &self.peer {
+            peer.set_greeted(false);
+        }
+        return_freed_soon();
+    }
+}
+
+/// Waits until `at`; for ever without a time.
+async fn wake(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The validator's services for a session, for one event.
+fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> SessionContext<'a> {
+    SessionContext { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.replays }
+}

@@ -1,0 +1,153 @@
+//! Records of a session: the miner, its devices, and the session's start and end.
+
+use std::time::{Duration, Instant};
+
+use assay_policy::identity::Presence;
+use assay_protocol::message::{DeviceClaim, Hello, Inventory};
+use assay_protocol::successor::{Lineage, Successor};
+use assay_records::{Connected, DeviceSeen, Status};
+use serde_json::json;
+
+use super::Driver;
+use assay_judge::history::MinerHistory;
+use assay_judge::history::devices::Difference;
+use assay_program::clock::{unix_millis, unix_seconds};
+
+/// The most that a session waits for the records to note a change of devices or its end, or to return the miner's
+/// history.
+const NOTE_LIMIT: Duration = Duration::from_secs(2);
+
+impl Driver {
+    pub(super) fn session_id(&self) -> String {
+        self.session.nonce().map(|nonce| nonce.to_string()).unwrap_or_default()
+    }
+
+    /// The record of a miner that proved its key.
+    pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> Connected {
+        let (validator, now) = (&self.validator, unix_seconds());
+        let stands = |s: &Successor| s.is_current(now) && !validator.allowed.is_barred(&s.old_key);
+        let older = miner.standing(stands).into_iter().rev().map(|statement| statement.old_key);
+        let keys = older.chain([miner.key()]).map(|key| key.to_string()).collect();
+        Connected {
+            session: self.session_id(),
+            validator: validator.admission.identity.public_key().to_string(),
+            instance: validator.instance.clone(),
+            keys,
+            status: Status::Pending,
+            address: self.peer.as_ref().map(|peer| peer.address.ip().to_string()).unwrap_or_default(),
+            software: hello.agent.clone(),
+            devices: seen(&hello.inventory),
+            inventory: String::new(),
+            at_ms: unix_millis(),
+        }
+    }
+
+    /// Records changes of the miner's devices. Free memory changes all the time, and is not recorded. Changes above the
+    /// rate limit are recorded later, all at once.
+    pub(super) async fn note_devices(&mut self, inventory: &Inventory) {
+        let devices = seen(inventory);
+        let Some(key) = self.key().filter(|_| devices != self.host.noted_devices) else { return };
+        let (key, session) = (key.to_string(), self.session_id());
+        self.host.has_unnoted_devices = self.host.device_changes.take(Instant::now()).is_err();
+        if self.host.has_unnoted_devices {
+            return;
+        }
+        let noted = self.validator.records.devices_changed(&key, &session, &devices, unix_millis());
+        match tokio::time::timeout(NOTE_LIMIT, noted).await {
+            Ok(Ok(())) => {
+                self.host.noted_devices = devices;
+                self.look_for_missing().await;
+                self.notice();
+            }
+            // The next inventory is compared with the last recorded one.
+            Ok(Err(error)) => tracing::warn!(miner = key, "the records do not have the miner's devices: {error}"),
+            Err(_) => tracing::warn!(miner = key, "the records do not have the miner's devices: no answer"),
+        }
+    }
+
+    /// Reads the history of the miner.
+    ///
+    /// # Errors
+    /// The reason why the records do not return it.
+    pub(super) async fn history(&self) -> Result<MinerHistory, String> {
+        let key = self.key().map(|key| key.to_string()).unwrap_or_default();
+        match tokio::time::timeout(NOTE_LIMIT, self.validator.records.memory(&key)).await {
+            Ok(Ok(memory)) => Ok(memory.into()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer".to_owned()),
+        }
+    }
+
+    /// Publishes the devices that the miner showed before and does not list now, as far as the records know them.
+    pub(super) async fn look_for_missing(&self) {
+        if let Ok(history) = self.history().await {
+            self.note_missing(&history);
+        }
+    }
+
+    pub(super) fn note_missing(&self, history: &MinerHistory) {
+        let (Some(seat), Some(inventory)) = (self.seat(), self.session.inventory()) else { return };
+        let missing = Difference::unlisted(&history.past.devices, inventory);
+        self.validator.registry.update(self.number, seat, |miner| miner.missing = missing);
+    }
+
+    /// Has the miner's devices and address compared with those of the other sessions.
+    pub(super) fn notice(&self) {
+        let (Some(record), Some(peer), Some(inventory)) = (&self.host.record, &self.peer, self.session.inventory())
+        else {
+            return;
+        };
+        let validator = self.validator.clone();
+        let now = unix_seconds();
+        // The time of a device's first work that held is in the records.
+        let devices = inventory.devices.iter().map(|device| (device.id, None)).collect();
+        let presence = Presence {
+            miner: record.id.clone(),
+            operator: validator.fleet.rules().policy.operator_of(&record.labels).map(str::to_owned),
+            session: self.session_id(),
+            address: peer.address.ip(),
+            began_s: now,
+            heard_s: now,
+            is_replaced: false,
+            devices,
+        };
+        validator.fleet.presences.note(&presence, &record.keys);
+        let record = record.clone();
+        tokio::spawn(async move {
+            if let Err(error) = validator.fleet.notice(&record, &presence).await {
+                tracing::warn!(miner = record.key, "what a miner's devices say is not in the records: {error}");
+            }
+        });
+    }
+
+    /// Records that a message came from the miner.
+    pub(super) fn heard(&self) {
+        self.validator.fleet.presences.heard(&self.session_id(), unix_seconds());
+    }
+
+    /// Records the end of the session, if the records have its start.
+    pub(super) async fn note_left(&self, why: &str) {
+        let Some(record) = &self.host.record else { return };
+        let session = self.session_id();
+        let noted = self.validator.records.disconnected(&session, unix_millis(), why);
+        if !matches!(tokio::time::timeout(NOTE_LIMIT, noted).await, Ok(Ok(()))) {
+            // The records show the session as open until this validator's process has ended.
+            tracing::warn!(miner = record.key, session, "the records do not have the end of a session");
+        }
+    }
+}
+
+/// The properties that stay while the devices are the same.
+fn seen(inventory: &Inventory) -> Vec<DeviceSeen> {
+    let device = |device: &DeviceClaim| {
+        let DeviceClaim { id, name, backend, detail, total_bytes, claimed_hardware, .. } = device;
+        DeviceSeen {
+            device_id: id.to_string(),
+            name: name.clone(),
+            model: device.claimed_model().to_owned(),
+            memory_bytes: i64::try_from(*total_bytes).unwrap_or(i64::MAX),
+            claims: json!({ "backend": backend, "detail": detail, "hardware": claimed_hardware }).to_string(),
+        }
+    };
+    inventory.devices.iter().map(device).collect()
+}

@@ -1,0 +1,201 @@
+//! Schedule of a miner's challenges, and their start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_records::Begun;
+use assay_work::DeviceId;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::stages::Stages;
+use super::{Driver, Ongoing, context};
+use crate::course::Course;
+use crate::fleet::schedule::{DueChallenge, Places, Prepared, next_wait};
+use crate::order::Order;
+use assay_judge::action::Action;
+use assay_judge::session::StartError;
+use assay_program::clock::unix_ms;
+
+/// Wait after a miner's proof before its first challenge: one ping must have come back.
+const CONNECT_DELAY: Duration = Duration::from_millis(500);
+
+/// Interval of the checks whether another validator still schedules the miner's challenges.
+const LEASE_PAUSE: Duration = Duration::from_secs(2);
+/// Wait before a due challenge is tried again while verdicts cannot be written.
+const RECORDING_PAUSE: Duration = Duration::from_secs(10);
+
+/// Task that decides on a due challenge, once one of the concurrent places is free.
+pub(super) type Turn = JoinHandle<Prepared>;
+
+impl Driver {
+    /// Schedules the first challenge of a miner that has just connected.
+    pub(super) fn schedule_first(&mut self) {
+        self.due.is_first = true;
+        self.due.next_challenge = Some(Instant::now() + CONNECT_DELAY);
+    }
+
+    /// Sets the time of the next challenge; `None`: on demand only.
+    pub(super) fn schedule_in(&mut self, wait: Option<Duration>) {
+        self.due.next_challenge = wait.and_then(|wait| Instant::now().checked_add(wait));
+    }
+
+    /// Handles a new policy: the next challenge is due no later than it allows.
+    pub(super) fn policy_changed(&mut self) -> Vec<Action> {
+        if self.host.who.is_some() && !self.session.is_running() && self.due.turn.is_none() {
+            let rules = self.validator.fleet.rules();
+            let models = self.models();
+            let names: Vec<&str> = models.values().map(String::as_str).collect();
+            let labels = self.host.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+            let group = rules.policy.group_of(&labels, &names);
+            let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| Instant::now() + wait);
+            self.due.is_moved |= next.is_some_and(|next| self.due.next_challenge.is_none_or(|before| next < before));
+            self.due.next_challenge = [self.due.next_challenge, next].into_iter().flatten().min();
+        }
+        Vec::new()
+    }
+
+    /// Queues a due challenge for a place, if the policy still allows it.
+    pub(super) fn queue_due(&mut self, now: Instant) {
+        let (Some(who), true) = (&self.host.who, self.due.next_challenge.is_some_and(|at| now >= at)) else { return };
+        self.due.next_challenge = None;
+        let validator = self.validator.clone();
+        let due = DueChallenge {
+            miner: who.miner,
+            models: self.models().into_values().collect(),
+            is_first: std::mem::take(&mut self.due.is_first),
+            is_moved: std::mem::take(&mut self.due.is_moved),
+            challenges: validator.challenges.clone(),
+        };
+        let lease = self.host.lease.clone();
+        self.due.turn = Some(tokio::spawn(async move {
+            match lease {
+                // Another validator schedules the miner's challenges while it lives.
+                Some(lease) if !lease.hold().await => Prepared::Later(LEASE_PAUSE),
+                _ => validator.fleet.prepare(&validator.policy(), due).await,
+            }
+        }));
+    }
+
+    /// Starts the due challenge, now that a place is free.
+    pub(super) async fn start_due(&mut self, prepared: Prepared) -> Vec<Action> {
+        self.due.turn = None;
+        let (order, places) = match prepared {
+            Prepared::Ready(order, places) => (order, places),
+            Prepared::Later(wait) => {
+                self.schedule_in(Some(wait));
+                return Vec::new();
+            }
+            Prepared::Never => return Vec::new(),
+        };
+        // The wait for a place may have outlasted the lease.
+        if self.host.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
+            self.schedule_in(Some(LEASE_PAUSE));
+            return Vec::new();
+        }
+        match self.start(*order, places).await {
+            Ok(actions) => return actions,
+            // A requested challenge runs: the next is due after its verdict.
+            Err(StartError::Busy) => {}
+            // The outage of the records is logged once, elsewhere.
+            Err(StartError::Records(_)) => self.schedule_in(Some(RECORDING_PAUSE)),
+            Err(error) => {
+                tracing::warn!(session = self.number, %error, "no challenge was made");
+                self.schedule_in(self.validator.policy().challenge_interval.or(Some(RECORDING_PAUSE)));
+            }
+        }
+        Vec::new()
+    }
+
+    pub(super) fn models(&self) -> BTreeMap<DeviceId, String> {
+        let inventory = self.session.inventory().map(|inventory| inventory.devices.as_slice()).unwrap_or_default();
+        inventory.iter().map(|device| (device.id, device.claimed_model().to_owned())).collect()
+    }
+
+    pub(super) async fn start(&mut self, order: Order, places: Places) -> Result<Vec<Action>, StartError> {
+        let seat = self.seat().ok_or(StartError::NotConnected)?;
+        // Checked first: a challenge whose verdict waits for the disk is busy for that long.
+        self.validator.check_recording()?;
+        if self.session.is_running() || self.running.recording.is_some() {
+            return Err(StartError::Busy);
+        }
+        // Read late, to include challenges that another validator concluded meanwhile.
+        let history = self.history().await.map_err(StartError::Records)?;
+        self.note_missing(&history);
+        // First: from here on no other session of the key takes over.
+        if !self.validator.registry.begin(self.number, seat) {
+            return Err(StartError::NotConnected);
+        }
+        let Self { session, validator, entropy, .. } = self;
+        let started = session.start(&order.policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
+        match &started {
+            Ok(actions) => {
+                let facts = actions.iter().find_map(|action| match action {
+                    Action::Started(facts) => Some(*facts),
+                    _ => None,
+                });
+                let (began, stages) = (Instant::now(), Stages::begin(facts.map(|facts| facts.id)));
+                self.running.challenge =
+                    Some(Ongoing { facts, began, stages, began_ms: unix_ms(), order, signed: None, shown: Vec::new() });
+                (self.running.places, self.due.turn) = (Some(places), None);
+            }
+            Err(_) => self.unchallenged(),
+        }
+        let judged = |action: &Action| match action {
+            Action::Judged(verdict) => Some(Course::judged(verdict)),
+            _ => None,
+        };
+        let course = self.session.challenge().map(Course::of);
+        let course = course.or_else(|| started.as_ref().ok()?.iter().find_map(judged));
+        self.running.course = course.map(|course| watch::channel(course).0);
+        self.publish();
+        self.note_begun();
+        started
+    }
+
+    /// Records the current challenge, so that another validator can conclude it if this one is lost.
+    fn note_begun(&self) {
+        let Some(Ongoing { facts: Some(facts), began_ms, order, .. }) = &self.running.challenge else { return };
+        let Some(who) = &self.host.who else { return };
+        let begun = Begun {
+            challenge: facts.id.to_string(),
+            miner: who.miner.to_string(),
+            validator: self.validator.admission.identity.public_key().to_string(),
+            instance: self.validator.instance.clone(),
+            session: self.session_id(),
+            group: order.group.clone(),
+            kind: order.kind.clone(),
+            asked: order.asked.name().to_owned(),
+            round: order.round.as_ref().map(|round| round.id.clone()),
+            begun_ms: *began_ms,
+            device_ms: 0,
+        };
+        let (records, course) = (self.validator.records.clone(), self.running.course.clone());
+        // The challenge does not wait: without this record it cannot be lost, and its verdict records it.
+        tokio::spawn(async move {
+            if let Err(error) = records.begin_challenge(&begun).await {
+                tracing::debug!(challenge = begun.challenge, %error, "a challenge's begin is not in the records");
+            }
+            if let Some(course) = course {
+                course.send_modify(|course| course.is_noted = true);
+            }
+        });
+    }
+
+    /// Marks the session as without a challenge.
+    pub(super) fn unchallenged(&self) {
+        if let Some(seat) = self.seat() {
+            self.validator.registry.update(self.number, seat, |m| m.challenged = false);
+        }
+    }
+}
+
+/// Waits for the decision on the due challenge; for ever without one.
+pub(super) async fn turn(turn: &mut Option<Turn>) -> Prepared {
+    match turn {
+        // After a panic the decision is made again.
+        Some(turn) => turn.await.unwrap_or(Prepared::Later(RECORDING_PAUSE)),
+        None => std::future::pending().await,
+    }
+}

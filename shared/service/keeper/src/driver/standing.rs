@@ -1,0 +1,168 @@
+//! The keys of a miner, and whether it may stay.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_program::utc;
+use assay_protocol::channel::Channel;
+use assay_protocol::join_token::JoinToken;
+use assay_protocol::message::Hello;
+use assay_protocol::successor::Lineage;
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_records::{Connected, MinerRecord};
+use assay_work::PublicKey;
+use tokio::sync::watch;
+
+use super::Driver;
+use crate::allow::{Followed, Lists, NotAllowed};
+use crate::events::{self, Who};
+use crate::registry::Miner;
+use crate::takeover::{EnterError, Resumption};
+use assay_judge::action::Action;
+use assay_listen::peer::Peer;
+use assay_program::clock::unix_seconds;
+
+/// The most that the session of a revoked key takes to end: its last message, and a verdict on its way to the disk.
+pub(super) const REVOKED_LIMIT: Duration = Duration::from_millis(500);
+
+/// Keys of a miner.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    /// Its key and the keys that it follows.
+    pub(super) lineage: Lineage,
+    /// The first of these keys that the records know: its place in the registry.
+    pub(super) seat: PublicKey,
+}
+
+impl Driver {
+    /// Enters the miner, or returns the reason for a refusal.
+    pub(super) async fn established(&mut self, hello: Hello, token: Option<JoinToken>) -> Result<(), EnterError> {
+        let lineage = self.stand(&hello);
+        let devices = hello.inventory.devices.len();
+        let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), Instant::now());
+        let who = Who { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
+        let connected = self.connected_record(&lineage, &hello);
+        let entered = self.enter(&lineage, (hello, token), &who, &connected).await;
+        let gate = &self.validator.gate;
+        let counts = &self.validator.metrics.sessions;
+        let (seat, before, record) = entered.inspect_err(|error| {
+            counts.refused(error);
+            events::not_entered(gate, &who, *error);
+        })?;
+        counts.entered();
+        events::connected(gate, &who, devices, before.as_ref());
+        self.host.noted_devices = connected.devices;
+        self.host.record = Some(record);
+        self.host.lease = Some(Arc::new(self.validator.leases.enter(seat)));
+        self.notice();
+        self.schedule_first();
+        self.host.who = Some(who);
+        self.host.standing = Some(Standing { lineage, seat });
+        self.look_for_missing().await;
+        Ok(())
+    }
+
+    /// Gives the miner its place and records it, if it may have one: returns the place, the session that had it before,
+    /// and the miner's record.
+    async fn enter(
+        &self,
+        lineage: &Lineage,
+        (hello, token): (Hello, Option<JoinToken>),
+        who: &Who,
+        connected: &Connected,
+    ) -> Result<(PublicKey, Option<Miner>, MinerRecord), EnterError> {
+        let (validator, address) = (&self.validator, who.address);
+        validator.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
+        // Without a listener the miner is on this machine.
+        let is_private = |peer: &Peer| peer.channel() != Channel::Plaintext || peer.address.ip().is_loopback();
+        let is_private = self.peer.as_ref().is_none_or(is_private);
+        validator.admit(lineage, token.as_ref(), is_private, connected).await?;
+        let miner = Miner {
+            key: hello.miner_key,
+            agent: hello.agent,
+            address,
+            inventory: hello.inventory,
+            challenged: false,
+            running: None,
+            since: who.since,
+            round_trip: None,
+            missing: Vec::new(),
+            resumption: Resumption { nonce: self.session.nonce(), resumes: hello.resumes },
+        };
+        let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
+        let is_open = validator.allowed.is_open();
+        let seat = validator.seat(&connected.keys).await?;
+        let before = validator.registry.enter(self.number, seat, miner, commands, peer, is_open)?;
+        let record = validator.note_connected(connected).await;
+        let record = record.inspect_err(|_| validator.registry.leave(self.number, seat))?;
+        Ok((seat, before, record))
+    }
+
+    /// Looks up the keys of the miner that has just proved its own.
+    fn stand(&self, hello: &Hello) -> Lineage {
+        let now = unix_seconds();
+        let lineage = Lineage::verify(hello.miner_key, &hello.successors);
+        if let Ok(Some(Followed { old_key, until_unix_seconds })) = self.validator.allowed.check(&lineage, now) {
+            tracing::warn!(
+                miner = %lineage.key(),
+                follows = %old_key,
+                until = utc::text(until_unix_seconds),
+                "this miner has a new key, for which one in allowed_miners vouches: put the new key in its place by then"
+            );
+        }
+        lineage
+    }
+
+    /// Key of the miner, once proved.
+    pub(super) fn key(&self) -> Option<PublicKey> {
+        self.host.who.as_ref().map(|who| who.miner)
+    }
+
+    /// The miner's place in the registry, once its key is proved.
+    pub(super) fn seat(&self) -> Option<PublicKey> {
+        self.host.standing.as_ref().map(|standing| standing.seat)
+    }
+
+    /// The reason why the miner may not stay; `None` if it may.
+    pub(super) fn not_allowed(&self) -> Option<NotAllowed> {
+        let standing = self.host.standing.as_ref()?;
+        self.validator.allowed.check(&standing.lineage, unix_seconds()).err()
+    }
+
+    pub(super) fn expel(&mut self) -> Vec<Action> {
+        self.not_allowed().map(|why| self.session.expel(why.dismissal())).unwrap_or_default()
+    }
+
+    /// Ends the session now, with its current challenge.
+    pub(super) fn revoke(&mut self) -> Vec<Action> {
+        self.end.revoked_at = Some(Instant::now());
+        let why = self.end.interrupted.or_else(|| self.not_allowed());
+        let Some(why) = why else { return Vec::new() };
+        let done = if why == NotAllowed::Suspended { "suspended" } else { "revoked" };
+        let reason = Reason::new(ReasonCode::Cancelled, format!("the miner's key was {done}"));
+        self.session.revoke(reason, why.dismissal())
+    }
+
+    pub(super) fn ended(&self, address: Option<SocketAddr>, why: &str) {
+        match &self.host.who {
+            Some(who) => events::left(&self.validator.gate, who, why),
+            None => events::turned_away(&self.validator.gate, self.number, address, why),
+        }
+    }
+}
+
+/// Waits until the lists revoke a key of the miner; for ever while no key is proved.
+pub(super) async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<&Standing>) -> NotAllowed {
+    let Some(Standing { lineage, .. }) = standing else { return std::future::pending().await };
+    loop {
+        let refused = lists.borrow_and_update().check(lineage, unix_seconds()).err();
+        if let Some(why) = refused.filter(|why| why.is_revocation()) {
+            return why;
+        }
+        if lists.changed().await.is_err() {
+            // The validator is ending.
+            return std::future::pending().await;
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The course of a verdict: excused where the time may be our own, recorded, and delivered.
+
+use std::time::{Duration, Instant};
+
+use assay_protocol::message::MinerMessage;
+use assay_protocol::verdict::{ReasonCode, Verdict};
+use assay_records::{CommitmentRecord, MinerRecord, Status};
+use tokio::task::JoinHandle;
+
+use super::{Driver, Ongoing};
+use crate::case::capture::Capture;
+use crate::events;
+use crate::fleet::conclude::{Case, Concluded, Draft};
+use crate::memory::return_freed_soon;
+use crate::metrics::RECORD;
+use crate::operations::rounds;
+use crate::order::{Asked, Order};
+use assay_api::VERDICT_PHASE;
+use assay_judge::action::Action;
+use assay_judge::case::entry::Entry;
+use assay_judge::facts::Found;
+use assay_judge::verify::excuse::HeldUp;
+use assay_listen::bounds::HELD_UP_LIMIT;
+
+/// The least time for evidence that is excused: less is lost in the variation of any message.
+const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
+
+impl Driver {
+    /// Keeps the messages that the miner signs: the first of each, unchanged.
+    pub(super) fn note_signed(&mut self, message: &MinerMessage) {
+        let Some(Ongoing { facts: Some(facts), signed, .. }) = &mut self.running.challenge else { return };
+        match (message, &mut *signed) {
+            (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
+                *signed = Some(CommitmentRecord {
+                    checksum: head.checksum.to_string(),
+                    signature: head.signature.to_string(),
+                    probe_checksum: None,
+                    probe_signature: None,
+                });
+            }
+            (MinerMessage::ProbeAnswer(head), Some(signed))
+                if head.challenge_id == facts.id && signed.probe_checksum.is_none() =>
+            {
+                signed.probe_checksum = Some(head.checksum.to_string());
+                signed.probe_signature = Some(head.signature.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts the task that checks a verdict against the fleet and records it.
+    pub(super) fn conclude(&mut self, mut verdict: Box<Verdict>) {
+        let held_up = self.held_up();
+        held_up.excuse(&mut verdict);
+        self.running.replay.cancel();
+        // An immediate verdict has this phase already.
+        self.advance(|course| {
+            if course.now().phase != VERDICT_PHASE {
+                course.enter(VERDICT_PHASE);
+            }
+        });
+        if let Some(ongoing) = &mut self.running.challenge {
+            ongoing.stages.enter(RECORD, &self.validator);
+        }
+        let draft = self.draft(verdict);
+        let least_percent = self.validator.evidence_passes_percent;
+        let case = self.running.capture.take().map(|capture| Case { capture, held_up, least_percent });
+        let validator = self.validator.clone();
+        // The task continues after the session's end.
+        self.running.recording = Some(tokio::spawn(async move { validator.fleet.conclude(draft, case).await }));
+    }
+
+    fn draft(&self, verdict: Box<Verdict>) -> Draft {
+        let challenge = self.running.challenge.as_ref();
+        let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());
+        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+        Draft {
+            nonce: challenge.and_then(|it| it.facts).map(|facts| facts.nonce),
+            session: self.session_id(),
+            models: self.models(),
+            commitment: challenge.and_then(|it| it.signed.clone()),
+            shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
+            took: challenge.map(|it| it.began.elapsed()).unwrap_or_default(),
+            is_recognised: self.is_recognised(),
+            busy: self.due.busy + u32::from(was_busy && order.asked == Asked::Schedule),
+            verdict,
+            order,
+        }
+    }
+
+    /// Whether an operator admitted exactly this key.
+    fn is_recognised(&self) -> bool {
+        let approved = |record: &MinerRecord| record.status == Status::Approved;
+        !self.validator.allowed.is_open() || self.host.record.as_ref().is_some_and(approved)
+    }
+
+    /// Stores entries of the case. The time of the disk does not count against the miner.
+    pub(super) async fn capture(&mut self, entries: Vec<Entry>) {
+        let began = Instant::now();
+        let id = match &entries[..] {
+            [Entry::Header(header), ..] => Some(header.challenge_id),
+            _ => None,
+        };
+        if let Some(id) = id {
+            self.running.capture = Some(Capture::begin(self.validator.evidence.clone(), id));
+        }
+        if let Some(capture) = &mut self.running.capture {
+            capture.add(entries).await;
+        }
+        let took = began.elapsed();
+        if took >= CAPTURE_EXCUSED {
+            self.session.excuse(took);
+        }
+    }
+
+    /// Delays of this validator itself.
+    fn held_up(&self) -> HeldUp {
+        let Some(Ongoing { began, .. }) = &self.running.challenge else { return HeldUp::default() };
+        let (now, lag) = (Instant::now(), &self.validator.lag);
+        let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
+        let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
+        HeldUp { at_the_end, for_long }
+    }
+
+    /// Requests a round with the other miners that showed a disputed device.
+    fn ask_together(&self, verdict: &Verdict, found: &[Found]) {
+        if !verdict.reasons.iter().any(|reason| reason.code == ReasonCode::DeviceDisputed) {
+            return;
+        }
+        let others = found.iter().filter(|found| found.disputed).filter_map(|found| found.other.clone());
+        let own = verdict.miner_key.to_string();
+        let (miners, validator) = (std::iter::once(own).chain(others).collect(), self.validator.clone());
+        tokio::spawn(async move {
+            if let Err(error) = rounds::of_disputed(&validator, miners).await {
+                tracing::warn!("no round of miners that show one device: {error}");
+            }
+        });
+    }
+
+    /// Delivers a recorded verdict, to the miner first; returns the end of the session, if it ends with it.
+    pub(super) async fn recorded(&mut self, concluded: Option<Concluded>) -> Vec<Action> {
+        self.running.recording = None;
+        let mut ongoing = self.running.challenge.take();
+        let course = self.running.course.take();
+        if let Some(course) = course.as_ref().filter(|_| ongoing.as_ref().is_some_and(Ongoing::is_watched)) {
+            self.validator.registry.keep(course.subscribe());
+        }
+        self.running.places = None;
+        self.publish();
+        self.unchallenged();
+        let Some(Concluded { verdict, next, change, found, .. }) = concluded else {
+            // The task ended without a result, so there is no verdict to send.
+            return self.session.concluded(None);
+        };
+        let counts = &self.validator.metrics.families;
+        counts.verdict(&verdict, ongoing.as_ref().and_then(|ongoing| ongoing.stages.since_commitment()));
+        counts.judged(&found, change.as_ref());
+        if let Some(ongoing) = &mut ongoing {
+            ongoing.end(&verdict, &self.validator);
+        }
+        if let Some(who) = &self.host.who {
+            let began = ongoing.as_ref().filter(|ongoing| ongoing.facts.is_some()).map(|ongoing| ongoing.began);
+            events::verdict(who, &verdict, began);
+            events::judged(who, &found, change.as_ref());
+        }
+        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+        let was_due = ongoing.is_some_and(|ongoing| ongoing.order.asked == Asked::Schedule);
+        self.due.busy = if was_busy && was_due { self.due.busy + 1 } else { 0 };
+        self.ask_together(&verdict, &found);
+        self.validator.verdict_counts.add(verdict.outcome);
+        self.schedule_in(next);
+        let actions = self.session.concluded(Some(verdict.clone()));
+        let closed = self.act(actions).await;
+        if let Some(course) = course {
+            course.send_modify(|course| (course.is_noted, course.verdict) = (true, Some(verdict)));
+        }
+        return_freed_soon();
+        closed.map(Action::Close).into_iter().collect()
+    }
+}
+
+/// Waits until a verdict is on disk; for ever without a pending one. `None`: the task that wrote it panicked.
+pub(super) async fn concluded(recording: &mut Option<JoinHandle<Concluded>>) -> Option<Concluded> {
+    match recording {
+        Some(recording) => recording.await.ok(),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,137 @@
+//! The fleet of this validator: rules in force, miners' records, and the consequences of verdicts. It knows neither
+//! sessions nor sockets.
+
+pub mod conclude;
+pub mod notice;
+pub mod presence;
+pub mod rules;
+pub mod schedule;
+pub mod speeds;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use assay_policy::{Change, Distribution, Group, Standing};
+use assay_program::clock::unix_ms;
+use assay_receipts::Signer;
+use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError, StandingChange, Transition};
+use assay_work::ChallengeId;
+use assay_work::Precision;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use self::presence::Presences;
+use self::rules::FleetRules;
+use self::schedule::GroupPlaces;
+use self::speeds::Speeds;
+
+pub struct Fleet {
+    /// Permanent records.
+    pub records: Records,
+    /// Current sessions, with their addresses.
+    pub presences: Presences,
+    rules: watch::Sender<Arc<FleetRules>>,
+    signer: Signer,
+    group_places: GroupPlaces,
+    speeds: Speeds,
+    /// Verdicts on their way to the disk, as JSON.
+    pending: Mutex<BTreeMap<ChallengeId, String>>,
+}
+
+impl Fleet {
+    /// Creates the fleet over these records and rules, with the key that signs receipts.
+    pub fn new(records: Records, rules: FleetRules, signer: Signer) -> Self {
+        Self {
+            records,
+            presences: Presences::default(),
+            rules: watch::Sender::new(Arc::new(rules)),
+            signer,
+            group_places: GroupPlaces::default(),
+            speeds: Speeds::default(),
+            pending: Mutex::default(),
+        }
+    }
+
+    pub fn rules(&self) -> Arc<FleetRules> {
+        self.rules.borrow().clone()
+    }
+
+    /// Subscribes to changes of the rules.
+    pub fn rules_changes(&self) -> watch::Receiver<Arc<FleetRules>> {
+        self.rules.subscribe()
+    }
+
+    /// Puts rules into force; returns whether they differ from the previous ones.
+    pub fn set_rules(&self, rules: FleetRules) -> bool {
+        self.rules.send_if_modified(|current| {
+            let differs = **current != rules;
+            if differs {
+                *current = Arc::new(rules);
+            }
+            differs
+        })
+    }
+
+    /// The group of a miner, connected or not: where groups select by model, by the models of its recorded devices.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn group_of(&self, record: &MinerRecord) -> Result<Group, RecordsError> {
+        let rules = self.rules();
+        let mut models = Vec::new();
+        if rules.policy.groups.iter().any(|group| group.select.model.is_some()) {
+            let filter = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
+            let claimed = |device: DeviceRecord| Some(device.model).filter(|it| !it.is_empty()).unwrap_or(device.name);
+            models = self.records.devices(&filter).await?.into_iter().map(claimed).collect();
+        }
+        let names: Vec<&str> = models.iter().map(String::as_str).collect();
+        Ok(rules.policy.group_of(&record.labels, &names).clone())
+    }
+
+    /// The distributions of these models and of the other known ones, in a kind of work at a matrix size, as they apply
+    /// to a miner of this operator.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn distributions(
+        &self,
+        models: impl IntoIterator<Item = &String>,
+        size: (Precision, u32),
+        operator: Option<&str>,
+    ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
+        self.speeds.distributions(&self.records, models, size, operator).await
+    }
+
+    /// Logs the unrecorded verdicts as JSON when the validator ends; returns their number.
+    pub fn finish(&self) -> usize {
+        let pending = self.pending.lock();
+        for verdict in pending.values() {
+            tracing::error!(verdict, "a verdict is not in the records, and was given to nobody");
+        }
+        pending.len()
+    }
+
+    pub const fn signer(&self) -> &Signer {
+        &self.signer
+    }
+}
+
+/// The recorded standing as stored; empty without one.
+fn stored(record: &MinerRecord) -> String {
+    record.standing.as_ref().map_or_else(String::new, |standing| standing.get().to_owned())
+}
+
+/// The record of a changed standing; `before` is the stored text.
+fn standing_change(miner: &str, before: String, after: &Standing, change: Option<&Change>) -> Option<StandingChange> {
+    let transition = change.map(|change| Transition {
+        miner: miner.to_owned(),
+        at_ms: unix_ms(),
+        from: change.from.name().to_owned(),
+        to: change.to.name().to_owned(),
+        why: change.why.name().to_owned(),
+        detail: change.detail.clone(),
+    });
+    // Texts and numbers always become JSON.
+    let after = serde_json::to_string(after).ok()?;
+    Some(StandingChange { before: Some(before), after, transition })
+}

@@ -1,0 +1,395 @@
+//! The end of a challenge: the verdict is checked against the fleet, moves the attestation state, gets its receipt, and
+//! is written with all of that in one transaction. Only then may it be given out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use assay_policy::DeviceShown;
+use assay_policy::Policy;
+use assay_policy::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
+use assay_protocol::verdict::{Outcome, Reason, ReasonCode, Verdict, outcome_of};
+use assay_receipts::{EatNonce, Finding, Receipt, Subject};
+use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
+use assay_work::{DeviceId, Nonce};
+
+use super::schedule::{next_wait, uniform};
+use super::{Fleet, standing_change, stored};
+use crate::case::capture::{Capture, Why};
+use assay_judge::entropy::OsEntropy;
+use assay_judge::facts::{FleetFacts, Found};
+use assay_program::clock::{unix_ms, unix_seconds};
+
+use crate::order::{Asked, Order};
+use assay_judge::verify::excuse::HeldUp;
+
+/// First wait before an unwritten verdict is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// The longest such wait, after repeated failures.
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// Name of a due challenge in the records: its kind is drawn when it starts.
+const SCHEDULED: &str = "scheduled";
+
+/// Hex digits of the digest in a policy's id.
+const POLICY_DIGITS: usize = 32;
+
+/// A verdict before the check against the fleet.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    pub verdict: Box<Verdict>,
+    /// The challenge's nonce; `None` where the host had no device to challenge.
+    pub nonce: Option<Nonce>,
+    pub order: Order,
+    /// The session's id in the records.
+    pub session: String,
+    pub models: BTreeMap<DeviceId, String>,
+    /// Results of its devices.
+    pub shown: Vec<DeviceShown>,
+    /// The commitment that it signed.
+    pub commitment: Option<CommitmentRecord>,
+    /// Duration of the challenge.
+    pub took: Duration,
+    /// Whether the operator admitted exactly this key.
+    pub is_recognised: bool,
+    /// Consecutive due challenges for which the miner was busy, this one included.
+    pub busy: u32,
+}
+
+#[derive(Debug, Clone)]
+pub struct Concluded {
+    /// The verdict as recorded, with its receipt.
+    pub verdict: Box<Verdict>,
+    /// Wait until the next challenge; `None`: on demand only.
+    pub next: Option<Duration>,
+    pub change: Option<Change>,
+    /// Findings beside the work.
+    pub found: Vec<Found>,
+}
+
+/// Material of a case file, from which the challenge can be judged again.
+#[derive(Debug)]
+pub struct Case {
+    /// Draws and answers.
+    pub capture: Capture,
+    /// Delays of the validator itself.
+    pub held_up: HeldUp,
+    /// The least percentage of passes whose evidence is kept.
+    pub least_percent: u32,
+}
+
+/// A final verdict, after the check against the fleet.
+struct Judged {
+    draft: Draft,
+    verdict: Box<Verdict>,
+    found: Vec<Found>,
+    evidence: Option<EvidenceRecord>,
+    subjected: Subjected,
+}
+
+/// The miner's record, and its group in the policy.
+#[derive(Clone)]
+struct Subjected {
+    id: String,
+    standing: Standing,
+    /// The standing as stored.
+    stored: String,
+    group: Group,
+    operator: Option<String>,
+}
+
+impl Fleet {
+    /// Concludes a challenge: retries until it is written.
+    ///
+    /// The facts of the check are read once. They are in the case, which may be judged again by them.
+    pub async fn conclude(&self, draft: Draft, case: Option<Case>) -> Concluded {
+        let id = draft.verdict.challenge_id;
+        self.note_pending(&draft.verdict);
+        let mut pause = RETRY;
+        let (subjected, facts) = loop {
+            match self.gather(&draft).await {
+                Ok(gathered) => break gathered,
+                Err(error) => self.wait(&error, &mut pause).await,
+            }
+        };
+        let mut verdict = draft.verdict.clone();
+        let found = facts.judge(&mut verdict);
+        // Evidence comes first: a verdict that is given out has its evidence.
+        let evidence = match case {
+            Some(case) => case.finish(&verdict, &facts, &subjected).await,
+            None => None,
+        };
+        self.note_pending(&verdict);
+        let judged = Judged { draft, verdict, found, evidence, subjected };
+        let concluded = self.write_at_last(&judged).await;
+        self.pending.lock().remove(&id);
+        concluded
+    }
+
+    /// Keeps the verdict for the log, in case the validator ends before it is recorded.
+    fn note_pending(&self, verdict: &Verdict) {
+        let json = serde_json::to_string(verdict).unwrap_or_default();
+        self.pending.lock().insert(verdict.challenge_id, json);
+    }
+
+    /// Writes a verdict, retrying without limit.
+    async fn write_at_last(&self, judged: &Judged) -> Concluded {
+        // Writing evidence takes time, in which the miner's standing may have changed.
+        let mut is_fresh = judged.evidence.is_none();
+        let (mut is_first, mut pause) = (true, RETRY);
+        loop {
+            let written = match is_fresh {
+                true => self.write(judged, judged.subjected.clone()).await,
+                false => self.write_anew(judged).await,
+            };
+            let written = match written {
+                Ok(concluded) if !is_first => self.with_recorded_receipt(concluded).await,
+                written => written,
+            };
+            (is_fresh, is_first) = (false, false);
+            match written {
+                Ok(concluded) => return concluded,
+                Err(RecordsError::ConcludedBefore { challenge }) => {
+                    // Another validator assumed this one lost, and recorded its verdict first.
+                    tracing::warn!(%challenge, "another validator concluded this challenge: its verdict stands");
+                    return concluded_elsewhere(judged);
+                }
+                // After a change by an operator or another validator, the state is computed from the new one.
+                Err(error) => self.wait(&error, &mut pause).await,
+            }
+        }
+    }
+
+    /// A failed write may have succeeded, with its own receipt: the recorded receipt is given out.
+    async fn with_recorded_receipt(&self, mut concluded: Concluded) -> Result<Concluded, RecordsError> {
+        let recorded = self.records.receipt_of(&concluded.verdict.challenge_id.to_string()).await?;
+        concluded.verdict.receipt = recorded.map(|receipt| receipt.token);
+        Ok(concluded)
+    }
+
+    /// Writes again from the miner's current standing.
+    async fn write_anew(&self, judged: &Judged) -> Result<Concluded, RecordsError> {
+        let subjected = self.subjected(&judged.draft).await?;
+        self.write(judged, subjected).await
+    }
+
+    /// Waits before the next attempt: longer with each failure of the store, and no longer than its outage. The outage
+    /// itself is logged once, elsewhere.
+    async fn wait(&self, error: &RecordsError, pause: &mut Duration) {
+        tracing::debug!(%error, "a verdict waits for the records");
+        tokio::time::sleep(RETRY).await;
+        let mut troubles = self.records.troubles();
+        let _ = tokio::time::timeout(*pause - RETRY, troubles.wait_for(Option::is_none)).await;
+        *pause = MAX_RETRY.min(*pause * 2);
+    }
+
+    /// Reads the miner's record, and the facts for checking its verdict.
+    async fn gather(&self, draft: &Draft) -> Result<(Subjected, FleetFacts), RecordsError> {
+        let subjected = self.subjected(draft).await?;
+        let facts = self.facts(draft, &subjected).await?;
+        Ok((subjected, facts))
+    }
+
+    /// Writes the verdict with its consequences.
+    async fn write(&self, judged: &Judged, now: Subjected) -> Result<Concluded, RecordsError> {
+        let Judged { draft, verdict, found, evidence, subjected: Subjected { group, .. } } = judged;
+        let Subjected { id, standing, stored, operator, .. } = now;
+        let event = Event::Verdict {
+            outcome: verdict.outcome,
+            codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
+            heavy: is_heavy(group, &draft.order.kind),
+        };
+        let (standing, change) = step(&standing, &event, &group.rules, unix_seconds());
+        let next = next_challenge(draft, verdict, group);
+        let receipt = self.receipt(judged, &standing);
+        let conclusion = Conclusion {
+            verdict: (**verdict).clone(),
+            at_ms: unix_ms(),
+            asked: draft.order.asked.name().to_owned(),
+            group: group.name.clone(),
+            kind: draft.order.kind.clone(),
+            round: draft.order.round.as_ref().map(|round| round.id.clone()),
+            session: draft.session.clone(),
+            commitment: draft.commitment.clone(),
+            evidence: evidence.clone(),
+            standing: standing_change(&id, stored, &standing, change.as_ref()),
+            shown: draft.shown.clone(),
+            findings: found.iter().map(|found| record(found, &id)).collect(),
+            receipt: receipt.as_ref().map(|receipt| receipt_record(receipt, draft)),
+            next_due: next.map(|next| (unix_ms() + ms(next), SCHEDULED.to_owned())),
+            device_ms: ms(draft.took) * i64::try_from(verdict.devices.len()).unwrap_or(1),
+            operator,
+        };
+        self.records.conclude(&conclusion).await?;
+        if verdict.work_held() {
+            let at_ms = unix_ms().unsigned_abs();
+            self.presences.showed(&draft.session, verdict.devices.iter().map(|device| (device.device_id, at_ms)));
+        }
+        let mut verdict = verdict.clone();
+        // The records store it beside the verdict.
+        verdict.receipt = receipt.map(|receipt| receipt.token);
+        Ok(Concluded { verdict, next, change, found: found.clone() })
+    }
+
+    async fn subjected(&self, draft: &Draft) -> Result<Subjected, RecordsError> {
+        let record = self.records.miner(&draft.verdict.miner_key.to_string()).await?;
+        let record = record.as_ref();
+        let rules = self.rules();
+        let models: Vec<&str> = draft.models.values().map(String::as_str).collect();
+        let labels = record.map(|record| record.labels.clone()).unwrap_or_default();
+        // A challenge is judged by the group that asked for it, even if labels have changed since.
+        let group = rules.policy.group(&draft.order.group).unwrap_or_else(|| rules.policy.group_of(&labels, &models));
+        Ok(Subjected {
+            id: record.map_or_else(|| draft.verdict.miner_key.to_string(), |record| record.id.clone()),
+            standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), assay_records::MinerRecord::standing),
+            stored: record.map(stored).unwrap_or_default(),
+            group: group.clone(),
+            operator: operator_of(&rules.policy, &labels),
+        })
+    }
+
+    async fn facts(&self, draft: &Draft, subjected: &Subjected) -> Result<FleetFacts, RecordsError> {
+        let rules = self.rules();
+        let claimed = || draft.models.values();
+        let profiles = claimed().filter_map(|model| Some((model.clone(), rules.profiles.find(model)?.clone())));
+        let operator = subjected.operator.as_deref();
+        let speeds = self
+            .speeds
+            .distributions(&self.records, claimed(), (draft.verdict.precision, draft.verdict.n), operator)
+            .await?;
+        let policy = &draft.order.policy;
+        let fill_share = policy.fills_memory().then(|| f64::from(policy.fill_percent) / 100.0);
+        let mut identity = self.presences.findings(&draft.session, &subjected.group.identity);
+        identity.retain(|finding| finding.miner == subjected.id);
+        let mut facts = FleetFacts {
+            bands: subjected.group.bands,
+            fill_share,
+            profiles: profiles.collect(),
+            speeds,
+            models: draft.models.clone(),
+            identity,
+        };
+        if let Some(part) = &draft.order.round
+            && facts.identity.iter().any(|finding| finding.disputed)
+            && let Some((_, members)) = self.records.round(&part.id).await?
+        {
+            facts.settle(&members.into_iter().map(|member| member.miner).collect());
+        }
+        Ok(facts)
+    }
+
+    fn receipt(&self, judged: &Judged, standing: &Standing) -> Option<Receipt> {
+        let Judged { draft, verdict, found, subjected: Subjected { group, .. }, .. } = judged;
+        let now_s = unix_seconds();
+        let eat_nonce = draft.order.eat_nonce.as_deref().and_then(|nonce| nonce.parse::<EatNonce>().ok());
+        let lifetime_s = group.receipts.lifetime.as_secs();
+        // No receipt outlives the attestation that it states.
+        let until = standing.attested_until_s(&group.rules);
+        let findings: Vec<_> = found.iter().map(finding).collect();
+        let subject = Subject {
+            verdict,
+            challenge_nonce: draft.nonce,
+            is_recognised: draft.is_recognised,
+            state: standing.state.name(),
+            group: &group.name,
+            policy_id: &policy_id(group, &draft.order.policy),
+            eat_nonce: eat_nonce.as_ref(),
+            findings: &findings,
+            lifetime_s: until.map_or(lifetime_s, |until| lifetime_s.min(until.saturating_sub(now_s))),
+            now_s,
+        };
+        let issued = self.signer.issue(&subject);
+        issued.inspect_err(|error| tracing::error!(challenge = %verdict.challenge_id, "no receipt: {error}")).ok()
+    }
+}
+
+impl Case {
+    /// Keeps or drops the evidence, now that the verdict is known.
+    async fn finish(self, verdict: &Verdict, facts: &FleetFacts, subjected: &Subjected) -> Option<EvidenceRecord> {
+        let Self { capture, held_up, least_percent } = self;
+        let share = subjected.group.evidence.passes_percent.max(f64::from(least_percent)) / 100.0;
+        let is_stranger = verdict.outcome != Outcome::Pass && subjected.standing.last_pass_s.is_none();
+        let why = Why::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
+        let facts = toml::to_string(facts);
+        if let Err(error) = &facts {
+            tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
+        }
+        let kept = capture.finish(verdict, held_up, facts.ok(), (why, is_stranger)).await?;
+        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        Some(EvidenceRecord {
+            digest: kept.digest.to_string(),
+            bytes: bytes(kept.bytes),
+            stored_bytes: bytes(kept.stored_bytes),
+            why: kept.why.name().to_owned(),
+        })
+    }
+}
+
+/// The result of a challenge that another validator concluded: only data that its records have.
+fn concluded_elsewhere(judged: &Judged) -> Concluded {
+    let Judged { draft, subjected: Subjected { group, .. }, .. } = judged;
+    let mut verdict = draft.verdict.clone();
+    let detail = "another validator took this one for lost, and concluded the challenge first";
+    verdict.reasons = vec![Reason::new(ReasonCode::ValidatorLost, detail)];
+    verdict.outcome = outcome_of(&verdict.reasons);
+    let next = next_challenge(draft, &verdict, group);
+    Concluded { verdict, next, change: None, found: Vec::new() }
+}
+
+/// Whether a challenge counts as heavy: in a group with one kind only, every challenge does.
+fn is_heavy(group: &Group, kind: &str) -> bool {
+    group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == kind)
+}
+
+fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
+    policy.operator_of(labels).map(str::to_owned)
+}
+
+/// Wait until the next challenge: short where one was due and the miner was busy.
+fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group) -> Option<Duration> {
+    let policy = &draft.order.policy;
+    let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+    let pause = (was_busy && draft.order.asked == Asked::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
+    pause.or_else(|| next_wait(group, policy, &mut OsEntropy))
+}
+
+/// The group's name, and a digest of the group and the policy of the challenge: it changes with the policy.
+fn policy_id(group: &Group, policy: &Policy) -> String {
+    // Numbers and texts always become JSON.
+    let json = serde_json::to_vec(&(group, policy)).unwrap_or_default();
+    format!("{}:{}", group.name, &blake3::hash(&json).to_hex()[..POLICY_DIGITS])
+}
+
+fn record(found: &Found, miner: &str) -> FindingRecord {
+    FindingRecord {
+        code: found.code.name().to_owned(),
+        miner: miner.to_owned(),
+        other_miner: found.other.clone(),
+        device_id: found.device_id.map(|id| id.to_string()),
+        detail: found.detail.clone(),
+        enforced: found.enforced,
+    }
+}
+
+fn finding(found: &Found) -> Finding {
+    Finding {
+        code: found.code.name().to_owned(),
+        enforced: found.enforced,
+        device_id: found.device_id,
+        detail: found.detail.clone(),
+    }
+}
+
+fn receipt_record(receipt: &Receipt, draft: &Draft) -> ReceiptRecord {
+    let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+    ReceiptRecord {
+        id: receipt.id.clone(),
+        key_id: receipt.key_id.clone(),
+        issued_s: seconds(receipt.issued_s),
+        expires_s: seconds(receipt.expires_s),
+        nonce: draft.order.eat_nonce.clone(),
+        token: receipt.token.clone(),
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,166 @@
+//! Findings about identity when a miner connects or its devices change. They are recorded, and a proved lie fails the
+//! attestation of its miner at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_policy::identity::{IdentityFinding, Presence};
+use assay_policy::{Event, Labels, Standing, step};
+use assay_program::clock::{unix_ms, unix_seconds};
+use assay_records::{
+    DeviceEvent, DeviceFilter, DeviceRecord, FindingFilter, FindingRecord, MinerRecord, RecordsError, StandingChange,
+    Transition,
+};
+use assay_work::DeviceId;
+
+use super::presence::changes;
+use super::{Fleet, standing_change, stored};
+
+/// Time within which a finding is not recorded again, in ms.
+const AGAIN_MS: i64 = 3_600_000;
+/// The most attempts to compute a change of standing while other events change it.
+pub const MAX_TRIES: u32 = 16;
+/// The most changes of devices read after a session's start.
+const MAX_EVENTS: u32 = 512;
+/// The most findings of a miner compared with a new one.
+const MAX_FINDINGS: u32 = 256;
+
+impl Fleet {
+    /// Checks a session that began, or whose devices changed, against the other sessions.
+    ///
+    /// # Errors
+    /// The records cannot be read or written.
+    pub async fn notice(&self, record: &MinerRecord, presence: &Presence) -> Result<(), RecordsError> {
+        let shown = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
+        // The first time of this miner's work that held, as far as known: its first sight before a pass.
+        let first = |device: DeviceRecord| {
+            device.last_pass_ms?;
+            Some((device.device_id.parse().ok()?, device.first_seen_ms.unsigned_abs()))
+        };
+        let shown = self.records.devices(&shown).await?.into_iter().filter_map(first);
+        self.presences.showed(&presence.session, shown);
+        let group = self.group_of(record).await?;
+        let events = self.records.device_events(Some(&record.id), None, MAX_EVENTS).await?;
+        let of_session = |event: &&DeviceEvent| event.session.as_deref() == Some(presence.session.as_str());
+        let events: Vec<_> = events.iter().filter(of_session).collect();
+        let mut findings = self.presences.findings(&presence.session, &group.identity);
+        findings.extend(changes(presence, before(presence, &events), moved(&events)));
+        for finding in findings {
+            self.note_finding(finding).await?;
+        }
+        Ok(())
+    }
+
+    /// Records a finding, unless it was recorded recently, and fails the attestation of a miner whose lie it proves.
+    async fn note_finding(&self, finding: IdentityFinding) -> Result<(), RecordsError> {
+        let IdentityFinding { code, miner, other, device_id, detail, enforced, disputed: _ } = finding;
+        let device_id = device_id.map(|id| id.to_string());
+        let filter = FindingFilter {
+            miner: Some(miner.clone()),
+            code: Some(code.name().to_owned()),
+            since_ms: Some(unix_ms() - AGAIN_MS),
+            limit: Some(MAX_FINDINGS),
+        };
+        let known = self.records.findings(&filter).await?;
+        let is_same = |known: &FindingRecord| {
+            known.device_id == device_id && known.other_miner == other && known.enforced == enforced
+        };
+        if known.iter().any(|known| is_same(&known.finding)) {
+            return Ok(());
+        }
+        tracing::warn!(miner, other, device = device_id, enforced, finding = %code, "found: {detail}");
+        let noted = FindingRecord {
+            code: code.name().to_owned(),
+            miner: miner.clone(),
+            other_miner: other,
+            device_id,
+            detail,
+            enforced,
+        };
+        self.records.note_findings(&[noted], unix_ms()).await?;
+        if enforced {
+            self.happened(&miner, &Event::Finding { code, fails: true }).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies an event outside a verdict to the attestation state of a miner.
+    ///
+    /// # Errors
+    /// The records cannot be read or written.
+    pub async fn happened(&self, miner: &str, event: &Event) -> Result<(), RecordsError> {
+        for _ in 0..MAX_TRIES {
+            let Some(record) = self.records.miner(miner).await? else { return Ok(()) };
+            match self.happened_to(&record, event).await {
+                Err(RecordsError::StandingChanged(_)) => {}
+                done => return done,
+            }
+        }
+        Err(RecordsError::StandingChanged(miner.to_owned()))
+    }
+
+    /// Applies an event, as [`Fleet::happened`], to a miner record just read.
+    ///
+    /// # Errors
+    /// [`RecordsError::StandingChanged`], or the records cannot be read or written.
+    pub async fn happened_to(&self, record: &MinerRecord, event: &Event) -> Result<(), RecordsError> {
+        match self.follows(&record.id, Some(record), event).await? {
+            Some(change) => {
+                self.records.change_standing(&record.id, &change).await?;
+                log(&change);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Computes the effect of an event on the attestation of a miner, connected or not; `None`: no change.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn follows(
+        &self,
+        miner: &str,
+        record: Option<&MinerRecord>,
+        event: &Event,
+    ) -> Result<Option<StandingChange>, RecordsError> {
+        let (group, before) = match record {
+            Some(record) => (self.group_of(record).await?, record.standing()),
+            None => {
+                let rules = self.rules();
+                (rules.policy.group_of(&Labels::new(), &[]).clone(), Standing::enrolled(unix_seconds()))
+            }
+        };
+        let (after, change) = step(&before, event, &group.rules, unix_seconds());
+        if after == before {
+            return Ok(None);
+        }
+        Ok(standing_change(miner, record.map(stored).unwrap_or_default(), &after, change.as_ref()))
+    }
+}
+
+/// Logs a change of state outside a verdict.
+pub fn log(change: &StandingChange) {
+    if let Some(Transition { miner, from, to, why, detail, .. }) = &change.transition {
+        tracing::info!(miner, from, to, why, "attestation: {detail}");
+    }
+}
+
+/// The miner's devices before this session; `None` without any.
+fn before(presence: &Presence, events: &[&DeviceEvent]) -> Option<BTreeSet<DeviceId>> {
+    let mut devices: BTreeSet<_> = presence.devices.keys().copied().collect();
+    for event in events {
+        let Ok(id) = event.device_id.parse::<DeviceId>() else { continue };
+        match event.what.as_str() {
+            "seen" | "returned" => devices.remove(&id),
+            "gone" => devices.insert(id),
+            _ => false,
+        };
+    }
+    (!devices.is_empty()).then_some(devices)
+}
+
+/// Devices that another miner lists or listed.
+fn moved(events: &[&DeviceEvent]) -> BTreeMap<DeviceId, String> {
+    let elsewhere = events.iter().filter(|event| event.what == "elsewhere");
+    elsewhere.filter_map(|event| Some((event.device_id.parse().ok()?, event.other_miner.clone()?))).collect()
+}

@@ -1,0 +1,245 @@
+//! Time and kind of a miner's challenges by the policy: decided when a challenge is due, from the records.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_policy::Group;
+use assay_policy::Policy;
+use assay_policy::schedule::{budget, draw_kind, draw_wait, fits};
+use assay_program::render::units::figures;
+use assay_records::{MinerRecord, RecordsError};
+use assay_work::PublicKey;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Fleet;
+use crate::order::{Asked, Order};
+use assay_judge::entropy::{Entropy, OsEntropy};
+use assay_judge::history::MinerHistory;
+use assay_program::clock::{unix_ms, unix_seconds};
+
+/// Wait before a challenge is considered again that another validator schedules, or that exceeds a budget.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The period in ms over which device time is counted: a day.
+const DAY_MS: i64 = 86_400_000;
+/// After an abandoned challenge, the time without a challenge on connecting, where the policy has no interval.
+const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
+
+/// A challenge's place among the concurrent ones.
+#[derive(Debug)]
+pub struct Places {
+    _all: OwnedSemaphorePermit,
+    _group: Option<OwnedSemaphorePermit>,
+}
+
+impl Places {
+    /// A place outside any group's limit.
+    pub const fn of(place: OwnedSemaphorePermit) -> Self {
+        Self { _all: place, _group: None }
+    }
+}
+
+/// Decision on a due challenge.
+#[derive(Debug)]
+pub enum Prepared {
+    /// It starts now.
+    Ready(Box<Order>, Places),
+    /// It is considered again after this time.
+    Later(Duration),
+    /// The policy has no challenges for this miner.
+    Never,
+}
+
+#[derive(Debug, Clone)]
+pub struct DueChallenge {
+    pub miner: PublicKey,
+    pub models: Vec<String>,
+    /// Whether the miner has just connected.
+    pub is_first: bool,
+    /// Whether a new policy made the challenge due earlier than the records state.
+    pub is_moved: bool,
+    /// One permit for each concurrent challenge.
+    pub challenges: Arc<Semaphore>,
+}
+
+/// Permits for the concurrent challenges of each group.
+#[derive(Debug, Default)]
+pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
+
+impl GroupPlaces {
+    /// The permits of a group; `None` without a limit. A changed limit applies from the next challenge on.
+    fn of(&self, group: &Group) -> Option<Arc<Semaphore>> {
+        let limit = group.concurrency?;
+        let mut places = self.0.lock();
+        let fresh = || (limit, Arc::new(Semaphore::new(limit as usize)));
+        let entry = places.entry(group.name.clone()).or_insert_with(fresh);
+        if entry.0 != limit {
+            *entry = fresh();
+        }
+        Some(entry.1.clone())
+    }
+}
+
+/// Draws a number from 0 to 1.
+pub fn uniform(entropy: &mut dyn Entropy) -> f64 {
+    // 53 bits, the precision of an f64. Without a random source no challenge can be made either.
+    const BITS: u64 = 1 << 53;
+    entropy.below(BITS).map_or(0.5, |drawn| drawn as f64 / BITS as f64)
+}
+
+/// Draws the wait for the next challenge; `None`: on demand only.
+pub fn next_wait(group: &Group, policy: &Policy, entropy: &mut dyn Entropy) -> Option<Duration> {
+    let mean = group.cadence.mean.or(policy.challenge_interval)?;
+    Some(draw_wait(&group.cadence, mean, uniform(entropy)))
+}
+
+impl Fleet {
+    /// Decides on a due challenge, and waits for its place.
+    pub async fn prepare(&self, policy: &Policy, due: DueChallenge) -> Prepared {
+        match self.try_prepare(policy, due).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // The outage of the store is logged elsewhere; challenges continue after it.
+                tracing::debug!(%error, "a challenge that is due waits for the records");
+                Prepared::Later(LOOK_AGAIN)
+            }
+        }
+    }
+
+    async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<Prepared, RecordsError> {
+        let DueChallenge { miner, models, is_first, is_moved, challenges } = due;
+        let key = miner.to_string();
+        let Some(record) = self.records.miner(&key).await? else { return Ok(Prepared::Later(LOOK_AGAIN)) };
+        let rules = self.rules();
+        let names: Vec<&str> = models.iter().map(String::as_str).collect();
+        let group = rules.policy.group_of(&record.labels, &names);
+        if is_first {
+            let abandoned_ms = MinerHistory::from(self.records.memory(&key).await?).abandoned_ms;
+            let ago = abandoned_ms.map(|at_ms| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(0)));
+            if let Some(prepared) = Self::on_connecting(group, policy, &record, ago) {
+                return Ok(prepared);
+            }
+        }
+        // Due times are in the records: a validator that takes over another one's miners does not challenge all at
+        // once.
+        let early = record.due.as_ref().map_or(0, |due| due.at_ms - unix_ms());
+        if !is_first && !is_moved && early > 0 {
+            return Ok(Prepared::Later(Duration::from_millis(early.unsigned_abs()).min(LOOK_AGAIN)));
+        }
+        let standing = record.standing();
+        if !standing.state.is_challenged() {
+            return Ok(Prepared::Later(LOOK_AGAIN));
+        }
+        if self.over_budget(group, &record, models.len()).await?.is_some() {
+            return Ok(Prepared::Later(LOOK_AGAIN));
+        }
+        let all = challenges.acquire_owned().await;
+        // The places are never closed.
+        let Ok(all) = all else { return Ok(Prepared::Never) };
+        let of_group = match self.group_places.of(group) {
+            Some(places) => places.acquire_owned().await.ok(),
+            None => None,
+        };
+        let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut OsEntropy));
+        let order = Order {
+            asked: Asked::Schedule,
+            kind: kind.name.clone(),
+            group: group.name.clone(),
+            ..Order::manual(Arc::new(group.over(policy, kind)))
+        };
+        Ok(Prepared::Ready(Box::new(order), Places { _all: all, _group: of_group }))
+    }
+
+    /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
+    /// draw nor postpone a challenge.
+    fn on_connecting(
+        group: &Group,
+        policy: &Policy,
+        record: &MinerRecord,
+        abandoned: Option<Duration>,
+    ) -> Option<Prepared> {
+        let pause = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
+        if let Some(ago) = abandoned.filter(|ago| *ago < pause) {
+            return Some(Prepared::Later(pause.saturating_sub(ago)));
+        }
+        if group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
+            return None;
+        }
+        let stored =
+            record.due.as_ref().map(|due| Duration::from_millis(u64::try_from(due.at_ms - unix_ms()).unwrap_or(0)));
+        let wait = stored.or_else(|| next_wait(group, policy, &mut OsEntropy));
+        Some(wait.map_or(Prepared::Never, Prepared::Later))
+    }
+
+    /// Describes the exhausted daily budget of the host's device time; `None` within the budget.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub async fn over_budget(
+        &self,
+        group: &Group,
+        record: &MinerRecord,
+        devices: usize,
+    ) -> Result<Option<String>, RecordsError> {
+        let Some(percent) = group.duty_percent else { return Ok(None) };
+        let duty = self.records.duty(&record.id, unix_ms() - DAY_MS).await?;
+        // The mean of the last ones; a kind without a history is tried.
+        let expected = if duty.challenges > 0 { duty.device_ms / duty.challenges } else { 0 };
+        let time = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+        let devices = u32::try_from(devices.max(1)).unwrap_or(u32::MAX);
+        let (used, expected, most) = (time(duty.device_ms), time(expected), budget(percent).saturating_mul(devices));
+        let seconds = |time: Duration| figures(time.as_secs_f64());
+        let said = || {
+            format!(
+                "duty_percent = {percent} of group {} allows {} s of device time in 24 hours; {} s are used, and a \
+                 challenge takes about {} s",
+                group.name,
+                seconds(most),
+                seconds(used),
+                seconds(expected)
+            )
+        };
+        Ok((!fits(used, expected, most)).then(said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_policy::{FleetPolicy, ModelProfiles};
+    use assay_receipts::Signer;
+    use assay_records::{Begun, Location, Records};
+
+    use super::*;
+    use crate::fleet::rules::FleetRules;
+
+    #[tokio::test]
+    async fn a_budget_that_is_used_up_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let policy =
+            FleetPolicy::parse("[[group]]\nname = \"default\"\nduty_percent = 0.01\n", "p.toml", None).unwrap();
+        let rules = FleetRules { policy, profiles: ModelProfiles::built_in() };
+        let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
+        let begun = Begun {
+            challenge: "cd".repeat(16),
+            miner: "ab".repeat(32),
+            validator: "ee".repeat(32),
+            instance: "run".to_owned(),
+            session: "1".to_owned(),
+            group: "default".to_owned(),
+            kind: "light".to_owned(),
+            asked: "schedule".to_owned(),
+            round: None,
+            begun_ms: unix_ms(),
+            device_ms: 5000,
+        };
+        records.begin_challenge(&begun).await.unwrap();
+        let record = records.miner(&begun.miner).await.unwrap().unwrap();
+        let group = fleet.group_of(&record).await.unwrap();
+        let said = "duty_percent = 0.01 of group default allows 8.64 s of device time in 24 hours; 5.00 s are used, and a \
+             challenge takes about 5.00 s";
+        assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap().as_deref(), Some(said));
+        assert_eq!(fleet.over_budget(&group, &record, 2).await.unwrap(), None, "each device has its share");
+    }
+}

@@ -1,0 +1,26 @@
+//! The validator's state and its tasks: sessions and their challenges, the schedule, conclusions, rounds, enrolment,
+//! evidence, metrics, and the operations that operators ask for. It knows no socket.
+
+#![forbid(unsafe_code)]
+
+pub mod allow;
+pub mod case;
+pub mod course;
+pub mod drain;
+pub mod driver;
+pub mod enrolment;
+pub mod events;
+pub mod fleet;
+pub mod memory;
+pub mod metrics;
+pub mod operations;
+pub mod order;
+pub mod registry;
+pub mod round;
+pub mod running;
+pub mod scrape;
+pub mod sharing;
+pub mod sweep;
+pub mod takeover;
+pub mod validator;
+pub mod waiting;

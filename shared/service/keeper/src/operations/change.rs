@@ -1,0 +1,177 @@
+//! Changes by operators: decisions about miners, labels, and join tokens. Each is recorded with its author.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use assay_api::{Decision, JoinToken, MAX_LABELS, Miner, MinerChanged, parse_name};
+use assay_policy::Event;
+use assay_policy::state::Word;
+use assay_records::{Actor, Labels, MinerChange, MinerRecord, RecordsError, Status};
+
+use super::labels;
+use super::read::miner_of;
+use super::{MAX_TOKEN_S, OperationError, find};
+use crate::allow::{Admitted, Enrolment};
+use crate::fleet::notice::{MAX_TRIES, log};
+use crate::validator::Validator;
+
+/// Creates a join token, which lets in one miner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enroll {
+    /// Labels for the miner.
+    pub labels: Labels,
+    /// Validity in seconds.
+    pub expires_s: u64,
+}
+
+/// Decides about a miner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decide {
+    /// The first digits of one of its keys; the whole key where the records do not know it.
+    pub miner: String,
+    /// What becomes of it.
+    pub decision: Decision,
+}
+
+/// The new status of the miner, and the input to its attestation state.
+const fn effect(decision: Decision) -> (Option<Status>, Word) {
+    match decision {
+        Decision::Approve | Decision::Resume => (Some(Status::Approved), Word::Resume),
+        Decision::Suspend => (Some(Status::Suspended), Word::Suspend),
+        Decision::Revoke => (Some(Status::Revoked), Word::Revoke),
+        Decision::Quarantine => (None, Word::Quarantine),
+        Decision::Release => (None, Word::Release),
+    }
+}
+
+/// The reason why it cannot be applied to a miner with this record.
+fn refused(decision: Decision, record: Option<&MinerRecord>) -> Option<String> {
+    let status = record.map(|record| record.status);
+    let is = status.map_or("unknown to the records", Status::name);
+    match decision {
+        Decision::Resume if status != Some(Status::Suspended) => {
+            Some(format!("this miner is {is}: only a suspended miner is resumed; `approve` lets any in"))
+        }
+        Decision::Suspend if status == Some(Status::Revoked) => {
+            Some("this miner is revoked, which counts more: `approve` would let it in".to_owned())
+        }
+        Decision::Release if record.is_none_or(|record| record.standing().quarantine.is_none()) => {
+            Some("this miner is not in quarantine".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Sets or removes labels of a miner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The first digits of one of its keys.
+    pub miner: String,
+    /// Labels to set.
+    pub set: Labels,
+    /// Names of the labels to remove.
+    pub remove: Vec<String>,
+}
+
+impl Enroll {
+    /// Creates the token.
+    pub async fn create(self, validator: &Validator, actor: &Actor) -> Result<JoinToken, OperationError> {
+        let labels = labels::check(self.labels)?;
+        if !(1..=MAX_TOKEN_S).contains(&self.expires_s) {
+            let days = MAX_TOKEN_S / 86_400;
+            return Err(OperationError::Invalid(format!("expires: must be from 1s to {days}d")));
+        }
+        let lifetime = Duration::from_secs(self.expires_s);
+        let (token, record) = validator.records.create_token(&labels, lifetime, actor).await?;
+        // The records name it by its hash; only this answer has the token itself.
+        tracing::info!(token = &record.hash[..16], ?labels, by = actor.name, "a join token was made");
+        Ok(JoinToken { record, token })
+    }
+}
+
+impl Decide {
+    /// Applies the decision.
+    pub async fn decide(self, validator: &Validator, actor: &Actor) -> Result<MinerChanged, OperationError> {
+        let Self { miner, decision } = self;
+        let miner = find::miner_or_key(&validator.records, &miner).await?;
+        let before = change(validator, &miner, decision, actor).await?;
+        // The change is done here: a failed update of the memory does not undo it.
+        if let Err(error) = validator.follow_decisions().await {
+            tracing::warn!(
+                "what an operator decided is in the records, and takes effect once they can be read: {error}"
+            );
+        }
+        let decision = decision.name();
+        tracing::info!(miner, decision, %before, by = actor.name, uid = actor.uid, "an operator decided about a miner");
+        let miner = miner_of(validator, &miner).await?;
+        let note = note(validator, &miner.record.key, miner.record.status).map(str::to_owned);
+        Ok(MinerChanged { miner, before, note })
+    }
+}
+
+/// Applies a decision and its consequences in one transaction; returns the status before.
+async fn change(
+    validator: &Validator,
+    miner: &str,
+    decision: Decision,
+    actor: &Actor,
+) -> Result<Status, OperationError> {
+    let (status, word) = effect(decision);
+    for _ in 0..MAX_TRIES {
+        let record = validator.records.miner(miner).await?;
+        if let Some(why) = refused(decision, record.as_ref()) {
+            return Err(OperationError::NotPossible(why));
+        }
+        let standing = validator.fleet.follows(miner, record.as_ref(), &Event::Operator(word)).await?;
+        let change = MinerChange { action: decision.name(), status, standing };
+        match validator.records.change_miner(miner, &change, actor).await {
+            Err(RecordsError::StandingChanged(_)) => {}
+            done => {
+                let before = done?;
+                change.standing.iter().for_each(log);
+                return Ok(before);
+            }
+        }
+    }
+    Err(RecordsError::StandingChanged(miner.to_owned()).into())
+}
+
+/// A note where settings and records differ, with the one in force.
+fn note(validator: &Validator, key: &str, status: Status) -> Option<&'static str> {
+    let allowed = &validator.allowed;
+    let admitted = key.parse().map(|key| allowed.admitted(&key)).ok()?;
+    match (status, admitted) {
+        (Status::Approved, Admitted::Revoked) => Some("revoked_miners has this key, and counts more: it is not let in"),
+        (Status::Approved, Admitted::Pending) if allowed.enrolment() == Enrolment::Open => {
+            Some("enrolment is open and allowed_miners is set, which decides alone: it is not let in")
+        }
+        _ => None,
+    }
+}
+
+impl Label {
+    /// Changes the labels.
+    pub async fn change(self, validator: &Validator, actor: &Actor) -> Result<Miner, OperationError> {
+        let records = &validator.records;
+        let miner = find::miner(records, &self.miner).await?;
+        let set = labels::check(self.set)?;
+        let names: Result<Vec<_>, _> = self.remove.iter().map(|name| parse_name(name)).collect();
+        let names = names.map_err(|error| OperationError::Invalid(error.to_string()))?;
+        if set.is_empty() && names.is_empty() {
+            return Err(OperationError::Invalid("no label is given: NAME=VALUE sets one, -NAME takes it away".into()));
+        }
+        if let Some(name) = names.iter().find(|name| set.contains_key(*name)) {
+            return Err(OperationError::Invalid(format!("label {name} is both set and taken away")));
+        }
+        let mut labels = records.miner(&miner).await?.map(|record| record.labels).unwrap_or_default();
+        labels.extend(set.clone());
+        names.iter().for_each(|name| drop(labels.remove(name)));
+        if labels.len() > MAX_LABELS {
+            return Err(OperationError::Invalid(format!("a miner has at most {MAX_LABELS} labels")));
+        }
+        let changes: BTreeMap<_, _> = set.into_iter().map(|(name, value)| (name, Some(value))).collect();
+        let changes = names.into_iter().map(|name| (name, None)).chain(changes).collect();
+        records.set_labels(&miner, &changes, actor).await?;
+        miner_of(validator, &miner).await
+    }
+}

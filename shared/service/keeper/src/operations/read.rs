@@ -1,0 +1,423 @@
+//! Reads the records as documents of the API.
+
+use assay_api::{
+    Challenge, Cursor, CursorError, Device, DevicesQuery, Found, HistoryQuery, Known, Listed, Miner, MinerDetail,
+    MinerOrder, MinersQuery, PageQuery, Receipt, Round, RoundsQuery, VerdictsQuery, parse_label,
+};
+use assay_listen::bounds::MAX_PAGE;
+use assay_policy::state::State;
+use assay_program::clock::unix_ms;
+use assay_protocol::verdict::ReasonCode;
+use assay_records::{
+    ApiTokenCursor, ApiTokenRecord, DeviceFilter, DeviceRecord, Event, FindingFilter, Found as FoundId, FullVerdict,
+    Labels, MinerFilter, MinerRecord, MinerSummary, Records, RoundCursor, RoundFilter, RoundRecord, Status,
+    TokenCursor, TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
+};
+use serde::de::DeserializeOwned;
+
+use super::labels;
+use super::why::why_not;
+use super::{DEFAULT_DOCUMENTS, OperationError, find, running};
+use crate::validator::Validator;
+
+/// The most changes of a device, and sessions of a miner, in its document.
+const MAX_SHOWN: u32 = 20;
+/// The most devices in the document of a miner or a device.
+const MAX_SHOWN_DEVICES: u32 = 1024;
+/// The most characters of a search text for miners: those of the longest value of a label.
+const MAX_TEXT_CHARS: usize = 128;
+/// Name that selects all states in which a miner does not pass.
+const NOT_PASSING: &str = "not_passing";
+
+impl From<CursorError> for OperationError {
+    fn from(error: CursorError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+/// Number of documents on a page.
+pub(super) fn page(limit: Option<u32>) -> Result<u32, OperationError> {
+    match limit.unwrap_or(DEFAULT_DOCUMENTS) {
+        limit if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
+        limit => Err(OperationError::Invalid(format!("limit: {limit} is not from 1 to {MAX_PAGE}"))),
+    }
+}
+
+fn place<T: DeserializeOwned>(cursor: Option<&Cursor>) -> Result<Option<T>, OperationError> {
+    Ok(cursor.map(Cursor::place).transpose()?)
+}
+
+/// Treats an empty text as absent.
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+fn not_found(found: &FoundId) -> OperationError {
+    OperationError::NotFound(format!("no {} {} in the records", find::kind(found), find::id(found)))
+}
+
+/// Lists miners.
+pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<Listed<Miner>, OperationError> {
+    let MinersQuery { status, state, label, model, outcome, connected, order, text, limit, cursor } = query;
+    let (limit, order) = (page(limit)?, order.unwrap_or_default());
+    let states = states(given(state).as_deref(), order)?;
+    if text.as_ref().is_some_and(|text| text.chars().count() > MAX_TEXT_CHARS) {
+        return Err(OperationError::Invalid(format!("text: at most {MAX_TEXT_CHARS} characters are looked for")));
+    }
+    let filter = MinerFilter {
+        status,
+        labels: given(label).map(|text| labels_of(&text)).transpose()?.unwrap_or_default(),
+        connected,
+        model: given(model),
+        outcome: outcome.map(|outcome| outcome.to_string()),
+        text: given(text),
+        ..MinerFilter::default()
+    };
+    let place: Option<(usize, String)> = place(cursor.as_ref())?;
+    // Open admission leaves no miner pending.
+    let found = match status == Some(Status::Pending) && validator.allowed.is_open() {
+        true => Vec::new(),
+        false => by_states(&validator.records, &filter, &states, place, limit + 1).await?,
+    };
+    let Listed { items, next } = Listed::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
+    let items = items.into_iter().map(|(_, miner)| miner).collect();
+    Ok(Listed { items: shown(validator, items).await?, next })
+}
+
+/// The requested states, in order; `None`: any state, in one pass.
+fn states(named: Option<&str>, order: MinerOrder) -> Result<Vec<Option<State>>, OperationError> {
+    let Some(name) = named else {
+        return Ok(match order {
+            MinerOrder::Id => vec![None],
+            MinerOrder::Trouble => State::BY_CONCERN.map(Some).to_vec(),
+        });
+    };
+    if name == NOT_PASSING {
+        return Ok(State::BY_CONCERN.into_iter().filter(|state| state.is_concern()).map(Some).collect());
+    }
+    let unknown = || {
+        let names = State::ALL.map(State::name).join(", ");
+        OperationError::Invalid(format!("state: {name:?} is none of {names} and {NOT_PASSING}"))
+    };
+    Ok(vec![Some(State::named(name).ok_or_else(unknown)?)])
+}
+
+/// At most `limit` miners of these states, from a position on, each with the index of its state.
+async fn by_states(
+    records: &Records,
+    filter: &MinerFilter,
+    states: &[Option<State>],
+    place: Option<(usize, String)>,
+    limit: u32,
+) -> Result<Vec<(usize, MinerRecord)>, OperationError> {
+    let (from, mut after) = place.map_or((0, None), |(at, id)| (at, Some(id)));
+    let mut found = Vec::new();
+    for (at, state) in states.iter().enumerate().skip(from) {
+        let wanted = limit.saturating_sub(found.len() as u32);
+        if wanted == 0 {
+            break;
+        }
+        let filter = MinerFilter {
+            state: state.map(|state| state.name().to_owned()),
+            after: after.take(),
+            limit: Some(wanted),
+            ..filter.clone()
+        };
+        found.extend(records.miners(&filter).await?.into_iter().map(|miner| (at, miner)));
+    }
+    Ok(found)
+}
+
+fn labels_of(text: &str) -> Result<Labels, OperationError> {
+    let each: Result<Labels, _> = text.split(',').map(parse_label).collect();
+    labels::check(each.map_err(|error| OperationError::Invalid(format!("label: {error}")))?)
+}
+
+/// Miners with data beyond their records.
+async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<Miner>, OperationError> {
+    let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
+    let mut summaries = validator.records.miner_summaries(&ids).await?;
+    let known = |record: MinerRecord| {
+        let summary = summaries.remove(&record.id).unwrap_or_default();
+        known_of(validator, record, &summary)
+    };
+    Ok(records.into_iter().map(known).collect())
+}
+
+fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) -> Miner {
+    let admitted = record.key.parse().ok().map(|key| validator.allowed.admitted(&key));
+    let known = Known {
+        admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
+        name: record.labels.get(find::NAME_LABEL).cloned(),
+        device_count: summary.models.values().sum(),
+        models: summary.models.keys().filter(|model| !model.is_empty()).cloned().collect(),
+        reason: why_not(&record, admitted, summary),
+    };
+    Miner { record, known }
+}
+
+/// Reads a miner by its id.
+pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, OperationError> {
+    let record = validator.records.miner(id).await?;
+    let record = record.ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))?;
+    let mut shown = shown(validator, vec![record]).await?;
+    shown.pop().ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))
+}
+
+/// Reads a miner with its history, by the first digits of one of its keys.
+pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail, OperationError> {
+    let id = find::miner_or_name(&validator.records, text).await?;
+    detail(validator, &id).await
+}
+
+async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, OperationError> {
+    let (records, miner) = (&validator.records, miner_of(validator, id).await?);
+    let devices = DeviceFilter {
+        miner: Some(id.to_owned()),
+        gone: true,
+        limit: Some(MAX_SHOWN_DEVICES),
+        ..DeviceFilter::default()
+    };
+    let findings = FindingFilter { miner: Some(id.to_owned()), limit: Some(MAX_SHOWN), ..FindingFilter::default() };
+    let connection = running::connection(validator, &miner.record.keys);
+    let (record, devices_listed) = (&miner.record, miner.known.device_count as usize);
+    let group = validator.fleet.group_of(record).await?;
+    let is_due = record.connected_to.is_some() && record.due.as_ref().is_some_and(|due| due.at_ms < unix_ms());
+    let delayed = match is_due {
+        true => validator.fleet.over_budget(&group, record, devices_listed).await?,
+        false => None,
+    };
+    Ok(MinerDetail {
+        group: group.name,
+        delayed,
+        devices: records.devices(&devices).await?,
+        sessions: records.sessions(id, MAX_SHOWN).await?,
+        findings: records.findings(&findings).await?,
+        actions: records.actions(Some(id), 0, MAX_SHOWN).await?,
+        connection,
+        miner,
+    })
+}
+
+/// Lists a miner's events, newest first.
+pub async fn history(validator: &Validator, text: &str, query: HistoryQuery) -> Result<Listed<Event>, OperationError> {
+    let (limit, id) = (page(query.limit)?, find::miner_or_name(&validator.records, text).await?);
+    Ok(Listed::all(validator.records.history(&id, limit).await?))
+}
+
+/// Lists devices, in order of miner and id.
+pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<Listed<DeviceRecord>, OperationError> {
+    let DevicesQuery { miner, device_id, model, gone, limit, cursor } = query;
+    let (records, limit) = (&validator.records, page(limit)?);
+    let filter = DeviceFilter {
+        miner: miner_named(records, miner).await?,
+        device_id: given(device_id).map(|text| find::digits(&text)).transpose()?,
+        model: given(model),
+        gone: gone.unwrap_or_default(),
+        after: place(cursor.as_ref())?,
+        limit: Some(limit + 1),
+    };
+    let found = records.devices(&filter).await?;
+    Ok(Listed::page(found, limit, |device| (device.miner.clone(), device.device_id.clone())))
+}
+
+async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
+    match given(text) {
+        Some(text) => find::miner_or_name(records, &text).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads a device, by its id or its first digits.
+pub async fn device(validator: &Validator, text: &str) -> Result<Device, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Device(_)), "device").await? {
+        FoundId::Device(id) => device_of(validator, id).await,
+        other => Err(not_found(&other)),
+    }
+}
+
+async fn device_of(validator: &Validator, device_id: String) -> Result<Device, OperationError> {
+    let records = &validator.records;
+    let filter = DeviceFilter {
+        device_id: Some(device_id.clone()),
+        gone: true,
+        limit: Some(MAX_SHOWN_DEVICES),
+        ..DeviceFilter::default()
+    };
+    let at = records.devices(&filter).await?;
+    let events = records.device_events(None, Some(&device_id), MAX_SHOWN).await?;
+    Ok(Device { device_id, at, events })
+}
+
+/// Lists verdicts, newest first.
+pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Listed<VerdictRecord>, OperationError> {
+    let VerdictsQuery { miner, outcome, code, round, since, until, limit, cursor } = query;
+    let (records, limit) = (&validator.records, page(limit)?);
+    let code = given(code);
+    if let Some(other) = code.as_deref().filter(|name| ReasonCode::named(name).is_none()) {
+        return Err(OperationError::Invalid(format!(
+            "code: {other:?} is no code of a reason: docs/verdicts.md lists them"
+        )));
+    }
+    for (name, time) in [("since", since), ("until", until)] {
+        if let Some(time) = time.filter(|time| *time < 0) {
+            return Err(OperationError::Invalid(format!("{name}: {time} is before 1970")));
+        }
+    }
+    let filter = VerdictFilter {
+        miner: miner_named(records, miner).await?,
+        outcome: outcome.map(|outcome| outcome.to_string()),
+        code,
+        round: given(round).map(|text| find::digits(&text)).transpose()?,
+        since_ms: since,
+        until_ms: until,
+        before: place::<VerdictCursor>(cursor.as_ref())?,
+        limit: Some(limit + 1),
+    };
+    let found = records.verdicts(&filter).await?;
+    Ok(Listed::page(found, limit, |verdict| VerdictCursor {
+        at_ms: verdict.at_ms,
+        challenge: verdict.challenge.clone(),
+    }))
+}
+
+/// Finds the challenge whose id begins with these digits.
+pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Challenge(_)), "challenge").await? {
+        FoundId::Challenge(id) => Ok(id),
+        other => Err(not_found(&other)),
+    }
+}
+
+/// Reads a verdict with its evidence and receipt.
+pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict, OperationError> {
+    let id = challenge_id(validator, text).await?;
+    let none = || OperationError::NotFound(format!("challenge {id} has no verdict"));
+    validator.records.verdict(&id).await?.ok_or_else(none)
+}
+
+/// Reads a challenge, judged or not.
+pub async fn challenge(validator: &Validator, text: &str) -> Result<Challenge, OperationError> {
+    let id = challenge_id(validator, text).await?;
+    let record = validator.records.challenge(&id).await?;
+    let record = record.ok_or_else(|| not_found(&FoundId::Challenge(id.clone())))?;
+    let running = running::challenge(validator, &record.begun.miner, &id);
+    Ok(Challenge { verdict: validator.records.verdict(&id).await?, record, running })
+}
+
+pub async fn receipt(validator: &Validator, text: &str) -> Result<Receipt, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Receipt(_)), "receipt").await? {
+        FoundId::Receipt(id) => receipt_of(validator, id).await,
+        other => Err(not_found(&other)),
+    }
+}
+
+async fn receipt_of(validator: &Validator, id: String) -> Result<Receipt, OperationError> {
+    let found = validator.records.receipt(&id).await?;
+    let (challenge, record) = found.ok_or_else(|| not_found(&FoundId::Receipt(id)))?;
+    Ok(Receipt { record, challenge })
+}
+
+/// Lists rounds, newest first.
+pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<Listed<RoundRecord>, OperationError> {
+    let limit = page(query.limit)?;
+    let filter =
+        RoundFilter { before: place(query.cursor.as_ref())?, limit: Some(limit + 1), ..RoundFilter::default() };
+    let found = validator.records.rounds(&filter).await?;
+    Ok(Listed::page(found, limit, RoundCursor::of))
+}
+
+/// Reads a round with its members.
+pub async fn round(validator: &Validator, text: &str) -> Result<Round, OperationError> {
+    match find::one(&validator.records, text, |found| matches!(found, FoundId::Round(_)), "round").await? {
+        FoundId::Round(id) => round_of(validator, id).await,
+        other => Err(not_found(&other)),
+    }
+}
+
+async fn round_of(validator: &Validator, id: String) -> Result<Round, OperationError> {
+    let found = validator.records.round(&id).await?;
+    let (record, members) = found.ok_or_else(|| not_found(&FoundId::Round(id)))?;
+    Ok(Round { record, members })
+}
+
+/// Finds the item of an id, or of its first digits.
+pub async fn found(validator: &Validator, text: &str) -> Result<Found, OperationError> {
+    Ok(match find::any(&validator.records, text).await? {
+        FoundId::Challenge(id) => match validator.records.verdict(&id).await? {
+            Some(verdict) => Found::Verdict(Box::new(verdict)),
+            None => {
+                let record = validator.records.challenge(&id).await?;
+                Found::Challenge(record.ok_or_else(|| not_found(&FoundId::Challenge(id)))?)
+            }
+        },
+        FoundId::Miner(id) => Found::Miner(Box::new(detail(validator, &id).await?)),
+        FoundId::Device(id) => Found::Device(device_of(validator, id).await?),
+        FoundId::Receipt(id) => Found::Receipt(receipt_of(validator, id).await?),
+        FoundId::Round(id) => Found::Round(round_of(validator, id).await?),
+    })
+}
+
+/// Lists tokens of the API, newest first, without the tokens themselves.
+pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<ApiTokenRecord>, OperationError> {
+    let limit = page(query.limit)?;
+    let found = validator.records.api_tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
+    Ok(Listed::page(found, limit, ApiTokenCursor::of))
+}
+
+/// Lists join tokens, newest first, without the tokens themselves.
+pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<TokenRecord>, OperationError> {
+    let limit = page(query.limit)?;
+    let found = validator.records.tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
+    Ok(Listed::page(found, limit, TokenCursor::of))
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_records::{Actor, Location, MinerChange, StandingChange, Transition};
+
+    use super::*;
+
+    /// Adds a miner in a state.
+    async fn put(records: &Records, digit: usize, state: State) {
+        let (miner, name) = (digit.to_string().repeat(64), |state: State| state.name().to_owned());
+        let transition = Transition {
+            miner: miner.clone(),
+            at_ms: 1,
+            from: name(State::Enrolled),
+            to: name(state),
+            why: "operator".to_owned(),
+            detail: String::new(),
+        };
+        let standing = StandingChange { before: None, after: "{}".to_owned(), transition: Some(transition) };
+        let change = MinerChange { action: "approve", status: None, standing: Some(standing) };
+        records.change_miner(&miner, &change, &Actor::validator()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_does_not_pass_comes_first_on_every_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let states =
+            [State::Revoked, State::Passing, State::Quarantined, State::Failed, State::Passing, State::Suspect];
+        for (digit, state) in states.into_iter().enumerate() {
+            put(&records, digit, state).await;
+        }
+        let listed = async |name: Option<&str>, order: MinerOrder, limit: u32| {
+            let (states, mut digits, mut place) = (super::states(name, order).unwrap(), String::new(), None);
+            loop {
+                let found = by_states(&records, &MinerFilter::default(), &states, place, limit).await.unwrap();
+                digits.extend(found.iter().filter_map(|(_, miner)| miner.id.chars().next()));
+                let Some((at, last)) = found.last() else { return digits };
+                place = Some((*at, last.id.clone()));
+            }
+        };
+        for limit in 1..=7 {
+            assert_eq!(listed(None, MinerOrder::Trouble, limit).await, "235140", "{limit}");
+            assert_eq!(listed(None, MinerOrder::Id, limit).await, "012345", "{limit}");
+            assert_eq!(listed(Some(NOT_PASSING), MinerOrder::Id, limit).await, "235", "{limit}");
+            assert_eq!(listed(Some("passing"), MinerOrder::Trouble, limit).await, "14", "{limit}");
+        }
+        assert!(super::states(Some("nothing"), MinerOrder::Id).is_err());
+    }
+}

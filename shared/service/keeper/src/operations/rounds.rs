@@ -1,0 +1,245 @@
+//! Rounds: the members of a group are challenged at the same time, and late starters are named.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_api::{BeginRound, ProblemCode, RoundBegun, RoundDetail};
+use assay_policy::round::drawn;
+use assay_policy::schedule::draw_kind;
+use assay_protocol::message::Inventory;
+use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
+
+use super::OperationError;
+use crate::fleet::schedule::uniform;
+use crate::order::{Asked, Order};
+use crate::registry::Miner;
+use crate::round::{self, MAX_MEMBERS, Member, MemberEnd};
+use crate::validator::Validator;
+use assay_judge::entropy::{Entropy, OsEntropy};
+use assay_listen::bounds::MAX_ROUNDS_AT_ONCE;
+use assay_program::clock::{unix_ms, unix_seconds};
+
+/// Default time limit for a member to take its challenge.
+const START_WITHIN: Duration = Duration::from_secs(10);
+/// Hold of the probes beyond the deadline of the commitment: for the slowest member's message.
+const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
+
+/// Label of the rounds for disputed devices.
+const DISPUTED: &str = "disputed device";
+/// Time in ms within which a miner is not in another such round.
+const DISPUTED_AGAIN_MS: i64 = 3_600_000;
+/// The most members of such a round.
+const MAX_DISPUTING: usize = 64;
+
+/// A possible member of a round.
+struct Invited {
+    record: MinerRecord,
+    connected: Option<Miner>,
+}
+
+/// Runs the scheduled round of a group.
+pub async fn of_group(validator: &Validator, group: &str) -> Result<(), OperationError> {
+    run(validator, plan(validator, Some(group), Asked::Schedule).await?).await
+}
+
+/// Challenges miners that show one device in one round, at most once an hour: it is unknown which of them lies.
+pub async fn of_disputed(validator: &Validator, mut miners: Vec<String>) -> Result<(), OperationError> {
+    let Ok(_place) = validator.rounds.clone().try_acquire_owned() else { return Ok(()) };
+    miners.truncate(MAX_DISPUTING);
+    let connected = validator.registry.miners();
+    let mut invited = Vec::new();
+    for miner in miners {
+        if validator.records.was_in_round(&miner, DISPUTED, unix_ms() - DISPUTED_AGAIN_MS).await? {
+            return Ok(());
+        }
+        let record = validator.records.miner(&miner).await?;
+        let Some(record) = record.filter(|it| it.standing().state.is_challenged()) else { continue };
+        let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
+        invited.push(Invited { record, connected });
+    }
+    let id = round_id()?;
+    note(validator, &id, DISPUTED.to_owned(), Asked::Schedule, &invited).await?;
+    run(validator, Planned { id, asked: Asked::Schedule, invited, start_within: START_WITHIN }).await
+}
+
+/// Starts a round of a group in the background.
+///
+/// # Errors
+/// [`OperationError`]: no such group, no members in it, or the limit of concurrent rounds.
+pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) -> Result<RoundBegun, OperationError> {
+    let place = validator.rounds.clone().try_acquire_owned();
+    let too_many = |_| {
+        let why = format!("{MAX_ROUNDS_AT_ONCE} rounds that operators began run: wait for one to end");
+        OperationError::Refused(ProblemCode::Overloaded, why)
+    };
+    let place = place.map_err(too_many)?;
+    let group = asked.group.filter(|group| !group.is_empty());
+    let planned = plan(&validator, group.as_deref(), Asked::Operator).await?;
+    let detail = serde_json::json!({ "group": group });
+    validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
+    let id = planned.id.clone();
+    let begun = RoundBegun { round: id.clone() };
+    tokio::spawn(async move {
+        if let Err(error) = run(&validator, planned).await {
+            tracing::warn!(round = id, "a round was not brought to its end: {error}");
+        }
+        drop(place);
+    });
+    Ok(begun)
+}
+
+/// A recorded round before its start.
+struct Planned {
+    id: String,
+    asked: Asked,
+    invited: Vec<Invited>,
+    start_within: Duration,
+}
+
+/// Plans and records a round of a group.
+async fn plan(validator: &Validator, group: Option<&str>, asked: Asked) -> Result<Planned, OperationError> {
+    let rules = validator.fleet.rules();
+    let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
+    let how = named.and_then(|group| group.rounds.as_ref());
+    let found = invited(validator, group).await?;
+    if found.is_empty() {
+        let of = group.map_or_else(String::new, |group| format!(" in group {group}"));
+        return Err(OperationError::NotFound(format!("no miner{of} that may be challenged is in the records")));
+    }
+    let draw = |below: usize| OsEntropy.below(below.max(1) as u64).unwrap_or(0) as usize;
+    let invited = drawn(found, how.and_then(|how| how.most), draw);
+    let (label, count) = (group.unwrap_or("all"), invited.len());
+    if count > MAX_MEMBERS {
+        let why = format!("{count} miners in {label}: a round has at most {MAX_MEMBERS}");
+        return Err(OperationError::NotPossible(why));
+    }
+    let id = round_id()?;
+    note(validator, &id, label.to_owned(), asked, &invited).await?;
+    Ok(Planned { id, asked, invited, start_within: how.map_or(START_WITHIN, |how| how.start_within) })
+}
+
+fn round_id() -> Result<String, OperationError> {
+    let bytes = OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?;
+    let mut id = [0; 16];
+    id.copy_from_slice(&bytes[..16]);
+    Ok(assay_work::ChallengeId(id).to_string())
+}
+
+fn no_group(validator: &Validator, name: &str) -> OperationError {
+    let rules = validator.fleet.rules();
+    let names: Vec<_> = rules.policy.groups.iter().map(|group| group.name.as_str()).collect();
+    OperationError::NotFound(format!("no group {name} in the fleet's policy: there are {}", names.join(", ")))
+}
+
+/// Miners of a group that may be challenged, connected or not.
+async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invited>, OperationError> {
+    let (rules, connected) = (validator.fleet.rules(), validator.registry.miners());
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let filter = MinerFilter { after: after.take(), ..MinerFilter::default() };
+        let records = validator.records.miners(&filter).await?;
+        let Some(last) = records.last() else { return Ok(found) };
+        after = Some(last.id.clone());
+        for record in records {
+            let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
+            let models = connected.as_ref().map(|miner| models_of(&miner.inventory)).unwrap_or_default();
+            let names: Vec<&str> = models.iter().map(String::as_str).collect();
+            let is_member = group.is_none_or(|group| rules.policy.group_of(&record.labels, &names).name == group);
+            // A miner without a session so far is not a member yet.
+            let was_here = connected.is_some() || record.last_verdict.is_some();
+            if is_member && was_here && record.standing().state.is_challenged() {
+                found.push(Invited { record, connected });
+            }
+        }
+    }
+}
+
+fn models_of(inventory: &Inventory) -> Vec<String> {
+    inventory.devices.iter().map(|device| device.claimed_model().to_owned()).collect()
+}
+
+/// Records a round before it begins: `label` is its group, or the common property of its members.
+async fn note(
+    validator: &Validator,
+    id: &str,
+    label: String,
+    asked: Asked,
+    invited: &[Invited],
+) -> Result<(), OperationError> {
+    let round = RoundRecord {
+        id: id.to_owned(),
+        group: label,
+        asked: asked.name().to_owned(),
+        validator: validator.admission.identity.public_key().to_string(),
+        begun_ms: unix_ms(),
+        ended_ms: None,
+        detail: String::new(),
+    };
+    let members: Vec<_> =
+        invited.iter().map(|invited| member(&invited.record.id, "invited", None, String::new())).collect();
+    Ok(validator.records.plan_round(&round, &members).await?)
+}
+
+fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -> RoundMember {
+    RoundMember { miner: miner.to_owned(), state: state.to_owned(), challenge, at_ms: unix_ms(), detail }
+}
+
+/// Runs a round to its end.
+async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationError> {
+    let Planned { id, asked, invited, start_within } = planned;
+    let began_ms = unix_ms();
+    // Only committed members have a time.
+    let committed_at = |end: &MemberEnd| match end {
+        MemberEnd::Judged { committed_ms: Some(after), .. } => i64::try_from(*after).ok().map(|after| began_ms + after),
+        _ => None,
+    };
+    validator.records.begin_round(&id, began_ms).await?;
+    let mut hold = Duration::ZERO;
+    let mut members = Vec::new();
+    for Invited { record, connected } in &invited {
+        let Some(miner) = connected else { continue };
+        let order = order_of(validator, record, miner, asked);
+        hold = hold.max(order.policy.commit_deadline + HOLD_ALLOWANCE);
+        members.push(Member { miner: miner.key, order });
+    }
+    let mut report = round::run(validator, &id, members, round::Limits { start_within, hold }).await;
+    for Invited { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
+        if let Ok(key) = record.key.parse() {
+            report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
+        }
+    }
+    for (key, end) in &report.members {
+        let (state, challenge, detail) = match end {
+            MemberEnd::NotStarted { why } if why == "not connected" => ("absent", None, why.clone()),
+            MemberEnd::NotStarted { why } => ("late", None, why.clone()),
+            MemberEnd::Judged { challenge_id, outcome, .. } => ("judged", Some(challenge_id), outcome.to_string()),
+            MemberEnd::Lost { challenge_id } => ("started", Some(challenge_id), String::new()),
+        };
+        let mut member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
+        member.at_ms = committed_at(end).unwrap_or(member.at_ms);
+        validator.records.round_member(&id, &member).await?;
+    }
+    let detail = RoundDetail { probed_ms: report.probed_ms, probed_together: report.probed_together };
+    let detail = serde_json::to_string(&detail).unwrap_or_default();
+    validator.records.end_round(&id, unix_ms(), &detail).await?;
+    Ok(())
+}
+
+/// The order of a member: the heavy kind of its group, which fills its memory, if there is one.
+fn order_of(validator: &Validator, record: &MinerRecord, miner: &Miner, asked: Asked) -> Order {
+    let rules = validator.fleet.rules();
+    let models = models_of(&miner.inventory);
+    let names: Vec<&str> = models.iter().map(String::as_str).collect();
+    let group = rules.policy.group_of(&record.labels, &names);
+    let kind = match &group.heavy {
+        Some(heavy) => &heavy.kind,
+        None => draw_kind(group, &record.standing(), unix_seconds(), uniform(&mut OsEntropy)).0,
+    };
+    Order {
+        asked,
+        kind: kind.name.clone(),
+        group: group.name.clone(),
+        ..Order::manual(Arc::new(group.over(&validator.policy(), kind)))
+    }
+}

@@ -1,0 +1,316 @@
+//! State of a validator that serves: connected miners and running challenges; and beginning and ending a challenge.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use assay_api::{
+    BeginChallenge, ClaimedDevice, Connected, Counts, Forgotten, Listed, ProblemCode, ReplayWorker, Running, Status,
+    VerdictCounts,
+};
+use assay_policy::fields::{ModeChoice, OutOfBounds};
+use assay_policy::{Overrides, Policy};
+use assay_protocol::message::DeviceClaim;
+use assay_receipts::EatNonce;
+use assay_records::Actor;
+use assay_work::{ChallengeId, Precision, PublicKey};
+use tokio::sync::oneshot;
+
+use super::{OperationError, find};
+use crate::course::RunningChallenge;
+use crate::order::Order;
+use crate::registry::{Miner, SessionCommand};
+use crate::running::Running as Serving;
+use crate::validator::Validator;
+use assay_judge::session::StartError;
+use assay_replay::shared::SharedReplays;
+
+/// The longest wait until a begun challenge is in the records.
+const NOTED_LIMIT: Duration = Duration::from_secs(5);
+/// The most models counted.
+const MAX_MODELS: u32 = 256;
+
+/// Status of a validator, and its counters since its start.
+pub fn status(serving: &Serving) -> Status {
+    let Serving { validator, address, http, control_socket, target, max_miners, since, .. } = serving;
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let counts = &validator.verdict_counts;
+    let workers = validator.replays.shared().map(SharedReplays::workers).unwrap_or_default();
+    let worker = |worker: &assay_replay::shared::ReplayWorker| ReplayWorker {
+        name: worker.name.clone(),
+        machine: worker.address.clone(),
+        devices: worker.capacity.devices,
+        macs_per_s: worker.capacity.macs_per_s.get(&Precision::Int8).copied().unwrap_or(0.0),
+    };
+    Status {
+        validator_key: validator.admission.identity.public_key(),
+        agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).to_owned(),
+        process_id: std::process::id(),
+        address: address.to_string(),
+        target: target.to_string(),
+        http_address: http.map(|http| http.to_string()),
+        control_socket: control_socket.display().to_string(),
+        tls_certificate_expires_unix_seconds: validator.tls.issued().map(|issued| issued.not_after_unix_seconds),
+        started_unix_seconds: serving.started_unix_seconds,
+        uptime_seconds: since.elapsed().as_secs(),
+        state: match validator.check_recording() {
+            _ if validator.shutdown.is_draining() => "draining",
+            Ok(()) => "serving",
+            Err(_) => "not_serving",
+        }
+        .to_owned(),
+        miners: validator.registry.miners().len() as u32,
+        max_miners: *max_miners,
+        devices: validator.replays.local_devices(),
+        replay_workers: workers.iter().map(worker).collect(),
+        verdicts: VerdictCounts {
+            pass: count(&counts.passed),
+            fail: count(&counts.failed),
+            inconclusive: count(&counts.inconclusive),
+        },
+        records: validator.records.location().to_string(),
+        records_problem: validator.records.trouble(),
+        evidence_lost: validator.evidence.lost(),
+        challenges: challenges(validator),
+    }
+}
+
+/// Counts of the fleet.
+///
+/// # Errors
+/// [`OperationError::Records`].
+pub async fn counts(validator: &Validator) -> Result<Counts, OperationError> {
+    let records = &validator.records;
+    Ok(Counts { miners: records.miner_counts().await?, models: records.model_counts(MAX_MODELS).await? })
+}
+
+/// Every running challenge, in order of the miners' keys.
+pub fn challenges(validator: &Validator) -> Vec<Running> {
+    let miners = validator.registry.miners();
+    miners.into_iter().filter_map(|miner| Some(running(miner.running?.borrow().now()))).collect()
+}
+
+/// The challenge of a miner's session, if it has this id.
+pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<Running> {
+    let key: PublicKey = key.parse().ok()?;
+    let found = validator.registry.running(key).filter(|running| running.id.to_string() == id);
+    // The records identify a miner by its first key, the registry by its session's.
+    let found = found.as_ref().map(running);
+    found.or_else(|| challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == id))
+}
+
+fn running(challenge: &RunningChallenge) -> Running {
+    Running { seconds: challenge.since.elapsed().as_secs(), ..so_far(challenge) }
+}
+
+/// Progress of a challenge.
+pub fn so_far(challenge: &RunningChallenge) -> Running {
+    let RunningChallenge { id, miner, since: _, after, phase, done_slots, all_slots } = *challenge;
+    Running {
+        challenge_id: id,
+        miner_key: miner,
+        phase: phase.to_owned(),
+        done_slots,
+        all_slots,
+        seconds: after.as_secs(),
+    }
+}
+
+/// Connected miners, in order of key.
+pub fn connected(validator: &Validator) -> Listed<Connected> {
+    let miners = validator.registry.miners();
+    Listed::all(miners.into_iter().map(connected_miner).collect())
+}
+
+/// The connection of a miner with these keys.
+pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<Connected> {
+    let miners = validator.registry.miners();
+    let miner = miners.into_iter().find(|miner| keys.contains(&miner.key.to_string()))?;
+    Some(connected_miner(miner))
+}
+
+fn connected_miner(miner: Miner) -> Connected {
+    let Miner { key, agent, address, inventory, challenged, running: challenge, since, missing, round_trip, .. } =
+        miner;
+    Connected {
+        miner_key: key,
+        agent,
+        address: address.map_or_else(String::new, |address| address.to_string()),
+        devices: inventory.devices.len() as u32,
+        free_bytes: inventory.devices.iter().map(|device| device.free_bytes).fold(0, u64::saturating_add),
+        claimed_devices: inventory.devices.into_iter().map(claimed).collect(),
+        challenged_now: challenged,
+        challenge: challenge.map(|course| running(course.borrow().now())),
+        connected_seconds: since.elapsed().as_secs(),
+        missing_devices: missing,
+        round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1e3),
+    }
+}
+
+fn claimed(device: DeviceClaim) -> ClaimedDevice {
+    let DeviceClaim { id, name, backend, detail: _, total_bytes, free_bytes, slots, precisions: _, claimed_hardware } =
+        device;
+    let slots = slots.to_vec();
+    ClaimedDevice { device_id: id, name, backend, total_bytes, free_bytes, slots, hardware: claimed_hardware }
+}
+
+/// Begins a challenge; returns it once it is in the records.
+pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Running, OperationError> {
+    if validator.shutdown.is_draining() {
+        let why = "the validator is draining: it starts no challenge".to_owned();
+        return Err(OperationError::Refused(ProblemCode::Draining, why));
+    }
+    let key = meant(validator, asked.miner.as_deref()).await?;
+    let policy = Arc::new(policy_of(&validator.policy(), &asked)?);
+    let eat_nonce = asked.eat_nonce.map(|text| nonce(&text)).transpose()?;
+    let gone = || OperationError::Refused(ProblemCode::MinerLeft, format!("miner {key} is no longer connected"));
+    let commands = validator.registry.commands(key).ok_or_else(gone)?;
+    let (started, answer) = oneshot::channel();
+    let order = Order { eat_nonce, ..Order::manual(policy) };
+    let run = SessionCommand::Run { order: Box::new(order), place: None, started };
+    commands.send(run).await.map_err(|_| gone())?;
+    let mut course = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
+    // A caller may read the challenge as soon as it has its id. If the records take longer, it is found later.
+    let _ = tokio::time::timeout(NOTED_LIMIT, course.wait_for(|course| course.is_noted)).await;
+    let began = running(course.borrow().now());
+    Ok(began)
+}
+
+/// Finds the session: of the named miner, or the only one.
+async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey, OperationError> {
+    let miners = validator.registry.miners();
+    let refused = |code, why: String| Err(OperationError::Refused(code, why));
+    let Some(text) = text else {
+        return match &miners[..] {
+            [miner] => Ok(miner.key),
+            [] => refused(ProblemCode::NoMiner, "no miner is connected".to_owned()),
+            _ => {
+                let why = format!("{} miners are connected: choose one by key", miners.len());
+                refused(ProblemCode::SeveralMiners, why)
+            }
+        };
+    };
+    let prefix = find::digits(text)?;
+    let mut found = miners.iter().filter(|miner| miner.key.to_string().starts_with(&prefix));
+    match (found.next(), found.next()) {
+        (Some(miner), None) => return Ok(miner.key),
+        (Some(_), Some(_)) => {
+            return Err(OperationError::Invalid(format!("several keys begin with {prefix}: give more digits")));
+        }
+        (None, _) => {}
+    }
+    // The miner is named by a key other than its session's.
+    let keys = match find::miner(&validator.records, text).await {
+        Ok(id) => validator.records.miner(&id).await?.map(|record| record.keys).unwrap_or_default(),
+        Err(OperationError::NotFound(_)) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    match miners.iter().find(|miner| keys.contains(&miner.key.to_string())) {
+        Some(miner) => Ok(miner.key),
+        None => refused(ProblemCode::NoMiner, format!("miner {prefix} is not connected")),
+    }
+}
+
+/// Checks a nonce for a receipt.
+fn nonce(text: &str) -> Result<String, OperationError> {
+    let nonce = text.parse::<EatNonce>().map_err(|error| OperationError::Invalid(format!("eat_nonce: {error}")))?;
+    Ok(nonce.into())
+}
+
+/// The validator's policy with the overrides of a request.
+fn policy_of(policy: &Policy, asked: &BeginChallenge) -> Result<Policy, OperationError> {
+    let BeginChallenge { precision, mode, n, iterations, samples, fill_percent, .. } = *asked;
+    let asked = Overrides {
+        kinds: precision.map(|precision| vec![precision]),
+        mode: mode.map(ModeChoice::Mode),
+        n,
+        iterations,
+        samples,
+        fill_percent,
+        ..Overrides::default()
+    };
+    let wrong = |wrong: OutOfBounds| OperationError::Invalid(format!("{}: {wrong}", wrong.name));
+    policy.checked(&asked).map_err(wrong)
+}
+
+fn not_started(validator: &Validator, key: PublicKey, error: &StartError) -> OperationError {
+    let (code, why) = match error {
+        StartError::NotConnected => (ProblemCode::MinerLeft, error.to_string()),
+        StartError::Busy => (ProblemCode::Busy, busy(validator.registry.running(key).as_ref())),
+        StartError::TooMany => (ProblemCode::Overloaded, error.to_string()),
+        StartError::Records(_) | StartError::Issue(_) => (ProblemCode::NotPossible, error.to_string()),
+    };
+    OperationError::Refused(code, why)
+}
+
+/// Describes the challenge that keeps a miner busy.
+fn busy(running: Option<&RunningChallenge>) -> String {
+    let Some(RunningChallenge { id, since, phase, done_slots, all_slots, .. }) = running else {
+        return "a challenge of this miner is about to begin or to end".to_owned();
+    };
+    let seconds = since.elapsed().as_secs();
+    let progress = if *phase == "work" { format!(", {done_slots} of {all_slots} slots") } else { String::new() };
+    format!(
+        "this miner works on challenge {id}, since {seconds} s: phase {phase}{progress}. Wait for it (--wait), or end \
+         it (assay-validator cancel {id})"
+    )
+}
+
+/// Ends a running challenge, by its id or its first digits; returns it.
+///
+/// # Errors
+/// [`ProblemCode::NoChallenge`], or several with these digits.
+pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<Running, OperationError> {
+    let prefix = find::digits(text)?;
+    let none = || {
+        let why = format!("no challenge whose id begins with {prefix} runs");
+        OperationError::Refused(ProblemCode::NoChallenge, why)
+    };
+    let begins_so = |running: &Running| running.challenge_id.to_string().starts_with(&prefix);
+    let mut found = challenges(validator).into_iter().filter(begins_so);
+    let running = found.next().ok_or_else(none)?;
+    if found.next().is_some() {
+        return Err(OperationError::Invalid(format!("several ids begin with {prefix}: give more digits")));
+    }
+    let id: ChallengeId = running.challenge_id;
+    let commands = validator.registry.commands(running.miner_key).ok_or_else(none)?;
+    let (cancelled, answer) = oneshot::channel();
+    commands.send(SessionCommand::Cancel { id, cancelled }).await.map_err(|_| none())?;
+    answer.await.ok().flatten().ok_or_else(none)?;
+    tracing::info!(challenge = %id, miner = %running.miner_key, by = actor.name, "an operator cancelled a challenge");
+    Ok(running)
+}
+
+/// Forgets the devices that a miner showed, so that their absence is no longer reported.
+pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<Forgotten, OperationError> {
+    let id = find::miner_or_key(&validator.records, text).await?;
+    let record = validator.records.miner(&id).await?;
+    // An unknown key has no devices.
+    let Some(record) = record else { return Ok(Forgotten { miner: id, devices: 0 }) };
+    let devices = validator.records.forget_devices(&id, actor).await?;
+    validator.registry.forget_devices(&record.keys);
+    tracing::info!(
+        miner = record.key,
+        devices,
+        by = actor.name,
+        "an operator made the validators forget a miner's devices"
+    );
+    Ok(Forgotten { miner: record.key, devices })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_busy_miner_names_its_challenge() {
+        let id = ChallengeId([0xab; 16]);
+        let (miner, since, after) = (PublicKey([1; 32]), Instant::now(), Duration::ZERO);
+        let running = |phase| RunningChallenge { id, miner, since, after, phase, done_slots: 3, all_slots: 12 };
+        let said = busy(Some(&running("work")));
+        assert!(said.contains(&id.to_string()) && said.contains("phase work, 3 of 12 slots"), "{said}");
+        assert!(busy(Some(&running("replay"))).contains("phase replay. Wait"));
+    }
+}

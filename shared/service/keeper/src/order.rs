@@ -1,0 +1,71 @@
+//! The order of a challenge: its settings, its origin, and the binding of its verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_policy::Policy;
+
+/// Kind of a challenge that an operator requested.
+pub const MANUAL: &str = "manual";
+
+/// Origin of a challenge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// The policy: on connect, or after its interval.
+    Schedule,
+    Operator,
+}
+
+impl Asked {
+    /// Name in logs and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+/// The order of a challenge for a miner.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Sizes, deadlines and bounds.
+    pub policy: Arc<Policy>,
+    pub asked: Asked,
+    /// Name of the kind of challenge: from the fleet's policy, or [`MANUAL`].
+    pub kind: String,
+    /// Group of the fleet's policy; empty for an operator's request.
+    pub group: String,
+    /// Nonce for the receipt (EAT), from its requester.
+    pub eat_nonce: Option<String>,
+    /// Its part in a round.
+    pub round: Option<RoundPart>,
+}
+
+/// A challenge's part in a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoundPart {
+    /// Id of the round.
+    pub id: String,
+    /// The longest wait of the probe for the other members' commitments.
+    pub hold: Duration,
+}
+
+impl Order {
+    /// The order of an operator's request.
+    pub fn manual(policy: Arc<Policy>) -> Self {
+        Self {
+            policy,
+            asked: Asked::Operator,
+            kind: MANUAL.to_owned(),
+            group: String::new(),
+            eat_nonce: None,
+            round: None,
+        }
+    }
+
+    /// The longest wait of the probe.
+    pub fn hold(&self) -> Option<Duration> {
+        self.round.as_ref().map(|round| round.hold)
+    }
+}

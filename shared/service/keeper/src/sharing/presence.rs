@@ -1,0 +1,229 @@
+//! Heartbeats of this validator, for the others that share its records; and verdicts on challenges of lost validators.
+
+use std::time::Duration;
+
+use assay_program::exit::{Exit, Failure};
+use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
+use assay_records::{Conclusion, Location, Orphan, Records, RecordsError, ValidatorRecord};
+use assay_work::{ChallengeId, PublicKey};
+use tokio::time::MissedTickBehavior;
+
+use assay_judge::history::Recent;
+use assay_judge::history::devices::Difference;
+use assay_judge::verify::judge::Unchallenged;
+use assay_program::clock::unix_ms;
+
+/// Interval of heartbeats, and of looking for lost validators' challenges.
+const HEARTBEAT: Duration = Duration::from_millis(2500);
+/// Time after a heartbeat during which a validator counts as alive.
+const ALIVE: Duration = Duration::from_secs(10);
+/// Interval of heartbeats in records of one process: a heartbeat is a write that waits for the disk.
+const HEARTBEAT_ALONE: Duration = Duration::from_secs(600);
+/// Interval of checking whether an earlier run of this validator counts as alive.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Time for which abandoned replays are kept.
+const QUEUE_KEPT: Duration = Duration::from_secs(60);
+/// The most challenges of lost validators concluded in one round.
+const MAX_ORPHANS: u32 = 100;
+
+/// Another process has this validator's key: each would take the other's challenges for lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a validator with this key is alive at {address}, heartbeat {age_s} s ago: stop that one, or give each validator a key \
+     of its own (key_file)"
+)]
+pub struct KeyInUse {
+    /// Address that it listens on.
+    pub address: String,
+    /// Age of its last heartbeat in seconds.
+    pub age_s: i64,
+}
+
+impl From<KeyInUse> for Failure {
+    fn from(error: KeyInUse) -> Self {
+        Self::new(Exit::Config, error.to_string())
+    }
+}
+
+/// Waits until no run of the validator with this key counts as alive: after a crash it does for some seconds.
+///
+/// # Errors
+/// [`KeyInUse`]: it sends heartbeats meanwhile. The records cannot be read.
+pub async fn wait_until_alone(records: &Records, key: PublicKey) -> Result<Result<(), KeyInUse>, RecordsError> {
+    if is_alone(records) {
+        return Ok(Ok(()));
+    }
+    let mut first: Option<ValidatorRecord> = None;
+    while let Some(found) = alive(records, key).await? {
+        match &first {
+            None => {
+                tracing::info!(
+                    address = found.address,
+                    "waiting for an earlier run with this key, which counts as alive"
+                );
+                first = Some(found);
+            }
+            Some(first) if *first != found => return in_use(records, found).await.map(Err),
+            Some(_) => {}
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+    Ok(Ok(()))
+}
+
+/// The run of the validator with this key that counts as alive.
+async fn alive(records: &Records, key: PublicKey) -> Result<Option<ValidatorRecord>, RecordsError> {
+    let key = key.to_string();
+    Ok(records.validators().await?.into_iter().find(|validator| validator.key == key && validator.is_alive))
+}
+
+async fn in_use(records: &Records, other: ValidatorRecord) -> Result<KeyInUse, RecordsError> {
+    let age_ms = records.now_ms().await?.saturating_sub(other.heartbeat_ms);
+    Ok(KeyInUse { address: other.address, age_s: age_ms.max(0) / 1000 })
+}
+
+/// Whether no other process has the records.
+fn is_alone(records: &Records) -> bool {
+    matches!(records.location(), Location::File(_))
+}
+
+/// A run of this validator's process, in its records.
+pub struct Presence {
+    records: Records,
+    key: PublicKey,
+    instance: String,
+    address: String,
+}
+
+impl Presence {
+    /// Registers a run of the process of the validator with this key, which miners reach at this address. Challenges of
+    /// an earlier run count as lost from now on.
+    ///
+    /// # Errors
+    /// The records cannot be written.
+    pub async fn enter(
+        records: Records,
+        key: PublicKey,
+        instance: String,
+        address: String,
+    ) -> Result<Self, RecordsError> {
+        let presence = Self { records, key, instance, address };
+        presence.beat().await?;
+        Ok(presence)
+    }
+
+    /// Sends heartbeats, and concludes the challenges of lost validators; passes each verdict to `tell`. Returns when
+    /// another process registered this key: two that start at the same moment do not see one another before.
+    pub async fn keep(&self, tell: impl Fn(Verdict)) -> KeyInUse {
+        let mut beats = tokio::time::interval(self.interval());
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beats.tick().await;
+            // Trouble of the records is reported by the records.
+            match self.round(&tell).await {
+                Ok(Some(in_use)) => return in_use,
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "the validator's heartbeat"),
+            }
+        }
+    }
+
+    async fn round(&self, tell: &impl Fn(Verdict)) -> Result<Option<KeyInUse>, RecordsError> {
+        if !is_alone(&self.records)
+            && let Some(other) = alive(&self.records, self.key).await?.filter(|other| other.instance != self.instance)
+        {
+            return in_use(&self.records, other).await.map(Some);
+        }
+        self.beat().await?;
+        self.conclude_lost(tell).await?;
+        self.records.sweep_queue(QUEUE_KEPT).await.map(|_| None)
+    }
+
+    /// Records the end of this run: others continue with its miners at once.
+    pub async fn leave(&self) {
+        if let Err(error) = self.records.retire(&self.key.to_string(), &self.instance).await {
+            tracing::warn!(%error, "other validators take this one for alive for some seconds");
+        }
+    }
+
+    /// Concludes the challenges that lost validators began, and passes each verdict to `tell`. Of several validators
+    /// that do it at once, one has its verdict written.
+    ///
+    /// # Errors
+    /// The records cannot be read or written.
+    pub async fn conclude_lost(&self, tell: &impl Fn(Verdict)) -> Result<(), RecordsError> {
+        self.records.end_lost_sessions().await?;
+        for orphan in self.records.orphans(MAX_ORPHANS).await? {
+            let Some(verdict) = self.verdict(&orphan) else {
+                tracing::error!(
+                    challenge = orphan.begun.challenge,
+                    "a challenge in the records has a malformed id or key"
+                );
+                continue;
+            };
+            // Its replay has no reader any more.
+            self.records.remove_jobs_of(&orphan.begun.challenge).await?;
+            match self.records.conclude(&conclusion(verdict.clone(), orphan)).await {
+                Ok(()) => tell(verdict),
+                Err(RecordsError::ConcludedBefore { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The verdict on a challenge of a lost validator. It names its author: two validators never give the same.
+    fn verdict(&self, orphan: &Orphan) -> Option<Verdict> {
+        let begun = &orphan.begun;
+        let detail = format!(
+            "the process of the validator that began it ended before its verdict; validator {} concluded it",
+            self.key
+        );
+        let verdict = Unchallenged {
+            challenge_id: begun.challenge.parse::<ChallengeId>().ok()?,
+            miner_key: begun.miner.parse().ok()?,
+            validator_key: begun.validator.parse().ok()?,
+            n: 0,
+            iterations: 0,
+            reason: Reason::new(ReasonCode::ValidatorLost, detail),
+            not_challenged: Vec::new(),
+            difference: Difference::default(),
+            recent: Recent::default(),
+            unix_seconds: u64::try_from(begun.begun_ms / 1000).ok()?,
+        };
+        Some(verdict.verdict())
+    }
+
+    async fn beat(&self) -> Result<(), RecordsError> {
+        let alive = if is_alone(&self.records) { 3 * HEARTBEAT_ALONE } else { ALIVE };
+        self.records.heartbeat(&self.key.to_string(), &self.instance, &self.address, alive).await
+    }
+
+    fn interval(&self) -> Duration {
+        if is_alone(&self.records) { HEARTBEAT_ALONE } else { HEARTBEAT }
+    }
+}
+
+/// The conclusion of a lost challenge: its miner is due again, if the schedule had asked for it.
+fn conclusion(verdict: Verdict, orphan: Orphan) -> Conclusion {
+    let begun = orphan.begun;
+    let is_scheduled = matches!(begun.asked.as_str(), "schedule" | "connect");
+    Conclusion {
+        verdict,
+        at_ms: unix_ms(),
+        next_due: is_scheduled.then(|| (begun.begun_ms, begun.kind.clone())),
+        asked: begun.asked,
+        group: begun.group,
+        kind: begun.kind,
+        round: begun.round,
+        session: begun.session,
+        commitment: None,
+        evidence: None,
+        standing: None,
+        shown: Vec::new(),
+        findings: Vec::new(),
+        receipt: None,
+        device_ms: begun.device_ms,
+        operator: None,
+    }
+}

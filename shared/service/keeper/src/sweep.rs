@@ -1,0 +1,143 @@
+//! Changes of a fleet by time alone: attestations that end, quarantines that are over, missed challenges of absent
+//! miners, and scheduled rounds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_policy::policy::Cadence;
+use assay_policy::schedule::draw_wait;
+use assay_policy::state::Word;
+use assay_policy::{Event, State};
+use assay_records::{Due, MinerFilter, MinerRecord, RecordsError, Status};
+
+use crate::fleet::Fleet;
+use crate::fleet::schedule::{next_wait, uniform};
+use crate::operations::rounds;
+use crate::validator::Validator;
+use assay_judge::entropy::OsEntropy;
+use assay_program::clock::unix_ms;
+
+/// Interval of the sweeps.
+const SWEEP: Duration = Duration::from_secs(15);
+/// Time in ms after which the miner of a due challenge counts as absent.
+const MISSED_AFTER_MS: i64 = 60_000;
+/// Lease under which one of several validators sweeps the fleet.
+const LEASE: &str = "sweep";
+
+/// Sweeps the fleet periodically, for ever.
+pub async fn keep(validator: Arc<Validator>) {
+    let mut due = HashMap::new();
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let fleet = &validator.fleet;
+        let held = fleet.records.lease(LEASE, &validator.instance, SWEEP * 3).await;
+        if !matches!(held, Ok(true)) {
+            continue;
+        }
+        if let Err(error) = fleet.sweep(&validator).await {
+            tracing::debug!(%error, "the fleet is looked through later");
+        }
+        begin_rounds(&validator, &mut due);
+    }
+}
+
+impl Fleet {
+    /// Sweeps every miner of the records once.
+    ///
+    /// # Errors
+    /// The records cannot be read or written.
+    pub async fn sweep(&self, validator: &Validator) -> Result<(), RecordsError> {
+        let mut after = None;
+        loop {
+            let filter = MinerFilter { after: after.take(), ..MinerFilter::default() };
+            let miners = self.records.miners(&filter).await?;
+            let Some(last) = miners.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            for miner in &miners {
+                match self.look(validator, miner).await {
+                    // Another event changed it just now: the next sweep handles it.
+                    Err(RecordsError::StandingChanged(_)) => {}
+                    looked => looked?,
+                }
+            }
+        }
+    }
+
+    async fn look(&self, validator: &Validator, miner: &MinerRecord) -> Result<(), RecordsError> {
+        let is_revoked = miner.key.parse().is_ok_and(|key| validator.allowed.is_revoked_by_settings(&key));
+        if let Some(word) = unheeded(miner.status, is_revoked, miner.standing().state) {
+            return self.happened_to(miner, &Event::Operator(word)).await;
+        }
+        let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
+        let was_due = miner.due.as_ref().is_some_and(|due| due.at_ms + MISSED_AFTER_MS < unix_ms());
+        let is_awaited = miner.status == Status::Approved && miner.connected_to.is_none() && was_due;
+        if is_awaited {
+            self.happened_to(miner, &Event::Missed).await?;
+            let group = self.group_of(miner).await?;
+            let next = next_wait(&group, &validator.policy(), &mut OsEntropy);
+            let due = next.map(|wait| Due { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
+            self.records.set_due(&miner.id, due.as_ref()).await
+        } else if ages {
+            self.happened_to(miner, &Event::Tick).await
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A decision of operators that the state does not follow yet: by the settings, from a release without states, or about
+/// a key that turned out to be the same miner's.
+pub fn unheeded(status: Status, is_revoked: bool, state: State) -> Option<Word> {
+    let (is_revoked, is_suspended) = (is_revoked || status == Status::Revoked, status == Status::Suspended);
+    match state {
+        State::Revoked => (!is_revoked && !is_suspended).then_some(Word::Resume),
+        _ if is_revoked => Some(Word::Revoke),
+        State::Suspended => (!is_suspended).then_some(Word::Resume),
+        _ => is_suspended.then_some(Word::Suspend),
+    }
+}
+
+/// Begins the due rounds, and draws the times of the next ones.
+fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) {
+    let rules = validator.fleet.rules();
+    due.retain(|name, _| rules.policy.group(name).is_some());
+    for group in &rules.policy.groups {
+        let Some(mean) = group.rounds.as_ref().and_then(|rounds| rounds.mean) else { continue };
+        let wait = || draw_wait(&Cadence::default(), mean, uniform(&mut OsEntropy));
+        let now = Instant::now();
+        let at = *due.entry(group.name.clone()).or_insert_with(|| now + wait());
+        if now < at {
+            continue;
+        }
+        due.insert(group.name.clone(), now + wait());
+        let (validator, name) = (validator.clone(), group.name.clone());
+        tokio::spawn(async move {
+            if let Err(error) = rounds::of_group(&validator, &name).await {
+                tracing::warn!(group = name, "no round: {error}");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_follows_what_operators_decided() {
+        for state in State::ALL {
+            for status in Status::ALL {
+                for by_settings in [false, true] {
+                    let expected = match (status, by_settings) {
+                        (Status::Revoked, _) | (_, true) => (state != State::Revoked).then_some(Word::Revoke),
+                        // A revocation overrides a suspension.
+                        (Status::Suspended, _) => state.is_challenged().then_some(Word::Suspend),
+                        _ => (!state.is_challenged()).then_some(Word::Resume),
+                    };
+                    assert_eq!(unheeded(status, by_settings, state), expected, "{status} {by_settings} {state}");
+                }
+            }
+        }
+    }
+}

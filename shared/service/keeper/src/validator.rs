@@ -1,0 +1,146 @@
+//! State shared by all sessions of a validator.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use assay_evidence::EvidenceStore;
+use assay_observe::Traces;
+use assay_policy::Policy;
+use assay_program::render::units::counted;
+use assay_program::shutdown::Shutdown;
+use assay_protocol::verdict::{Outcome, Verdict};
+use assay_records::Records;
+use assay_transport::server::ServerTls;
+use tokio::sync::{Semaphore, watch};
+
+use crate::allow::AllowList;
+use crate::drain::Drain;
+use crate::events::{self, Who};
+use crate::fleet::Fleet;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::sharing::leases::MinerLeases;
+use crate::waiting::WaitingKeys;
+use assay_judge::session::{Admission, StartError};
+use assay_listen::gate::Gate;
+use assay_listen::lag::Lag;
+use assay_replay::pool::ReplayPool;
+use assay_webhook::Webhooks;
+
+/// State shared by all sessions.
+pub struct Validator {
+    /// Our key, and the admission of miners.
+    pub admission: Arc<Admission>,
+    /// Lists of admitted miners.
+    pub allowed: AllowList,
+    /// Default policy of a challenge, which a reload replaces.
+    pub policies: watch::Sender<Arc<Policy>>,
+    /// Certificates for miners that use TLS; a reload replaces them.
+    pub tls: ServerTls,
+    /// Admission and rates of connections.
+    pub gate: Arc<Gate>,
+    /// Connected miners.
+    pub registry: Registry,
+    /// The records; other validators may share them.
+    pub records: Records,
+    /// The fleet: its rules, states, speeds and receipts.
+    pub fleet: Fleet,
+    /// Id of this run of the process in the records.
+    pub instance: String,
+    /// Leases of the miners that several validators share.
+    pub leases: MinerLeases,
+    /// Places for replays: our own devices, and workers that share our records.
+    pub replays: ReplayPool,
+    /// One permit for each concurrent challenge, in order of request.
+    pub challenges: Arc<Semaphore>,
+    /// One permit for each concurrent round of an operator.
+    pub rounds: Arc<Semaphore>,
+    /// Delays of this process.
+    pub lag: Arc<Lag>,
+    /// One permit for each concurrent check: one per core.
+    pub checks: Semaphore,
+    /// Keys that wait for an operator.
+    pub waiting: WaitingKeys,
+    /// Held while operators' decisions are loaded from the records.
+    pub following: tokio::sync::Mutex<()>,
+    /// Store of evidence.
+    pub evidence: EvidenceStore,
+    /// Percentage of passes whose evidence is kept.
+    pub evidence_passes_percent: u32,
+    pub metrics: Metrics,
+    /// Export of spans.
+    pub traces: Traces,
+    /// Counts of verdicts since the start.
+    pub verdict_counts: VerdictCounts,
+    pub webhooks: Webhooks,
+    /// Signal to end.
+    pub shutdown: Shutdown,
+    /// Sessions under way at the end.
+    pub drain: Arc<Drain>,
+    /// The number of the next session.
+    pub next_session: AtomicU64,
+}
+
+impl Validator {
+    /// Draws a number for a new session.
+    pub fn session_number(&self) -> u64 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The default policy of a challenge that begins now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policies.borrow().clone()
+    }
+
+    /// State of the validator in one line.
+    pub fn in_a_line(&self) -> String {
+        let miners = self.registry.miners();
+        let challenged = miners.iter().filter(|miner| miner.challenged).count();
+        let VerdictCounts { passed, failed, inconclusive } = &self.verdict_counts;
+        let [pass, fail, inconclusive] = [passed, failed, inconclusive].map(|count| count.load(Ordering::Relaxed));
+        let verdicts = format!("{pass} pass, {fail} fail, {inconclusive} inconclusive");
+        format!("{}, {challenged} challenged; verdicts: {verdicts}", counted(miners.len() as u64, "miner"))
+    }
+
+    /// Checks that verdicts reach the disk.
+    ///
+    /// # Errors
+    /// [`StartError::Records`]: no challenge may start.
+    pub fn check_recording(&self) -> Result<(), StartError> {
+        self.records.trouble().map_or(Ok(()), |why| Err(StartError::Records(why)))
+    }
+
+    /// Subscribes to changes of the policy.
+    pub fn policy_changes(&self) -> watch::Receiver<Arc<Policy>> {
+        self.policies.subscribe()
+    }
+
+    /// Logs and counts a verdict of this validator on a challenge of a lost one. It is in the records.
+    pub fn concluded_lost(&self, verdict: &Verdict) {
+        let (miner, since) = (verdict.miner_key, Instant::now());
+        let who = Who { session: 0, miner, address: None, agent: String::new(), since };
+        events::verdict(&who, verdict, None);
+        self.verdict_counts.add(verdict.outcome);
+        self.metrics.families.verdict(verdict, None);
+    }
+}
+
+/// Counts of verdicts by outcome.
+#[derive(Debug, Default)]
+pub struct VerdictCounts {
+    pub passed: AtomicU64,
+    pub failed: AtomicU64,
+    pub inconclusive: AtomicU64,
+}
+
+impl VerdictCounts {
+    pub fn add(&self, outcome: Outcome) {
+        let count = match outcome {
+            Outcome::Pass => &self.passed,
+            Outcome::Fail => &self.failed,
+            Outcome::Inconclusive => &self.inconclusive,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}

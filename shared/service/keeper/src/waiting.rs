@@ -1,0 +1,62 @@
+//! Keys that wait for an operator: a bound on the records of strangers.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use assay_listen::gate::origin;
+use assay_work::PublicKey;
+use parking_lot::Mutex;
+
+use crate::allow::Decided;
+
+/// The most waiting keys recorded since the start: more than anyone reads through.
+pub const MAX_WAITING_KEYS: usize = 4096;
+/// The most of these of one address (IPv6: one /64 network): a rack behind one address has fewer machines.
+pub const MAX_ADDRESS_WAITING_KEYS: usize = 256;
+
+/// Waiting keys recorded since the start: a bound on the records of strangers.
+#[derive(Debug, Default)]
+pub struct WaitingKeys(Mutex<HashMap<Option<IpAddr>, HashSet<PublicKey>>>);
+
+impl WaitingKeys {
+    /// Counts a key; false when the limit is reached.
+    pub fn note(&self, key: PublicKey, address: Option<IpAddr>) -> bool {
+        let mut waiting = self.0.lock();
+        let all: usize = waiting.values().map(HashSet::len).sum();
+        let own = waiting.entry(address.map(origin)).or_default();
+        own.contains(&key) || all < MAX_WAITING_KEYS && own.len() < MAX_ADDRESS_WAITING_KEYS && own.insert(key)
+    }
+
+    /// Releases the places of keys with a decision.
+    pub fn settle(&self, decided: &Decided) {
+        let mut waiting = self.0.lock();
+        waiting.values_mut().for_each(|keys| keys.retain(|key| !decided.contains_key(key)));
+        waiting.retain(|_, keys| !keys.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_records::Status;
+
+    use super::*;
+
+    #[test]
+    fn strangers_that_wait_take_a_bounded_room() {
+        let waiting = WaitingKeys::default();
+        let key = |number: u32| {
+            let mut bytes = [0; 32];
+            bytes[..4].copy_from_slice(&number.to_le_bytes());
+            PublicKey(bytes)
+        };
+        let address = |host: u32| Some(IpAddr::from(host.to_be_bytes()));
+        let noted = (0..1000).filter(|number| waiting.note(key(*number), address(1))).count();
+        assert_eq!(noted, MAX_ADDRESS_WAITING_KEYS);
+        assert!(waiting.note(key(0), address(1)), "one that is noted already");
+        let noted = (0..10_000).filter(|number| waiting.note(key(1000 + number), address(2 + number / 100))).count();
+        assert_eq!(noted + MAX_ADDRESS_WAITING_KEYS, MAX_WAITING_KEYS);
+        assert!(!waiting.note(key(100_000), address(9999)));
+        waiting.settle(&[(key(0), Status::Approved), (key(1), Status::Revoked)].into());
+        assert!(waiting.note(key(100_000), address(9999)) && waiting.note(key(100_001), None));
+    }
+}

@@ -1,0 +1,52 @@
+//! Counters of connections and their bytes.
+
+use assay_observe::metrics::show;
+use assay_observe::prometheus::{IntCounter, IntCounterVec};
+
+/// Result of a connection's first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handshake {
+    Tls,
+    TlsFailed,
+    /// Plaintext, where allowed.
+    Plaintext,
+    /// Plaintext, where refused.
+    PlaintextRefused,
+}
+
+impl Handshake {
+    const ALL: [Self; 4] = [Self::Tls, Self::TlsFailed, Self::Plaintext, Self::PlaintextRefused];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::TlsFailed => "tls_failed",
+            Self::Plaintext => "plaintext",
+            Self::PlaintextRefused => "plaintext_refused",
+        }
+    }
+}
+
+/// Counters of connections. A clone counts in the same place.
+#[derive(Clone)]
+pub struct Traffic {
+    connections: IntCounterVec,
+    /// Bytes of miners, without TLS.
+    pub received_bytes: IntCounter,
+    /// Bytes sent to miners, without TLS overhead.
+    pub sent_bytes: IntCounter,
+}
+
+impl Traffic {
+    /// Counts in these families: connections by outcome, bytes by direction.
+    pub fn of(connections: &IntCounterVec, bytes: &IntCounterVec) -> Self {
+        show(connections, Handshake::ALL.map(|outcome| [outcome.name()]));
+        let bytes = |direction| bytes.with_label_values(&[direction]);
+        Self { connections: connections.clone(), received_bytes: bytes("receive"), sent_bytes: bytes("transmit") }
+    }
+
+    /// Counts the result of a connection's first bytes.
+    pub fn handshake(&self, outcome: Handshake) {
+        self.connections.with_label_values(&[outcome.name()]).inc();
+    }
+}

@@ -1,0 +1,199 @@
+//! Tokens of callers of the API, each with a role. The store has only their hashes.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::column::get;
+use crate::document::json;
+use crate::miners::note_action;
+use crate::validators::ttl_ms;
+use crate::{Actor, ApiTokenRecord, MAX_ROWS, Records, RecordsError, Role, id};
+
+/// The prefix of every token, by which a leaked one is recognised.
+const PREFIX: &str = "assay_";
+/// Random bytes of a token: too many to guess, so that a hash without salt protects it.
+const TOKEN_BYTES: usize = 32;
+/// The longest text that is looked at.
+const MAX_TOKEN_BYTES: usize = 128;
+/// The longest name of a token.
+pub const MAX_TOKEN_NAME_BYTES: usize = 64;
+/// How long a token that ended stays in the list; its actions stay for good.
+pub(crate) const ENDED_KEPT_MS: i64 = 30 * 86_400_000;
+/// The most tokens that can be used at one time.
+pub const MAX_API_TOKENS: i64 = 1024;
+
+/// Where a page of tokens of the API ended: the next one begins there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiTokenCursor {
+    /// [`ApiTokenRecord::created_ms`] of the last one.
+    pub created_ms: i64,
+    /// [`ApiTokenRecord::id`] of the last one.
+    pub id: String,
+}
+
+impl ApiTokenCursor {
+    /// The page after this one.
+    pub fn of(last: &ApiTokenRecord) -> Self {
+        Self { created_ms: last.created_ms, id: last.id.clone() }
+    }
+}
+
+fn hash(token: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("assay 2026 api token");
+    hasher.update(token.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+impl Records {
+    /// Makes a token of the API. This is the only time that it is shown.
+    ///
+    /// # Errors
+    /// [`RecordsError::TooMany`], [`RecordsError::TooLarge`] for its name, or the store cannot be written.
+    pub async fn create_api_token(
+        &self,
+        role: Role,
+        name: &str,
+        lifetime: Duration,
+        actor: &Actor,
+    ) -> Result<(String, ApiTokenRecord), RecordsError> {
+        if name.len() > MAX_TOKEN_NAME_BYTES {
+            let (what, max) = ("the name of a token", MAX_TOKEN_NAME_BYTES);
+            return Err(RecordsError::TooLarge { what, len: name.len(), max });
+        }
+        let mut random = [0; TOKEN_BYTES];
+        getrandom::fill(&mut random).map_err(RecordsError::Random)?;
+        let token = format!("{PREFIX}{role}_{}", BASE64_URL_SAFE_NO_PAD.encode(random));
+        let created_ms = id::now_ms();
+        let mut record = ApiTokenRecord {
+            id: id::random()?,
+            role,
+            name: name.to_owned(),
+            created_ms,
+            created_by: actor.name.clone(),
+            expires_ms: created_ms.saturating_add(ttl_ms(lifetime)),
+            revoked_ms: None,
+            last_used_ms: None,
+        };
+        let hash = hash(&token);
+        let inserted = self.insert_api_token(&record, &hash, actor);
+        record.expires_ms = self.write("note a token of the API", inserted).await?;
+        Ok((token, record))
+    }
+
+    /// Gives when it ends: no later than the token that it was made with.
+    async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<i64, RecordsError> {
+        let mut tx = self.begin().await?;
+        let (parent, mut expires_ms) = (actor.token_id(), record.expires_ms);
+        if let Some(parent) = parent {
+            let sql = "SELECT expires_ms FROM api_tokens WHERE id = $1 AND revoked_ms IS NULL";
+            let ends_ms: Option<i64> = sqlx::query_scalar(sql).bind(parent).fetch_optional(&mut *tx).await?;
+            expires_ms = expires_ms.min(ends_ms.unwrap_or(record.created_ms));
+        }
+        let sql = "DELETE FROM api_tokens WHERE revoked_ms < $1 OR expires_ms < $1";
+        sqlx::query(sql).bind(record.created_ms - ENDED_KEPT_MS).execute(&mut *tx).await?;
+        let sql = "SELECT COUNT(*) FROM api_tokens WHERE revoked_ms IS NULL AND expires_ms > $1";
+        let count: i64 = sqlx::query_scalar(sql).bind(record.created_ms).fetch_one(&mut *tx).await?;
+        if count >= MAX_API_TOKENS {
+            return Err(RecordsError::TooMany { what: "tokens of the API", max: MAX_API_TOKENS });
+        }
+        let sql = "INSERT INTO api_tokens (id, hash, role, name, created_ms, created_by, expires_ms, parent) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let insert = sqlx::query(sql).bind(&record.id).bind(hash).bind(record.role.name()).bind(&record.name);
+        let insert = insert.bind(record.created_ms).bind(&actor.name).bind(expires_ms).bind(parent);
+        insert.execute(&mut *tx).await?;
+        let detail = format!("token {} {:?}, role {}", record.id, record.name, record.role);
+        note_action(&mut tx, actor, "create token", None, &detail).await?;
+        tx.commit().await?;
+        Ok(expires_ms)
+    }
+
+    /// The record of a token that can be used now. That it was used is noted, at most once a minute; whether that
+    /// succeeds does not matter here.
+    pub async fn api_token(&self, token: &str) -> Result<Option<ApiTokenRecord>, RecordsError> {
+        if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
+            return Ok(None);
+        }
+        let row = sqlx::query("SELECT * FROM api_tokens WHERE hash = $1").bind(hash(token));
+        let row = row.fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a token of the API"))?;
+        let (token, now_ms) = (row.as_ref().map(token_of).transpose()?, id::now_ms());
+        let token = token.filter(|token| token.is_good(now_ms));
+        if let Some(token) =
+            token.as_ref().filter(|token| self.store.token_uses.is_due(&token.id, token.last_used_ms, now_ms))
+        {
+            let (records, id) = (self.clone(), token.id.clone());
+            tokio::spawn(async move {
+                if let Err(error) = records.note_use(&id, now_ms).await {
+                    tracing::debug!(token = id, %error, "the records do not have the use of a token");
+                }
+            });
+        }
+        Ok(token)
+    }
+
+    async fn note_use(&self, id: &str, now_ms: i64) -> Result<(), RecordsError> {
+        self.write("note the use of a token", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE api_tokens SET last_used_ms = $2 WHERE id = $1 AND COALESCE(last_used_ms, 0) < $2";
+            sqlx::query(sql).bind(id).bind(now_ms).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// The tokens of the API that were made, newest first; with a cursor the page after it.
+    pub async fn api_tokens(
+        &self,
+        before: Option<&ApiTokenCursor>,
+        limit: u32,
+    ) -> Result<Vec<ApiTokenRecord>, RecordsError> {
+        let sql = "SELECT * FROM api_tokens WHERE created_ms < $1 OR (created_ms = $1 AND id < $2) \
+             ORDER BY created_ms DESC, id DESC LIMIT $3";
+        let (created_ms, id) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.id));
+        let query = sqlx::query(sql).bind(created_ms).bind(id).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list tokens of the API"))?;
+        rows.iter().map(token_of).collect()
+    }
+
+    /// Revokes a token of the API by its id, and those that were made with it; false where the id is unknown or revoked
+    /// already.
+    pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
+        self.write("revoke a token of the API", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
+            let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected() > 0;
+            if revoked {
+                let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE revoked_ms IS NULL AND id IN \
+                     (WITH RECURSIVE ended (id) AS (SELECT CAST($1 AS TEXT) UNION SELECT t.id FROM api_tokens t \
+                     JOIN ended e ON t.parent = e.id) SELECT id FROM ended)";
+                let children = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+                let detail = match children {
+                    0 => format!("token {id}"),
+                    _ => format!("token {id}, and {children} made with it"),
+                };
+                note_action(&mut tx, actor, "revoke token", None, &detail).await?;
+            }
+            tx.commit().await?;
+            Ok(revoked)
+        })
+        .await
+    }
+}
+
+fn token_of(row: &AnyRow) -> Result<ApiTokenRecord, RecordsError> {
+    Ok(ApiTokenRecord {
+        id: get(row, "id")?,
+        role: json(&format!("\"{}\"", get::<String>(row, "role")?), "role")?,
+        name: get(row, "name")?,
+        created_ms: get(row, "created_ms")?,
+        created_by: get(row, "created_by")?,
+        expires_ms: get(row, "expires_ms")?,
+        revoked_ms: get(row, "revoked_ms")?,
+        last_used_ms: get(row, "last_used_ms")?,
+    })
+}

@@ -1,0 +1,206 @@
+//! Challenges from their beginning on, when the next one of a miner is due, and the device time that they take.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::Due;
+use crate::column::get;
+use crate::due::due_of;
+use crate::keys::ensure_miners;
+use crate::kind::Kind;
+use crate::rows::{Rows, Value};
+use crate::tx::Tx;
+use crate::{Begun, ChallengeRecord, MAX_ROWS, Records, RecordsError, Told};
+
+/// A challenge without a driver: the run of the validator that began it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphan {
+    #[serde(flatten)]
+    pub begun: Begun,
+    /// When its validator was heard of last, by the database's clock; `None` where it never was.
+    pub heard_ms: Option<i64>,
+}
+
+/// Device time that challenges of a miner took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Duty {
+    /// In milliseconds, over all devices; running challenges count with their expected time.
+    pub device_ms: i64,
+    pub challenges: i64,
+    /// How many of them run.
+    pub running: i64,
+}
+
+impl Records {
+    pub async fn challenge(&self, id: &str) -> Result<Option<ChallengeRecord>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM challenges WHERE id = $1").bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a challenge"))?;
+        row.as_ref().map(challenge_of).transpose()
+    }
+
+    /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
+    /// ended, or it runs anew. Oldest first.
+    pub async fn orphans(&self, limit: u32) -> Result<Vec<Orphan>, RecordsError> {
+        let rows = sqlx::query(&orphans_sql(self.store.kind))
+            .bind(i64::from(limit.min(MAX_ROWS)))
+            .fetch_all(self.read())
+            .await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("look for challenges of lost validators"))?;
+        rows.iter().map(|row| Ok(Orphan { begun: begun_of(row)?, heard_ms: get(row, "heard_ms")? })).collect()
+    }
+
+    /// Ends a challenge that came to no verdict: its offer never went out.
+    pub async fn abandon_challenge(&self, id: &str, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("end a challenge", async {
+            let mut tx = self.begin().await?;
+            let sql =
+                "UPDATE challenges SET ended_ms = $2, device_ms = 0 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
+            let ended = sqlx::query(sql).bind(id).bind(at_ms).fetch_optional(&mut *tx).await?;
+            if let Some(row) = ended {
+                let (miner, begun) = (get::<String>(&row, "miner")?, begun_of(&row)?);
+                tx.tell(at_ms, Some(&miner), Some(id), Told::ChallengeAbandoned(begun));
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    pub async fn due(&self, miner: &str) -> Result<Option<Due>, RecordsError> {
+        let sql = "SELECT due_ms, due_kind FROM miners \
+             WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
+        let row = sqlx::query(sql).bind(miner).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up the next challenge"))?;
+        row.as_ref().map_or(Ok(None), due_of)
+    }
+
+    /// Sets when a miner is challenged next: it survives restarts, and moves between validators.
+    pub async fn set_due(&self, miner: &str, due: Option<&Due>) -> Result<(), RecordsError> {
+        self.write("set the next challenge", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE miners SET due_ms = $2, due_kind = $3 \
+                 WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
+            let update = sqlx::query(sql).bind(miner).bind(due.map(|due| due.at_ms));
+            update.bind(due.map(|due| due.kind.clone())).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Device time that a miner's challenges took that began since a time.
+    pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<Duty, RecordsError> {
+        let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges, \
+             CAST(COALESCE(SUM(CASE WHEN ended_ms IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS running \
+             FROM challenges WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND begun_ms >= $2";
+        let row = sqlx::query(sql).bind(miner).bind(since_ms).fetch_one(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("sum device time"))?;
+        Ok(Duty {
+            device_ms: get(&row, "device_ms")?,
+            challenges: get(&row, "challenges")?,
+            running: get(&row, "running")?,
+        })
+    }
+}
+
+fn orphans_sql(kind: Kind) -> String {
+    format!(
+        "SELECT c.*, v.heartbeat_ms AS heard_ms FROM challenges c LEFT JOIN validators v ON v.key = c.validator \
+         WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR v.expires_ms <= {}) \
+         ORDER BY c.begun_ms, c.id LIMIT $1",
+        kind.now()
+    )
+}
+
+/// Notes challenges that begin, with their events.
+pub(crate) async fn begin(tx: &mut Tx, begun: &[&Begun]) -> Result<(), RecordsError> {
+    let keys = begun.iter().map(|begun| (begun.miner.clone(), begun.begun_ms));
+    let miners = ensure_miners(tx, keys.collect()).await?;
+    let mut insert = Rows::new(INSERT, " ON CONFLICT (id) DO NOTHING RETURNING id");
+    for (begun, miner) in begun.iter().zip(&miners) {
+        insert.push(row(miner, begun, None));
+    }
+    let inserted = insert.fetch(tx).await?;
+    let mut inserted = inserted.iter().map(|row| get(row, "id")).collect::<Result<BTreeSet<String>, _>>()?;
+    for (begun, miner) in begun.iter().zip(&miners) {
+        if inserted.remove(&begun.challenge) {
+            let told = Told::ChallengeStarted((*begun).clone());
+            tx.tell(begun.begun_ms, Some(miner), Some(&begun.challenge), told);
+        }
+    }
+    Ok(())
+}
+
+/// Notes challenges as ended, each with its miner's id and when; those that were not noted before, too.
+pub(crate) async fn insert_ended(
+    tx: &mut Tx,
+    ended: impl Iterator<Item = (&str, Begun, i64)>,
+) -> Result<(), RecordsError> {
+    let update = " ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, device_ms = excluded.device_ms";
+    let mut insert = Rows::new(INSERT, update);
+    for (miner, begun, ended_ms) in ended {
+        insert.push(row(miner, &begun, Some(ended_ms)));
+    }
+    insert.execute(tx).await.map(drop)
+}
+
+const INSERT: &str = "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, round, \
+     begun_ms, device_ms, ended_ms) VALUES";
+
+fn row(miner: &str, begun: &Begun, ended_ms: Option<i64>) -> [Value; 13] {
+    let Begun { challenge, miner: key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms } =
+        begun;
+    let texts = [challenge, miner, key, validator, instance, session, group, kind, asked].map(Value::from);
+    let [challenge, miner, key, validator, instance, session, group, kind, asked] = texts;
+    let (round, begun_ms, device_ms) = (round.clone().into(), (*begun_ms).into(), (*device_ms).into());
+    let ended_ms = ended_ms.into();
+    [challenge, miner, key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms, ended_ms]
+}
+
+fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {
+    Ok(ChallengeRecord { begun: begun_of(row)?, ended_ms: get(row, "ended_ms")? })
+}
+
+fn begun_of(row: &AnyRow) -> Result<Begun, RecordsError> {
+    Ok(Begun {
+        challenge: get(row, "id")?,
+        miner: get(row, "miner")?,
+        validator: get(row, "validator")?,
+        instance: get(row, "instance")?,
+        session: get(row, "session")?,
+        group: get(row, "grp")?,
+        kind: get(row, "kind")?,
+        asked: get(row, "asked")?,
+        round: get(row, "round")?,
+        begun_ms: get(row, "begun_ms")?,
+        device_ms: get(row, "device_ms")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Row;
+
+    use super::*;
+    use crate::Location;
+    use crate::strangers::IS_STRANGER;
+
+    #[tokio::test]
+    async fn challenges_that_run_are_found_by_an_index_that_has_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let sql = "SELECT sql FROM sqlite_master WHERE name = 'challenges_open'";
+        let index: String = sqlx::query_scalar(sql).fetch_one(records.store.writers()).await.unwrap();
+        assert!(index.ends_with("WHERE ended_ms IS NULL"), "{index}");
+        let strangers = format!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
+        for (sql, expected) in [
+            (orphans_sql(Kind::Sqlite), "challenges_open (ended_ms=?)"),
+            (strangers, "challenges_open (ended_ms=? AND miner=?)"),
+        ] {
+            let plan =
+                sqlx::query(&format!("EXPLAIN QUERY PLAN {sql}")).fetch_all(records.store.writers()).await.unwrap();
+            let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+            assert!(plan.iter().any(|step| step.contains(expected)), "{plan:#?}");
+        }
+    }
+}

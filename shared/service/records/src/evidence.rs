@@ -1,0 +1,81 @@
+//! Which evidence is kept, and for which challenges.
+
+use sqlx::any::AnyRow;
+
+use crate::column::get;
+use crate::tx::Tx;
+use crate::{EvidenceRecord, KeptEvidence, MAX_ROWS, Records, RecordsError};
+
+impl Records {
+    /// The evidence that is kept, oldest first, from a time and challenge on.
+    pub async fn kept_evidence(
+        &self,
+        after: Option<(i64, &str)>,
+        limit: u32,
+    ) -> Result<Vec<KeptEvidence>, RecordsError> {
+        let (at_ms, challenge) = after.unwrap_or((-1, ""));
+        let sql = "SELECT * FROM evidence WHERE dropped_ms IS NULL AND (at_ms > $1 OR (at_ms = $1 AND challenge > $2)) \
+             ORDER BY at_ms, challenge LIMIT $3";
+        let query = sqlx::query(sql).bind(at_ms).bind(challenge).bind(i64::from(limit.min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list evidence"))?;
+        rows.iter().map(kept_of).collect()
+    }
+
+    /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or
+    /// quarantined, that of its latest failing verdict.
+    pub async fn needed_evidence(&self) -> Result<Vec<String>, RecordsError> {
+        let sql = "SELECT e.digest FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
+             JOIN miners m ON m.id = v.miner WHERE e.dropped_ms IS NULL AND v.outcome = 'fail' \
+             AND m.state IN ('suspect', 'failed', 'quarantined') AND NOT EXISTS (SELECT 1 FROM verdicts w \
+             WHERE w.miner = v.miner AND w.outcome = 'fail' AND w.at_ms > v.at_ms)";
+        let digests = sqlx::query_scalar(sql).fetch_all(self.read()).await;
+        digests.map_err(|e| RecordsError::from(e).doing("list needed evidence"))
+    }
+
+    /// Notes that evidence of this name was removed.
+    pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("note removed evidence", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";
+            sqlx::query(sql).bind(digest).bind(at_ms).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    pub async fn evidence_of(&self, challenge: &str) -> Result<Option<KeptEvidence>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM evidence WHERE challenge = $1").bind(challenge);
+        let row = row.fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look for evidence"))?;
+        row.as_ref().map(kept_of).transpose()
+    }
+}
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    challenge: &str,
+    evidence: &EvidenceRecord,
+    at_ms: i64,
+) -> Result<(), RecordsError> {
+    let EvidenceRecord { digest, bytes, stored_bytes, why } = evidence;
+    let sql =
+        "INSERT INTO evidence (challenge, digest, bytes, stored_bytes, why, at_ms) VALUES ($1, $2, $3, $4, $5, $6)";
+    let insert = sqlx::query(sql).bind(challenge).bind(digest).bind(*bytes).bind(*stored_bytes);
+    insert.bind(why).bind(at_ms).execute(&mut **tx).await?;
+    Ok(())
+}
+
+fn kept_of(row: &AnyRow) -> Result<KeptEvidence, RecordsError> {
+    let evidence = EvidenceRecord {
+        digest: get(row, "digest")?,
+        bytes: get(row, "bytes")?,
+        stored_bytes: get(row, "stored_bytes")?,
+        why: get(row, "why")?,
+    };
+    Ok(KeptEvidence {
+        challenge: get(row, "challenge")?,
+        at_ms: get(row, "at_ms")?,
+        evidence,
+        dropped_ms: get(row, "dropped_ms")?,
+    })
+}

@@ -1,0 +1,95 @@
+//! The records of a validator: SQLite in its state directory, or PostgreSQL for a fleet. One schema and one SQL serve
+//! both, through sqlx's `any` driver; `docs/records.md` describes the tables.
+//!
+//! Keys, ids and digests are lower-case hexadecimal texts, times are milliseconds since 1970 (`*_ms`), documents are
+//! JSON. A miner is known by the first of its keys that was seen, its *id*; wherever a function takes a miner, any of
+//! its keys will do. A query fails where the store cannot be read, a change where it cannot be written.
+
+#![forbid(unsafe_code)]
+
+mod api_tokens;
+mod backup;
+mod challenges;
+mod column;
+mod conclude;
+mod conclusion;
+mod counts;
+mod devices;
+mod document;
+mod due;
+mod error;
+mod evidence;
+mod export;
+mod file;
+mod group;
+mod grouped;
+mod history;
+mod id;
+mod keys;
+mod kind;
+mod leases;
+mod location;
+mod memory;
+mod miner;
+mod miners;
+mod outbox;
+mod queue;
+mod readers;
+mod receipts;
+mod rounds;
+mod rows;
+mod schema;
+mod series;
+mod sessions;
+mod standing;
+mod store;
+mod strangers;
+mod summary;
+pub mod tables;
+#[cfg(all(unix, feature = "testing"))]
+pub mod testing;
+mod token_uses;
+mod tokens;
+mod trouble;
+mod tx;
+mod validators;
+mod verdicts;
+mod webhooks;
+mod write;
+mod writes;
+
+pub use assay_api::record::{
+    Action, Actor, ApiTokenRecord, Begun, ChallengeRecord, CommitmentRecord, ConnectedTold, DeliveryRecord,
+    DeviceEvent, DeviceRecord, Due, Event, EventKind, EventRecord, EvidenceRecord, Exported, FindingRecord, Found,
+    FullVerdict, HealthTold, KeptEvidence, Labels, LastVerdict, LeftTold, MinerCount, MinerRecord, ModelCount,
+    NotedFinding, NotedTransition, ReceiptRecord, Role, RoundMember, RoundRecord, SeriesPoint, SessionRecord, Status,
+    TokenRecord, Told, Transition, VerdictRecord, VerdictTold, WebhookRecord,
+};
+
+pub use api_tokens::{ApiTokenCursor, MAX_API_TOKENS, MAX_TOKEN_NAME_BYTES};
+pub use challenges::{Duty, Orphan};
+pub use conclusion::{Conclusion, StandingChange};
+pub use devices::{DeviceFilter, DeviceSeen};
+pub use error::RecordsError;
+pub use leases::Lease;
+pub use location::{Location, LocationError};
+pub use miner::MinerFilter;
+pub use miners::MinerChange;
+pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
+pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
+pub use readers::as_api;
+pub use rounds::{RoundCursor, RoundFilter};
+pub use schema::SCHEMA_VERSION;
+pub use sessions::Connected;
+pub use standing::FindingFilter;
+pub use store::Records;
+pub use strangers::{MAX_STRANGERS, Removed, STRANGER_AGE_MS, StrangerEvidence};
+pub use summary::MinerSummary;
+pub use tokens::{TokenCursor, TokenRefusal};
+pub use validators::ValidatorRecord;
+pub use verdicts::{MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter};
+pub use webhooks::{MAX_WEBHOOKS, NewWebhook, WebhookSecrets};
+pub use writes::Writes;
+
+/// The most rows of one query; callers that need more page on.
+pub const MAX_ROWS: u32 = 10_000;

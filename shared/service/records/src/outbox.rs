@@ -1,0 +1,136 @@
+//! The outbox: events are written in the transaction that makes the change they report, so that every change has its
+//! event and every event its change. Their numbers have no gaps, and a reader that has seen one has seen all before it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sqlx::any::AnyRow;
+use tokio::sync::watch;
+
+use crate::column::get;
+use crate::document::json;
+use crate::document::malformed;
+use crate::kind::Kind;
+use crate::store::Store;
+use crate::{EventRecord, HealthTold, MAX_ROWS, Records, RecordsError, Told, id};
+
+/// How long events are kept.
+pub const MAX_EVENT_AGE: Duration = Duration::from_secs(7 * 86_400);
+/// How many events are kept; the oldest go first.
+pub const MAX_EVENTS: i64 = 1_000_000;
+/// Events that one transaction removes, so that no other writer waits for long.
+const MAX_PRUNED: i64 = 10_000;
+/// How often other validators' events are looked for.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Looks for the events of other validators, for as long as the store is open and has subscribers.
+async fn poll(store: Weak<Store>) {
+    loop {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let Some(store) = store.upgrade() else { return };
+        if store.last_event.is_watched()
+            && let Ok(last) = store.read_last_event().await
+        {
+            store.last_event.note(last);
+        }
+    }
+}
+
+impl Store {
+    /// The number of the last event, as the database has it.
+    async fn read_last_event(&self) -> Result<i64, RecordsError> {
+        let last = sqlx::query_scalar("SELECT last_event FROM store WHERE id = 1").fetch_one(self.read()).await;
+        last.map_err(|e| RecordsError::from(e).doing("look for events"))
+    }
+}
+
+impl Records {
+    /// The events after one, in order. Where the first of them does not follow it, those between were removed.
+    pub async fn events(&self, after: i64, limit: u32) -> Result<Vec<EventRecord>, RecordsError> {
+        let sql = "SELECT * FROM events WHERE seq > $1 ORDER BY seq LIMIT $2";
+        let rows = sqlx::query(sql).bind(after).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("read events"))?;
+        rows.iter().map(event_of).collect()
+    }
+
+    /// The number of the last event; 0 before the first one.
+    pub async fn last_event(&self) -> Result<i64, RecordsError> {
+        self.store.read_last_event().await
+    }
+
+    /// The number of the oldest event that is kept; `None` in an empty outbox.
+    pub async fn first_event(&self) -> Result<Option<i64>, RecordsError> {
+        let first = sqlx::query_scalar("SELECT MIN(seq) FROM events").fetch_one(self.read()).await;
+        first.map_err(|e| RecordsError::from(e).doing("look for events"))
+    }
+
+    /// The number of the last event, and each change of it: at once for this process's, within a second for others'.
+    ///
+    /// # Panics
+    /// Panics outside a Tokio runtime.
+    pub fn event_watch(&self) -> watch::Receiver<i64> {
+        let watch = self.store.last_event.subscribe();
+        // A file is one validator's alone.
+        if self.store.kind == Kind::Postgres && !self.store.is_polled.swap(true, Ordering::AcqRel) {
+            tokio::spawn(poll(Arc::downgrade(&self.store)));
+        }
+        watch
+    }
+
+    /// Notes that a validator serves, or does not, with its event.
+    pub async fn note_health(&self, health: HealthTold, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("note the validator's health", async {
+            let mut tx = self.begin().await?;
+            tx.tell(at_ms, None, None, Told::Health(health));
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Removes the events that are older than [`MAX_EVENT_AGE`] or more than [`MAX_EVENTS`], and gives how many.
+    pub async fn prune_events(&self) -> Result<u64, RecordsError> {
+        let age_ms = i64::try_from(MAX_EVENT_AGE.as_millis()).unwrap_or(i64::MAX);
+        self.prune(id::now_ms() - age_ms, MAX_EVENTS).await
+    }
+
+    /// Removes the events of before a time, and all but the newest `kept`.
+    pub async fn prune(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
+        let mut removed = 0;
+        loop {
+            let some = self.prune_some(before_ms, kept).await?;
+            removed += some;
+            if some == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    async fn prune_some(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
+        // The oldest come first in order of numbers too, unless clocks were set back.
+        let sql = "SELECT MAX(seq) FROM (SELECT seq, at_ms FROM events ORDER BY seq LIMIT $3) AS oldest \
+             WHERE at_ms < $1 OR seq <= (SELECT last_event FROM store WHERE id = 1) - $2";
+        let until = sqlx::query_scalar(sql).bind(before_ms).bind(kept).bind(MAX_PRUNED).fetch_one(self.read()).await;
+        let until: Option<i64> = until.map_err(|e| RecordsError::from(e).doing("look for old events"))?;
+        let Some(until) = until else { return Ok(0) };
+        self.write("remove old events", async {
+            let mut tx = self.begin().await?;
+            let removed = sqlx::query("DELETE FROM events WHERE seq <= $1").bind(until).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(removed.rows_affected())
+        })
+        .await
+    }
+}
+
+fn event_of(row: &AnyRow) -> Result<EventRecord, RecordsError> {
+    let kind = json(&format!("\"{}\"", get::<String>(row, "kind")?), "kind of event")?;
+    Ok(EventRecord {
+        seq: get(row, "seq")?,
+        id: get(row, "id")?,
+        at_ms: get(row, "at_ms")?,
+        miner: get(row, "miner")?,
+        challenge: get(row, "challenge")?,
+        told: Told::parse(kind, &get::<String>(row, "document")?).map_err(malformed)?,
+    })
+}

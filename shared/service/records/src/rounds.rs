@@ -1,0 +1,189 @@
+//! Synchronised rounds: who was asked to start in the same moment, and who did.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::column::get;
+use crate::keys::known_miner;
+use crate::tx::Tx;
+use crate::{MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord, Told};
+
+/// Where a page of rounds ended: the next one begins there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundCursor {
+    /// [`RoundRecord::begun_ms`] of the last one.
+    pub begun_ms: i64,
+    /// [`RoundRecord::id`] of the last one.
+    pub id: String,
+}
+
+impl RoundCursor {
+    /// The page after this one.
+    pub fn of(last: &RoundRecord) -> Self {
+        Self { begun_ms: last.begun_ms, id: last.id.clone() }
+    }
+}
+
+/// A selection of rounds; an empty field selects all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoundFilter {
+    pub group: Option<String>,
+    /// The page after this one.
+    pub before: Option<RoundCursor>,
+    /// The most rows, [`MAX_ROWS`] at most.
+    pub limit: Option<u32>,
+}
+
+impl Records {
+    /// Notes a round with its members.
+    ///
+    /// # Errors
+    /// A member is an unknown miner, or the store cannot be written.
+    pub async fn plan_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
+        self.write("note a round", async {
+            let mut tx = self.begin().await?;
+            let sql = "INSERT INTO rounds (id, grp, asked, validator, begun_ms, ended_ms, detail) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7)";
+            let RoundRecord { id, group, asked, validator, begun_ms, ended_ms, detail } = round;
+            let insert = sqlx::query(sql).bind(id).bind(group).bind(asked).bind(validator).bind(*begun_ms);
+            insert.bind(*ended_ms).bind(detail).execute(&mut *tx).await?;
+            for member in members {
+                upsert_member(&mut tx, id, member).await?;
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Notes the beginning of a round, with its event.
+    pub async fn begin_round(&self, round: &str, at_ms: i64) -> Result<(), RecordsError> {
+        self.write("note the beginning of a round", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE rounds SET begun_ms = $2 WHERE id = $1 RETURNING *";
+            let begun = sqlx::query(sql).bind(round).bind(at_ms).fetch_optional(&mut *tx).await?;
+            if let Some(row) = begun {
+                tx.tell(at_ms, None, None, Told::RoundBegun(round_of(&row)?));
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Notes the state of a member of a round, whether the round lists it or not.
+    ///
+    /// # Errors
+    /// The round or the miner is unknown, or the store cannot be written.
+    pub async fn round_member(&self, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+        self.write("note a member of a round", async {
+            let mut tx = self.begin().await?;
+            upsert_member(&mut tx, round, member).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<(), RecordsError> {
+        self.write("note the end of a round", async {
+            let mut tx = self.begin().await?;
+            let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
+            let ended = sqlx::query(sql).bind(round).bind(at_ms).bind(detail).fetch_optional(&mut *tx).await?;
+            if let Some(row) = ended {
+                tx.tell(at_ms, None, None, Told::RoundEnded(round_of(&row)?));
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// Whether a miner was a member of a round of this group since a time.
+    pub async fn was_in_round(&self, miner: &str, group: &str, since_ms: i64) -> Result<bool, RecordsError> {
+        let sql = "SELECT COUNT(*) FROM round_members m JOIN rounds r ON r.id = m.round \
+             WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3";
+        let found = sqlx::query_scalar(sql).bind(miner).bind(since_ms).bind(group).fetch_one(self.read()).await;
+        let found: i64 = found.map_err(|e| RecordsError::from(e).doing("look for rounds of a miner"))?;
+        Ok(found > 0)
+    }
+
+    /// Rounds, newest first.
+    pub async fn rounds(&self, filter: &RoundFilter) -> Result<Vec<RoundRecord>, RecordsError> {
+        let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) AND (begun_ms < $2 OR (begun_ms = $2 AND id < $3)) \
+             ORDER BY begun_ms DESC, id DESC LIMIT $4";
+        let RoundFilter { group, before, limit } = filter;
+        let before = before.clone().unwrap_or(RoundCursor { begun_ms: i64::MAX, id: String::new() });
+        let query = sqlx::query(sql).bind(group.as_deref().unwrap_or("")).bind(before.begun_ms).bind(before.id);
+        let query = query.bind(i64::from(limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list rounds"))?;
+        rows.iter().map(round_of).collect()
+    }
+
+    /// The members of these rounds, by the rounds' ids and in order of their own, each with the outcome of its
+    /// challenge; of at most [`MAX_ROWS`] rounds.
+    pub async fn round_members(
+        &self,
+        rounds: &[&str],
+    ) -> Result<BTreeMap<String, Vec<(RoundMember, Option<String>)>>, RecordsError> {
+        let rounds = &rounds[..rounds.len().min(MAX_ROWS as usize)];
+        let mut found = BTreeMap::<String, Vec<_>>::new();
+        if rounds.is_empty() {
+            return Ok(found);
+        }
+        let placeholders: Vec<_> = (1..=rounds.len()).map(|number| format!("${number}")).collect();
+        let sql = format!(
+            "SELECT m.*, v.outcome AS outcome FROM round_members m LEFT JOIN verdicts v ON v.challenge = m.challenge \
+             WHERE m.round IN ({}) ORDER BY m.round, m.miner",
+            placeholders.join(", ")
+        );
+        let query = rounds.iter().fold(sqlx::query(&sql), |query, round| query.bind(*round));
+        let rows = query.fetch_all(self.read()).await;
+        for row in &rows.map_err(|e| RecordsError::from(e).doing("look up rounds"))? {
+            found.entry(get(row, "round")?).or_default().push((member_of(row)?, get(row, "outcome")?));
+        }
+        Ok(found)
+    }
+
+    /// A round with its members, in order of their ids.
+    pub async fn round(&self, id: &str) -> Result<Option<(RoundRecord, Vec<RoundMember>)>, RecordsError> {
+        let row = sqlx::query("SELECT * FROM rounds WHERE id = $1").bind(id).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a round"))?;
+        let Some(row) = row else { return Ok(None) };
+        let rows = sqlx::query("SELECT * FROM round_members WHERE round = $1 ORDER BY miner").bind(id);
+        let rows = rows.fetch_all(self.read()).await?;
+        let members = rows.iter().map(member_of).collect::<Result<_, _>>()?;
+        Ok(Some((round_of(&row)?, members)))
+    }
+}
+
+async fn upsert_member(tx: &mut Tx, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+    let miner = known_miner(tx, &member.miner).await?;
+    let sql = "INSERT INTO round_members (round, miner, state, challenge, at_ms, detail) \
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (round, miner) DO UPDATE SET state = $3, \
+         challenge = COALESCE($4, round_members.challenge), at_ms = $5, detail = $6";
+    let upsert = sqlx::query(sql).bind(round).bind(miner).bind(&member.state).bind(member.challenge.clone());
+    upsert.bind(member.at_ms).bind(&member.detail).execute(&mut **tx).await?;
+    Ok(())
+}
+
+fn round_of(row: &AnyRow) -> Result<RoundRecord, RecordsError> {
+    Ok(RoundRecord {
+        id: get(row, "id")?,
+        group: get(row, "grp")?,
+        asked: get(row, "asked")?,
+        validator: get(row, "validator")?,
+        begun_ms: get(row, "begun_ms")?,
+        ended_ms: get(row, "ended_ms")?,
+        detail: get(row, "detail")?,
+    })
+}
+
+fn member_of(row: &AnyRow) -> Result<RoundMember, RecordsError> {
+    Ok(RoundMember {
+        miner: get(row, "miner")?,
+        state: get(row, "state")?,
+        challenge: get(row, "challenge")?,
+        at_ms: get(row, "at_ms")?,
+        detail: get(row, "detail")?,
+    })
+}

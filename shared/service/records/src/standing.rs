@@ -1,0 +1,159 @@
+//! Attestation states of miners, their changes, and findings.
+
+use serde::{Deserialize, Serialize};
+use sqlx::any::AnyRow;
+
+use crate::column::get;
+use crate::keys::{ensure_miner, known_miner};
+use crate::tx::Tx;
+use crate::{
+    FindingRecord, MAX_ROWS, NotedFinding, NotedTransition, Records, RecordsError, StandingChange, Status, Told,
+    Transition, id,
+};
+
+/// A selection of findings; an empty field selects all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FindingFilter {
+    /// Any key of the miner.
+    pub miner: Option<String>,
+    pub code: Option<String>,
+    /// Not before this time.
+    pub since_ms: Option<i64>,
+    /// The most rows, [`MAX_ROWS`] at most.
+    pub limit: Option<u32>,
+}
+
+impl Records {
+    /// Changes the basis of a miner's attestation without a verdict, because of time or a finding.
+    ///
+    /// # Errors
+    /// [`RecordsError::StandingChanged`], or the store cannot be written.
+    pub async fn change_standing(&self, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
+        self.write("change an attestation state", async {
+            let mut tx = self.begin().await?;
+            let miner = known_miner(&mut tx, miner).await?;
+            change_standing(&mut tx, &miner, change).await?;
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// The changes of a miner's attestation state, newest first.
+    pub async fn transitions(&self, miner: &str, limit: u32) -> Result<Vec<NotedTransition>, RecordsError> {
+        let sql = "SELECT * FROM transitions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
+             ORDER BY at_ms DESC, id DESC LIMIT $2";
+        let rows = sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("list changes of state"))?;
+        rows.iter().map(transition_of).collect()
+    }
+
+    /// Notes findings without a verdict.
+    pub async fn note_findings(&self, findings: &[FindingRecord], at_ms: i64) -> Result<(), RecordsError> {
+        self.write("note findings", async {
+            let mut tx = self.begin().await?;
+            for finding in findings {
+                insert_finding(&mut tx, finding, None, at_ms).await?;
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    pub async fn findings(&self, filter: &FindingFilter) -> Result<Vec<NotedFinding>, RecordsError> {
+        // Only the conditions in use are in the statement: then the database can choose an index by them.
+        let of_miner = match filter.miner {
+            Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
+            None => "$1 = ''",
+        };
+        let sql = format!(
+            "SELECT * FROM findings WHERE {of_miner} AND ($2 = '' OR code = $2) AND at_ms >= $3 \
+             ORDER BY at_ms DESC, id DESC LIMIT $4"
+        );
+        let query = sqlx::query(&sql)
+            .bind(filter.miner.as_deref().unwrap_or(""))
+            .bind(filter.code.as_deref().unwrap_or(""))
+            .bind(filter.since_ms.unwrap_or(0))
+            .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
+        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list findings"))?;
+        rows.iter().map(finding_of).collect()
+    }
+}
+
+/// Changes it in a transaction, which must not be committed after an error.
+pub(crate) async fn change_standing(tx: &mut Tx, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
+    let StandingChange { before, after, transition } = change;
+    let sql = "UPDATE miners SET state = COALESCE($2, state), standing = $3 \
+         WHERE id = $1 AND COALESCE(standing, '') = COALESCE($4, standing, '')";
+    let update = sqlx::query(sql).bind(miner).bind(transition.as_ref().map(|transition| transition.to.clone()));
+    let updated = update.bind(after).bind(before.clone()).execute(&mut **tx).await?;
+    if updated.rows_affected() == 0 {
+        return Err(RecordsError::StandingChanged(miner.to_owned()));
+    }
+    match transition {
+        Some(transition) => insert_transition(tx, miner, transition, None).await,
+        None => Ok(()),
+    }
+}
+
+pub(crate) async fn insert_transition(
+    tx: &mut Tx,
+    miner: &str,
+    transition: &Transition,
+    challenge: Option<&str>,
+) -> Result<(), RecordsError> {
+    let Transition { miner: _, at_ms, from, to, why, detail } = transition;
+    let sql = "INSERT INTO transitions (id, miner, at_ms, from_state, to_state, why, detail, challenge) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let insert = sqlx::query(sql).bind(id::new(*at_ms)?).bind(miner).bind(*at_ms).bind(from).bind(to).bind(why);
+    insert.bind(detail).bind(challenge).execute(&mut **tx).await?;
+    let told = Transition { miner: miner.to_owned(), ..transition.clone() };
+    tx.tell(*at_ms, Some(miner), challenge, Told::State(told));
+    Ok(())
+}
+
+pub(crate) async fn insert_finding(
+    tx: &mut Tx,
+    finding: &FindingRecord,
+    challenge: Option<&str>,
+    at_ms: i64,
+) -> Result<(), RecordsError> {
+    let FindingRecord { code, miner, other_miner, device_id, detail, enforced } = finding;
+    let miner = ensure_miner(tx, miner, Status::Pending, at_ms).await?;
+    let other = match other_miner {
+        Some(other) => Some(ensure_miner(tx, other, Status::Pending, at_ms).await?),
+        None => None,
+    };
+    let sql = "INSERT INTO findings (id, miner, at_ms, code, other_miner, device_id, detail, enforced, challenge) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let insert = sqlx::query(sql).bind(id::new(at_ms)?).bind(&miner).bind(at_ms).bind(code).bind(other.clone());
+    let insert = insert.bind(device_id.clone()).bind(detail).bind(i64::from(*enforced)).bind(challenge);
+    insert.execute(&mut **tx).await?;
+    let told = FindingRecord { miner: miner.clone(), other_miner: other, ..finding.clone() };
+    tx.tell(at_ms, Some(&miner), challenge, Told::Finding(told));
+    Ok(())
+}
+
+pub(crate) fn transition_of(row: &AnyRow) -> Result<NotedTransition, RecordsError> {
+    let transition = Transition {
+        miner: get(row, "miner")?,
+        at_ms: get(row, "at_ms")?,
+        from: get(row, "from_state")?,
+        to: get(row, "to_state")?,
+        why: get(row, "why")?,
+        detail: get(row, "detail")?,
+    };
+    Ok(NotedTransition { id: get(row, "id")?, challenge: get(row, "challenge")?, transition })
+}
+
+pub(crate) fn finding_of(row: &AnyRow) -> Result<NotedFinding, RecordsError> {
+    let finding = FindingRecord {
+        code: get(row, "code")?,
+        miner: get(row, "miner")?,
+        other_miner: get(row, "other_miner")?,
+        device_id: get(row, "device_id")?,
+        detail: get(row, "detail")?,
+        enforced: get::<i64>(row, "enforced")? == 1,
+    };
+    Ok(NotedFinding { id: get(row, "id")?, at_ms: get(row, "at_ms")?, challenge: get(row, "challenge")?, finding })
+}

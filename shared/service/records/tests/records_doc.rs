@@ -1,0 +1,62 @@
+//! docs/records.md lists the tables as the code defines them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use assay_program::settings::document::check_section;
+use assay_records::EventKind;
+use assay_records::tables::{TABLES, Table};
+
+/// Tables of which the page has the purpose alone: what validators need for their own work.
+const INTERNAL: &[&str] = &[
+    "store",
+    "validators",
+    "leases",
+    "workers",
+    "jobs",
+    "shown",
+    "events",
+    "tokens",
+    "api_tokens",
+    "webhooks",
+    "deliveries",
+];
+
+#[test]
+fn the_page_lists_every_table_and_column() {
+    let (internal, shown): (Vec<&Table>, Vec<&Table>) = TABLES.iter().partition(|table| INTERNAL.contains(&table.name));
+    assert_eq!(internal.len(), INTERNAL.len(), "each is a table");
+    let mut expected = String::new();
+    for table in shown {
+        write!(expected, "\n### {}\n\n{}\n\n", table.name, table.about).unwrap();
+        for column in table.columns {
+            let optional = if column.is_optional { "?" } else { "" };
+            writeln!(expected, "- `{}`{optional} ({}): {}", column.name, column.kind.name(), column.about).unwrap();
+        }
+    }
+    expected.push_str("\n### For the validators' own work\n\n");
+    for table in internal {
+        writeln!(expected, "- `{}`: {}", table.name, table.about).unwrap();
+    }
+    expected.push('\n');
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/records.md");
+    check_section(&page, "tables", &expected).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn the_page_names_the_version_of_the_schema() {
+    let page = include_str!("../../../../docs/records.md");
+    let sentence = format!("The version of the schema is {}.", assay_records::SCHEMA_VERSION);
+    assert!(page.contains(&sentence), "no sentence: {sentence}");
+}
+
+#[test]
+fn the_page_of_webhooks_lists_every_kind_of_event() {
+    let mut expected = "\n| kind | what happened |\n|---|---|\n".to_owned();
+    for kind in EventKind::ALL {
+        writeln!(expected, "| `{kind}` | {} |", kind.about().trim()).unwrap();
+    }
+    expected.push('\n');
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/api.md");
+    check_section(&page, "events", &expected).unwrap_or_else(|error| panic!("{error}"));
+}

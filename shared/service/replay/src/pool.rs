@@ -1,0 +1,150 @@
+//! Placement of replays: on this validator's own devices, and on the replay workers that share its records.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_device::Handle;
+use assay_work::PublicKey;
+
+use super::job::ReplayJob;
+use super::shared::SharedReplays;
+use super::{Extent, Replayed, Replayer};
+use crate::turns::{Load, NoTurn, ReplayTurns, Turn};
+use assay_judge::history::History;
+use assay_judge::replay::{ReplayCapacity, Replays};
+use assay_judge::verify::check::TrustedValues;
+
+/// Places where this validator can replay.
+#[derive(Default)]
+pub struct ReplayPool {
+    local: Option<Local>,
+    shared: Option<SharedReplays>,
+}
+
+struct Local {
+    replayer: Arc<Replayer>,
+    turns: ReplayTurns,
+}
+
+/// A replay for a session.
+pub struct ReplayRequest {
+    pub key: PublicKey,
+    /// The committed work.
+    pub work: TrustedValues,
+    /// The passes to compute.
+    pub extent: Extent,
+    /// Handle that cancels it.
+    pub handle: Handle,
+}
+
+/// A place for a replay, with the turn there.
+enum Place<'a> {
+    Local(&'a Local, Turn),
+    Shared(&'a SharedReplays, Turn),
+}
+
+impl Replays for ReplayPool {
+    fn capacity(&self) -> ReplayCapacity {
+        let local = self.local.iter().map(|local| local.replayer.capacity().clone());
+        let workers = self.shared.iter().flat_map(SharedReplays::capacities);
+        ReplayCapacity(local.chain(workers).collect())
+    }
+}
+
+impl ReplayPool {
+    /// Creates a pool of the validator's own devices, if it has any, and of workers, if the records can be shared.
+    pub fn new(local: Option<Replayer>, shared: Option<SharedReplays>) -> Self {
+        let local = local.map(|replayer| Local { replayer: replayer.into(), turns: ReplayTurns::default() });
+        Self { local, shared }
+    }
+
+    /// Number of the validator's own devices.
+    pub fn local_devices(&self) -> u32 {
+        self.local.as_ref().map_or(0, |local| local.replayer.capacity().devices)
+    }
+
+    /// Workers that share its records; `None` for records that cannot be shared.
+    pub const fn shared(&self) -> Option<&SharedReplays> {
+        self.shared.as_ref()
+    }
+
+    /// Number of replays that run and wait, here and on workers.
+    pub fn load(&self) -> Load {
+        let local = self.local.iter().map(|local| local.turns.load());
+        let shared = self.shared.iter().map(|shared| shared.turns.load());
+        local.chain(shared).fold(Load::default(), |all, load| Load {
+            running: all.running + load.running,
+            waiting: all.waiting + load.waiting,
+        })
+    }
+
+    /// Whether replays are possible at all: own devices, or workers that may come.
+    pub const fn can_replay(&self) -> bool {
+        self.local.is_some() || self.shared.is_some()
+    }
+
+    /// Replays when it is this miner's turn.
+    ///
+    /// # Errors
+    /// [`NoTurn`]: too many wait.
+    pub async fn replay(&self, request: ReplayRequest, history: &History) -> Result<Replayed, NoTurn> {
+        let ReplayRequest { key, work, extent, handle } = request;
+        let Some(place) = self.place(key, &work, history).await? else {
+            return Ok(Replayed::unknown("this validator has no devices of its own"));
+        };
+        history.replays(key, Instant::now());
+        let second = history.second_computation(key, Instant::now());
+        let job = ReplayJob { challenge: work.challenge, evidence: work.evidence, extent, second };
+        let replayed = match place {
+            Place::Local(local, turn) => local.replay(turn, job, handle).await,
+            Place::Shared(shared, turn) => shared.replay(turn, &job, &handle).await,
+        };
+        if let Some(found) = replayed.computed_again {
+            history.computed_again(key, found, Instant::now());
+        }
+        Ok(replayed)
+    }
+
+    /// Selects the place with the earliest expected end, unless it is busy and the other is free.
+    async fn place(
+        &self,
+        key: PublicKey,
+        work: &TrustedValues,
+        history: &History,
+    ) -> Result<Option<Place<'_>>, NoTurn> {
+        let (last, challenge) = (history.replayed_at(key), &work.challenge);
+        let (local, shared) = match (&self.local, &self.shared) {
+            (None, None) => return Ok(None),
+            (Some(local), None) => return Ok(Some(Place::Local(local, local.turns.wait(key, last).await?))),
+            (None, Some(shared)) => return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?))),
+            (Some(local), Some(shared)) => (local, shared),
+        };
+        let here = local.replayer.capacity().estimate(challenge);
+        let there = ReplayCapacity(shared.capacities()).estimate(challenge);
+        // A place without room reports `None`.
+        let is_here = match (here, there) {
+            (Some(here), Some(there)) => here <= there,
+            (_, there) => there.is_none(),
+        };
+        let now_here = || here.and_then(|_| local.turns.now()).map(|turn| Place::Local(local, turn));
+        let now_there = || there.and_then(|_| shared.turns.now()).map(|turn| Place::Shared(shared, turn));
+        let now = if is_here { now_here().or_else(now_there) } else { now_there().or_else(now_here) };
+        Ok(Some(match now {
+            Some(place) => place,
+            None if is_here => Place::Local(local, local.turns.wait(key, last).await?),
+            None => Place::Shared(shared, shared.turns.wait(key, last).await?),
+        }))
+    }
+}
+
+impl Local {
+    async fn replay(&self, turn: Turn, job: ReplayJob, handle: Handle) -> Replayed {
+        let replayer = self.replayer.clone();
+        let run = move || {
+            let _turn = turn;
+            replayer.replay(&job, &handle)
+        };
+        let ended = tokio::task::spawn_blocking(run).await;
+        ended.unwrap_or_else(|error| Replayed::unknown(format!("the replay ended early: {error}")))
+    }
+}

@@ -1,0 +1,226 @@
+//! Miners and their devices.
+
+use std::sync::Arc;
+
+use assay_api::Decision;
+use assay_api::{
+    ChangeLabels, Connected, Counts, Device, DevicesQuery, Forgotten, HistoryQuery, Listed, Miner, MinerChanged,
+    MinerDetail, MinersQuery, Series, SeriesQuery,
+};
+use assay_keeper::operations::{Decide, Label, read, running, series};
+use assay_records::{DeviceRecord, Event};
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Answer, MinerPath};
+use crate::Web;
+use crate::caller::{Admin, Caller, Operator};
+use crate::extract::{Json, Path, Query};
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
+    OpenApiRouter::new()
+        .routes(routes!(counts))
+        .routes(routes!(connected))
+        .routes(routes!(miners))
+        .routes(routes!(miner))
+        .routes(routes!(history))
+        .routes(routes!(miner_series))
+        .routes(routes!(devices))
+        .routes(routes!(device))
+        .routes(routes!(approve))
+        .routes(routes!(suspend))
+        .routes(routes!(resume))
+        .routes(routes!(revoke))
+        .routes(routes!(quarantine))
+        .routes(routes!(release))
+        .routes(routes!(label))
+        .routes(routes!(forget))
+}
+
+/// The fleet in numbers
+#[utoipa::path(get, path = "/api/v1/counts", tag = "fleet",
+    responses((status = 200, description = "Miners and devices, counted", body = Counts)),
+    security(("token" = ["read"])))]
+async fn counts(_: Caller, State(web): State<Arc<Web>>) -> Answer<Counts> {
+    Ok(Json(running::counts(&web.running.validator).await?))
+}
+
+/// The miners that are connected to this validator, in order of key
+#[utoipa::path(get, path = "/api/v1/connected", tag = "fleet",
+    responses((status = 200, description = "All of them", body = Listed<Connected>)),
+    security(("token" = ["read"])))]
+async fn connected(_: Caller, State(web): State<Arc<Web>>) -> Json<Listed<Connected>> {
+    Json(running::connected(&web.running.validator))
+}
+
+/// The miners that the records know
+#[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
+    responses((status = 200, description = "A page of them", body = Listed<Miner>)),
+    security(("token" = ["read"])))]
+async fn miners(_: Caller, State(web): State<Arc<Web>>, Query(query): Query<MinersQuery>) -> Answer<Listed<Miner>> {
+    Ok(Json(read::miners(&web.running.validator, query).await?))
+}
+
+/// A miner with all that lies behind it
+#[utoipa::path(get, path = "/api/v1/miners/{miner}", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerDetail)), security(("token" = ["read"])))]
+async fn miner(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerDetail> {
+    Ok(Json(read::miner(&web.running.validator, &miner).await?))
+}
+
+/// What happened to a miner, newest first
+#[utoipa::path(get, path = "/api/v1/miners/{miner}/history", tag = "fleet",
+    params(MinerPath, HistoryQuery),
+    responses((status = 200, description = "The newest", body = Listed<Event>)), security(("token" = ["read"])))]
+async fn history(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+    Query(query): Query<HistoryQuery>,
+) -> Answer<Listed<Event>> {
+    Ok(Json(read::history(&web.running.validator, &miner, query).await?))
+}
+
+/// What a miner's devices showed over time, and what is expected of their models
+#[utoipa::path(get, path = "/api/v1/miners/{miner}/series", tag = "fleet",
+    params(MinerPath, SeriesQuery),
+    responses((status = 200, description = "Oldest first", body = Series)), security(("token" = ["read"])))]
+async fn miner_series(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+    Query(query): Query<SeriesQuery>,
+) -> Answer<Series> {
+    Ok(Json(series::of_miner(&web.running.validator, &miner, query).await?))
+}
+
+/// Devices that miners list, in order of miner and id
+#[utoipa::path(get, path = "/api/v1/devices", tag = "fleet", params(DevicesQuery),
+    responses((status = 200, description = "A page of them", body = Listed<DeviceRecord>)),
+    security(("token" = ["read"])))]
+async fn devices(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Query(query): Query<DevicesQuery>,
+) -> Answer<Listed<DeviceRecord>> {
+    Ok(Json(read::devices(&web.running.validator, query).await?))
+}
+
+/// A device at every miner that lists it or did
+#[utoipa::path(get, path = "/api/v1/devices/{device}", tag = "fleet",
+    params(("device" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 32,
+        pattern = "^[0-9a-fA-F]{4,32}$")),
+    responses((status = 200, description = "The device", body = Device)), security(("token" = ["read"])))]
+async fn device(_: Caller, State(web): State<Arc<Web>>, Path(device): Path<String>) -> Answer<Device> {
+    Ok(Json(read::device(&web.running.validator, &device).await?))
+}
+
+async fn decide(web: &Web, Admin(caller): Admin, miner: String, decision: Decision) -> Answer<MinerChanged> {
+    let decide = Decide { miner, decision };
+    Ok(Json(decide.decide(&web.running.validator, &caller.actor).await?))
+}
+
+/// Lets a miner in
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/approve", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn approve(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Approve).await
+}
+
+/// Keeps a miner out until it is resumed; its session ends at once
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/suspend", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn suspend(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Suspend).await
+}
+
+/// Lets a suspended miner in again
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/resume", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn resume(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Resume).await
+}
+
+/// Keeps a miner out for good; its session ends at once
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/revoke", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn revoke(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Revoke).await
+}
+
+/// Sets a miner apart until it is released; its passes do not count meanwhile
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/quarantine", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn quarantine(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Quarantine).await
+}
+
+/// Ends a miner's quarantine; the passes that it owes stay owed
+#[utoipa::path(post, path = "/api/v1/miners/{miner}/release", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+async fn release(
+    admin: Admin,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<MinerChanged> {
+    decide(&web, admin, miner, Decision::Release).await
+}
+
+/// Sets labels of a miner, or takes them away
+#[utoipa::path(patch, path = "/api/v1/miners/{miner}/labels", tag = "fleet", request_body = ChangeLabels,
+    params(MinerPath),
+    responses((status = 200, description = "The miner", body = Miner)), security(("token" = ["operate"])))]
+async fn label(
+    Operator(caller): Operator,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+    Json(ChangeLabels { set, remove }): Json<ChangeLabels>,
+) -> Answer<Miner> {
+    let label = Label { miner, set, remove };
+    Ok(Json(label.change(&web.running.validator, &caller.actor).await?))
+}
+
+/// Forgets which devices a miner showed, so that none is missed from now on
+#[utoipa::path(delete, path = "/api/v1/miners/{miner}/known-devices", tag = "fleet",
+    params(MinerPath),
+    responses((status = 200, description = "How many were forgotten", body = Forgotten)),
+    security(("token" = ["operate"])))]
+async fn forget(
+    Operator(caller): Operator,
+    State(web): State<Arc<Web>>,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> Answer<Forgotten> {
+    Ok(Json(running::forget(&web.running.validator, &miner, &caller.actor).await?))
+}

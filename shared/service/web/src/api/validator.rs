@@ -1,0 +1,139 @@
+//! The validator itself: status, policy, and administration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_api::{
+    Backup, CreateLoginCode, Export, Found, LoginCode, ProblemCode, Reloaded, Role, Status, WrittenFile, WrittenFolder,
+};
+use axum::extract::State;
+use axum::http::StatusCode;
+use tokio::sync::oneshot;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Answer;
+use crate::Web;
+use crate::caller::{Admin, Caller, Local};
+use crate::extract::{Json, Path};
+use crate::login::Login;
+use crate::problem::Refused;
+use assay_judge::entropy::OsEntropy;
+use assay_keeper::operations::{self, read, running};
+use assay_listen::bounds::LOGIN_CODE_LIMIT;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
+    OpenApiRouter::new()
+        .routes(routes!(status))
+        .routes(routes!(policy))
+        .routes(routes!(find))
+        .routes(routes!(reload))
+        .routes(routes!(login_code))
+        .routes(routes!(export))
+        .routes(routes!(backup))
+}
+
+/// What the validator does, and what it has done since its start
+#[utoipa::path(get, path = "/api/v1/status", tag = "validator",
+    responses((status = 200, description = "Now", body = Status)), security(("token" = ["read"])))]
+async fn status(caller: Caller, State(web): State<Arc<Web>>) -> Json<Status> {
+    let mut status = running::status(&web.running);
+    if caller.role < Role::Admin {
+        status.records = last_part(&status.records);
+        status.control_socket = last_part(&status.control_socket);
+    }
+    Json(status)
+}
+
+/// The last part of a path or URL: locations on the machine are for admins only.
+fn last_part(location: &str) -> String {
+    location.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
+}
+
+/// The policy of the fleet that is in force
+#[utoipa::path(get, path = "/api/v1/policy", tag = "validator",
+    responses((status = 200, description = "As docs/settings.md explains its fields", body = Object)),
+    security(("token" = ["read"])))]
+async fn policy(_: Caller, State(web): State<Arc<Web>>) -> Json<assay_policy::policy::FleetPolicy> {
+    Json(web.running.validator.fleet.rules().policy.clone())
+}
+
+/// What an id, or its first digits, stands for
+#[utoipa::path(get, path = "/api/v1/find/{prefix}", tag = "validator",
+    params(("prefix" = String, Path, description = "An id, its first digits, or a miner's label `name`", min_length = 1,
+        max_length = 128)),
+    responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round", body = Found)),
+    security(("token" = ["read"])))]
+async fn find(_: Caller, State(web): State<Arc<Web>>, Path(prefix): Path<String>) -> Answer<Found> {
+    Ok(Json(read::found(&web.running.validator, &prefix).await?))
+}
+
+/// Reads the settings again
+#[utoipa::path(post, path = "/api/v1/reload", tag = "validator",
+    responses((status = 200, description = "What has changed", body = Reloaded)), security(("token" = ["admin"])))]
+async fn reload(_: Admin, State(web): State<Arc<Web>>) -> Answer<Reloaded> {
+    let refused = |why| Refused::new(ProblemCode::Configuration, format!("nothing has changed: {why}"));
+    let ending = || refused("the validator ends".to_owned());
+    let (request, answer) = oneshot::channel();
+    web.running.reloads.send(request).await.map_err(|_| ending())?;
+    Ok(Json(answer.await.map_err(|_| ending())?.map_err(refused)?))
+}
+
+/// Makes a code to log in with on the page, over the control socket
+#[utoipa::path(post, path = "/api/v1/login-codes", tag = "validator", request_body = CreateLoginCode,
+    responses((status = 201, description = "A code that can be used once", body = LoginCode)),
+    security(("token" = ["admin"])))]
+async fn login_code(
+    Local(caller): Local,
+    State(web): State<Arc<Web>>,
+    Json(asked): Json<CreateLoginCode>,
+) -> Result<(StatusCode, Json<LoginCode>), Refused> {
+    let login = Login { actor: caller.actor, role: asked.role, token: None };
+    let code = web.logins.code(login, &mut OsEntropy, Instant::now());
+    let code = code.map_err(|error| Refused::new(ProblemCode::Internal, error.to_string()))?;
+    let url = web.page_url().map(|url| format!("{url}/login?code={code}"));
+    let made = LoginCode { code, expires_s: LOGIN_CODE_LIMIT.as_secs(), url };
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Writes all records into a folder of the validator's machine, over the control socket
+#[utoipa::path(post, path = "/api/v1/export", tag = "validator", request_body = Export,
+    responses((status = 200, description = "What was written", body = WrittenFolder)),
+    security(("token" = ["admin"])))]
+async fn export(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): Json<Export>) -> Answer<WrittenFolder> {
+    let export = operations::Export { folder: absolute("folder", &asked.folder)? };
+    Ok(Json(export.write(&web.running.validator, &caller.actor).await?))
+}
+
+/// Copies the records into a file of the validator's machine, over the control socket
+#[utoipa::path(post, path = "/api/v1/backup", tag = "validator", request_body = Backup,
+    responses((status = 200, description = "What was written", body = WrittenFile)),
+    security(("token" = ["admin"])))]
+async fn backup(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): Json<Backup>) -> Answer<WrittenFile> {
+    let backup = operations::Backup { file: absolute("file", &asked.file)?, check: asked.check };
+    Ok(Json(backup.write(&web.running.validator, &caller.actor).await?))
+}
+
+/// Requires an absolute path, which means the same to the validator and to its caller.
+fn absolute(field: &str, path: &str) -> Result<PathBuf, Refused> {
+    let path = PathBuf::from(path);
+    let refused = || Refused::new(ProblemCode::Invalid, format!("{field}: an absolute path is expected"));
+    if path.is_absolute() { Ok(path) } else { Err(refused()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_where_the_records_lie_a_reader_hears_the_name() {
+        for (location, name) in [
+            ("/var/lib/assay/validator.db", "validator.db"),
+            ("validator.db", "validator.db"),
+            ("postgres://assay@db.internal/fleet", "fleet"),
+        ] {
+            assert_eq!(last_part(location), name);
+        }
+    }
+}

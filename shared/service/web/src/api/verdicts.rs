@@ -1,0 +1,73 @@
+//! Verdicts, their evidence and their receipts.
+
+use std::sync::Arc;
+
+use assay_api::{Listed, Receipt, VerdictsQuery};
+use assay_keeper::operations::read;
+use assay_records::{FullVerdict, VerdictRecord};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Answer, ChallengePath};
+use crate::Web;
+use crate::caller::Caller;
+use crate::evidence;
+use crate::extract::{Json, Path, Query};
+use crate::problem::Refused;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
+    OpenApiRouter::new()
+        .routes(routes!(verdicts))
+        .routes(routes!(verdict))
+        .routes(routes!(stored_evidence))
+        .routes(routes!(receipt))
+}
+
+/// Verdicts, newest first
+#[utoipa::path(get, path = "/api/v1/verdicts", tag = "verdicts", params(VerdictsQuery),
+    responses((status = 200, description = "A page of them", body = Listed<VerdictRecord>)),
+    security(("token" = ["read"])))]
+async fn verdicts(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Query(query): Query<VerdictsQuery>,
+) -> Answer<Listed<VerdictRecord>> {
+    Ok(Json(read::verdicts(&web.running.validator, query).await?))
+}
+
+/// The verdict of a challenge, with everything behind it
+#[utoipa::path(get, path = "/api/v1/verdicts/{challenge}", tag = "verdicts", params(ChallengePath),
+    responses((status = 200, description = "The verdict", body = FullVerdict)), security(("token" = ["read"])))]
+async fn verdict(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Path(ChallengePath { challenge }): Path<ChallengePath>,
+) -> Answer<FullVerdict> {
+    Ok(Json(read::verdict(&web.running.validator, &challenge).await?))
+}
+
+/// The evidence of a challenge as it is stored: zstd, for `assay-validator rejudge`
+#[utoipa::path(get, path = "/api/v1/verdicts/{challenge}/evidence", tag = "verdicts", params(ChallengePath),
+    responses((status = 200, description = "The stored bytes, whose BLAKE3 the verdict names",
+        content_type = "application/zstd", body = Vec<u8>)),
+    security(("token" = ["read"])))]
+async fn stored_evidence(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Path(ChallengePath { challenge }): Path<ChallengePath>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    evidence::stored(&web, &challenge, &headers).await
+}
+
+/// A receipt
+#[utoipa::path(get, path = "/api/v1/receipts/{receipt}", tag = "verdicts",
+    params(("receipt" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
+        pattern = "^[0-9a-fA-F-]{4,64}$")),
+    responses((status = 200, description = "The receipt", body = Receipt)), security(("token" = ["read"])))]
+async fn receipt(_: Caller, State(web): State<Arc<Web>>, Path(receipt): Path<String>) -> Answer<Receipt> {
+    Ok(Json(read::receipt(&web.running.validator, &receipt).await?))
+}

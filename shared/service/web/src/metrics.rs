@@ -1,0 +1,39 @@
+//! The Prometheus endpoint, and the counts of requests.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use assay_api::ProblemCode;
+use assay_observe::page::TEXT;
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::Web;
+use super::caller::Caller;
+use super::problem::Refused;
+use assay_keeper::scrape;
+
+pub fn routes() -> Router<Arc<Web>> {
+    Router::new().route("/metrics", get(page))
+}
+
+async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, Refused> {
+    let page = scrape::page(&web.running.validator)
+        .await
+        .map_err(|error| Refused::new(ProblemCode::Internal, error.to_string()))?;
+    Ok(([(CONTENT_TYPE, TEXT)], page).into_response())
+}
+
+/// Counts every request by its route, including refused requests and those without a route.
+pub async fn observe(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map(MatchedPath::as_str);
+    web.running.validator.metrics.families.request(route, response.status(), began);
+    response
+}

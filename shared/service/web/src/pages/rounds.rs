@@ -1,0 +1,82 @@
+//! Rounds.
+
+use std::collections::BTreeSet;
+
+use assay_api::{Cursor, Round, RoundsQuery};
+use assay_keeper::operations::read;
+use assay_keeper::validator::Validator;
+use assay_page::{MAX_COLUMNS, Outcomes, RoundView, RoundsView};
+use assay_protocol::verdict::Outcome;
+use assay_records::RoundRecord;
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::Shown;
+use super::names::names;
+use super::visitor::Visitor;
+use crate::extract::{Path, Query};
+use crate::problem::Refused;
+
+/// Position in the list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Page {
+    cursor: Option<Cursor>,
+}
+
+pub(super) async fn list(visitor: Visitor, Query(page): Query<Page>) -> Response {
+    visitor.answer(listed(&visitor, page).await)
+}
+
+async fn listed(visitor: &Visitor, Page { cursor }: Page) -> Shown {
+    let validator = visitor.validator();
+    let found = read::rounds(validator, RoundsQuery { limit: Some(MAX_COLUMNS as u32), cursor }).await?;
+    let (rounds, outcomes) = with_members(validator, found.items).await?;
+    let names = names(&validator.records, members(&rounds)).await?;
+    let next = found.next.as_ref().map(Cursor::as_str);
+    Ok(assay_page::rounds(&RoundsView {
+        frame: visitor.frame(),
+        rounds: &rounds,
+        next,
+        names: &names,
+        outcomes: &outcomes,
+    }))
+}
+
+fn members(rounds: &[Round]) -> BTreeSet<String> {
+    rounds.iter().flat_map(|round| &round.members).map(|member| member.miner.clone()).collect()
+}
+
+/// These rounds with their members, and the outcomes of their challenges.
+async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Result<(Vec<Round>, Outcomes), Refused> {
+    let ids: Vec<_> = records.iter().map(|record| record.id.as_str()).collect();
+    let mut found = validator.records.round_members(&ids).await?;
+    let mut outcomes = Outcomes::new();
+    let mut with_members = |record: RoundRecord| {
+        let members = found.remove(&record.id).unwrap_or_default().into_iter().map(|(member, ended)| {
+            let judged = member.challenge.clone().zip(ended);
+            outcomes.extend(judged.map(|(challenge, ended)| (challenge, outcome(&ended))));
+            member
+        });
+        Round { members: members.collect(), record }
+    };
+    let rounds = records.into_iter().map(&mut with_members).collect();
+    Ok((rounds, outcomes))
+}
+
+fn outcome(name: &str) -> Outcome {
+    assay_page::words::outcome(name)
+}
+
+pub(super) async fn page(visitor: Visitor, Path(round): Path<String>) -> Response {
+    visitor.answer(shown(&visitor, &round).await)
+}
+
+async fn shown(visitor: &Visitor, text: &str) -> Shown {
+    let validator = visitor.validator();
+    let record = read::round(validator, text).await?.record;
+    let (rounds, outcomes) = with_members(validator, vec![record]).await?;
+    let names = names(&validator.records, members(&rounds)).await?;
+    let view = |round| RoundView { frame: visitor.frame(), round, names: &names, outcomes: &outcomes };
+    Ok(rounds.first().map(|round| assay_page::round(&view(round))).unwrap_or_default())
+}

@@ -1,0 +1,153 @@
+//! Posts events to a server: one after the other over one connection, each with a time limit and a bound on the answer.
+//! Redirects are not followed: a receiver must not choose other hosts for this machine.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use assay_program::clock::unix_seconds;
+use assay_transport::certificate::system_authorities;
+use assay_transport::client::secure_http1;
+use assay_transport::trust::Trust;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use hyper::rt::{Read, Write};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+
+use super::address::connect;
+use super::message::Message;
+use super::sign::Secret;
+use super::url::Url;
+
+/// The most bytes of an answer's head.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// The most bytes of an answer's body, read only to reuse the connection, and discarded.
+const MAX_ANSWER_BYTES: usize = 16 << 10;
+
+/// A failed delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotTaken {
+    /// The reason, for an operator.
+    pub why: String,
+    /// Retry time that the server asks for.
+    pub retry_after: Option<Duration>,
+    /// Whether the server wants no further events: 410 Gone.
+    pub is_gone: bool,
+}
+
+impl NotTaken {
+    /// A failure that may be temporary.
+    pub fn because(why: impl Into<String>) -> Self {
+        Self { why: why.into(), retry_after: None, is_gone: false }
+    }
+}
+
+/// A server that receives events.
+#[derive(Debug)]
+pub struct Poster {
+    url: Url,
+    secret: Secret,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Poster {
+    /// Creates a poster for a URL, with the signing secret.
+    pub const fn new(url: Url, secret: Secret) -> Self {
+        Self { url, secret, connection: None }
+    }
+
+    /// Posts an event; any success status is an acceptance.
+    pub async fn post(&mut self, message: &Message, limit: Duration) -> Result<StatusCode, NotTaken> {
+        let posted = tokio::time::timeout(limit, self.exchange(message)).await;
+        let posted = posted.unwrap_or_else(|_| Err(NotTaken::because(format!("no answer came within {limit:?}"))));
+        if posted.is_err() {
+            self.connection = None;
+        }
+        posted
+    }
+
+    async fn exchange(&mut self, message: &Message) -> Result<StatusCode, NotTaken> {
+        let answer = match self.connection.take().filter(|kept| !kept.is_closed()) {
+            // The server may have just closed the idle connection.
+            Some(kept) => match self.send(kept, message).await {
+                Ok(answer) => answer,
+                Err(_) => self.send_anew(message).await?,
+            },
+            None => self.send_anew(message).await?,
+        };
+        let (status, retry_after) = (answer.status(), retry_after(&answer));
+        // A longer body leaves the connection unusable.
+        if Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await.is_err() {
+            self.connection = None;
+        }
+        if status.is_success() {
+            return Ok(status);
+        }
+        let redirect = if status.is_redirection() { ", which is not followed" } else { "" };
+        let why = format!("the server answered {status}{redirect}");
+        Err(NotTaken { why, retry_after, is_gone: status == StatusCode::GONE })
+    }
+
+    async fn send_anew(&mut self, message: &Message) -> Result<Response<Incoming>, NotTaken> {
+        let sender = open(&self.url).await.map_err(NotTaken::because)?;
+        self.send(sender, message).await.map_err(NotTaken::because)
+    }
+
+    async fn send(
+        &mut self,
+        mut sender: SendRequest<Full<Bytes>>,
+        message: &Message,
+    ) -> Result<Response<Incoming>, String> {
+        sender.ready().await.map_err(|error| error.to_string())?;
+        let answer = sender.send_request(self.request(message)?).await.map_err(|error| error.to_string())?;
+        self.connection = Some(sender);
+        Ok(answer)
+    }
+
+    fn request(&self, message: &Message) -> Result<Request<Full<Bytes>>, String> {
+        let (Message { id, body }, unix_s) = (message, unix_seconds());
+        let request = Request::post(self.url.path.as_str())
+            .header(HOST, self.url.authority())
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("assay-validator/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-id", id)
+            .header("webhook-timestamp", unix_s)
+            .header("webhook-signature", self.secret.sign(id, unix_s, body));
+        request.body(Full::new(Bytes::copy_from_slice(body))).map_err(|error| error.to_string())
+    }
+}
+
+/// Seconds of the header `Retry-After`; dates are ignored.
+fn retry_after(answer: &Response<Incoming>) -> Option<Duration> {
+    let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+async fn open(url: &Url) -> Result<SendRequest<Full<Bytes>>, String> {
+    let stream = connect(&url.host, url.port).await?;
+    if !url.is_tls {
+        return speak(TokioIo::new(stream)).await;
+    }
+    let stream = secure_http1(stream, &url.host, trust()?).await;
+    speak(TokioIo::new(stream.map_err(|error| format!("no TLS with {}: {error}", url.authority()))?)).await
+}
+
+async fn speak<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Result<SendRequest<Full<Bytes>>, String> {
+    let (sender, connection) =
+        http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(stream).await.map_err(|e| e.to_string())?;
+    // The task ends with the sender; requests report a broken connection.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// The authorities of this machine, read once.
+fn trust() -> Result<&'static Trust, String> {
+    static TRUST: OnceLock<Trust> = OnceLock::new();
+    if let Some(trust) = TRUST.get() {
+        return Ok(trust);
+    }
+    let roots = system_authorities().map_err(|error| error.to_string())?;
+    Ok(TRUST.get_or_init(|| Trust::Authorities(roots.into())))
+}
