@@ -144,7 +144,7 @@ const PAGE_BYTES: usize = 4096;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_records_are_tried_less_and_less_often_and_a_stop_does_not_wait_for_them() {
-    let flags = ["--drain-timeout-s=3600", "--log=info,assay_validator=debug"].map(str::to_owned).to_vec();
+    let flags = ["--drain-timeout-s=3600", "--log=info,assay_keeper=debug"].map(str::to_owned).to_vec();
     let policy = Policy { iterations: 200, flags, ..Policy::default() };
     let mut validator = TestValidator::start(&policy).await;
     // A stop moves the database's write-ahead log into its file.
