@@ -4,7 +4,7 @@ use super::*;
 use crate::fields::ModeChoice;
 use crate::rules::{Cause, Limit};
 
-/// The example in docs/policy.md.
+/// The example in docs/settings.md.
 fn example() -> &'static str {
     let page = include_str!("../../../../../docs/settings.md");
     let (_, after) = page.split_once("```toml\n").expect("the page has an example");
