@@ -62,6 +62,7 @@ impl Cause {
             | Code::ValidatorDraining
             | Code::Cancelled
             | Code::ValidatorInternal
+            | Code::ValidatorLost
             | Code::DeviceDisputed => return None,
             // Reasons that fail occur in no inconclusive verdict. If one did, it must count.
             _ => Self::Evaded,

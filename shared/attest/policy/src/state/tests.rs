@@ -525,3 +525,12 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Standing>(&json).unwrap(), standing);
     }
 }
+
+#[test]
+fn a_reason_of_the_validators_own_doing_counts_against_nobody() {
+    let counted = ReasonCode::ALL
+        .iter()
+        .filter(|code| code.class() == assay_protocol::verdict::Class::Ours && Cause::of(**code).is_some());
+    // That one is the word of a miner about itself, which proves nothing.
+    assert_eq!(counted.collect::<Vec<_>>(), [&ReasonCode::MinerInternal]);
+}
