@@ -6,7 +6,7 @@ fast: assay-miner is the miner for real devices.
 
     python3 -m venv venv && venv/bin/pip install -r examples/requirements.txt
     venv/bin/python examples/miner.py --key-file miner.key --slots 64
-    assay-validator serve --n 512 --probe-expect-gb-per-s 0.05      # what NumPy can do, on 127.0.0.1:7400
+    assay-validator serve --n 512 --policy-fields probe_expect_gb_per_s=0.05      # what NumPy can do, on 127.0.0.1:7400
 
 On one core of a busy server it makes 10 to 25 G multiply-accumulates per second and 0.1 to 0.5 GB/s in a probe. Below
 0.4 GB/s the default policy fails it as probe_late. So slow a device shows its work, but no memory. Products are exact in

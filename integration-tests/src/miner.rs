@@ -95,7 +95,7 @@ impl TestMiner {
         let mut arguments = vec!["run".to_owned(), format!("--validator={target}")];
         arguments.push(format!("--key-file={}", key_file.display()));
         arguments.push(format!("--cpu-devices={devices}"));
-        let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200";
+        let common = "--backend=cpu --cpu-memory=8MiB --cpu-threads=1 --reconnect-max-ms=200";
         let log = format!("--log={LOG}");
         let is_said = |name: &str| {
             flags.iter().any(|flag| flag.split('=').next() == Some(name)) || special.without.contains(&name)

@@ -32,7 +32,7 @@ impl Stage {
     pub async fn of(policy: &Policy, disguise: &Disguise) -> Self {
         let mut policy = policy.clone();
         // So that passes are judged again too.
-        policy.flags.push("--evidence-passes-percent=100".to_owned());
+        policy.keeps_passes_percent = Some(100);
         let validator = TestValidator::start(&policy).await;
         let miner = DishonestMiner::connect(validator.address, disguise).await;
         validator.wait_for_miner(miner.key, true).await;

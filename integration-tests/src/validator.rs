@@ -18,6 +18,8 @@ use crate::daemon::{Daemon, LOG, PATIENCE};
 
 /// How often the validator is asked who is connected.
 const NAP: Duration = Duration::from_millis(10);
+/// How often a challenge is repeated whose verdict is that the validator was held up, as on a busy machine.
+const HELD_UP_TRIES: u32 = 3;
 
 /// The policy of a test's validator: small work, a small probe, deadlines that no busy machine misses.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub struct Policy {
     pub challenge_on_connect: bool,
     /// Further flags; they override the common ones of tests.
     pub flags: Vec<String>,
+    /// Percentage of passes whose evidence is kept, by a policy file; `None`: the default.
+    pub keeps_passes_percent: Option<u32>,
     pub environment: Vec<(String, OsString)>,
 }
 
@@ -71,6 +75,7 @@ impl Default for Policy {
             ping_interval_ms: 1000,
             challenge_on_connect: false,
             flags: Vec::new(),
+            keeps_passes_percent: None,
             environment: Vec::new(),
         }
     }
@@ -84,7 +89,7 @@ impl Policy {
     /// while: it reads 60 MB. The miner needs [`SLOW_KERNEL`], by whose rate hidden lines are taken to be computed.
     #[must_use]
     pub fn showing_memory() -> Self {
-        let flags = vec!["--bus-gb-per-s=0".to_owned()];
+        let flags = vec!["--policy-fields=bus_gb_per_s=0".to_owned()];
         let (probe_steps, probe_target_ms, probe_expect_gb_per_s) = (64, 20, 3.0);
         Self { max_matrices: 48, probe_steps, probe_target_ms, probe_expect_gb_per_s, flags, ..Self::default() }
     }
@@ -93,20 +98,27 @@ impl Policy {
         let mut flags: Vec<String> = [
             "--backend=cpu --cpu-devices=1 --cpu-memory=8MiB --cpu-threads=1".to_owned(),
             format!("--challenge-on-connect={} --challenge-interval-s=0", self.challenge_on_connect),
-            format!("--n={} --max-matrices={} --iterations={}", self.n, self.max_matrices, self.iterations),
-            format!("--sampled-iterations={} --samples={}", self.sampled_iterations, self.samples),
-            format!("--segments={} --probe-walks=64 --probe-steps={}", self.segments, self.probe_steps),
-            format!("--probe-target-ms={}", self.probe_target_ms),
-            format!("--probe-expect-gb-per-s={}", self.probe_expect_gb_per_s),
-            format!("--probe-deadline-ms={}", self.probe_deadline_ms),
-            format!("--commit-deadline-s={}", self.commit_deadline_s),
-            format!("--openings-deadline-s={}", self.openings_deadline_s),
+            format!("--n={} --iterations={} --samples={}", self.n, self.iterations, self.samples),
             format!("--ping-interval-ms={} --log={LOG} --http-listen=", self.ping_interval_ms),
         ]
         .iter()
         .flat_map(|flags| flags.split(' ').map(str::to_owned).collect::<Vec<_>>())
         .filter(|flag| !self.flags.iter().any(|own| own.split('=').next() == flag.split('=').next()))
         .collect();
+        // Fields of the flags after these override them.
+        flags.push(format!(
+            "--policy-fields=max_matrices={},sampled_iterations={},segments={},probe_walks=64,probe_steps={},\
+             probe_target={}ms,probe_expect_gb_per_s={},probe_deadline={}ms,commit_deadline={}s,openings_deadline={}s",
+            self.max_matrices,
+            self.sampled_iterations,
+            self.segments,
+            self.probe_steps,
+            self.probe_target_ms,
+            self.probe_expect_gb_per_s,
+            self.probe_deadline_ms,
+            self.commit_deadline_s,
+            self.openings_deadline_s
+        ));
         flags.extend(self.flags.iter().cloned());
         flags
     }
@@ -139,6 +151,12 @@ impl TestValidator {
         let key = Identity::load_or_create(&key_file).expect("a key").public_key();
         let mut flags = vec!["serve".to_owned()];
         flags.extend(policy.flags());
+        if let Some(percent) = policy.keeps_passes_percent {
+            let file = folder.path().join("fleet.toml");
+            let text = format!("[[group]]\nname = \"default\"\nevidence = {{ passes_percent = {percent} }}\n");
+            std::fs::write(&file, text).expect("the file is written");
+            flags.push(format!("--fleet-policy={}", file.display()));
+        }
         flags.push(format!("--control-socket={}", socket.display()));
         flags.push(format!("--key-file={}", key_file.display()));
         let (daemon, address) = serve(&flags, listen, &policy.environment);
@@ -206,7 +224,15 @@ impl TestValidator {
     /// # Panics
     /// When the validator does not serve its socket.
     pub async fn challenge(&self, key: PublicKey, mode: Option<Mode>) -> Result<Ruling, ClientError> {
-        self.ask(key, mode).await?.ruling().await
+        let held_up = ReasonCode::ValidatorOverloaded.name();
+        let mut ruling = self.ask(key, mode).await?.ruling().await?;
+        for _ in 0..HELD_UP_TRIES {
+            if ruling.verdict.reasons.iter().all(|reason| reason.code != held_up) {
+                break;
+            }
+            ruling = self.ask(key, mode).await?.ruling().await?;
+        }
+        Ok(ruling)
     }
 
     /// Challenges a miner as `request` says, and waits for the verdict.

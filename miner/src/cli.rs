@@ -46,7 +46,7 @@ const FIRST: [&str; 11] = [
     "join_token_file",
     "key_file",
     "backend",
-    "include_device",
+    "device",
     "cpu_memory",
     "drain_timeout_s",
     "metrics_listen",
@@ -88,7 +88,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-miner devices --wide
   assay-miner devices --watch 5
-  assay-miner devices --include-device H200 --exclude-device 3
+  assay-miner devices --device H200,^3
   assay-miner devices --json --cpu-devices 4 --cpu-memory 1GiB")]
     Devices(DevicesArgs),
     /// Say what the running miner does: validator, challenge, last verdict, devices and their workers
@@ -504,16 +504,16 @@ mod tests {
             "devices --json --cpu-memory 1GiB",
             "devices --wide --n 4096",
             "devices --watch --json",
-            "devices --watch 5 --include-device 0,abcd --include-device H200 --exclude-device 3",
+            "devices --watch 5 --device 0,abcd --device H200,^3",
             "status --json --key-file a.key",
             "key --json --key-file a.key",
             "check",
             "check --timeout 45s --devices 8 --min-memory 1TiB --validator-connected --last-verdict-within 24h --json",
             "work --challenge c.json --probe p.json --answer-out a.json --out e.json --json",
-            "bench --n 1024,2048 --kernels portable --include-device ab --rounds 3 --json --svg a.svg",
+            "bench --n 1024,2048 --kernels portable --device ab --rounds 3 --json --svg a.svg",
             "bench --link --n 2048 --rounds 3 --json --cpu-devices 2",
             "diag",
-            "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --include-device ab --json --svg a.svg",
+            "diag --minutes 0 --n 256 --share 50 --samples 0 --kernels portable,avx2 --device ab --json --svg a.svg",
             "diag --rounds 2 --max-drift-percent 5 --min-tops 1.5 --on-throttle fail --on-corrected-ecc fail --stall-s 9",
             "config show --json --log debug",
             "config check --config a.toml --log debug",

@@ -20,6 +20,8 @@ pub const ENV_PREFIX: &str = "ASSAY_MINER_";
 /// The configuration file in `/etc/assay`, which is read where no other is named.
 pub const SYSTEM_FILE: &str = "miner.toml";
 
+/// The delay after the first failed attempt to connect; it doubles with each further one.
+const FIRST_RECONNECT: Duration = Duration::from_millis(500);
 /// The longest delay between two attempts to connect: a validator that is back waits for as long.
 const MAX_RECONNECT_MS: u64 = 3_600_000;
 /// The longest time to drain: a supervisor kills long before.
@@ -159,10 +161,8 @@ pub struct MinerConfig {
     pub key_file: PathBuf,
     /// The file with a join token; `-` is standard input.
     pub join_token_file: Option<PathBuf>,
-    /// The shortest pause before connecting again, above zero.
-    pub reconnect_min: Duration,
-    /// The longest pause, not below the shortest.
-    pub reconnect_max: Duration,
+    /// The shortest and the longest pause before connecting again, above zero.
+    pub reconnect: (Duration, Duration),
     /// How long a challenge may go on while draining.
     pub drain_timeout: Duration,
     /// For how long memory is kept between challenges.
@@ -185,7 +185,6 @@ impl MinerConfig {
     pub fn check(settings: &Settings<RawConfig>) -> Result<Self, SettingsError> {
         let raw = &settings.raw.connection;
         let metrics = &settings.raw.metrics.metrics_listen;
-        let (reconnect_min, reconnect_max) = reconnect(settings)?;
         let drain_reason = "a supervisor kills the miner earlier";
         let drain_s = settings.in_range("drain_timeout_s", raw.drain_timeout_s, 0..=MAX_DRAIN_S, drain_reason)?;
         let idle_reason = "a day is longer than any interval between challenges";
@@ -195,8 +194,7 @@ impl MinerConfig {
             validators: target::check(settings, raw)?,
             key_file: settings.raw.files.key_file.clone(),
             join_token_file: raw.join_token_file.clone(),
-            reconnect_min,
-            reconnect_max,
+            reconnect: reconnect(settings)?,
             drain_timeout: Duration::from_secs(drain_s),
             idle_release: Duration::from_secs(idle_s),
             limits: limits(settings)?,
@@ -213,7 +211,8 @@ impl MinerConfig {
 pub fn absent(key: &str) -> Option<String> {
     let instead = match key {
         "decline_hours" | "decline_hours_zone" => "a timer that stops and starts the miner does it: docs/operate.md",
-        "bench --device" => "`--include-device` does it",
+        "validator_key" => "the address has the key: `validator = \"assay://host:port#KEY\"`",
+        "reconnect_min_ms" => "the delay begins at 500 ms, or at `reconnect_max_ms` where that is less",
         _ => return absent_key(key),
     };
     Some(format!("it is gone, {instead}"))
@@ -234,10 +233,9 @@ fn limits(settings: &Settings<RawConfig>) -> Result<Limits, SettingsError> {
 fn reconnect(settings: &Settings<RawConfig>) -> Result<(Duration, Duration), SettingsError> {
     let raw = &settings.raw.connection;
     let reason = "a shorter delay floods a validator that is down, a longer one leaves it waiting when it is back";
-    let min = settings.in_range("reconnect_min_ms", raw.reconnect_min_ms, 10..=MAX_RECONNECT_MS, reason)?;
-    let reason = "at least reconnect_min_ms; after more than an hour a validator that is back waits too long";
-    let max = settings.in_range("reconnect_max_ms", raw.reconnect_max_ms, min..=MAX_RECONNECT_MS, reason)?;
-    Ok((Duration::from_millis(min), Duration::from_millis(max)))
+    let max_ms = settings.in_range("reconnect_max_ms", raw.reconnect_max_ms, 10..=MAX_RECONNECT_MS, reason)?;
+    let max = Duration::from_millis(max_ms);
+    Ok((FIRST_RECONNECT.min(max), max))
 }
 
 #[cfg(test)]

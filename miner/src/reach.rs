@@ -38,8 +38,8 @@ pub struct Reach {
 /// The transport, and how the validator is authenticated.
 #[derive(Debug)]
 enum Means {
-    /// In plaintext; only this key may sign the session.
-    Plaintext(Option<PublicKey>),
+    /// In plaintext.
+    Plaintext,
     /// By TLS with a key of the validator's own: one that was given, or the one that it had first.
     Key(Option<PublicKey>),
     /// By TLS with a certificate of an authority; only this key may sign the session.
@@ -142,7 +142,7 @@ pub fn each(config: &MinerConfig) -> Result<Vec<Reach>, SetupError> {
 impl Reach {
     fn new(target: ValidatorTarget, known: Arc<KnownValidators>) -> Result<Self, SetupError> {
         let means = match target.security {
-            Security::Plaintext(key) => Means::Plaintext(key),
+            Security::Plaintext => Means::Plaintext,
             Security::Key(key) => Means::Key(Some(key)),
             Security::FirstUse => Means::Key(None),
             Security::Authorities { file, key, is_proxied } => {
@@ -166,17 +166,17 @@ impl Reach {
 
     async fn connect_slowly(&self) -> Result<Reached, ReachError> {
         match &self.means {
-            Means::Plaintext(key) => self.plaintext(*key).await,
+            Means::Plaintext => self.plaintext().await,
             Means::Key(given) => self.own_key(*given).await,
             Means::Authorities { trust, key, is_proxied } => self.authority(trust, *key, *is_proxied).await,
         }
     }
 
-    async fn plaintext(&self, pinned: Option<PublicKey>) -> Result<Reached, ReachError> {
+    async fn plaintext(&self) -> Result<Reached, ReachError> {
         let first_byte = FirstByte::default();
         let stream = Watched::new(self.dial().await?, first_byte.clone());
         let http = self.http(stream).await?;
-        Ok(Reached { http, channel: Channel::Plaintext, pinned, to_keep: None, first_byte })
+        Ok(Reached { http, channel: Channel::Plaintext, pinned: None, to_keep: None, first_byte })
     }
 
     /// A validator that presents a certificate of its own key.
@@ -229,7 +229,7 @@ impl Reach {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let is_secured = !matches!(self.means, Means::Plaintext(_));
+        let is_secured = !matches!(self.means, Means::Plaintext);
         let connected = http2::connect(&self.address.to_string(), is_secured, stream).await;
         connected.map_err(|error| ReachError::Http(chain(&error)))
     }

@@ -25,9 +25,6 @@ pub struct RawConnection {
         default_value = "127.0.0.1:7400"
     )]
     pub validator: Vec<String>,
-    /// Public key of the only validator, 64 hex digits, where it is not in its address; any other validator is refused
-    #[arg(long, value_name = "KEY")]
-    pub validator_key: Option<String>,
     /// Certificates of authorities (PEM) to trust for a validator that has a certificate of one, by its host's name
     #[arg(long, value_name = "FILE")]
     pub validator_ca: Option<PathBuf>,
@@ -47,10 +44,7 @@ pub struct RawConnection {
     /// commitments stay signed
     #[arg(long, default_value_t = Switch(false))]
     pub insecure_allow_remote_plaintext: Switch,
-    /// Shortest delay before reconnecting, in milliseconds; it doubles with each failed attempt
-    #[arg(long, value_name = "MS", default_value_t = 500)]
-    pub reconnect_min_ms: u64,
-    /// Longest delay before reconnecting, in milliseconds
+    /// Longest delay before reconnecting, in milliseconds; the first is 500 ms, and each failed attempt doubles it
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     pub reconnect_max_ms: u64,
     /// Seconds that a running challenge may continue after SIGTERM or SIGINT
@@ -69,9 +63,8 @@ pub struct ValidatorTarget {
 /// The protection of a connection, and the means by which the right validator is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Security {
-    /// Plaintext: on this machine, unless the operator allowed otherwise. The session proves the key, where there is
-    /// one.
-    Plaintext(Option<PublicKey>),
+    /// Plaintext: on this machine, unless the operator allowed otherwise.
+    Plaintext,
     /// TLS with a validator that has this key, or one that follows it.
     Key(PublicKey),
     /// TLS with a validator whose key is kept on first use.
@@ -89,15 +82,9 @@ pub enum Security {
 
 /// Checks the raw settings: the validators to serve, one at least, each once.
 pub fn check<R: Args>(settings: &Settings<R>, raw: &RawConnection) -> Result<Vec<ValidatorTarget>, SettingsError> {
-    let configured = raw.validator_key.as_deref().map(|text| settings.parsed("validator_key", text)).transpose()?;
-    if configured.is_some() && raw.validator.len() > 1 {
-        let reason =
-            "several validators have several keys: give each in its address, --validator assay://HOST:PORT#KEY";
-        return Err(settings.wrong("validator_key", reason));
-    }
     let mut found: Vec<ValidatorTarget> = Vec::new();
     for text in &raw.validator {
-        let validator = validator(settings, raw, text, configured)?;
+        let validator = validator(settings, raw, text)?;
         let address = &validator.target.address;
         if found.iter().any(|other| other.target.address == *address) {
             return Err(
@@ -117,27 +104,16 @@ fn validator<R: Args>(
     settings: &Settings<R>,
     raw: &RawConnection,
     text: &str,
-    configured: Option<PublicKey>,
 ) -> Result<ValidatorTarget, SettingsError> {
     let target: Target = settings.parsed("validator", text)?;
     if target.address.port == 0 {
         return Err(settings.wrong("validator", "port 0 is not valid"));
     }
-    if let (Some(configured), Some(in_target)) = (configured, target.key)
-        && configured != in_target
-    {
-        return Err(settings.wrong("validator_key", "another key than the one in validator: give one of them"));
-    }
-    let security = security(settings, raw, &target, configured.or(target.key))?;
+    let security = security(settings, raw, &target)?;
     Ok(ValidatorTarget { target, security })
 }
 
-fn security<R: Args>(
-    settings: &Settings<R>,
-    raw: &RawConnection,
-    target: &Target,
-    key: Option<PublicKey>,
-) -> Result<Security, SettingsError> {
+fn security<R: Args>(settings: &Settings<R>, raw: &RawConnection, target: &Target) -> Result<Security, SettingsError> {
     let allows_plaintext = raw.insecure_allow_remote_plaintext.0;
     let is_proxied = raw.tls_proxy.0;
     if !target.is_tls(allows_plaintext) {
@@ -149,9 +125,9 @@ fn security<R: Args>(
         if is_proxied {
             return Err(settings.wrong("tls_proxy", "the connection is plaintext: write assay:// before the address"));
         }
-        return Ok(Security::Plaintext(key));
+        return Ok(Security::Plaintext);
     }
-    match (&raw.validator_ca, key) {
+    match (&raw.validator_ca, target.key) {
         (Some(file), key) => Ok(Security::Authorities { file: file.clone(), key, is_proxied }),
         (None, _) if is_proxied => {
             let reason = "the proxy's certificate is checked by its authority: give --validator-ca FILE";

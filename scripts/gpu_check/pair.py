@@ -18,9 +18,10 @@ LARGE = [("f16", 16384), ("int8", 16384), ("f16", 32768), ("int8", 32768), ("fp8
 FULL_PERCENT, LARGE_PERCENT, LARGE_SLOTS = 95, 10, 9
 QUICK_SIZES = {8192: 256, 16384: 512, 32768: 512}
 # 2 s at 500 GB/s are a terabyte of lines: several times the memory of any card.
-PROBE = "probe_walks = 1048576\nprobe_target_ms = 2000\nprobe_expect_gb_per_s = 500.0\n"
+PROBE = 'policy_fields = ["linked_probe=true", "probe_walks=1048576", "probe_target=2s", "probe_expect_gb_per_s=500"]\n'
 QUICK_PROBE = (
-    "max_matrices = 8\nprobe_walks = 64\nprobe_steps = 8\nprobe_target_ms = 10\nprobe_expect_gb_per_s = 0.01\n"
+    'policy_fields = ["linked_probe=true", "max_matrices=8", "probe_walks=64", "probe_steps=8", "probe_target=10ms", '
+    '"probe_expect_gb_per_s=0.01"]\n'
 )
 
 
@@ -71,7 +72,7 @@ def config(tools: Tools) -> str:
     path.write_text(
         f'listen = "127.0.0.1:0"\n'
         f'control_socket = "{tools.folder}/validator.sock"\nkey_file = "{tools.folder}/validator.key"\n'
-        f"challenge_on_connect = false\nchallenge_interval_s = 0\nlinked_probe = true\nn = 256\n"
+        f"challenge_on_connect = false\nchallenge_interval_s = 0\nn = 256\n"
         f"{QUICK_PROBE if tools.quick else PROBE}"
     )
     return str(path)

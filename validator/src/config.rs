@@ -8,14 +8,13 @@ use assay_client::cli::server::RawFiles;
 use assay_client::place::{ENV_SERVER, ENV_TOKEN};
 use assay_keeper::allow::{Enrolment, Lists};
 use assay_keeper::case::settings::{EvidenceConfig, RawEvidence};
-use assay_keeper::fleet::rules::{FleetFiles, RawFleet};
 use assay_listen::bounds::{
-    Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, DEFAULT_HANDSHAKES,
-    MAX_CONNECTS_PER_S, MAX_HANDSHAKES, MAX_MINERS,
+    Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, MAX_CONNECTS_PER_S, MAX_MINERS,
 };
 use assay_listen::tls::{RawTls, TlsConfig};
 use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_policy::Policy;
+use assay_policy::fields::{Field, POLICY_FIELDS};
 use assay_program::address::Address;
 use assay_program::logging::{LogConfig, RawDaemonLog, RawLogging};
 use assay_program::paths;
@@ -66,9 +65,6 @@ pub struct RawService {
     /// allowed_miners; otherwise an eighth of it, at least 16]
     #[arg(long, value_name = "COUNT")]
     pub max_address_miners: Option<u32>,
-    /// Maximum number of connections without a session: handshakes, health checks, refused miners
-    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_HANDSHAKES)]
-    pub max_handshakes: u32,
     /// New connections per second from one address (IPv6: one /64 network), after a burst of ten times as many; 0: no
     /// limit, for a proxy or tunnel that all miners come through
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_ADDRESS_CONNECTS_PER_S)]
@@ -84,9 +80,6 @@ pub struct RawService {
     /// delay messages, and pass a session on; commitments stay signed
     #[arg(long, default_value_t = Switch(false))]
     pub insecure_allow_remote_plaintext: Switch,
-    /// Serve gRPC reflection, for tools such as grpcurl
-    #[arg(long, default_value_t = Switch(false))]
-    pub reflection: Switch,
     /// Interval between pings of a miner, in milliseconds; after three missed pings it is disconnected
     #[arg(long, value_name = "MS", default_value_t = 5000)]
     pub ping_interval_ms: u64,
@@ -112,6 +105,16 @@ pub struct RawReplays {
     /// Replay on the devices of this machine; false: it opens none, and replay workers that share the records replay
     #[arg(long, default_value_t = Switch(true))]
     pub replay_locally: Switch,
+}
+
+/// Where the policy of the fleet is, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Fleet")]
+pub struct RawFleet {
+    /// File with the policy of the fleet: groups, their schedule, what is asked of them, and what follows; what is expected
+    /// of miners; and figures of models
+    #[arg(long, value_name = "FILE")]
+    pub fleet_policy: Option<PathBuf>,
 }
 
 /// All settings, as written.
@@ -213,17 +216,13 @@ pub struct ValidatorConfig {
     pub miners: Lists,
     /// Bounds on connections and concurrent challenges.
     pub bounds: Bounds,
-    /// Whether gRPC reflection is served.
-    pub reflection: bool,
     /// Interval of pings.
     pub ping_interval: Duration,
-    /// File with the expectations of miners.
-    pub expectations: Option<PathBuf>,
     /// The longest time for challenges to continue while draining.
     pub drain_timeout: Duration,
     pub policy: Policy,
-    /// Files with the rules of the fleet.
-    pub fleet: FleetFiles,
+    /// File with the policy of the fleet.
+    pub fleet_policy: Option<PathBuf>,
     /// Settings of the evidence store.
     pub evidence: EvidenceConfig,
     /// Whether this machine's devices replay.
@@ -251,10 +250,32 @@ pub fn absent(key: &str) -> Option<String> {
         "on_event" => "`assay-validator webhook add` does it",
         "challenge --repeat" => "a loop of the shell does it, and `assay-validator verdicts --json` has the figures",
         "export --format" => "JSON Lines are the one form, which pandas, DuckDB and jq read",
+        "expectations" => "its [[miner]] sections are part of the file that `fleet_policy` names",
+        "model_profiles" => "its [[model]] sections are part of the file that `fleet_policy` names",
+        "evidence_passes_percent" => {
+            "`passes_percent` of a group's section `evidence` does it, in the file that \
+             `fleet_policy` names"
+        }
+        "max_handshakes" => "an eighth of `max_miners` may be without a session, 128 at least and 4096 at most",
+        "reflection" => "clients read proto/assay/v1 of the release, as `grpcurl -proto` does",
         "round --by" => "groups of the policy do it, which select labels or models: docs/fleet.md",
-        _ => return absent_key(key),
+        _ => match field_without_setting(key) {
+            Some(field) => {
+                let name = field.name;
+                return Some(format!(
+                    "it is gone, `{POLICY_FIELDS} = [\"{name}=VALUE\"]` does it, times with their unit"
+                ));
+            }
+            None => return absent_key(key),
+        },
     };
     Some(format!("it is gone, {instead}"))
+}
+
+/// The field of the policy that an earlier release had as a setting of this name, with the unit of a time.
+fn field_without_setting(key: &str) -> Option<&'static Field> {
+    let name = ["_ms", "_s"].into_iter().find_map(|unit| key.strip_suffix(unit));
+    [Some(key), name].into_iter().flatten().find_map(|name| Field::without_setting(name).ok())
 }
 
 impl ValidatorConfig {
@@ -306,12 +327,10 @@ impl ValidatorConfig {
             },
             miners,
             bounds: bounds(settings)?,
-            reflection: service.reflection.0,
             ping_interval: Duration::from_millis(ping_ms),
-            expectations: policy.expectations.clone(),
             drain_timeout: Duration::from_secs(drain_s),
             policy: policy.check(settings)?,
-            fleet: FleetFiles::of(fleet),
+            fleet_policy: fleet.fleet_policy.clone(),
             evidence: EvidenceConfig::check(settings, evidence, &files.key_file)?,
             replays_locally: replays.replay_locally.0,
             devices: DeviceConfig::check(settings, devices)?,
@@ -335,7 +354,6 @@ fn bounds(settings: &Settings<RawConfig>) -> Result<Bounds, SettingsError> {
     Ok(Bounds {
         max_miners,
         max_address_miners: raw.max_address_miners.map(of_address).transpose()?,
-        max_handshakes: settings.in_range("max_handshakes", raw.max_handshakes, 8..=MAX_HANDSHAKES, each)?,
         address_connects_per_s: per_s("max_address_connects_per_s", raw.max_address_connects_per_s)?,
         connects_per_s: per_s("max_connects_per_s", raw.max_connects_per_s)?,
         max_challenges: settings.in_range("max_challenges", raw.max_challenges, 1..=MAX_MINERS, one)?,

@@ -1,28 +1,60 @@
 //! Settings of challenges and their verification: made from the table of fields.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use assay_client::cli::possible;
 use assay_policy::challenge::PROBE_DEADLINE_TARGETS;
-use assay_policy::fields::{Bounds, FIELDS, Field, OutOfBounds, Value};
+use assay_policy::fields::{Bounds, FIELDS, Field, OutOfBounds, POLICY_FIELDS, Value};
 use assay_policy::{Overrides, Policy};
 use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::Precision;
-use clap::builder::ValueParser;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser, ValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-
-/// Setting with the file of expectations.
-pub const EXPECTATIONS: &str = "expectations";
 
 /// The policy as written.
 #[derive(Debug, Clone)]
 pub struct RawPolicy {
     /// Fields that differ from their defaults.
     values: Vec<(&'static Field, Value)>,
-    /// File with the expectations of miners' hosts.
-    pub expectations: Option<PathBuf>,
+}
+
+/// A field without a setting of its own, with its value.
+type Assignment = (&'static Field, Value);
+
+/// Parses NAME=VALUE.
+#[derive(Clone)]
+struct AssignmentParser;
+
+impl TypedValueParser for AssignmentParser {
+    type Value = Assignment;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Assignment, clap::Error> {
+        let text = StringValueParser::new().parse_ref(command, arg, value)?;
+        assignment(&text).map_err(|reason| {
+            let mut error = clap::Error::new(ErrorKind::ValueValidation).with_cmd(command);
+            let name = arg.map_or_else(String::new, ToString::to_string);
+            error.insert(ContextKind::InvalidArg, ContextValue::String(name));
+            error.insert(ContextKind::InvalidValue, ContextValue::String(format!("{text}: {reason}")));
+            error
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let described = |field: &Field| {
+            let default = if field.default.is_empty() { String::new() } else { format!("; default {}", field.default) };
+            PossibleValue::new(field.name).help(format!("{} [{}{default}]", field.help(), field.bounds.expected()))
+        };
+        Some(Box::new(FIELDS.iter().filter(|field| field.setting.is_empty()).map(described)))
+    }
+}
+
+fn assignment(text: &str) -> Result<Assignment, String> {
+    let (name, value) = text.split_once('=').ok_or("expected FIELD=VALUE, such as probe_target=500ms")?;
+    let field = Field::without_setting(name.trim())?;
+    Ok((field, field.parse(value.trim()).map_err(|reason| format!("{name}: {reason}"))?))
 }
 
 fn argument(field: &'static Field) -> Arg {
@@ -63,10 +95,12 @@ fn typed(field: &Field, matches: &ArgMatches) -> Option<Value> {
 
 impl Args for RawPolicy {
     fn augment_args(command: Command) -> Command {
-        let file = Arg::new(EXPECTATIONS).long(EXPECTATIONS).value_name("FILE").value_parser(value_parser!(PathBuf));
         let help =
-            "File with what is expected of the hosts of miners: devices, models, least TOPS, memory and bandwidth";
-        command.next_help_heading("Policy").args(FIELDS.iter().map(argument)).arg(file.help(help))
+            "Fields of the policy without a setting of their own, as FIELD=VALUE, comma-separated; times have units";
+        let others = Arg::new(POLICY_FIELDS).long(POLICY_FIELDS.replace('_', "-")).value_name("FIELD=VALUE").help(help);
+        let others = others.value_parser(AssignmentParser).action(ArgAction::Append).value_delimiter(',');
+        let own = FIELDS.iter().filter(|field| !field.setting.is_empty());
+        command.next_help_heading("Policy").args(own.map(argument)).arg(others)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -76,8 +110,10 @@ impl Args for RawPolicy {
 
 impl FromArgMatches for RawPolicy {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let values = FIELDS.iter().filter_map(|field| Some((field, typed(field, matches)?))).collect();
-        Ok(Self { values, expectations: matches.get_one(EXPECTATIONS).cloned() })
+        let own = FIELDS.iter().filter(|field| !field.setting.is_empty());
+        let own = own.filter_map(|field| Some((field, typed(field, matches)?)));
+        let others = matches.get_many::<Assignment>(POLICY_FIELDS).into_iter().flatten().cloned();
+        Ok(Self { values: own.chain(others).collect() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

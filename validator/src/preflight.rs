@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use assay_evidence::EvidenceLocation;
-use assay_keeper::fleet::rules::read_expectations;
+use assay_keeper::fleet::rules;
 use assay_listen::bounds::Bounds;
 use assay_listen::refused::open_files_limit;
 use assay_program::exit::{Exit, Failure, chain};
@@ -32,8 +32,7 @@ pub fn check(config: &ValidatorConfig) -> Result<(), Failure> {
     check_key("the key of receipts", &config.receipt_key_file())?;
     check_socket(&config.control_socket)?;
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::Config, chain(error));
-    read_expectations(config.expectations.as_deref()).map_err(|error| refused(&error))?;
-    config.fleet.load(&config.policy).map_err(|error| refused(&error))?;
+    rules::read(config.fleet_policy.as_deref(), Some(&config.policy)).map_err(|error| refused(&error))?;
     config.tls.issued().map_err(|error| refused(&error))?;
     check_records(&config.records)?;
     check_evidence(&config.evidence.location)?;

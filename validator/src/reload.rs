@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use assay_api::Reloaded;
-use assay_keeper::fleet::rules::{RulesError, read_expectations};
+use assay_keeper::fleet::rules::{self, RulesError};
 use assay_keeper::running::ReloadRequest;
 use assay_keeper::validator::Validator;
 use assay_listen::tls::warn_if_due;
@@ -23,20 +23,11 @@ use clap::Args;
 use tokio::sync::mpsc;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
-use crate::policy::{EXPECTATIONS, RawPolicy};
+use crate::policy::RawPolicy;
 
 /// Settings, beside those of the policy, that take effect without a restart.
-const RELOADABLE: [&str; 9] = [
-    "allowed_miners",
-    "enrolment",
-    "fleet_policy",
-    "log",
-    "log_file",
-    "model_profiles",
-    "revoked_miners",
-    "tls_cert",
-    "tls_key",
-];
+const RELOADABLE: [&str; 8] =
+    ["allowed_miners", "enrolment", "fleet_policy", "log", "log_file", "revoked_miners", "tls_cert", "tls_key"];
 
 /// Settings that name files, which are read again too.
 const CERTIFICATE: &str = "tls_cert";
@@ -66,7 +57,7 @@ pub enum ReloadError {
     NoDevices(Mode),
     #[error(transparent)]
     Receipts(#[from] SignerError),
-    /// The policy of the fleet, the profiles or the expectations are invalid.
+    /// The policy of the fleet is invalid.
     #[error(transparent)]
     Rules(#[from] RulesError),
     #[error(transparent)]
@@ -125,27 +116,20 @@ impl Reloader {
         if let Some(mode) = mode.filter(|_| !self.validator.replays.can_replay()) {
             return Err(ReloadError::NoDevices(mode));
         }
-        let expectations = Arc::new(read_expectations(config.expectations.as_deref())?);
-        let rules = config.fleet.load(&config.policy)?;
+        let rules = rules::read(config.fleet_policy.as_deref(), Some(&config.policy))?;
         let issued = config.tls.issued()?;
         // A failure here leaves everything as it was.
         logging::reload(&config.log).map_err(ReloadError::Log)?;
-        // Files are compared by their content.
-        let expects_more = self.validator.policy().expectations != expectations;
-        let policy = Policy { expectations, ..config.policy };
+        let policy = Policy { expectations: rules.expectations.clone(), ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
+        // Files are compared by their content.
         let another_key = self.validator.fleet.signer().reload()?;
         let other_rules = self.validator.fleet.set_rules(rules);
         let another_certificate = self.present(issued);
         self.validator.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(&self.current, &settings).into_iter().filter(is_reloadable).collect();
-        let files = [
-            (EXPECTATIONS, expects_more),
-            (CERTIFICATE, another_certificate),
-            (FLEET_POLICY, other_rules),
-            (RECEIPT_KEY, another_key),
-        ];
+        let files = [(CERTIFICATE, another_certificate), (FLEET_POLICY, other_rules), (RECEIPT_KEY, another_key)];
         for (name, _) in files.iter().filter(|file| file.1) {
             if !changed_now.iter().any(|changed| changed == name) {
                 changed_now.push((*name).to_owned());
@@ -194,7 +178,7 @@ mod tests {
         let all: Vec<_> = all.get_arguments().map(|argument| argument.get_id().to_string()).collect();
         let names: Vec<_> = reloadable().collect();
         assert!(names.iter().all(|name| all.contains(name)), "{names:?}");
-        assert!(names.contains(&EXPECTATIONS.to_owned()));
-        assert!(names.len() > 20 && names.contains(&"samples".to_owned()) && !names.contains(&"listen".to_owned()));
+        assert!(names.contains(&"policy_fields".to_owned()));
+        assert!(names.len() > 15 && names.contains(&"samples".to_owned()) && !names.contains(&"listen".to_owned()));
     }
 }

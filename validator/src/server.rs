@@ -16,7 +16,6 @@ use assay_listen::handshake::HandshakeBound;
 use assay_listen::peer::Strangers;
 use assay_listen::refused::RefusedConnections;
 use assay_protocol::wire::codec::session_server;
-use assay_protocol::wire::v1::FILE_DESCRIPTOR_SET;
 use assay_transport::liveness;
 use assay_web::listener::TlsError;
 use tokio::net::{TcpListener, UnixListener};
@@ -32,8 +31,6 @@ use crate::service::Sessions;
 pub enum ServeError {
     #[error("the server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
-    #[error("reflection: {0}")]
-    Reflection(#[from] tonic_reflection::server::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The operator's socket could not be created.
@@ -50,18 +47,10 @@ pub async fn serve_miners(
     validator: Arc<Validator>,
     listener: TcpListener,
     plaintext: PlaintextRule,
-    reflection: bool,
     bounds: Bounds,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(MAX_QUERY_BYTES);
-    let reflection = if reflection {
-        let builder = tonic_reflection::server::Builder::configure();
-        let service = builder.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET).build_v1()?;
-        Some(service.max_decoding_message_size(MAX_QUERY_BYTES))
-    } else {
-        None
-    };
     let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext, validator.metrics.traffic.clone()));
     let incoming = bounded(listener, admittance, validator.gate.clone(), bounds);
     let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
@@ -74,7 +63,6 @@ pub async fn serve_miners(
         .initial_connection_window_size(STREAM_WINDOW)
         .http2_max_pending_accept_reset_streams(Some(MAX_RESET_STREAMS))
         .add_service(health_service)
-        .add_optional_service(reflection)
         .add_service(sessions)
         .serve_with_incoming_shutdown(incoming, follow(validator, health))
         .await?;
@@ -125,7 +113,7 @@ fn bounded(
     bounds: Bounds,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let permits = Arc::new(Semaphore::new(bounds.connections()));
-    let strangers = Arc::new(Strangers::new(bounds.max_handshakes as usize, gate));
+    let strangers = Arc::new(Strangers::new(bounds.handshakes(), gate));
     let mut refused = RefusedConnections::new("miners");
     async_stream::stream! {
         loop {

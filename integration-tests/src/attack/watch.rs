@@ -44,7 +44,7 @@ pub struct Measured {
 /// The policy of a validator that is attacked: it challenges each miner that connects, by small work.
 #[must_use]
 pub fn policy() -> Policy {
-    let flags = vec!["--openings-deadline-s=120".to_owned()];
+    let flags = vec!["--policy-fields=openings_deadline=120s".to_owned()];
     Policy { challenge_on_connect: true, flags, ..Policy::default() }
 }
 

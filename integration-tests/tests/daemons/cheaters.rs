@@ -152,7 +152,11 @@ async fn a_stream_half_closed_behind_the_last_opening() {
 /// A link of 40 kB/s between the devices of a host that is two: the walk is right, and says how slow the link is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_behind_a_slow_link() {
-    let flags = ["--linked-probe=true", "--linked-expect-gb-per-s=0.01", "--linked-min-gb-per-s=0.00008"];
+    let flags = [
+        "--policy-fields=linked_probe=true",
+        "--policy-fields=linked_expect_gb_per_s=0.01",
+        "--policy-fields=linked_min_gb_per_s=0.00008",
+    ];
     let flags = flags.map(str::to_owned).to_vec();
     let stage = Stage::new(&Policy { max_matrices: 22, flags, ..Policy::default() }, &[5, 9, 20]).await;
     stage.challenge(Mode::Audit).await.expect_pass();

@@ -33,8 +33,9 @@ impl Burned {
     /// A burn-in of `devices` devices, with or without a fault.
     fn run(devices: u32, fault: Option<&Fault>, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let arguments = arguments(&folder, devices, fault, flags);
-        let environment = fault.map(Fault::environment).unwrap_or_default();
+        let arguments = arguments(&folder, devices, flags);
+        let mut environment = fault.map(Fault::environment).unwrap_or_default();
+        environment.extend(fault.map(|_| ("ASSAY_WORKER_PROGRAM".to_owned(), program("assay-faulty-worker").into())));
         let output = daemon::run_in("assay-miner", arguments, &environment);
         Self::of(&output)
     }
@@ -71,12 +72,11 @@ impl Burned {
     }
 }
 
-fn arguments(folder: &TempDir, devices: u32, fault: Option<&Fault>, flags: &[&str]) -> Vec<String> {
+fn arguments(folder: &TempDir, devices: u32, flags: &[&str]) -> Vec<String> {
     let key = format!("--key-file={}", folder.path().join("key").display());
-    let worker = fault.map(|_| format!("--worker-program={}", program("assay-faulty-worker").display()));
     let own = [key, format!("--cpu-devices={devices}"), "--json".into(), "--log=info".into()];
     let given = SMALL.iter().filter(|common| !flags.iter().any(|flag| same_flag(flag, common)));
-    given.chain(flags).map(|flag| (*flag).to_owned()).chain(own).chain(worker).collect()
+    given.chain(flags).map(|flag| (*flag).to_owned()).chain(own).collect()
 }
 
 fn same_flag(a: &str, b: &str) -> bool {
@@ -126,7 +126,7 @@ fn an_honest_machine_passes_with_every_kernel_and_every_test() {
     assert!(std::fs::read_to_string(chart).unwrap().contains("<svg"));
     // The same seed makes the same passes, and the text has a verdict for each device.
     let seed = format!("--seed={}", burned.report["seed"].as_str().unwrap());
-    let mut arguments = arguments(&folder, 2, None, &["--rounds=1", &seed]);
+    let mut arguments = arguments(&folder, 2, &["--rounds=1", &seed]);
     arguments.retain(|argument| argument != "--json");
     let output = daemon::run("assay-miner", arguments);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -269,7 +269,7 @@ fn a_device_that_slows_down_fails_by_the_limit_for_drift() {
 fn an_early_end_is_inconclusive() {
     let folder = tempfile::tempdir().unwrap();
     // The first pass alone would take minutes.
-    let all = arguments(&folder, 1, None, &["--minutes=60", "--cpu-memory=1GiB", "--share=100"]);
+    let all = arguments(&folder, 1, &["--minutes=60", "--cpu-memory=1GiB", "--share=100"]);
     let mut diag = Daemon::start("assay-miner", &all);
     diag.wait_for("burn-in begins");
     diag.terminate();
@@ -281,12 +281,12 @@ fn a_mistyped_choice_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, code, said) in [
         (&["--n=300"][..], 64, "power of two"),
-        (&["--include-device=zz"], 78, "zz"),
+        (&["--device=zz"], 78, "zz"),
         (&["--min-tops=-1"], 64, "must be above 0"),
         (&["--cpu-devices=0"], 78, "devices"),
     ] {
         let flags: Vec<_> = flags.iter().copied().chain(["--rounds=1"]).collect();
-        let mut all = arguments(&folder, 1, None, &flags);
+        let mut all = arguments(&folder, 1, &flags);
         if flags[0].starts_with("--cpu-devices") {
             all.retain(|flag| flag != "--cpu-devices=1");
         }
@@ -311,7 +311,7 @@ fn sensors_are_judged() {
     let burn = |library: &StandinNvml, flags: &[&str]| {
         let rounds = if flags.contains(&"--rounds=2") { None } else { Some("--rounds=12") };
         let flags: Vec<_> = flags.iter().copied().chain(["--telemetry=auto"]).chain(rounds).collect();
-        let arguments = arguments(&folder, 1, None, &flags);
+        let arguments = arguments(&folder, 1, &flags);
         Burned::of(&daemon::run_in("assay-miner", arguments, &library.environment()))
     };
     let warned = burn(&quiet, &[]);

@@ -19,8 +19,8 @@ const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
 
 /// A validator that keeps this percentage of passes, and a connected miner.
 async fn validator_that_keeps(percent: u32) -> (TestValidator, TestMiner) {
-    let flags = vec![format!("--evidence-passes-percent={percent}")];
-    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let policy = Policy { keeps_passes_percent: Some(percent), ..Policy::default() };
+    let validator = TestValidator::start(&policy).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     (validator, miner)

@@ -1,6 +1,7 @@
 //! `assay-miner check`, as a cluster's scheduler runs it: beside a miner, without one, and with a device that hangs;
 //! and a validator whose records are damaged.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use assay_api::Status;
-use assay_integration_tests::daemon::{PATIENCE, lives, run};
+use assay_integration_tests::daemon::{PATIENCE, lives, run, run_in};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
@@ -56,7 +57,7 @@ fn without_a_miner_the_devices_are_opened() {
         assert!(line.contains(part), "{part} in {line}");
     }
     assert!(!key_file.exists(), "a check makes no key");
-    let (code, line) = check(&["--include-device=9"]);
+    let (code, line) = check(&["--device=9"]);
     assert_eq!(code, 2);
     assert!(line.starts_with("UNKNOWN: the devices cannot be opened: "), "{line}");
 }
@@ -69,12 +70,13 @@ fn a_device_that_hangs_is_left_behind_in_time() {
     fs::write(&program, format!("#!/bin/sh\necho $$ > {0}.new; mv {0}.new {0}; kill -STOP $$\n", process.display()))
         .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let worker = format!("--worker-program={}", program.display());
+    let worker = [("ASSAY_WORKER_PROGRAM".to_owned(), OsString::from(&program))];
+    let key = format!("--key-file={}", folder.path().join("miner.key").display());
     // A machine under load may take longer than a short limit to start the worker: the call that hangs has to run
     // first.
     let hangs = ["2s", "10s", "60s"].iter().any(|limit| {
-        let flags = [&DEVICES[..], &["--timeout", limit, "--worker-silence-s=600", &worker]].concat();
-        let (code, line) = outcome(&check(&folder.path().join("miner.key"), &flags));
+        let flags = [&["check", &key], &DEVICES[..], &["--timeout", limit, "--worker-silence-s=600"]].concat();
+        let (code, line) = outcome(&run_in("assay-miner", flags, &worker));
         assert_eq!(code, 2, "{line}");
         assert!(line.starts_with("UNKNOWN: the devices were not open in time: a driver may hang, process "), "{line}");
         process.exists()

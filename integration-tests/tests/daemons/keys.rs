@@ -118,7 +118,7 @@ async fn an_overlap_that_is_over_admits_nobody_and_says_so() {
 async fn a_miner_follows_the_key_that_it_pins_to_the_next_one() {
     let mut validator = TestValidator::start(&Policy::default()).await;
     let (old, key_file) = (validator.key, validator.file("validator.key"));
-    let mut miner = TestMiner::start(validator.address, 1, &[&format!("--validator-key={old}")]);
+    let mut miner = TestMiner::start_at(&format!("{}#{old}", validator.address), &[], Vec::new());
     validator.wait_for_miner(miner.key, true).await;
     let (new, said) = rotate("assay-validator", &key_file, "1h");
     assert!(said.contains(&format!("The running validator, process {}, goes on", validator.daemon.id())), "{said}");

@@ -7,9 +7,6 @@ use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::Mode;
 use assay_work::Precision;
 
-/// The evidence of passes is kept too.
-const KEEP_ALL: &str = "--evidence-passes-percent=100";
-
 /// Judges again every case that a validator kept.
 fn rejudge(validator: &TestValidator) -> String {
     let key_file = format!("--key-file={}", validator.file("validator.key").display());
@@ -27,7 +24,7 @@ fn kinds_shown(ruling: &Ruling) -> Vec<u32> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_passes_by_replay_and_by_audit() {
-    let policy = Policy { iterations: 2, flags: vec![KEEP_ALL.to_owned()], ..Policy::default() };
+    let policy = Policy { iterations: 2, keeps_passes_percent: Some(100), ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
     let miner = TestMiner::start(validator.address, 2, &[]);
     validator.wait_for_miner(miner.key, true).await;
@@ -48,7 +45,8 @@ async fn every_kind_passes_by_replay_and_by_audit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kinds_come_in_turn_and_a_verdict_shows_the_rates_of_all() {
-    let policy = Policy { flags: vec!["--kinds=fp8,int8,f16".to_owned(), KEEP_ALL.to_owned()], ..Policy::default() };
+    let flags = vec!["--kinds=fp8,int8,f16".to_owned()];
+    let policy = Policy { flags, keeps_passes_percent: Some(100), ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;

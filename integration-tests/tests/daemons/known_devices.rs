@@ -69,7 +69,7 @@ async fn a_missing_device_is_no_pass_until_it_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_device_only_warns_where_the_operator_says_so() {
-    let (mut validator, miner, both) = with_one_of_two(&["--device-missing=warn"]).await;
+    let (mut validator, miner, both) = with_one_of_two(&["--policy-fields=device_missing=warn"]).await;
     let ruling = audit(&validator, &miner).await;
     ruling.expect_pass();
     assert_eq!(ids(&ruling.verdict.missing_devices), [lost(&ruling, both)]);
@@ -79,7 +79,7 @@ async fn a_missing_device_only_warns_where_the_operator_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_device_fails_where_the_operator_says_so() {
-    let (validator, miner, both) = with_one_of_two(&["--device-missing=fail"]).await;
+    let (validator, miner, both) = with_one_of_two(&["--policy-fields=device_missing=fail"]).await;
     let ruling = audit(&validator, &miner).await;
     ruling.expect(ReasonCode::DeviceGone);
     assert_eq!(ids(&ruling.verdict.missing_devices), [lost(&ruling, both)]);
@@ -135,9 +135,9 @@ async fn a_device_that_was_forgotten_is_not_missed_any_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_expectation_is_held_against_the_verdict() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("expectations.toml");
+    let file = folder.path().join("fleet.toml");
     fs::write(&file, "").unwrap();
-    let flags = ["--bus-gb-per-s=0", "--rate-factor=1", &format!("--expectations={}", file.display())];
+    let flags = ["--policy-fields=bus_gb_per_s=0,rate_factor=1", &format!("--fleet-policy={}", file.display())];
     let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let mut validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
     let miner = TestMiner::start(validator.address, 2, &[]);
@@ -147,9 +147,9 @@ async fn each_expectation_is_held_against_the_verdict() {
         ("devices = 2".to_owned(), "devices = 3".to_owned(), "2 of 3 devices"),
         (format!("device_ids = [\"{}\"]", own[1]), format!("device_ids = [\"{}\"]", "ab".repeat(16)), "took no part"),
         ("model = \"CPU\"".to_owned(), "model = \"H200\"".to_owned(), "a claim of \"H200\" is expected"),
-        ("min_tops = 1e-9".to_owned(), "min_tops = 1e6".to_owned(), "TOPS of int8 were shown"),
+        ("min_tops = 0.001".to_owned(), "min_tops = 1e6".to_owned(), "TOPS of int8 were shown"),
         ("min_memory = \"0B\"".to_owned(), "min_memory = \"1TiB\"".to_owned(), "GiB of memory were shown"),
-        ("min_gb_per_s = 1e-9".to_owned(), "min_gb_per_s = 1e6".to_owned(), "the probe read"),
+        ("min_gb_per_s = 0.001".to_owned(), "min_gb_per_s = 1e6".to_owned(), "the probe read"),
     ];
     let expect = |lines: &str| fs::write(&file, format!("[[miner]]\nkey = \"{}\"\n{lines}\n", miner.key)).unwrap();
     for (met, missed, said) in cases {

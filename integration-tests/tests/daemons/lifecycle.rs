@@ -90,11 +90,11 @@ async fn a_miner_comes_back_when_its_validator_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_serves_the_validator_that_it_is_told_to_and_no_other() {
     let validator = TestValidator::start(&Policy::default()).await;
-    let pinned = format!("--validator-key={}", validator.key);
-    let right = TestMiner::start(validator.address, 1, &[&pinned]);
+    let at = |key: PublicKey| TestMiner::start_at(&format!("{}#{key}", validator.address), &[], Vec::new());
+    let right = at(validator.key);
     validator.wait_for_miner(right.key, true).await;
     let other = PublicKey([0x42; 32]);
-    let mut wrong = TestMiner::start(validator.address, 1, &[&format!("--validator-key={other}")]);
+    let mut wrong = at(other);
     assert_eq!(wrong.daemon.wait().code(), Some(78), "only its operator can mend that");
     let said = wrong.daemon.log().join("\n");
     assert!(said.contains(&validator.key.to_string()) && said.contains(&other.to_string()), "{said}");

@@ -6,15 +6,16 @@ use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 
-/// The evidence of passes is kept too.
-pub const KEEP_ALL: &str = "--evidence-passes-percent=100";
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 
 pub fn policy(flags: &[&str]) -> Policy {
     let mut flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
     // 64 walks of 8 steps: the policy's 10 ms at 10 MB/s, so that rounds are few.
-    flags.extend(["--linked-probe=true", "--linked-expect-gb-per-s=0.01"].map(str::to_owned));
-    Policy { max_matrices: 22, iterations: 2, flags, ..Policy::default() }
+    flags.extend(
+        ["--policy-fields=linked_probe=true", "--policy-fields=linked_expect_gb_per_s=0.01"].map(str::to_owned),
+    );
+    // The evidence of passes is kept too.
+    Policy { max_matrices: 22, iterations: 2, flags, keeps_passes_percent: Some(100), ..Policy::default() }
 }
 
 /// Judges again every case that a validator kept.
@@ -52,7 +53,7 @@ async fn three_uneven_devices_pass_in_every_mode() {
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_in_workers_pass() {
     for devices in [2, 8] {
-        let policy = Policy { max_matrices: 4 * devices, ..policy(&[KEEP_ALL]) };
+        let policy = Policy { max_matrices: 4 * devices, ..policy(&[]) };
         let validator = TestValidator::start(&policy).await;
         let miner = TestMiner::start(validator.address, devices, &[]);
         validator.wait_for_miner(miner.key, true).await;
@@ -67,7 +68,7 @@ async fn devices_in_workers_pass() {
 /// One device has nothing to link: it is judged as without.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_is_asked_for_no_linked_probe() {
-    let validator = TestValidator::start(&policy(&["--linked-min-gb-per-s=100"])).await;
+    let validator = TestValidator::start(&policy(&["--policy-fields=linked_min_gb_per_s=100"])).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
@@ -76,7 +77,7 @@ async fn one_device_is_asked_for_no_linked_probe() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_that_reach_one_another_too_slowly_fail() {
-    let validator = TestValidator::start(&policy(&["--linked-min-gb-per-s=50000"])).await;
+    let validator = TestValidator::start(&policy(&["--policy-fields=linked_min_gb_per_s=50000"])).await;
     let miner = TestMiner::start(validator.address, 2, &[]);
     validator.wait_for_miner(miner.key, true).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();

@@ -81,9 +81,9 @@ impl Scene {
 
     fn validator(&self, flags: &[&str]) -> Command {
         let mut command = daemon::command("assay-validator");
-        let small = "--n=256 --max-matrices=12 --probe-walks=64 --probe-steps=8 --segments=32 --samples=128 \
-             --probe-target-ms=10 --probe-expect-gb-per-s=0.01 --challenge-on-connect=false --challenge-interval-s=0 \
-             --probe-deadline-ms=60000 --commit-deadline-s=60 --openings-deadline-s=60";
+        let small = "--n=256 --policy-fields=max_matrices=12 --policy-fields=probe_walks=64 --policy-fields=probe_steps=8 --policy-fields=segments=32 --samples=128 \
+             --policy-fields=probe_target=10ms --policy-fields=probe_expect_gb_per_s=0.01 --challenge-on-connect=false --challenge-interval-s=0 \
+             --policy-fields=probe_deadline=60000ms --policy-fields=commit_deadline=60s --policy-fields=openings_deadline=60s";
         command.args(["serve", &self.flag("key-file", "validator.key"), &self.flag("control-socket", "sock")]);
         command.args(["--listen=127.0.0.1:0", "--http-listen="]).args(small.split_whitespace());
         command.args(["--backend=cpu", "--cpu-memory=8MiB", "--cpu-threads=1"]).args(flags);
@@ -95,7 +95,7 @@ impl Scene {
         let mut command = daemon::command("assay-miner");
         command.args(["run", &self.flag("key-file", "miner.key"), &format!("--validator={}", self.address())]);
         command.args(["--backend=cpu", "--cpu-devices=1", "--cpu-memory=8MiB", "--cpu-threads=1"]);
-        command.args(["--reconnect-min-ms=50", "--reconnect-max-ms=200"]).args(flags);
+        command.args(["--reconnect-max-ms=200"]).args(flags);
         command
     }
 

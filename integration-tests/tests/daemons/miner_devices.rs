@@ -41,11 +41,11 @@ fn devices_are_chosen_by_index_id_and_name() {
         let command: Vec<_> = ["devices", "--json"].iter().chain(flags).copied().collect();
         ids(&listed(&miner(&folder, &command)))
     };
-    assert_eq!(chosen(&["--include-device=1"]), all_ids[1..2]);
-    assert_eq!(chosen(&["--include-device", &all_ids[2][..8], "--include-device=0"]), [&*all_ids[0], &all_ids[2]]);
-    assert_eq!(chosen(&["--exclude-device", &all_ids[0], "--exclude-device=2"]), all_ids[1..2]);
+    assert_eq!(chosen(&["--device=1"]), all_ids[1..2]);
+    assert_eq!(chosen(&["--device", &all_ids[2][..8], "--device=0"]), [&*all_ids[0], &all_ids[2]]);
+    assert_eq!(chosen(&["--exclude-device", &all_ids[0], "--device=^2"]), all_ids[1..2]);
     // A device keeps its name and its index whichever others are used.
-    let second = listed(&miner(&folder, &["devices", "--json", "--include-device=CPU DEVICE 1"]));
+    let second = listed(&miner(&folder, &["devices", "--json", "--device=CPU DEVICE 1"]));
     assert!(second["devices"][0]["name"].as_str().unwrap().ends_with("CPU device 1"), "{second}");
     let index = all_ids.iter().position(|id| *id == ids(&second)[0]).unwrap();
     assert_eq!((second["devices"].as_array().unwrap().len(), &second["devices"][0]["index"]), (1, &index.into()));
@@ -67,9 +67,9 @@ fn a_choice_of_no_device_lists_them() {
     let folder = tempfile::tempdir().unwrap();
     let ids = ids(&listed(&miner(&folder, &["devices", "--json"])));
     for (flags, what) in [
-        (&["--include-device=H200"][..], "include_device: no device has an id that begins with \"H200\""),
-        (&["--exclude-device=9"], "exclude_device: no device has the index 9"),
-        (&["--exclude-device=CPU"], "exclude_device: every device is excluded"),
+        (&["--device=H200"][..], "device: no device has an id that begins with \"H200\""),
+        (&["--device=^9"], "device: no device has the index 9"),
+        (&["--device=^CPU"], "device: every device is excluded"),
     ] {
         for command in [&["devices"][..], &["run", "--validator=127.0.0.1:9"], &["bench", "--n=256"]] {
             let line: Vec<_> = command.iter().chain(flags).copied().collect();
@@ -86,7 +86,7 @@ fn a_choice_of_no_device_lists_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_serves_with_the_devices_chosen() {
     let validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 3, &["--exclude-device=CPU device 1", "--exclude-device=2"]);
+    let miner = TestMiner::start(validator.address, 3, &["--device=^CPU device 1", "--device=^2"]);
     validator.wait_for_miner(miner.key, true).await;
     let miners = validator.miners().await;
     let devices = &miners[0].claimed_devices;

@@ -33,10 +33,6 @@ fn config_refuses_what_run_refuses() {
         (&["--cpu-memory=900TiB"][..], "but this machine (or its container) has "),
         // Two devices take twice as much.
         (&["--cpu-devices=64", "--cpu-memory=1TiB"], "64 devices would take 67108864 MiB"),
-        (
-            &["--worker-program=/nonexistent"],
-            "worker_program = \"/nonexistent\" (flag --worker-program): there is no such",
-        ),
         (&["--validator=127.0.0.1"], "such as 127.0.0.1:7400"),
         (&["--max-memory-percent=0"], "must be from 1 to 100"),
     ] {

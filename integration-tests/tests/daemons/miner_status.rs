@@ -145,7 +145,7 @@ async fn a_miner_that_ended_says_when_and_why() {
 #[test]
 fn a_validator_out_of_reach_is_shown_with_the_next_attempt() {
     let nowhere = "127.0.0.1:9".parse().unwrap();
-    let miner = TestMiner::start(nowhere, 1, &["--reconnect-min-ms=600000", "--reconnect-max-ms=600000"]);
+    let miner = TestMiner::start(nowhere, 1, &["--reconnect-max-ms=600000"]);
     let key_file = miner.file("miner.key");
     let shown = wait_for(&key_file, |shown| shown["status"]["connection"]["next_attempt"].is_u64());
     let connection = &shown["status"]["connection"];

@@ -9,7 +9,7 @@ use assay_integration_tests::daemon::{Daemon, PATIENCE, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_work::PublicKey;
+use assay_work::{Precision, PublicKey};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -56,20 +56,20 @@ pub fn allowing(keys: &[PublicKey]) -> String {
 /// Policy and log level change at once; settings that cannot are named.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hangup_puts_a_new_policy_into_effect() {
-    let mut configured = Configured::start(Policy::default(), "peak_tops = 50.0\n").await;
+    let mut configured = Configured::start(Policy::default(), "kinds = [\"int8\"]\n").await;
     let miner = TestMiner::start(configured.validator.address, 1, &[]);
     configured.validator.wait_for_miner(miner.key, true).await;
-    let rate = async |validator: &TestValidator| {
+    let kind = async |validator: &TestValidator| {
         let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
         ruling.expect_pass();
-        ruling.verdict.devices[0].hiding.as_ref().unwrap().rate_per_s
+        ruling.verdict.precision
     };
-    assert_eq!(rate(&configured.validator).await, 25e12, "two operations are one multiply-accumulate");
-    let line = configured.reload("peak_tops = 80.0\nmax_miners = 9\n");
-    assert_eq!(line["changed"], serde_json::json!(["peak_tops"]), "{line}");
+    assert_eq!(kind(&configured.validator).await, Precision::Int8.code());
+    let line = configured.reload("kinds = [\"fp8\"]\nmax_miners = 9\n");
+    assert_eq!(line["changed"], serde_json::json!(["kinds"]), "{line}");
     let log = configured.validator.daemon.log().join("\n");
     assert!(log.contains("take a restart") && log.contains("max_miners"), "{log}");
-    assert_eq!(rate(&configured.validator).await, 40e12);
+    assert_eq!(kind(&configured.validator).await, Precision::Fp8.code());
     // Nothing has changed since, and max_miners still takes a restart.
     let output = ask(&configured.validator.socket, &["reload", "--json"]);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -78,13 +78,14 @@ async fn a_hangup_puts_a_new_policy_into_effect() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_configuration_changes_nothing() {
-    let mut configured = Configured::start(Policy::default(), "peak_tops = 50.0\n").await;
+    let mut configured = Configured::start(Policy::default(), "kinds = [\"int8\"]\n").await;
     let miner = TestMiner::start(configured.validator.address, 1, &[]);
     configured.validator.wait_for_miner(miner.key, true).await;
     for (text, why) in [
-        ("peak_tops = 80.0\nsampels = 3\n", "did you mean `samples`?"),
-        ("peak_tops = 80.0\nreplay_budget_s = 86401\n", "from 0 to 86400"),
-        ("peak_tops = \n", "not valid TOML"),
+        ("kinds = [\"fp8\"]\nsampels = 3\n", "did you mean `samples`?"),
+        ("kinds = [\"fp8\"]\nmin_held_percent = 100\n", "from 0 to 99"),
+        ("kinds = [\"fp8\"]\nreplay_budget_s = 60\n", "it is gone, `policy_fields = [\"replay_budget=VALUE\"]`"),
+        ("kinds = \n", "not valid TOML"),
     ] {
         let line = configured.reload(text);
         let said = line["message"].as_str().unwrap_or_default();
@@ -95,7 +96,7 @@ async fn a_bad_configuration_changes_nothing() {
         configured.validator.daemon.wait_for("configuration ");
     }
     let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
-    assert_eq!(ruling.verdict.devices[0].hiding.as_ref().unwrap().rate_per_s, 25e12);
+    assert_eq!(ruling.verdict.precision, Precision::Int8.code());
 }
 
 /// A key that is taken off the list: its challenge is judged, then its session ends and its miner with it.
@@ -124,19 +125,19 @@ async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
     configured.validator.wait_for_miner(idle.key, true).await;
 }
 
-/// The file of expectations is read again, whether its name has changed or not.
+/// The policy file is read again, whether its name has changed or not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hangup_reads_the_expectations_again() {
+async fn a_hangup_reads_the_policy_file_again() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("expectations.toml");
+    let file = folder.path().join("fleet.toml");
     std::fs::write(&file, "").unwrap();
-    let text = format!("expectations = {:?}\n", file.display().to_string());
+    let text = format!("fleet_policy = {:?}\n", file.display().to_string());
     let mut configured = Configured::start(Policy::default(), &text).await;
     let miner = TestMiner::start(configured.validator.address, 1, &[]);
     configured.validator.wait_for_miner(miner.key, true).await;
     configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     std::fs::write(&file, format!("[[miner]]\nkey = \"{}\"\ndevices = 2\n", miner.key)).unwrap();
-    assert_eq!(configured.reload(&text)["changed"], serde_json::json!(["expectations"]));
+    assert_eq!(configured.reload(&text)["changed"], serde_json::json!(["fleet_policy"]));
     let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::ExpectationMissed);
     std::fs::write(&file, "[[miner]]\nkey = 7\n").unwrap();
@@ -225,9 +226,10 @@ fn a_backend_that_was_asked_for_has_to_be_there() {
         let Ended { code, said } = output;
         assert_eq!(code, Some(78), "{mode}: {said}");
         assert!(said.contains("cuda") || said.contains("CUDA"), "{said}");
-        let Ended { code, said } = serve(folder.path(), &["--backend=cpu", "--worker-program=/nowhere/worker", mode]);
+        let nowhere = [("ASSAY_WORKER_PROGRAM".to_owned(), "/nowhere/worker".into())];
+        let Ended { code, said } = serve_in(folder.path(), &["--backend=cpu", mode], &nowhere);
         assert_eq!(code, Some(78), "{mode}: {said}");
-        let Ended { code, said } = serve(folder.path(), &["--include-device=abacus", mode]);
+        let Ended { code, said } = serve(folder.path(), &["--device=abacus", mode]);
         assert_eq!(code, Some(78), "{mode}: {said}");
         assert!(said.contains("abacus"), "{said}");
     }
@@ -277,8 +279,6 @@ fn what_is_refused_is_shown_and_refused() {
         ("--iterations=0".to_owned(), "must be from 1"),
         (format!("--fleet-policy={}", path("missing")), "fleet_policy"),
         (format!("--fleet-policy={}", path("file")), "file"),
-        (format!("--model-profiles={}", path("missing")), "model_profiles"),
-        (format!("--model-profiles={}", path("file")), "file"),
         (format!("--evidence={}", path("file")), "a file is there, where a folder is expected"),
         ("--evidence=s3:/x".to_owned(), "is no place for evidence"),
         (format!("--records={}", path("file")), "no database of SQLite"),

@@ -90,8 +90,9 @@ async fn a_miner_tells_its_manager_what_it_does_and_its_workers_do_not() {
     let script = format!("#!/bin/sh\nenv > {}\nexec {} \"$@\"\n", found.display(), program("assay-miner").display());
     fs::write(&worker, script).unwrap();
     fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
-    let flag = format!("--worker-program={}", worker.display());
-    let mut miner = TestMiner::start_in(validator.address, 1, &[&flag], manager.environment());
+    let program = ("ASSAY_WORKER_PROGRAM".to_owned(), worker.into());
+    let environment = manager.environment().into_iter().chain([program]).collect();
+    let mut miner = TestMiner::start_in(validator.address, 1, &[], environment);
     manager.wait_for("STATUS=opening the devices");
     let ready = manager.wait_for("READY=1");
     assert!(ready.contains(&format!("STATUS=connecting to {}", validator.address)), "{ready}");

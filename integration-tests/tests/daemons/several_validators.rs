@@ -18,7 +18,7 @@ fn miner_of(validators: &[SocketAddr], flags: &[&str]) -> TestMiner {
 
 /// A policy of challenges one after the other, which asks again soon where the miner was busy.
 fn back_to_back(iterations: u32) -> Policy {
-    let flags = ["--challenge-interval-s=1", "--busy-retry-s=1"].map(str::to_owned).to_vec();
+    let flags = ["--challenge-interval-s=1", "--policy-fields=busy_retry=1s"].map(str::to_owned).to_vec();
     Policy { iterations, challenge_on_connect: true, flags, ..Policy::default() }
 }
 

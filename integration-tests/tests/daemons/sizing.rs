@@ -20,7 +20,7 @@ async fn a_miner_does_not_choose_smaller_matrices() {
     assert!(detail.contains("3 slots of n = 1024") && detail.contains("the most is 1"), "{detail}");
     assert_eq!(ruling.verdict.not_challenged.len(), 1);
     // An operator may allow it.
-    let policy = Policy { flags: vec!["--n-min=256".into()], ..policy };
+    let policy = Policy { flags: vec!["--policy-fields=n_min=256".into()], ..policy };
     let ruling = Stage::new(&policy, &[16]).await.challenge(Mode::Audit).await;
     assert_eq!(ruling.expect_pass().verdict.n, 512, "the largest of which it holds enough");
 }
@@ -55,7 +55,7 @@ async fn a_tiny_device_is_left_out_and_named() {
     let left_out = &ruling.verdict.not_challenged;
     assert_eq!(left_out.len(), 1);
     assert_eq!((left_out[0].device_id.as_slice(), left_out[0].slots), (&[2; 16][..], 2));
-    let policy = Policy { flags: vec!["--min-slots=15".into()], ..Policy::default() };
+    let policy = Policy { flags: vec!["--policy-fields=min_slots=15".into()], ..Policy::default() };
     let ruling = Stage::new(&policy, &[14, 16]).await.challenge(Mode::Audit).await;
     assert_eq!((ruling.expect_pass().verdict.devices.len(), ruling.verdict.not_challenged[0].slots), (1, 14));
 }

@@ -7,7 +7,7 @@ use assay_protocol::verdict::{Mode, ReasonCode};
 
 /// Some 250 kB of openings.
 fn policy(deadline_s: u64, least_kb_per_s: u64) -> Policy {
-    let flags = vec![format!("--link-min-kb-per-s={least_kb_per_s}")];
+    let flags = vec![format!("--policy-fields=link_min_kb_per_s={least_kb_per_s}")];
     // On such a link three intervals are far less than the openings take.
     Policy {
         samples: 16,

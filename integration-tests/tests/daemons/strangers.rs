@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(20);
 async fn validator(max_miners: u32) -> TestValidator {
     let allowed: Vec<_> = (0..=u8::MAX).map(|number| miner(number).public_key().to_string()).collect();
     let allowed = allowed.join(",");
-    let flags = ["--max-handshakes=64", "--max-address-connects-per-s=0", "--max-connects-per-s=0"].map(str::to_owned);
+    let flags = ["--max-address-connects-per-s=0", "--max-connects-per-s=0"].map(str::to_owned);
     let own = [format!("--max-miners={max_miners}"), format!("--allowed-miners={allowed}")];
     let flags = flags.into_iter().chain(own).collect();
     TestValidator::start(&Policy { flags, ..Policy::default() }).await

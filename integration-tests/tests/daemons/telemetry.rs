@@ -253,7 +253,7 @@ fn the_list_of_devices_shows_their_hardware() {
 fn the_list_of_devices_tells_where_the_two_libraries_disagree() {
     let folder = tempfile::tempdir().unwrap();
     let key = format!("--key-file={}", folder.path().join("miner.key").display());
-    let cache = format!("--cuda-cache={}", folder.path().display());
+    let cache = format!("--kernel-cache={}", folder.path().display());
     let flags = ["devices", "--json", "--backend=cuda", &key, &cache];
     let driver = standin::environment(&[("DEVICES", "2")]);
     let rows = |environment: &[(String, OsString)], more: &[&str]| -> (Value, String) {

@@ -1,6 +1,7 @@
 //! The fate of a challenge, and of the program, when the process that drives a device is lost or hangs.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -65,8 +66,12 @@ struct Scene {
 
 impl Scene {
     async fn new(policy: &Policy, devices: u32, flags: &[&str]) -> Self {
+        Self::of(policy, devices, flags, Vec::new()).await
+    }
+
+    async fn of(policy: &Policy, devices: u32, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
         let validator = TestValidator::start(policy).await;
-        let mut miner = TestMiner::start(validator.address, devices, flags);
+        let mut miner = TestMiner::start_in(validator.address, devices, flags, environment);
         let workers = miner.daemon.workers(devices as usize);
         validator.wait_for_miner(miner.key, true).await;
         Self { validator, miner, workers }
@@ -162,7 +167,7 @@ async fn a_device_that_is_down_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken");
     let script = script(&folder, &format!("if [ -e {} ]; then exit 7; fi", broken.display()));
-    let mut scene = Scene::new(&Policy::default(), 2, &[&script]).await;
+    let mut scene = Scene::of(&Policy::default(), 2, &[], script).await;
     passes(&scene.validator, 2).await;
     fs::write(&broken, "").unwrap();
     signal(scene.first(), libc::SIGKILL);
@@ -187,7 +192,7 @@ async fn nonsense_from_a_worker() {
          fi"
     );
     let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 2, &[&script(&folder, &rubbish)]);
+    let mut miner = TestMiner::start_in(validator.address, 2, &[], script(&folder, &rubbish));
     let line = miner.daemon.wait_for("cannot be used now");
     assert!(line["message"].as_str().unwrap().contains("its worker gave a malformed answer"), "{line}");
     wait_for_devices(&validator, &miner, 2).await;
@@ -204,7 +209,7 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
         let key = format!("--key-file={}", folder.path().join("key").display());
         let script = script(&folder, &format!("{way}; exit 0"));
         for backend in ["--backend=cpu", "--backend=auto"] {
-            let output = daemon::run("assay-miner", ["devices", backend, &key, &script]);
+            let output = daemon::run_in("assay-miner", ["devices", backend, &key], &script);
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(78), "{error}");
             assert!(error.contains("cpu: its devices cannot be listed") && error.contains(said), "{error}");
@@ -258,8 +263,8 @@ fn a_worker_that_hears_nothing_does_not_outlive_a_killed_program() {
     let [listed, started] = ["listed", "started"].map(|name| folder.path().join(name));
     let first =
         format!("mkdir {} 2> /dev/null || {{ echo $$ > {}; exec sleep 1000; }}", listed.display(), started.display());
-    let flag = script(&folder, &first);
-    let mut miner = TestMiner::start(([127, 0, 0, 1], 1).into(), 1, &[&flag, "--worker-silence-s=600"]);
+    let worker = script(&folder, &first);
+    let mut miner = TestMiner::start_in(([127, 0, 0, 1], 1).into(), 1, &["--worker-silence-s=600"], worker);
     let until = Instant::now() + PATIENCE;
     let process = loop {
         if let Ok(process) = fs::read_to_string(&started).unwrap_or_default().trim().parse() {
@@ -301,11 +306,11 @@ fn a_worker_is_not_for_a_terminal_and_says_what_it_is() {
     }
 }
 
-/// A worker program that does something first, and the flag for it.
-fn script(folder: &TempDir, first: &str) -> String {
+/// A worker program that does something first: the variable for it.
+fn script(folder: &TempDir, first: &str) -> Vec<(String, OsString)> {
     let path: PathBuf = folder.path().join("worker.sh");
     let real: &Path = &program("assay-miner");
     fs::write(&path, format!("#!/bin/sh\n{first}\nexec {} \"$@\"\n", real.display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    format!("--worker-program={}", path.display())
+    vec![("ASSAY_WORKER_PROGRAM".to_owned(), path.into())]
 }

@@ -122,7 +122,7 @@ fn serve_with(
         // A token is of one validator: another one could use it in this miner's place.
         joining: if number == 0 { joining.clone() } else { Joining::default() },
         idle_release: config.idle_release,
-        backoff: (config.reconnect_min, config.reconnect_max),
+        backoff: config.reconnect,
         limits: limits.clone(),
         turns: turns.of(number),
     };

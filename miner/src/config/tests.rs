@@ -27,36 +27,35 @@ fn the_defaults_are_a_configuration() {
     let config = check(&[]).unwrap();
     assert_eq!(config.validators.iter().map(|it| it.target.to_string()).collect::<Vec<_>>(), ["127.0.0.1:7400"]);
     assert_eq!(config.limits.max_challenge, None);
-    assert_eq!(config.validators[0].security, Security::Plaintext(None));
+    assert_eq!(config.validators[0].security, Security::Plaintext);
     assert!(config.key_file.ends_with("miner.key"));
     let devices = config.devices.unseeded;
     assert_eq!(devices.choice, BackendChoice::Auto);
     assert_eq!((devices.cpu.devices, devices.cpu.memory_bytes, devices.cpu.threads), (1, vec![], vec![]));
     assert_eq!(config.log.format, LogFormat::Human);
-    assert_eq!(config.reconnect_min, Duration::from_millis(500));
+    assert_eq!(config.reconnect, (Duration::from_millis(500), Duration::from_secs(30)));
 }
 
 #[test]
 fn what_is_written_is_what_is_meant() {
-    let key = "ab".repeat(32);
+    let validator = format!("assay://[::1]:1#{}", "ab".repeat(32));
     let config = check(&[
-        "--validator=http://[::1]:1/",
-        "--validator-key",
-        &key,
+        "--validator",
+        &validator,
         "--cpu-memory=512MiB",
         "--cpu-threads=3",
         "--cpu-kernel=portable",
         "--backend=cpu",
-        "--reconnect-max-ms=500",
+        "--reconnect-max-ms=100",
         "--drain-timeout-s=0",
     ])
     .unwrap();
-    assert_eq!(config.validators[0].target.to_string(), "http://[::1]:1");
-    assert_eq!(config.validators[0].security, Security::Plaintext(Some(PublicKey([0xab; 32]))));
+    assert_eq!(config.validators[0].target.to_string(), validator);
+    assert_eq!(config.validators[0].security, Security::Key(PublicKey([0xab; 32])));
     let cpu = config.devices.unseeded.cpu;
     assert_eq!((cpu.memory_bytes, cpu.threads), (vec![512 << 20], vec![3]));
     assert_eq!(serde_json::to_value(cpu.kernel).unwrap(), "portable");
-    assert_eq!(config.reconnect_max, Duration::from_millis(500));
+    assert_eq!(config.reconnect, (Duration::from_millis(100), Duration::from_millis(100)));
     assert_eq!(config.drain_timeout, Duration::ZERO);
 }
 
@@ -69,9 +68,7 @@ fn every_bound_is_kept_and_explained() {
         ("--max-memory-percent=101", "from 1 to 100"),
         ("--max-challenge-s=604801", "from 0 to 604800"),
         ("--cpu-memory=900TiB", "but this machine (or its container) has "),
-        ("--worker-program=/nonexistent", "no such file"),
         ("--validator=https://127.0.0.1:1", "`https://` is not supported"),
-        ("--validator-key=abcd", "expected 64 hex digits"),
         ("--validator=127.0.0.1:1,[::1]:2,127.0.0.1:1", "127.0.0.1:1 is named twice"),
         ("--validator=assay://127.0.0.1:1#abcd", "64 hex digits, as `assay-validator address` prints it"),
         ("--cpu-devices=0", "from 1 to 64: a host has at most 64 devices"),
@@ -82,9 +79,8 @@ fn every_bound_is_kept_and_explained() {
         ("--cpu-threads=0", "from 1 to 256"),
         ("--cpu-threads=257", "from 1 to 256"),
         ("--cpu-threads=x", "expected auto, or values"),
-        ("--reconnect-min-ms=9", "from 10 to 3600000"),
-        ("--reconnect-min-ms=3600001", "from 10 to 3600000"),
-        ("--reconnect-max-ms=499", "from 500 to 3600000"),
+        ("--reconnect-max-ms=9", "from 10 to 3600000"),
+        ("--reconnect-max-ms=3600001", "from 10 to 3600000"),
         ("--drain-timeout-s=3601", "from 0 to 3600"),
         ("--idle-release-s=86401", "from 0 to 86400"),
         ("--worker-silence-s=0", "from 1 to 600: less kills workers"),
@@ -108,9 +104,16 @@ fn a_setting_that_is_gone_says_what_takes_its_place() {
         let said = Settings::<RawConfig>::resolve(&flags, &environment).unwrap_err().to_string();
         assert!(said.contains(&format!("`{key}` is not available: it is gone, a timer")), "{said}");
     }
-    for (line, instead) in
-        [("run --decline-hours 9-17", "a timer that stops"), ("bench --device 0", "`--include-device`")]
-    {
+    for (line, instead) in [
+        ("run --decline-hours 9-17", "a timer that stops"),
+        ("bench --include-device 0", "`device` names"),
+        ("run --exclude-device=2", "such as `^2`"),
+        ("run --cuda-cache=/c", "`kernel_cache`"),
+        ("run --wgpu-poison", "`poison`"),
+        ("run --worker-program=/x", "ASSAY_WORKER_PROGRAM"),
+        ("run --validator-key=ab", "`validator = \"assay://host:port#KEY\"`"),
+        ("run --reconnect-min-ms=5", "`reconnect_max_ms`"),
+    ] {
         let line = ["assay-miner"].into_iter().chain(line.split(' ')).map(OsString::from);
         let said = parse::<Cli>(line, absent).unwrap_err().to_string();
         assert!(said.contains(": it is gone, ") && said.contains(instead), "{said}");
@@ -123,7 +126,7 @@ fn bounds_themselves_are_allowed() {
         "--cpu-devices=64",
         "--cpu-memory=8MiB",
         "--cpu-threads=256",
-        "--reconnect-min-ms=10",
+        "--reconnect-max-ms=10",
         "--reconnect-max-ms=3600000",
         "--drain-timeout-s=3600",
         "--idle-release-s=0",
@@ -144,18 +147,15 @@ fn another_machine_is_reached_by_tls_that_knows_whom_to_trust() {
         };
         let error = security(&[]).unwrap_err();
         assert!(error.contains("assay-validator address") && error.contains("--trust-on-first-use"), "{error}");
-        assert_eq!(security(&["--validator-key", &key.to_string()]), Ok(Security::Key(key)));
         assert_eq!(security(&["--trust-on-first-use"]), Ok(Security::FirstUse));
         let of = |key, is_proxied| Ok(Security::Authorities { file: "ca.pem".into(), key, is_proxied });
         assert_eq!(security(&["--validator-ca=ca.pem"]), of(None, false));
-        let both = ["--validator-ca=ca.pem", "--validator-key", &key.to_string()];
-        assert_eq!(security(&both), of(Some(key), false));
         assert_eq!(security(&["--validator-ca=ca.pem", "--tls-proxy"]), of(None, true));
         assert!(security(&["--tls-proxy", "--trust-on-first-use"]).unwrap_err().contains("--validator-ca"));
         let with_key = format!("{address}#{key}");
+        let both = check(&["--validator", &with_key, "--validator-ca=ca.pem"]);
+        assert_eq!(both.map(|config| config.validators[0].security.clone()), of(Some(key), false));
         assert_eq!(check(&["--validator", &with_key]).unwrap().validators[0].security, Security::Key(key));
-        let error = check(&["--validator", &with_key, "--validator-key", &"cd".repeat(32)]).unwrap_err();
-        assert!(error.contains("another key than the one in validator"), "{error}");
     }
 }
 
@@ -165,11 +165,11 @@ fn plaintext_to_another_machine_takes_a_word_from_the_operator() {
     let plain = |flags: &[&str]| check(flags).map(|config| config.validators[0].security.clone());
     let error = plain(&["--validator=http://10.0.0.1:7400"]).unwrap_err();
     assert!(error.contains("assay-validator address") && error.contains(insecure), "{error}");
-    assert_eq!(plain(&["--validator=http://10.0.0.1:7400", insecure]), Ok(Security::Plaintext(None)));
-    assert_eq!(plain(&["--validator=10.0.0.1:7400", insecure]), Ok(Security::Plaintext(None)));
+    assert_eq!(plain(&["--validator=http://10.0.0.1:7400", insecure]), Ok(Security::Plaintext));
+    assert_eq!(plain(&["--validator=10.0.0.1:7400", insecure]), Ok(Security::Plaintext));
     plain(&["--validator=10.0.0.1:7400", &format!("{insecure}=false")]).unwrap_err();
     for address in ["127.3.2.1:7400", "localhost:7400", "[::1]:7400"] {
-        assert_eq!(plain(&["--validator", address]), Ok(Security::Plaintext(None)));
+        assert_eq!(plain(&["--validator", address]), Ok(Security::Plaintext));
     }
     assert!(plain(&["--tls-proxy", "--validator-ca=ca.pem"]).unwrap_err().contains("write assay://"));
 }
@@ -192,11 +192,4 @@ fn several_validators_take_turns_of_a_bounded_length() {
     assert_eq!(config.limits.max_challenge, Some(Duration::from_secs(60)));
     let many = (1..=17).map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
     assert!(check(&[&format!("--validator={many}")]).unwrap_err().contains("at most 16"));
-}
-
-#[test]
-fn one_key_is_not_that_of_several_validators() {
-    let key = format!("--validator-key={}", "ab".repeat(32));
-    let error = check(&["--validator=127.0.0.1:1,127.0.0.1:2", &key]).unwrap_err();
-    assert!(error.contains("validator_key") && error.contains("assay://HOST:PORT#KEY"), "{error}");
 }

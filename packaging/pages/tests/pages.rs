@@ -78,7 +78,7 @@ fn bash_completes_commands_and_flags() {
     for (words, expected) in [
         ("assay-miner conf", "config"),
         ("assay-miner config che", "check"),
-        ("assay-miner run --validator-", "--validator-key"),
+        ("assay-miner run --validator-", "--validator-ca"),
         ("assay-validator check-openings --js", "--json"),
         ("assay-validator challenge --mod", "--mode"),
     ] {

@@ -38,7 +38,7 @@ fn short_help_shows_what_a_beginner_needs() {
 fn commands_parse() {
     for line in [
         "serve",
-        "serve --config a.toml --listen [::1]:0 --reflection --challenge-on-connect=false --allowed-miners KEY,KEY",
+        "serve --config a.toml --listen [::1]:0 --policy-fields min_slots=4,probe_target=20ms --challenge-on-connect=false --allowed-miners KEY,KEY",
         "challenge --miner only",
         "challenge --miner KEY --mode audit --n 256 --iterations 2 --samples 9 --fill-percent 5 --json",
         "challenge --miner only --control-socket /tmp/a.sock",

@@ -5,13 +5,7 @@ use assay_transport::own_key::KeyTexts;
 /// Texts about the validator's key.
 pub const TEXTS: KeyTexts = KeyTexts {
     program: "validator",
-    take: |key| {
-        format!(
-            "Miners pin it: `assay-validator address` prints what they need. To have one serve this validator only:\n  \
-             validator_key = \"{key}\"   in its configuration file, or\n  \
-             --validator-key {key}"
-        )
-    },
+    take: |key| format!("Miners pin it: `assay-validator address` prints what they need, as assay://host:port#{key}"),
     follows: |old_key, until| format!("A miner that pins {old_key} follows it to this key, until {until}"),
     rotated: |until| match until {
         Some(until) => {

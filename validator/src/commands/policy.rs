@@ -1,6 +1,6 @@
 //! `assay-validator policy`.
 
-use assay_keeper::fleet::rules::{RulesError, read_policy};
+use assay_keeper::fleet::rules::{self, RulesError};
 use assay_policy::schedule::budget;
 use assay_policy::text::short;
 use assay_policy::{FileError, FleetPolicy, Group};
@@ -18,8 +18,8 @@ use crate::config::{ValidatorConfig, resolve};
 /// Unreadable or invalid settings or file, or standard output.
 pub fn check(args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
     let settings = ValidatorConfig::check(&resolve(&args.settings)?)?.policy;
-    let policy = match read_policy(&args.file, Some(&settings)) {
-        Ok(policy) => policy,
+    let policy = match rules::read(Some(&args.file), Some(&settings)) {
+        Ok(rules) => rules.policy,
         Err(RulesError::File(error)) if args.json => {
             let FileError { file, problems } = &error;
             print(&serde_json::to_string_pretty(&json!({ "file": file, "problems": problems }))?)?;

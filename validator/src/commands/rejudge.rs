@@ -8,7 +8,7 @@ use anyhow::Context;
 use assay_evidence::{Digest, EvidenceStore};
 use assay_keeper::case::again::{RejudgeError, Rejudged, Ruling, rejudge};
 use assay_keeper::case::other::Other;
-use assay_keeper::fleet::rules::read_policy;
+use assay_keeper::fleet::rules;
 use assay_policy::FleetPolicy;
 use assay_program::clock::unix_ms;
 use assay_program::exit::{Exit, Failure, print};
@@ -31,8 +31,9 @@ const DIGEST_DIGITS: usize = 64;
 /// # Errors
 /// Records or a store that cannot be read, an invalid policy, an id without kept evidence.
 pub fn execute(config: &ValidatorConfig, args: &RejudgeArgs) -> anyhow::Result<Exit> {
-    let policy = args.policy.as_deref().map(|path| read_policy(path, None)).transpose();
-    let policy = policy.map_err(|error| Failure::new(Exit::Config, error.to_string()))?.map(Arc::new);
+    let policy = args.policy.as_deref().map(|path| rules::read(Some(path), None)).transpose();
+    let policy = policy.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let policy = policy.map(|rules| Arc::new(rules.policy));
     let store = EvidenceStore::open(&config.evidence.location, &config.evidence.outbox)
         .map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;

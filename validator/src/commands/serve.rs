@@ -13,7 +13,7 @@ use assay_backends::choice::ChooseError;
 use assay_device::machine::limit_freed_memory;
 use assay_evidence::EvidenceStore;
 use assay_observe::Traces;
-use assay_policy::{Expectations, Policy};
+use assay_policy::Policy;
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
@@ -42,7 +42,7 @@ use assay_keeper::allow::AllowList;
 use assay_keeper::case::upkeep;
 use assay_keeper::drain::Drain;
 use assay_keeper::fleet::Fleet;
-use assay_keeper::fleet::rules::read_expectations;
+use assay_keeper::fleet::rules;
 use assay_keeper::metrics::Metrics;
 use assay_keeper::registry::Registry;
 use assay_keeper::running::ReloadRequest;
@@ -105,9 +105,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     // A reload requested while devices are opened follows that.
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
-    let expectations = read_expectations(config.expectations.as_deref());
-    let expectations = expectations.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    let rules = config.fleet.load(&config.policy).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let rules = rules::read(config.fleet_policy.as_deref(), Some(&config.policy));
+    let rules = rules.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let signer = receipt::signer(&config).map_err(|error| Failure::new(Exit::Config, chain(&error)))?;
     let manager = ServiceManager::of_process();
     manager.status("opening the devices");
@@ -129,7 +128,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         }
         wait_until_alone(&records, key).await?.map_err(Failure::from)?;
         let fleet = Fleet::new(records.clone(), rules, signer);
-        let kept = Kept { evidence, expectations, tls, records, fleet };
+        let kept = Kept { evidence, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
         let reloader = Reloader::new(flags.clone(), settings, validator.clone(), manager.clone());
         let (reloads, requests) = mpsc::channel(1);
@@ -146,7 +145,6 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
 /// Stores of a validator, and its admission of miners.
 struct Kept {
     evidence: EvidenceStore,
-    expectations: Expectations,
     tls: ServerTls,
     records: Records,
     fleet: Fleet,
@@ -185,7 +183,7 @@ fn validator(
     kept: Kept,
     shutdown: Shutdown,
 ) -> anyhow::Result<Validator> {
-    let Kept { evidence, expectations, tls, records, fleet } = kept;
+    let Kept { evidence, tls, records, fleet } = kept;
     let instance = Records::new_instance()?;
     let metrics = Metrics::new()?;
     let traces = traces(config, &instance, &metrics)?;
@@ -205,7 +203,7 @@ fn validator(
         }),
         allowed,
         policies: watch::Sender::new(Arc::new(Policy {
-            expectations: Arc::new(expectations),
+            expectations: fleet.rules().expectations.clone(),
             ..config.policy.clone()
         })),
         tls,
@@ -223,7 +221,6 @@ fn validator(
         lag: Arc::new(Lag::new(Instant::now())),
         checks: Semaphore::new(cores),
         evidence,
-        evidence_passes_percent: config.evidence.passes_percent,
         metrics,
         traces,
         verdict_counts: VerdictCounts::default(),
@@ -290,7 +287,7 @@ async fn serve(
         started_unix_seconds: unix_seconds(),
     };
     let (plaintext, bounds) = (config.tls.plaintext, config.bounds);
-    let miners = serve_miners(validator.clone(), listener, plaintext, config.reflection, bounds);
+    let miners = serve_miners(validator.clone(), listener, plaintext, bounds);
     let web = Web::new(Arc::new(running), config.http.clone());
     let operators = http::serve(&web, control, &config.control_socket, http);
     let both = async { tokio::try_join!(miners, async { Ok(operators.await?) }) };
@@ -429,7 +426,7 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
             Err(Failure::because(Exit::Config, message, error).into())
         }
         Err(error) if matches!(error.downcast_ref(), Some(ChooseError::Filter(_))) => {
-            Err(Failure::because(Exit::Config, "include_device or exclude_device", error).into())
+            Err(Failure::because(Exit::Config, "the devices for replay", error).into())
         }
         Err(error) => {
             let who = if workers_may_come { "replay workers alone replay" } else { "audits only" };

@@ -30,8 +30,11 @@ fn the_defaults_are_a_configuration() {
     assert!(config.control_socket.ends_with("validator.sock"));
     // No flags mean the same as every default typed.
     assert_eq!(config.policy, Policy::default());
-    let typed = FIELDS.iter().filter(|field| !field.default.is_empty());
-    let typed: Vec<_> = typed.map(|field| format!("--{}={}", field.setting.replace('_', "-"), field.default)).collect();
+    let typed = FIELDS.iter().filter(|field| !field.default.is_empty()).map(|field| match field.setting {
+        "" => format!("--policy-fields={}={}", field.name, field.default),
+        setting => format!("--{}={}", setting.replace('_', "-"), field.default),
+    });
+    let typed: Vec<_> = typed.collect();
     assert!(typed.len() > 20);
     assert_eq!(check(&typed.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().policy, Policy::default());
 }
@@ -44,16 +47,15 @@ fn what_is_written_is_what_is_meant() {
         "--mode=replay-sample",
         "--challenge-interval-s=0",
         "--challenge-on-connect=false",
-        "--reflection",
-        "--probe-target-ms=100",
-        "--max-matrices=7",
+        "--policy-fields=probe_target=100ms",
+        "--policy-fields=max_matrices=9,max_matrices=7",
         "--listen=localhost:0",
     ])
     .unwrap();
     assert_eq!(config.miners.allowed, BTreeSet::from([PublicKey([0xab; 32]), PublicKey([0xcd; 32])]));
     assert_eq!(config.policy.mode, Some(Mode::ReplaySample));
     assert_eq!(config.policy.challenge_interval, None);
-    assert!(!config.policy.challenge_on_connect && config.reflection);
+    assert!(!config.policy.challenge_on_connect);
     assert_eq!(config.policy.probe.deadline, Duration::from_secs(1));
     assert_eq!(config.policy.max_matrices, 7);
     assert_eq!(config.listen.port, 0);
@@ -68,8 +70,19 @@ fn a_setting_that_is_gone_says_what_takes_its_place() {
         let flags = Flags::<RawConfig>::from_arg_matches(&command.get_matches_from(["test"])).unwrap();
         Settings::<RawConfig>::resolve(&flags, &environment).unwrap_err().to_string()
     };
-    let gone =
-        [("verdict_log", "`assay-validator verdicts --json --follow`"), ("on_event", "`assay-validator webhook add`")];
+    let gone = [
+        ("verdict_log", "`assay-validator verdicts --json --follow`"),
+        ("on_event", "`assay-validator webhook add`"),
+        ("expectations", "[[miner]] sections"),
+        ("model_profiles", "[[model]] sections"),
+        ("evidence_passes_percent", "`passes_percent`"),
+        ("max_handshakes", "`max_miners`"),
+        ("reflection", "proto/assay/v1"),
+        ("min_slots", "`policy_fields = [\"min_slots=VALUE\"]`"),
+        ("probe_target_ms", "`policy_fields = [\"probe_target=VALUE\"]`"),
+        ("busy_retry_s", "`policy_fields = [\"busy_retry=VALUE\"]`"),
+        ("include_device", "`device`"),
+    ];
     for (key, instead) in gone {
         let said = refused(key);
         assert!(said.contains(&format!("`{key}` is not available: it is gone")) && said.contains(instead), "{said}");
@@ -93,31 +106,11 @@ const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
     ("max-miners", "1", "65536", &["0", "65537"], "from 1 to 65536"),
     ("ping-interval-ms", "100", "600000", &["99", "600001"], "from 100 to 600000"),
     ("drain-timeout-s", "0", "3600", &["3601"], "from 0 to 3600"),
-    ("replay-budget-s", "0", "86400", &["86401"], "from 0 to 86400"),
     ("n", "256", "32768", &["0", "128", "300", "65536"], "a power of two from 256 to 32768"),
     ("iterations", "1", "65536", &["0", "65537"], "from 1 to 65536"),
     ("fill-percent", "1", "97", &["0", "98"], "from 1 to 97"),
-    ("max-matrices", "3", "1048576", &["2", "1048577"], "from 3 to 1048576"),
     ("samples", "1", "4096", &["0", "4097"], "from 1 to 4096"),
-    ("segments", "1", "1024", &["0", "1025"], "from 1 to 1024"),
-    ("sampled-iterations", "0", "65536", &["65537"], "from 0 to 65536"),
-    ("n-min", "256", "32768", &["0", "128", "300", "65536"], "a power of two from 256 to 32768"),
-    ("min-slots", "3", "1048576", &["2", "1048577"], "from 3 to 1048576"),
-    ("rate-factor", "1", "1000", &["0.9", "1001", "NaN"], "from 1 to 1000"),
-    ("peak-tops", "0.001", "1000000000", &["0", "2000000000", "inf"], "from 0.001 to 1000000000"),
-    ("bus-gb-per-s", "0", "1000000", &["1000001", "NaN"], "from 0 to 1000000"),
-    ("copy-gb-per-s", "0", "1000000", &["1000001", "NaN"], "from 0 to 1000000"),
     ("min-held-percent", "0", "99", &["100"], "from 0 to 99"),
-    ("abandoned-limit", "1", "20", &["0", "21"], "from 1 to 20"),
-    ("abandoned-window", "3", "20", &["0", "21"], "from 1 to 20"),
-    ("commit-deadline-s", "1", "86400", &["0", "86401"], "from 1 to 86400"),
-    ("probe-target-ms", "10", "60000", &["9", "60001"], "from 10 to 60000"),
-    ("probe-expect-gb-per-s", "0.01", "100000", &["0", "0.009", "100001", "NaN", "inf"], "from 0.01 to 100000"),
-    ("probe-walks", "64", "4194304", &["32", "100", "8388608"], "a power of two from 64 to 4194304"),
-    ("probe-steps", "1", "1024", &["0", "1025"], "from 1 to 1024"),
-    ("probe-deadline-ms", "250", "600000", &["249"], "from 250 to 600000"),
-    ("probe-deadline-ms", "250", "600000", &["9", "600001"], "from 10 to 600000"),
-    ("openings-deadline-s", "1", "86400", &["0", "86401"], "from 1 to 86400"),
     ("challenge-interval-s", "0", "86400", &["86401"], "from 0 to 86400"),
     ("cpu-devices", "1", "64", &["0", "65"], "from 1 to 64"),
 ];
@@ -134,6 +127,23 @@ fn every_bound_is_kept_and_explained() {
             assert!(error.starts_with(&format!("{key} = {value} (flag --{flag}): must be {bound}: ")), "{error}");
         }
     }
+}
+
+#[test]
+fn fields_without_a_setting_are_refused_where_they_are_wrong() {
+    for (fields, said) in [
+        ("probe_target=20", "probe_target=20: probe_target: expected a time with its unit"),
+        ("samples=3", "samples=3: `samples` is a setting of its own"),
+        ("probe_step=3", "did you mean probe_steps?"),
+        ("probe_steps", "expected FIELD=VALUE"),
+        ("n_min=300", "n_min: expected a power of two from 256 to 32768"),
+    ] {
+        let command = Flags::<RawConfig>::augment_args(clap::Command::new("test"));
+        let error = command.try_get_matches_from(["test", "--policy-fields", fields]).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("--policy-fields"), "{error}");
+    }
+    let late = check(&["--policy-fields=probe_deadline=249ms"]).unwrap_err();
+    assert!(late.contains("policy_fields") && late.contains("probe_deadline: expected a time from 250 ms"), "{late}");
 }
 
 #[test]
@@ -172,13 +182,13 @@ fn a_certificate_has_a_key_and_a_miner_an_address_that_can_be_dialled() {
 
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
-    let error = check(&["--n=1024", "--n-min=2048"]).unwrap_err().to_string();
+    let error = check(&["--n=1024", "--policy-fields=n_min=2048"]).unwrap_err().to_string();
     assert!(error.contains("n_min") && error.contains("larger than n"), "{error}");
-    let error = check(&["--abandoned-window=2"]).unwrap_err().to_string();
+    let error = check(&["--policy-fields=abandoned_window=2"]).unwrap_err().to_string();
     assert!(error.contains("abandoned_limit") && error.contains("from 1 to 2"), "{error}");
     // A least size above the default one raises it.
-    assert_eq!(check(&["--n-min=4096"]).unwrap().policy.sizes(Precision::Int8, 0.0), (4096, 4096));
-    assert_eq!(check(&["--n-min=256"]).unwrap().policy.sizes(Precision::Int8, 0.0), (2048, 256));
+    assert_eq!(check(&["--policy-fields=n_min=4096"]).unwrap().policy.sizes(Precision::Int8, 0.0), (4096, 4096));
+    assert_eq!(check(&["--policy-fields=n_min=256"]).unwrap().policy.sizes(Precision::Int8, 0.0), (2048, 256));
     assert_eq!(check(&[]).unwrap().policy.sizes(Precision::Int8, 201e12), (8192, 8192));
 }
 

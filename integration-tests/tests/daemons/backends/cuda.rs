@@ -13,7 +13,7 @@ use assay_protocol::wire::v1;
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 /// Nothing is kept outside the test's own folders.
-const FLAGS: [&str; 2] = ["--backend=cuda", "--cuda-poison"];
+const FLAGS: [&str; 2] = ["--backend=cuda", "--poison"];
 /// Memory without room for the ten slots of n = 1024 that a validator measures each kind of work with: the stand-in,
 /// which emulates tensor cores, takes too long for those.
 const TOO_SMALL_TO_CALIBRATE: (&str, &str) = ("MEMORY_MIB", "12");
@@ -26,7 +26,7 @@ async fn pair(
 ) -> (TestValidator, TestMiner, tempfile::TempDir) {
     let validator = TestValidator::start(policy).await;
     let cache = tempfile::tempdir().unwrap();
-    let cache_flag = format!("--cuda-cache={}", cache.path().display());
+    let cache_flag = format!("--kernel-cache={}", cache.path().display());
     let flags: Vec<&str> = flags.iter().copied().chain([cache_flag.as_str()]).collect();
     let miner = TestMiner::start_in(validator.address, 1, &flags, standin::environment(settings));
     validator.wait_for_miner(miner.key, true).await;
@@ -84,7 +84,7 @@ async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
     let fault = ("FAULT", "assay_digest:38:sticky719");
     let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
-        flags: vec![FLAGS[0].into(), FLAGS[1].into(), format!("--cuda-cache={}", cache.display())],
+        flags: vec![FLAGS[0].into(), FLAGS[1].into(), format!("--kernel-cache={}", cache.display())],
         environment: standin::environment(&settings),
         ..Policy::default()
     };
@@ -112,7 +112,7 @@ async fn a_replay_that_gives_two_results_accuses_nobody() {
     let fault = ("FAULT", "cuMemcpyDtoHAsync_v2:10:flip");
     let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
-        flags: vec![FLAGS[0].into(), format!("--cuda-cache={}", cache.display())],
+        flags: vec![FLAGS[0].into(), format!("--kernel-cache={}", cache.display())],
         environment: standin::environment(&settings),
         ..Policy::default()
     };

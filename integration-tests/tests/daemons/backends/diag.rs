@@ -21,7 +21,7 @@ fn kernels(device: &Value) -> Vec<&str> {
 #[test]
 fn gpus_pass_with_every_family_and_a_flipped_bit_fails_one() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = format!("--cuda-cache={}", folder.path().join("cache").display());
+    let cache = format!("--kernel-cache={}", folder.path().join("cache").display());
     let arguments = gpu_arguments(&folder, &["--backend=cuda", &cache, "--share=4"]);
     let gpus = [("DEVICES", "2"), ("MEMORY_MIB", "24"), ("CAPABILITY", "9.0")];
     let output = daemon::run_in("assay-miner", &arguments, &standin::environment(&gpus));
@@ -47,7 +47,7 @@ fn gpus_pass_with_every_family_and_a_flipped_bit_fails_one() {
 #[test]
 fn a_vulkan_device_passes_with_both_products() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = format!("--wgpu-cache={}", folder.path().join("pipelines").display());
+    let cache = format!("--kernel-cache={}", folder.path().join("pipelines").display());
     let flags = ["--backend=wgpu", "--wgpu-memory=8MiB", &cache, "--share=20"];
     let output = daemon::run_in("assay-miner", gpu_arguments(&folder, &flags), &vulkan::lavapipe(1));
     let burned = Burned::of(&output);

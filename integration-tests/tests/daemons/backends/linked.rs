@@ -7,17 +7,17 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_integration_tests::{standin, vulkan};
 use assay_protocol::verdict::Mode;
 
-use crate::linked::{KEEP_ALL, assert_linked, policy, rejudged};
+use crate::linked::{assert_linked, policy, rejudged};
 
 /// A processor, a GPU by CUDA's driver and one by Vulkan's: each steps the walks of all over its own memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_of_three_backends_pass_together() {
     let caches = tempfile::tempdir().unwrap();
     let cache = |of: &str| format!("--{of}-cache={}", caches.path().join(of).display());
-    let flags = [&cache("cuda"), &cache("wgpu"), "--backend=cpu,cuda,wgpu", "--wgpu-memory=8MiB", "--cuda-poison"];
+    let flags = [&cache("cuda"), &cache("wgpu"), "--backend=cpu,cuda,wgpu", "--wgpu-memory=8MiB", "--poison"];
     let environment = standin::environment(&[("DEVICES", "1"), ("MEMORY_MIB", "24")]);
     let environment = environment.into_iter().chain(vulkan::lavapipe(1)).collect();
-    let validator = TestValidator::start(&Policy { max_matrices: 60, ..policy(&[KEEP_ALL]) }).await;
+    let validator = TestValidator::start(&Policy { max_matrices: 60, ..policy(&[]) }).await;
     let miner = TestMiner::start_in(validator.address, 1, &flags, environment);
     validator.wait_for_miner(miner.key, true).await;
     let claimed = validator.miners().await.remove(0).claimed_devices;
@@ -35,7 +35,7 @@ async fn devices_of_three_backends_pass_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn gpus_that_reach_one_another_walk_over_the_slots_of_all() {
     let caches = tempfile::tempdir().unwrap();
-    let cache = format!("--cuda-cache={}", caches.path().display());
+    let cache = format!("--kernel-cache={}", caches.path().display());
     let log = tempfile::NamedTempFile::new().unwrap();
     let settings = [("DEVICES", "3"), ("MEMORY_MIB", "24,32,40"), ("LOG", log.path().to_str().unwrap())];
     let launches = |kernel: &str| {
@@ -44,7 +44,7 @@ async fn gpus_that_reach_one_another_walk_over_the_slots_of_all() {
     };
     for (peers, reach) in [("2", true), ("2,2,1", false)] {
         let before = (launches("assay_linked_probe"), launches("assay_step"));
-        let validator = TestValidator::start(&Policy { max_matrices: 40, ..policy(&[KEEP_ALL]) }).await;
+        let validator = TestValidator::start(&Policy { max_matrices: 40, ..policy(&[]) }).await;
         let environment = standin::environment(&[&settings[..], &[("PEERS", peers)]].concat());
         let miner = TestMiner::start_in(validator.address, 1, &["--backend=cuda", &cache], environment);
         validator.wait_for_miner(miner.key, true).await;

@@ -18,8 +18,8 @@ const MEMORY: &str = "--wgpu-memory=8MiB";
 
 /// Flags for wgpu devices that keep nothing outside the test's folder.
 fn flags(folder: &TempDir, backends: &str) -> Vec<String> {
-    let cache = format!("--wgpu-cache={}", folder.path().join("pipelines").display());
-    vec![format!("--backend={backends}"), MEMORY.into(), cache, "--wgpu-poison".into()]
+    let cache = format!("--kernel-cache={}", folder.path().join("pipelines").display());
+    vec![format!("--backend={backends}"), MEMORY.into(), cache, "--poison".into()]
 }
 
 /// A validator with one processor device, and a miner with these backends.
@@ -135,7 +135,7 @@ fn devices(more: &[&str], backends: &str, cuda: &[(&str, &str)], visible: Option
     let mut environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
     environment.extend(visible.map(|devices| ("CUDA_VISIBLE_DEVICES".to_owned(), devices.into())));
     let key = format!("--key-file={}", folder.path().join("key").display());
-    let cache = format!("--cuda-cache={}", folder.path().join("cuda").display());
+    let cache = format!("--kernel-cache={}", folder.path().join("cuda").display());
     let command = ["devices", "--telemetry=off"].iter().chain(more).map(|&flag| flag.to_owned());
     let flags = command.chain([key, cache]).chain(flags(&folder, backends));
     let output = daemon::run_in("assay-miner", flags, &environment);

@@ -41,7 +41,7 @@ impl Troubled {
         settings.extend(later.then_some(("WHEN", when.as_str())));
         settings.retain(|(name, _)| more.iter().all(|(other, _)| name != other));
         settings.extend(more.iter().filter(|(_, value)| !value.is_empty()));
-        let cache = format!("--wgpu-cache={}", path("cache"));
+        let cache = format!("--kernel-cache={}", path("cache"));
         let validator = TestValidator::start(policy).await;
         // An idle miner gives its memory back soon, and looks at its devices then. No other way to multiply is tried.
         let flags = ["--backend=wgpu", "--wgpu-dot=packed", "--idle-release-s=1", cache.as_str()];
@@ -141,7 +141,7 @@ async fn memory_that_is_taken_before_a_challenge_ends_it_as_busy() {
 /// Memory of another program is not offered.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_that_another_program_has_is_not_offered() {
-    let policy = Policy { flags: vec!["--min-slots=6".into()], ..Policy::default() };
+    let policy = Policy { flags: vec!["--policy-fields=min_slots=6".into()], ..Policy::default() };
     let troubled = Troubled::start_for(&policy, "", false, &[]).await;
     troubled.challenge(Mode::Replay).await.expect_pass();
     fs::write(troubled.file("tenant"), "95").unwrap();
@@ -177,7 +177,7 @@ async fn a_validator_whose_gpu_fails_blames_nobody() {
                 "--backend=wgpu".into(),
                 "--wgpu-dot=packed".into(),
                 "--wgpu-memory=64MiB".into(),
-                format!("--wgpu-cache={}", path("cache")),
+                format!("--kernel-cache={}", path("cache")),
             ],
             environment: vulkan::environment(&settings),
             ..Policy::default()

@@ -147,13 +147,13 @@ async fn a_band_is_recorded_until_it_is_enforced() {
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     // A processor is hundreds of times as fast as this.
     let profiles = format!(
-        "version = 1\nrevision = \"test\"\n[[model]]\nname = \"slow\"\nnames = [{}]\nint8_dense_tops = 0.001\nsource = \"this test\"\n",
+        "[[model]]\nname = \"slow\"\nnames = [{}]\nint8_dense_tops = 0.001\nsource = \"this test\"\n",
         listed["devices"][0]["name"]
     );
-    let bands = |enforce: bool| format!("[[group]]\nname = \"default\"\n[group.bands]\nenforce_profile = {enforce}\n");
-    let file = folder.path().join("profiles.toml");
-    fs::write(&file, profiles).unwrap();
-    let (validator, policy) = validator_with(&bands(false), &[format!("--model-profiles={}", file.display())]).await;
+    let bands = |enforce: bool| {
+        format!("[[group]]\nname = \"default\"\n[group.bands]\nenforce_profile = {enforce}\n{profiles}")
+    };
+    let (validator, policy) = validator_with(&bands(false), &[]).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();

@@ -31,7 +31,7 @@ cadence = { mean = "4s", least = "2s", most = "6s", at_connect = true }
 
 /// Validators that have no device and replay everything.
 fn policy(url: &str, cadence: &Path) -> Policy {
-    let flags = "--replay-locally=false --max-address-miners=100 --mode=replay --busy-retry-s=1";
+    let flags = "--replay-locally=false --max-address-miners=100 --mode=replay --policy-fields=busy_retry=1s";
     let files = [format!("--records={url}"), format!("--fleet-policy={}", cadence.display())];
     let flags = flags.split(' ').map(str::to_owned).chain(files).collect();
     Policy { max_matrices: 3, flags, ..Policy::default() }

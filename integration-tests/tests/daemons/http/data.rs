@@ -6,6 +6,7 @@ use assay_api::{
 };
 use assay_api::{ProblemCode, Role};
 use assay_integration_tests::daemon::PATIENCE;
+use assay_integration_tests::validator::Policy;
 use assay_integration_tests::web::Caller;
 use assay_receipts::{Expect, KeySet};
 use assay_records::{DeviceRecord, Event, FullVerdict, RoundRecord, VerdictRecord};
@@ -14,14 +15,15 @@ use hyper::body::Bytes;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-use super::{miner_of, serving};
+use super::{miner_of, serving, serving_by};
 
 /// How often a round is looked at.
 const NAP: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn a_miner_its_verdicts_its_evidence_and_its_receipt_are_read_back() {
-    let (validator, address) = serving(&["--evidence-passes-percent=100"]).await;
+    let policy = Policy { keeps_passes_percent: Some(100), ..Policy::default() };
+    let (validator, address) = serving_by(policy, &[]).await;
     let miner = miner_of(&validator).await;
     let key = miner.key.to_string();
     let caller = Caller::of_role(&validator, address, Role::Operate).await;

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use assay_api::Role;
+use assay_integration_tests::validator::Policy;
 use assay_integration_tests::web::Caller;
 
-use super::{miner_of, serving};
+use super::{miner_of, serving_by};
 
 /// Examples of each operation: with these all checks take some 20 s.
 const EXAMPLES: u32 = 12;
@@ -25,7 +26,8 @@ fn schemathesis() -> Command {
 
 #[tokio::test]
 async fn every_answer_is_as_the_document_describes_it() {
-    let (validator, address) = serving(&["--evidence-passes-percent=100"]).await;
+    let policy = Policy { keeps_passes_percent: Some(100), ..Policy::default() };
+    let (validator, address) = serving_by(policy, &[]).await;
     let miner = miner_of(&validator).await;
     for _ in 0..2 {
         validator.challenge(miner.key, None).await.unwrap().expect_pass();

@@ -17,7 +17,7 @@ n=0
 for target in $TARGETS; do
   n=$((n + 1))
   "$MINER" run --validator="$target" --insecure-allow-remote-plaintext --key-file="$FOLDER/miner$n.key" --backend=cpu \
-    --cpu-memory=8MiB --cpu-threads=1 --reconnect-min-ms=50 --reconnect-max-ms=200 &
+    --cpu-memory=8MiB --cpu-threads=1 --reconnect-max-ms=200 &
 done
 wait
 "#;

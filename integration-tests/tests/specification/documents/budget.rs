@@ -11,15 +11,15 @@ use crate::documents::source::{code, read, rust_files, shared_crates, workspace}
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 5_950, largest_crate),
-    ("lines of code in all crates, without tests", 75_900, all_crates),
-    ("packages in Cargo.lock", 572, packages),
-    ("settings of both programs", 132, settings),
+    ("lines of code in the largest crate, without its tests", 5_870, largest_crate),
+    ("lines of code in all crates, without tests", 75_850, all_crates),
+    ("packages in Cargo.lock", 571, packages),
+    ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 65, commands),
     ("metrics of both programs", 54, metrics),
     ("pages of documentation", 21, pages),
-    ("words of documentation", 65_100, words),
-    ("rows of GUARANTEES.md", 180, guarantees),
+    ("words of documentation", 46_400, words),
+    ("rows of GUARANTEES.md", 175, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),
     ("test executables", 42, all_executables),
@@ -164,8 +164,10 @@ fn pages() -> usize {
     markdown().len()
 }
 
+/// Words with a letter or a digit: the lines of a table are none.
 fn words() -> usize {
-    markdown().iter().map(|page| page.split_whitespace().count()).sum()
+    let is_word = |word: &&str| word.contains(char::is_alphanumeric);
+    markdown().iter().map(|page| page.split_whitespace().filter(is_word).count()).sum()
 }
 
 fn guarantees() -> usize {

@@ -31,7 +31,6 @@ fn every_figure_is_the_codes() {
     let page = read(PAGE);
     let settings = [
         ("max_miners", Bounds::default().max_miners),
-        ("max_handshakes", DEFAULT_HANDSHAKES),
         ("max_address_connects_per_s", DEFAULT_ADDRESS_CONNECTS_PER_S),
         ("max_connects_per_s", DEFAULT_CONNECTS_PER_S),
         ("max_challenges", DEFAULT_CHALLENGES),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use assay_judge::bounds::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use assay_judge::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
-use assay_listen::bounds::{DEFAULT_HANDSHAKES, MAX_STREAMS, STRANGER_LIMIT};
+use assay_listen::bounds::{Bounds, MAX_STREAMS, STRANGER_LIMIT};
 use assay_miner::session as miner;
 use assay_policy::Policy;
 use assay_protocol::channel::Channel;
@@ -246,7 +246,7 @@ fn sentences_have_the_figures_of_the_code() {
             "keeps back for {0} s ends the challenge as `not_reading`; a `Ping` that it keeps back for {0} s ends",
             seconds_of(HANDOVER_LIMIT)
         ),
-        format!("At most {DEFAULT_HANDSHAKES} such connections stand"),
+        format!("At most {} such connections stand", Bounds::default().handshakes()),
         format!("is closed after {} s, also one that had a session before", STRANGER_LIMIT.as_secs()),
         format!("`devices`: at most {MAX_DEVICES}, in strictly ascending order"),
         format!("`slots`: exactly {SLOT_ENTRIES} numbers"),

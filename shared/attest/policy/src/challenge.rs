@@ -283,7 +283,7 @@ impl Policy {
         let wrong = rows.into_iter().filter(|(_, is_wrong, ..)| *is_wrong);
         let field = |(name, _, bounds, why): (&str, bool, Bounds, Option<&'static str>)| {
             let field = FIELDS.iter().find(|field| field.name == name)?;
-            Some(OutOfBounds { name: field.name, setting: field.setting, bounds, why: why.unwrap_or(field.why) })
+            Some(field.outside(bounds, why.unwrap_or(field.why)))
         };
         wrong.filter_map(field).collect()
     }

@@ -1,7 +1,7 @@
-//! Operators' expectations of miners, by key: a file in TOML, compared with each verdict that would otherwise pass.
+//! Operators' expectations of miners, by key: sections of the policy file, compared with each verdict that would
+//! otherwise pass.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{DeviceWork, Reason, ReasonCode, Work};
@@ -10,10 +10,13 @@ use assay_work::text::quoted;
 use assay_work::{DeviceId, Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
+use crate::read::Section;
 use crate::text::counted;
 
-/// Bytes of the file: 65,536 miners with eight devices each, and room for comments.
-pub const MAX_FILE_BYTES: usize = 64 << 20;
+/// The most miners with expectations: as many as a validator serves at once.
+const MAX_MINERS: usize = 65_536;
+/// The most devices of a miner.
+const MAX_DEVICES: u32 = 64;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expectations(BTreeMap<PublicKey, Expectation>);
@@ -44,71 +47,26 @@ pub struct Expectation {
     pub min_gb_per_s: Option<f64>,
 }
 
-/// Reasons why a file of expectations cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ExpectationsError {
-    /// The file is not valid TOML, or has unknown fields.
-    #[error("expectations {path}: {message}")]
-    Syntax {
-        path: PathBuf,
-        /// The problem, with its place.
-        message: String,
-    },
-    /// A value is out of range or contradictory.
-    #[error("expectations {path}: the [[miner]] with key {key}: {what}")]
-    Value {
-        path: PathBuf,
-        key: PublicKey,
-        /// The problem found.
-        what: String,
-    },
-}
-
-/// The file as written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFile {
-    #[serde(default)]
-    miner: Vec<RawMiner>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawMiner {
-    key: PublicKey,
-    devices: Option<u32>,
-    #[serde(default)]
-    device_ids: Vec<DeviceId>,
-    model: Option<String>,
-    min_tops: Option<f64>,
-    min_tops_f16: Option<f64>,
-    min_tops_fp8: Option<f64>,
-    min_tops_fp4: Option<f64>,
-    min_memory: Option<String>,
-    min_gb_per_s: Option<f64>,
-}
-
 impl Expectations {
-    /// Reads a file's text; `path` is its name in messages.
-    ///
-    /// # Errors
-    /// [`ExpectationsError`], with the place in the file.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ExpectationsError> {
-        let syntax = |error: toml::de::Error| {
-            let message = error.to_string().trim_end().to_owned();
-            ExpectationsError::Syntax { path: path.into(), message }
-        };
-        let file: RawFile = toml::from_str(text).map_err(syntax)?;
-        let mut expectations = BTreeMap::new();
-        for miner in file.miner {
-            let key = miner.key;
-            let wrong = |what| ExpectationsError::Value { path: path.into(), key, what };
-            let expectation = Expectation::check(miner).map_err(wrong)?;
-            if expectations.insert(key, expectation).is_some() {
-                return Err(wrong("it stands in the file twice: write one [[miner]] for each key".to_owned()));
-            }
+    /// Reads the sections `[[miner]]` of a policy file.
+    pub(crate) fn read(file: &mut Section<'_>) -> Self {
+        let miners = file.sections("miner");
+        if miners.len() > MAX_MINERS {
+            file.wrong("miner", format!("{} miners: expectations name at most {MAX_MINERS}", miners.len()));
         }
-        Ok(Self(expectations))
+        let mut expectations = BTreeMap::new();
+        for mut miner in miners.into_iter().take(MAX_MINERS) {
+            let key = miner.parsed::<PublicKey>("key");
+            if !miner.has("key") {
+                miner.wrong("key", "missing: expected the public key of a miner");
+            }
+            let expectation = Expectation::read(&mut miner);
+            if key.is_some_and(|key| expectations.insert(key, expectation).is_some()) {
+                miner.wrong("key", "another [[miner]] has this key: write one for each");
+            }
+            miner.finish();
+        }
+        Self(expectations)
     }
 
     /// Returns the expectation of a miner.
@@ -121,40 +79,28 @@ impl Expectations {
         self.0.len()
     }
 
-    /// Whether the file has no expectations.
+    /// Whether no miner has an expectation.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Expectation {
-    fn check(miner: RawMiner) -> Result<Self, String> {
-        let RawMiner { key: _, devices, device_ids, model, min_memory, min_gb_per_s, .. } = miner;
-        let positive = |name: &str, value: Option<f64>| match value {
-            Some(value) if !value.is_finite() || value <= 0.0 => Err(format!(
-                "{name} = {value}: expected a number above 0; leave the line out where nothing is expected"
-            )),
-            value => Ok(value),
-        };
-        if devices == Some(0) {
-            return Err("devices = 0: a pass has at least one device; leave the line out".to_owned());
+    fn read(miner: &mut Section<'_>) -> Self {
+        let mut expectation = Self { device_ids: miner.list("device_ids"), ..Self::default() };
+        miner.whole("devices", 1..=MAX_DEVICES, "a pass has at least one device", &mut expectation.devices);
+        expectation.model = miner.text("model");
+        for (name, least) in [
+            ("min_tops", &mut expectation.min_tops),
+            ("min_tops_f16", &mut expectation.min_tops_f16),
+            ("min_tops_fp8", &mut expectation.min_tops_fp8),
+            ("min_tops_fp4", &mut expectation.min_tops_fp4),
+            ("min_gb_per_s", &mut expectation.min_gb_per_s),
+        ] {
+            miner.number(name, 0.001..=1e9, "leave the line out to expect nothing", least);
         }
-        if model.as_ref().is_some_and(|model| model.trim().is_empty()) {
-            return Err("model is empty: leave the line out where any will do".to_owned());
-        }
-        let min_memory =
-            min_memory.map(|text| text.parse::<Size>().map_err(|error| format!("min_memory = {text}: {error}")));
-        Ok(Self {
-            devices,
-            device_ids,
-            model,
-            min_tops: positive("min_tops", miner.min_tops)?,
-            min_tops_f16: positive("min_tops_f16", miner.min_tops_f16)?,
-            min_tops_fp8: positive("min_tops_fp8", miner.min_tops_fp8)?,
-            min_tops_fp4: positive("min_tops_fp4", miner.min_tops_fp4)?,
-            min_memory: min_memory.transpose()?,
-            min_gb_per_s: positive("min_gb_per_s", min_gb_per_s)?,
-        })
+        expectation.min_memory = miner.parsed("min_memory");
+        expectation
     }
 
     const fn min_tops_of(&self, precision: Precision) -> Option<f64> {

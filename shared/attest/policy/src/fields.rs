@@ -9,7 +9,7 @@ use assay_work::Precision;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use serde::{Deserialize, Serialize};
 
-use crate::text::short;
+use crate::text::{duration, nearest, short};
 
 /// The longest configurable wait, in seconds: a day.
 pub(crate) const DAY_S: u64 = 86_400;
@@ -22,6 +22,9 @@ const PEAK: Bounds = Bounds::Number(0.001, 1e9);
 const MAX_MATRICES: u32 = MAX_TOTAL as u32;
 /// The most recent challenges of a miner that can be considered for abandoned ones.
 pub const MAX_ABANDONED_WINDOW: u32 = 20;
+
+/// The setting that sets the fields without a setting of their own.
+pub const POLICY_FIELDS: &str = "policy_fields";
 
 /// The place where a field can be set beside the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +76,13 @@ pub enum Value {
 pub struct Field {
     /// The name in the policy file and in the API.
     pub name: &'static str,
-    /// The name as a setting, with the unit of a time.
+    /// The name as a setting, with the unit of a time; empty for a field that [`POLICY_FIELDS`] sets.
     pub setting: &'static str,
-    /// Name of the value in the help.
+    /// Name of the setting's value in the help.
     pub unit: &'static str,
-    /// The setting's default as typed; empty without a default.
+    /// The default as typed; empty without a default.
     pub default: &'static str,
-    /// The other place where it can be set.
+    /// The section of a policy file where it can be set.
     pub place: Place,
     pub bounds: Bounds,
     /// The reason for the bounds; empty for words and switches.
@@ -93,7 +96,7 @@ pub struct Field {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OutOfBounds {
     pub name: &'static str,
-    /// The name of its setting.
+    /// The setting that sets it.
     pub setting: &'static str,
     /// The allowed values, given the other fields.
     pub bounds: Bounds,
@@ -163,16 +166,16 @@ fields! {
     kinds: Vec<Precision>, Asked, "kinds", "KIND", "int8", Bounds::Kinds, "they come in turn, and a challenge has one";
     /// Verification mode
     mode: ModeChoice, Asked, "mode", "MODE", "auto", Bounds::Word(ModeChoice::WORDS), "";
-    /// Longest expected replay that auto chooses, in seconds
-    replay_budget: Duration, Asked, "replay_budget_s", "S", "60", Bounds::Seconds(0, DAY_S), "a day is the longest wait";
+    /// Longest expected replay that auto chooses
+    replay_budget: Duration, Asked, "", "", "60s", Bounds::Seconds(0, DAY_S), "a day is the longest wait";
     /// Matrix size [default: 2048, and 8192 for miners with a device above 200 T multiply-accumulates/s]
     n: u32, Asked, "n", "N", "", Bounds::Power(MIN_N, MAX_N),
         "the work is defined for these, above them sums leave 32 bits";
-    /// Smallest matrix size to fall back to where the devices hold too few larger matrices [default: n]
-    n_min: u32, Asked, "n_min", "N", "", Bounds::Power(MIN_N, MAX_N),
+    /// Smallest matrix size to fall back to where the devices hold too few larger matrices; default: n
+    n_min: u32, Asked, "", "", "", Bounds::Power(MIN_N, MAX_N),
         "the work is defined for these, and none is larger than n";
     /// Fewest matrices that a device must hold to be challenged; docs/WORK.md asks for 64 on GPUs
-    min_slots: u32, Asked, "min_slots", "COUNT", "3", Bounds::Whole(MIN_COUNT, MAX_MATRICES),
+    min_slots: u32, Asked, "", "", "3", Bounds::Whole(MIN_COUNT, MAX_MATRICES),
         "the smallest share has two leaves and a product, and a challenge has no more than 2^20";
     /// Passes of each device; one proves speed and memory best, more prove endurance
     iterations: u32, Asked, "iterations", "COUNT", "1", Bounds::Whole(1, MAX_ITERATIONS),
@@ -181,91 +184,91 @@ fields! {
     fill_percent: u32, Asked, "fill_percent", "PERCENT", "90", Bounds::Whole(1, 97),
         "0 is no challenge, and a device needs some memory for itself";
     /// Maximum number of matrices in a challenge, over all devices of a miner
-    max_matrices: u32, Asked, "max_matrices", "COUNT", "", Bounds::Whole(MIN_COUNT, MAX_MATRICES),
+    max_matrices: u32, Asked, "", "", "", Bounds::Whole(MIN_COUNT, MAX_MATRICES),
         "the smallest share has three, and a challenge has no more than 2^20";
     /// Samples per device and iteration checked by audit
     samples: u32, Asked, "samples", "COUNT", "128", Bounds::Whole(1, 4096),
         "0 checks nothing, and each sample opens up to seven rows";
     /// Segments of the probe checked per device
-    segments: u32, Asked, "segments", "COUNT", "32", Bounds::Whole(1, 1024),
+    segments: u32, Asked, "", "", "32", Bounds::Whole(1, 1024),
         "0 checks nothing, and each segment opens a state and all lines of its walk";
     /// Iterations per device checked by replay-sample and audit, besides the last one
-    sampled_iterations: u32, Asked, "sampled_iterations", "COUNT", "1", Bounds::Whole(0, MAX_ITERATIONS),
+    sampled_iterations: u32, Asked, "", "", "1", Bounds::Whole(0, MAX_ITERATIONS),
         "a challenge has no more";
-    /// Deadline for the commitment, in seconds
-    commit_deadline: Duration, Asked, "commit_deadline_s", "S", "600", Bounds::Seconds(1, DAY_S),
+    /// Deadline for the commitment
+    commit_deadline: Duration, Asked, "", "", "600s", Bounds::Seconds(1, DAY_S),
         "less never suffices, and a day is the longest wait";
-    /// Target duration of a probe at the expected bandwidth, in milliseconds
-    probe_target: Duration, Asked, "probe_target_ms", "MS", "250", Bounds::Millis(10, 60_000),
+    /// Target duration of a probe at the expected bandwidth
+    probe_target: Duration, Asked, "", "", "250ms", Bounds::Millis(10, 60_000),
         "a shorter probe drowns in the round trip, a longer one keeps the devices from their work";
     /// Expected memory bandwidth of a device, in GB/s; probes grow with what a miner showed last
-    probe_expect_gb_per_s: f64, Settings, "probe_expect_gb_per_s", "GB_PER_S", "4", Bounds::Number(0.01, 100_000.0),
+    probe_expect_gb_per_s: f64, Settings, "", "", "4", Bounds::Number(0.01, 100_000.0),
         "outside the range of real memory";
     /// Largest number of walks of a probe; their states take at most 1/256 of the smallest share
-    probe_walks: u32, Settings, "probe_walks", "COUNT", "262144", Bounds::Power(64, 1 << 22),
+    probe_walks: u32, Settings, "", "", "262144", Bounds::Power(64, 1 << 22),
         "the probe is defined for powers of two from 64, and more states do not fit beside the slots";
     /// Steps per walk and round
-    probe_steps: u32, Settings, "probe_steps", "COUNT", "64", Bounds::Whole(1, MAX_PROBE_STEPS),
+    probe_steps: u32, Settings, "", "", "64", Bounds::Whole(1, MAX_PROBE_STEPS),
         "a round has at least one, and a segment opens a line for each";
-    /// Deadline for the answer to a probe, in milliseconds [default: 10 times probe_target_ms]
-    probe_deadline: Duration, Asked, "probe_deadline_ms", "MS", "", Bounds::Millis(10, MAX_PROBE_DEADLINE_MS),
+    /// Deadline for the answer to a probe; default: 10 times probe_target
+    probe_deadline: Duration, Asked, "", "", "", Bounds::Millis(10, MAX_PROBE_DEADLINE_MS),
         "an answer that takes less than the target does not come before it, nor is a longer wait a probe";
     /// Have the devices of a host walk over the memory of one another too, after the probe of each device's own: shows how
     /// fast they reach it
-    linked_probe: bool, Asked, "linked_probe", "BOOL", "false", Bounds::Switch, "";
+    linked_probe: bool, Asked, "", "", "false", Bounds::Switch, "";
     /// Expected rate of a device in a linked probe, in GB/s of lines read; linked probes grow with what a miner showed last
-    linked_expect_gb_per_s: f64, Settings, "linked_expect_gb_per_s", "GB_PER_S", "1",
+    linked_expect_gb_per_s: f64, Settings, "", "", "1",
         Bounds::Number(0.001, 100_000.0), "outside the range of real links";
     /// Least rate at which the devices of a host must reach the memory of one another for a pass, in GB/s into each; 0:
     /// report only
-    linked_min_gb_per_s: f64, Asked, "linked_min_gb_per_s", "GB_PER_S", "0", Bounds::Number(0.0, 100_000.0),
+    linked_min_gb_per_s: f64, Asked, "", "", "0", Bounds::Number(0.0, 100_000.0),
         "outside the range of real links";
     /// Factor from the compute rate that a device showed to the one it may have
-    rate_factor: f64, Judged, "rate_factor", "FACTOR", "2", Bounds::Number(1.0, 1000.0),
+    rate_factor: f64, Judged, "", "", "2", Bounds::Number(1.0, 1000.0),
         "a device may be as fast as it showed, or faster";
     /// Peak INT8 rate of the devices' model, in TOPS, where it is known
-    peak_tops: f64, Judged, "peak_tops", "TOPS", "", PEAK, "outside the range of real devices";
+    peak_tops: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
     /// Peak FP16 or BF16 rate of the devices' model, in TOPS, where it is known
-    peak_tops_f16: f64, Judged, "peak_tops_f16", "TOPS", "", PEAK, "outside the range of real devices";
+    peak_tops_f16: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
     /// Peak FP8 rate of the devices' model, in TOPS, where it is known
-    peak_tops_fp8: f64, Judged, "peak_tops_fp8", "TOPS", "", PEAK, "outside the range of real devices";
+    peak_tops_fp8: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
     /// Peak FP4 rate of the devices' model, in TOPS, where it is known
-    peak_tops_fp4: f64, Judged, "peak_tops_fp4", "TOPS", "", PEAK, "outside the range of real devices";
-    /// Rate of all ways from memory outside the challenge into a device, in GB/s: 32, 64, 128 for PCIe 4, 5, 6 [default: 64,
-    /// and 1 for a processor]
-    bus_gb_per_s: f64, Judged, "bus_gb_per_s", "GB_PER_S", "", Bounds::Number(0.0, 1e6),
+    peak_tops_fp4: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
+    /// Rate of all ways from memory outside the challenge into a device, in GB/s: 32, 64, 128 for PCIe 4, 5, 6; default:
+    /// 64, and 1 for a processor
+    bus_gb_per_s: f64, Judged, "", "", "", Bounds::Number(0.0, 1e6),
         "outside the range of real buses";
     /// Rate at which processors elsewhere read a copy of a device's slots, in GB/s; 0: no copy is assumed
-    copy_gb_per_s: f64, Judged, "copy_gb_per_s", "GB_PER_S", "0", Bounds::Number(0.0, 1e6),
+    copy_gb_per_s: f64, Judged, "", "", "0", Bounds::Number(0.0, 1e6),
         "outside the range of real buses";
     /// Least percentage of each device's challenged memory that a pass must show; 0: report only
     min_held_percent: u32, Asked, "min_held_percent", "PERCENT", "0", Bounds::Whole(0, 99),
         "the leaves aside, no probe shows all of the memory";
-    /// Deadline for the openings, in seconds, beside the time in which they arrive at link_min_kb_per_s or faster
-    openings_deadline: Duration, Settings, "openings_deadline_s", "S", "120", Bounds::Seconds(1, DAY_S),
+    /// Deadline for the openings, beside the time in which they arrive at link_min_kb_per_s or faster
+    openings_deadline: Duration, Settings, "", "", "120s", Bounds::Seconds(1, DAY_S),
         "less never suffices, and a day is the longest wait";
-    /// Longest time of the openings in all, in seconds [default: 3600, or openings_deadline_s where that is longer]
-    openings_limit: Duration, Settings, "openings_limit_s", "S", "", Bounds::Seconds(1, DAY_S),
-        "at least openings_deadline_s, and a day is the longest wait";
+    /// Longest time of the openings in all; default 1h, or openings_deadline where that is longer
+    openings_limit: Duration, Settings, "", "", "", Bounds::Seconds(1, DAY_S),
+        "at least openings_deadline, and a day is the longest wait";
     /// Least rate of a miner's link, in kB/s: openings, roots and digests may take as long as they need at this rate
-    link_min_kb_per_s: u32, Settings, "link_min_kb_per_s", "KB_PER_S", "8", Bounds::Whole(1, 1_000_000_000),
+    link_min_kb_per_s: u32, Settings, "", "", "8", Bounds::Whole(1, 1_000_000_000),
         "a slower link carries no openings in a day, and no link is faster than 1 TB/s";
     /// Challenge every miner when it connects
     challenge_on_connect: bool, Settings, "challenge_on_connect", "BOOL", "true", Bounds::Switch, "";
     /// Seconds between challenges of a miner; 0: on demand only
     challenge_interval: Duration, Settings, "challenge_interval_s", "S", "600", Bounds::Seconds(0, DAY_S),
         "a day is the longest wait";
-    /// Seconds until a miner is challenged again that was busy with another validator's challenge, doubled each time up
+    /// Time until a miner is challenged again that was busy with another validator's challenge, doubled each time up
     /// to four times as long; 0: not before the next challenge is due
-    busy_retry: Duration, Settings, "busy_retry_s", "S", "15", Bounds::Seconds(0, DAY_S), "a day is the longest wait";
+    busy_retry: Duration, Settings, "", "", "15s", Bounds::Seconds(0, DAY_S), "a day is the longest wait";
     /// Abandoned challenges, among the last abandoned_window of a miner, that fail it
-    abandoned_limit: u32, Judged, "abandoned_limit", "COUNT", "3", Bounds::Whole(1, MAX_ABANDONED_WINDOW),
+    abandoned_limit: u32, Judged, "", "", "3", Bounds::Whole(1, MAX_ABANDONED_WINDOW),
         "the first one may be the link's fault, and there are no more in the window";
     /// Last challenges of a miner that abandoned ones are counted over
-    abandoned_window: u32, Judged, "abandoned_window", "COUNT", "20", Bounds::Whole(1, MAX_ABANDONED_WINDOW),
+    abandoned_window: u32, Judged, "", "", "20", Bounds::Whole(1, MAX_ABANDONED_WINDOW),
         "no more challenges of a miner are remembered";
     /// Verdict on a host where a device takes no part that its key showed before; see `assay-validator forget`
-    device_missing: DeviceMissing, Judged, "device_missing", "DEVICE_MISSING", "inconclusive",
+    device_missing: DeviceMissing, Judged, "", "", "inconclusive",
         Bounds::Word(DeviceMissing::WORDS), "";
 }
 
@@ -341,6 +344,40 @@ impl DeviceMissing {
 }
 
 impl Field {
+    /// The field that [`POLICY_FIELDS`] sets by this name.
+    ///
+    /// # Errors
+    /// The setting to use instead, or the field with the nearest name.
+    pub fn without_setting(name: &str) -> Result<&'static Self, String> {
+        let field = FIELDS.iter().find(|field| [field.name, field.setting].contains(&name));
+        match field {
+            Some(field) if field.setting.is_empty() => Ok(field),
+            Some(field) => Err(format!("`{}` is a setting of its own", field.setting)),
+            None => {
+                let names = FIELDS.iter().filter(|field| field.setting.is_empty()).map(|field| field.name);
+                let hint = nearest(name, names).map(|name| format!(": did you mean {name}?"));
+                let name = assay_work::text::quoted(name);
+                Err(format!("no field of the policy is named {name}{}", hint.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Parses a value in the form of the policy file, without quotes.
+    ///
+    /// # Errors
+    /// The expected values.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = match self.bounds {
+            Bounds::Whole(..) | Bounds::Power(..) => text.parse().ok().map(Value::Whole),
+            Bounds::Number(..) => text.parse().ok().map(Value::Number),
+            Bounds::Seconds(..) | Bounds::Millis(..) => Some(Value::Time(duration(text)?)),
+            Bounds::Switch => text.parse().ok().map(Value::Switch),
+            Bounds::Word(_) => Some(Value::Word(text.to_owned())),
+            Bounds::Kinds => None,
+        };
+        value.filter(|value| self.bounds.hold(value)).ok_or_else(|| self.wrong().expected())
+    }
+
     pub fn help(&self) -> &'static str {
         self.help.trim()
     }
@@ -358,7 +395,13 @@ impl Field {
     }
 
     const fn wrong(&self) -> OutOfBounds {
-        OutOfBounds { name: self.name, setting: self.setting, bounds: self.bounds, why: self.why }
+        self.outside(self.bounds, self.why)
+    }
+
+    /// The error of a value outside these bounds.
+    pub const fn outside(&self, bounds: Bounds, why: &'static str) -> OutOfBounds {
+        let setting = if self.setting.is_empty() { POLICY_FIELDS } else { self.setting };
+        OutOfBounds { name: self.name, setting, bounds, why }
     }
 }
 
@@ -432,6 +475,9 @@ impl fmt::Display for Bounds {
 /// The error in the form of settings and the API.
 impl fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.setting == POLICY_FIELDS {
+            return write!(f, "{}: {}", self.name, self.expected());
+        }
         write!(f, "must be {}: {}", self.bounds, self.why)
     }
 }
@@ -439,6 +485,7 @@ impl fmt::Display for OutOfBounds {
 impl OutOfBounds {
     /// The error in the form of messages about a policy file.
     pub fn expected(&self) -> String {
-        format!("expected {}: {}", self.bounds.expected(), self.why)
+        let reason = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        format!("expected {}{reason}", self.bounds.expected())
     }
 }

@@ -31,7 +31,7 @@ pub use expectations::Expectations;
 pub use fields::Overrides;
 pub use finding::FindingCode;
 pub use memory::{DeviceShown, End, MAX_ENDS, MinerMemory};
-pub use policy::{FleetPolicy, Group, Kind};
+pub use policy::{FleetPolicy, FleetRules, Group, Kind};
 pub use profile::{ModelProfiles, Profile};
 pub use read::{FileError, MAX_FILE_BYTES, Problem};
 pub use state::{Change, Event, Standing, State, step};

@@ -1,17 +1,21 @@
-//! The policy of a fleet: selection of miners, schedule and strength of challenges, and consequences. Read by
-//! [`FleetPolicy::parse`]; docs/settings.md explains each field.
+//! The policy of a fleet: selection of miners, schedule and strength of challenges, and consequences, with the
+//! expectations of miners and the profiles of models. Read by [`FleetRules::parse`]; docs/settings.md explains each
+//! field.
 
 mod file;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Labels;
 use crate::challenge::Policy;
+use crate::expectations::Expectations;
 use crate::fields::Overrides;
-use crate::read::FileError;
+use crate::profile::ModelProfiles;
+use crate::read::{self, FileError};
 use crate::rules::Rules;
 
 /// The most groups of a policy.
@@ -22,6 +26,15 @@ pub const MAX_LABELS: usize = 32;
 pub const MAX_LABEL_BYTES: usize = 63;
 /// Name of the group for all miners that no other group takes.
 pub const DEFAULT_GROUP: &str = "default";
+
+/// The contents of a policy file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetRules {
+    pub policy: FleetPolicy,
+    /// The built-in profiles, with those of the file before them.
+    pub profiles: ModelProfiles,
+    pub expectations: Arc<Expectations>,
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FleetPolicy {
@@ -235,6 +248,27 @@ impl Default for FleetPolicy {
     }
 }
 
+impl Default for FleetRules {
+    fn default() -> Self {
+        let (policy, expectations) = Default::default();
+        Self { policy, profiles: ModelProfiles::built_in(), expectations }
+    }
+}
+
+impl FleetRules {
+    /// Reads a policy file. Its groups override the policy of the settings, if given; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// [`FileError`] with every problem in the file; no part of it takes effect.
+    pub fn parse(text: &str, file: &str, settings: Option<&Policy>) -> Result<Self, FileError> {
+        read::whole(text, file, |section| Self {
+            policy: file::policy(section, settings),
+            profiles: ModelProfiles::built_in().with(ModelProfiles::read(section)),
+            expectations: Arc::new(Expectations::read(section)),
+        })
+    }
+}
+
 impl Group {
     /// The policy of its challenges of a kind: the validator's policy, overridden by the group.
     pub fn over(&self, policy: &Policy, kind: &Kind) -> Policy {
@@ -243,18 +277,10 @@ impl Group {
 }
 
 impl FleetPolicy {
-    /// Reads a policy. Its groups override the policy of the settings, if given; `file` is its name in messages.
-    ///
-    /// # Errors
-    /// [`FileError`] with every problem in the file; no part of it takes effect.
-    pub fn parse(text: &str, file: &str, settings: Option<&Policy>) -> Result<Self, FileError> {
-        file::policy(text, file, settings)
-    }
-
     /// Returns the group of a miner with these labels, whose devices claim these models: the first that takes it.
     ///
     /// # Panics
-    /// For a policy without groups, which [`FleetPolicy::parse`] never returns.
+    /// For a policy without groups, which [`FleetRules::parse`] never returns.
     pub fn group_of(&self, labels: &Labels, models: &[&str]) -> &Group {
         let (last, others) = self.groups.split_last().expect("a policy has a group");
         others.iter().find(|group| group.select.takes(labels, models)).unwrap_or(last)

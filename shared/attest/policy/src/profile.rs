@@ -1,20 +1,18 @@
 //! Figures of GPU models by their vendors: memory, dense INT8 tensor peak, memory bandwidth, each with its source.
 //!
-//! `profiles.toml` is compiled in. An operator's file of the same form replaces the models that it names and adds
+//! `profiles.toml` is compiled in. Sections `[[model]]` of the policy file replace the models that they name and add
 //! others. A model is found by the exact name that its driver reports, so that a slice of a card is not mistaken for
 //! the card.
 
 use assay_work::Precision;
 use serde::{Deserialize, Serialize};
 
-use crate::read::FileError;
+use crate::read::{self, Section};
 
 mod file;
 
 /// Built-in figures.
 const BUILT_IN: &str = include_str!("profiles.toml");
-/// Version of the file format.
-pub const VERSION: u32 = 1;
 /// The most models of a file.
 pub const MAX_MODELS: usize = 1024;
 
@@ -51,8 +49,6 @@ pub struct Profile {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelProfiles {
-    /// Date of the last revision of the figures, such as `2026-11-22`.
-    pub revision: String,
     pub models: Vec<Profile>,
 }
 
@@ -62,15 +58,12 @@ impl ModelProfiles {
     /// # Panics
     /// If these are invalid, which a test rules out.
     pub fn built_in() -> Self {
-        Self::parse(BUILT_IN, "profiles.toml").expect("the profiles that are compiled in are tested")
+        read::whole(BUILT_IN, "profiles.toml", file::profiles).expect("the profiles that are compiled in are tested")
     }
 
-    /// Reads profiles; `file` is its name in messages.
-    ///
-    /// # Errors
-    /// [`FileError`] with every problem in the file.
-    pub fn parse(text: &str, file: &str) -> Result<Self, FileError> {
-        file::profiles(text, file)
+    /// Reads the sections `[[model]]` of a policy file.
+    pub(crate) fn read(file: &mut Section<'_>) -> Self {
+        file::profiles(file)
     }
 
     /// Replaces profiles by an operator's own of the same name or the same name of a driver, and adds the others.
@@ -81,7 +74,7 @@ impl ModelProfiles {
                 .any(|other| other.name == model.name || other.names.iter().any(|name| model.is_named(name)))
         };
         self.models.retain(|model| !is_replaced(model));
-        Self { revision: own.revision, models: own.models.into_iter().chain(self.models).collect() }
+        Self { models: own.models.into_iter().chain(self.models).collect() }
     }
 
     /// Returns the profile of a claimed model.

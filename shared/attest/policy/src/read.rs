@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::{self, Display};
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use assay_work::Precision;
@@ -13,12 +14,10 @@ use toml::de::{DeTable, DeValue};
 use crate::fields::{self, Bounds};
 use crate::text;
 
-/// The least similarity of a known field to be suggested for an unknown one, from 0 to 1.
-const SIMILAR: f64 = 0.8;
 /// The most bytes of the file's text shown in a message.
 const MAX_SHOWN_BYTES: usize = 64;
-/// The most bytes of a file.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
+/// The most bytes of a file: expectations of 65,536 miners with eight devices each, and room for comments.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
 
 type Table<'t> = DeTable<'t>;
 type Value<'t> = Spanned<DeValue<'t>>;
@@ -52,7 +51,7 @@ impl Display for FileError {
 }
 
 /// The problems found so far in a text.
-pub struct Reader<'t> {
+struct Reader<'t> {
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
 }
@@ -74,8 +73,25 @@ pub enum Given<'r> {
     Section(Section<'r>),
 }
 
+/// Reads a file's text by its sections; `file` is its name in messages.
+///
+/// # Errors
+/// Every problem in the text, and each unknown field.
+pub fn whole<T: Default>(text: &str, file: &str, read: impl FnOnce(&mut Section<'_>) -> T) -> Result<T, FileError> {
+    let reader = Reader::new(text);
+    let table = reader.table();
+    let value = table.as_ref().map(|table| {
+        let mut section = Section::new(&reader, "", 0, table.get_ref());
+        let value = read(&mut section);
+        section.finish();
+        value
+    });
+    drop(table);
+    reader.finish(value.unwrap_or_default(), file)
+}
+
 impl<'t> Reader<'t> {
-    pub fn new(text: &'t str) -> Self {
+    fn new(text: &'t str) -> Self {
         Self { text, problems: RefCell::default() }
     }
 
@@ -90,7 +106,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses the whole text as a table; `None`, with the problems noted, where it is not TOML.
-    pub fn table(&self) -> Option<Spanned<Table<'t>>> {
+    fn table(&self) -> Option<Spanned<Table<'t>>> {
         if self.text.len() > MAX_FILE_BYTES {
             self.problem(0, "", format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20));
             return None;
@@ -107,7 +123,7 @@ impl<'t> Reader<'t> {
     ///
     /// # Errors
     /// Every problem, in order of lines.
-    pub fn finish<T>(self, read: T, file: &str) -> Result<T, FileError> {
+    fn finish<T>(self, read: T, file: &str) -> Result<T, FileError> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| problem.line);
         if problems.is_empty() { Ok(read) } else { Err(FileError { file: file.to_owned(), problems }) }
@@ -115,7 +131,7 @@ impl<'t> Reader<'t> {
 }
 
 impl<'r> Section<'r> {
-    pub fn new(reader: &'r Reader<'r>, path: impl Into<String>, at: usize, table: &'r Table<'r>) -> Self {
+    fn new(reader: &'r Reader<'r>, path: impl Into<String>, at: usize, table: &'r Table<'r>) -> Self {
         Self { reader, path: path.into(), at, table, known: Vec::new() }
     }
 
@@ -232,15 +248,24 @@ impl<'r> Section<'r> {
         read
     }
 
-    /// Reads a list of texts.
-    pub fn list(&mut self, name: &'static str) -> Vec<String> {
+    /// Reads a text of another form, such as a key or a size.
+    pub fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.text(name)?;
+        let shown = |error| self.wrong(name, format!("{}: {error}", shown(&DeValue::String(text.as_str().into()))));
+        text.parse().map_err(shown).ok()
+    }
+
+    /// Reads a list of texts of a form.
+    pub fn list<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Vec<T> {
         let Some(value) = self.field(name) else { return Vec::new() };
-        let text = |value: &Value<'_>| value.get_ref().as_str().map(str::to_owned);
-        let texts = value.get_ref().as_array().and_then(|list| list.iter().map(text).collect::<Option<Vec<_>>>());
-        if texts.is_none() {
+        let text = |value: &'r Value<'_>| value.get_ref().as_str();
+        let Some(texts) = value.get_ref().as_array().and_then(|list| list.iter().map(text).collect::<Option<Vec<_>>>())
+        else {
             self.expected(name, value, "a list of texts in quotes");
-        }
-        texts.unwrap_or_default()
+            return Vec::new();
+        };
+        let wrong = |error: T::Err| self.wrong(name, error);
+        texts.into_iter().filter_map(|text| text.parse().map_err(wrong).ok()).collect()
     }
 
     /// Reads a table of texts.
@@ -313,9 +338,7 @@ impl<'r> Section<'r> {
             if self.known.contains(&name) {
                 continue;
             }
-            let similarity = |known: &str| strsim::jaro_winkler(&name.to_lowercase().replace('-', "_"), known);
-            let nearest = self.known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-            let message = match nearest.filter(|known| similarity(known) >= SIMILAR) {
+            let message = match text::nearest(name, self.known.iter().copied()) {
                 Some(known) => format!("unknown field: did you mean `{known}`?"),
                 None => {
                     let mut known = self.known.clone();

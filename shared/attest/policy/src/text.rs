@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
 
+/// The least similarity of a known field to be suggested for an unknown one, from 0 to 1.
+const SIMILAR: f64 = 0.8;
 const UNITS: [(u64, &str, &str); 4] =
     [(86_400, "day", "d"), (3600, "hour", "h"), (60, "minute", "m"), (1, "second", "s")];
 
@@ -51,6 +53,14 @@ pub fn counted(count: impl Into<u64>, noun: &str) -> String {
         _ => "s",
     };
     format!("{count} {noun}{ending}")
+}
+
+/// The known name that is similar to another one.
+pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let name = name.to_lowercase().replace('-', "_");
+    let similarities = known.map(|known| (strsim::jaro_winkler(&name, known), known));
+    let (similarity, known) = similarities.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (similarity >= SIMILAR).then_some(known)
 }
 
 #[cfg(test)]

@@ -3,8 +3,6 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::settings::AUTO;
-
 /// The folder's name below the folders of a user.
 const FOLDER: &str = "assay";
 
@@ -35,12 +33,6 @@ pub fn system_file(name: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn cache_folder(name: &str) -> Option<PathBuf> {
     cache_parent(|variable| env::var_os(variable).map(PathBuf::from)).map(|folder| folder.join(name))
-}
-
-/// The folder `written` in a setting, or [`cache_folder`] where that is [`AUTO`].
-#[must_use]
-pub fn cache_folder_unless(written: &Path, name: &str) -> Option<PathBuf> {
-    if written.as_os_str() == AUTO { cache_folder(name) } else { Some(written.to_owned()) }
 }
 
 fn cache_parent(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! Which of a machine's devices a program uses: the settings `include_device` and `exclude_device`.
+//! Which of a machine's devices a program uses: the setting `device`.
 
 use assay_device::backend::Found;
 use assay_work::DeviceId;
@@ -7,6 +7,8 @@ use crate::choice::ChooseError;
 
 /// The most digits of an index: a host has at most 64 devices.
 const MAX_INDEX_DIGITS: usize = 2;
+/// Sign before a device that is not used.
+const NOT: char = '^';
 /// The fewest digits of an id that name a device.
 const MIN_ID_DIGITS: usize = 4;
 
@@ -71,6 +73,21 @@ fn id_digits(text: &str) -> Option<String> {
 }
 
 impl DeviceFilter {
+    /// Reads selectors; those of devices not to use have a [`NOT`] before them.
+    ///
+    /// # Errors
+    /// A sentence, for an empty selector.
+    pub fn parse(texts: &[String]) -> Result<Self, String> {
+        let mut filter = Self::default();
+        for text in texts {
+            match text.trim().strip_prefix(NOT) {
+                Some(text) => filter.exclude.push(Selector::new(text)?),
+                None => filter.include.push(Selector::new(text)?),
+            }
+        }
+        Ok(filter)
+    }
+
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
@@ -82,21 +99,21 @@ impl DeviceFilter {
     /// [`ChooseError::Filter`], which lists the devices: a selector matches no device, or no device is left.
     pub fn apply(&self, found: Vec<Found>) -> Result<Vec<Found>, ChooseError> {
         let listed = in_order(&found);
-        let refused = |key: &str, why: &str| {
+        let refused = |why: &str| {
             let lines: Vec<_> = listed.iter().enumerate().map(|(index, found)| line(index, found)).collect();
-            ChooseError::Filter(format!("{key}: {why}; the devices are {}", lines.join("; ")))
+            ChooseError::Filter(format!("device: {why}; the devices are {}", lines.join("; ")))
         };
-        let named = |key: &str, selectors: &[Selector]| {
-            let places = selectors.iter().map(|selector| selector.find(&listed).map_err(|why| refused(key, &why)));
+        let named = |selectors: &[Selector]| {
+            let places = selectors.iter().map(|selector| selector.find(&listed).map_err(|why| refused(&why)));
             let places: Vec<_> = places.collect::<Result<_, _>>()?;
             Ok(places.concat().into_iter().map(|place| listed[place].info.id).collect::<Vec<DeviceId>>())
         };
-        let included = named("include_device", &self.include)?;
-        let excluded = named("exclude_device", &self.exclude)?;
+        let included = named(&self.include)?;
+        let excluded = named(&self.exclude)?;
         let is_used = |id: DeviceId| (self.include.is_empty() || included.contains(&id)) && !excluded.contains(&id);
         let used: Vec<_> = found.iter().filter(|found| is_used(found.info.id)).cloned().collect();
         if used.is_empty() && !found.is_empty() {
-            return Err(refused("exclude_device", "every device is excluded"));
+            return Err(refused("every device is excluded"));
         }
         Ok(used)
     }
@@ -140,13 +157,12 @@ mod tests {
         vec![device(0xcc, "NVIDIA RTX 4090"), device(0xab, "NVIDIA H200"), device(0x11, "NVIDIA H200")]
     }
 
-    fn selectors(texts: &[&str]) -> Vec<Selector> {
-        texts.iter().map(|text| Selector::new(text).unwrap()).collect()
+    fn filter(texts: &[&str]) -> DeviceFilter {
+        DeviceFilter::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
-    fn used(include: &[&str], exclude: &[&str]) -> Result<Vec<u8>, String> {
-        let filter = DeviceFilter { include: selectors(include), exclude: selectors(exclude) };
-        let used = filter.apply(found()).map_err(|error| error.to_string())?;
+    fn used(texts: &[&str]) -> Result<Vec<u8>, String> {
+        let used = filter(texts).apply(found()).map_err(|error| error.to_string())?;
         Ok(used.iter().map(|found| found.info.id.0[0]).collect())
     }
 
@@ -164,27 +180,27 @@ mod tests {
             (&["4090"], &[0xcc]),
             (&["abab", "rtx"], &[0xcc, 0xab]),
         ] {
-            assert_eq!(used(include, &[]).unwrap(), expected, "{include:?}");
+            assert_eq!(used(include).unwrap(), expected, "{include:?}");
         }
-        assert_eq!(used(&[], &["h200"]).unwrap(), [0xcc]);
-        assert_eq!(used(&["h200"], &["0"]).unwrap(), [0xab]);
+        assert_eq!(used(&["^h200"]).unwrap(), [0xcc]);
+        assert_eq!(used(&["h200", " ^0"]).unwrap(), [0xab]);
     }
 
     #[test]
     fn what_names_nothing_is_refused_with_the_devices() {
-        for (include, exclude, part) in [
-            (&["H100"][..], &[][..], "include_device: no device has an id that begins with \"H100\""),
-            (&["3"], &[], "include_device: no device has the index 3"),
-            (&[], &["H100"], "exclude_device: no device has an id"),
-            (&[], &["nvidia"], "exclude_device: every device is excluded"),
-            (&["0"], &["1111"], "every device is excluded"),
+        for (texts, part) in [
+            (&["H100"][..], "device: no device has an id that begins with \"H100\""),
+            (&["3"], "device: no device has the index 3"),
+            (&["^H100"], "device: no device has an id"),
+            (&["^nvidia"], "device: every device is excluded"),
+            (&["0", "^1111"], "every device is excluded"),
         ] {
-            let error = used(include, exclude).unwrap_err();
+            let error = used(texts).unwrap_err();
             for part in [part, "0: 11111111 (NVIDIA H200); 1: abababab (NVIDIA H200); 2: cccccccc (NVIDIA RTX 4090)"] {
                 assert!(error.contains(part), "{part} in {error}");
             }
         }
-        assert!(Selector::new(" ").is_err());
+        assert!(["", " ", "^"].into_iter().all(|text| DeviceFilter::parse(&[text.to_owned()]).is_err()));
     }
 
     #[test]
@@ -192,8 +208,7 @@ mod tests {
         let mut found = found();
         (found[0].info.id.0, found[1].info.id.0) = ([0xab; 16], [0xab; 16]);
         found[1].info.id.0[15] = 0;
-        let filter = DeviceFilter { include: selectors(&["abab"]), exclude: Vec::new() };
-        let error = filter.apply(found).unwrap_err().to_string();
+        let error = filter(&["abab"]).apply(found).unwrap_err().to_string();
         assert!(error.contains("several devices"), "{error}");
     }
 }

@@ -11,12 +11,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use assay_cpu::CpuArgs;
 use assay_device::backend::BackendKind;
-use assay_program::settings::{AUTO, Settings, SettingsError};
+use assay_program::paths;
+use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
 use assay_work::PublicKey;
 use assay_worker::WorkerConfig;
 
 use crate::choice::{BackendChoice, ChooseError, absence};
-use crate::filter::{DeviceFilter, Selector};
+use crate::filter::DeviceFilter;
 use crate::merge::CUDA_VISIBLE_DEVICES;
 use crate::preparing::Preparations;
 use crate::registry::{HostConfig, built, is_built};
@@ -27,6 +28,9 @@ pub static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     let backends: Vec<_> = built().map(BackendKind::name).collect();
     format!("{}\nbackends: {}", env!("CARGO_PKG_VERSION"), backends.join(", "))
 });
+/// Variable with a program to start as worker instead of this one, such as a script that runs this program under a
+/// debugger with exec.
+const WORKER_PROGRAM: &str = "ASSAY_WORKER_PROGRAM";
 /// The longest silence of a worker, in seconds: a device that hangs is of no use for as long.
 const MAX_SILENCE_S: u64 = 600;
 
@@ -45,13 +49,10 @@ pub struct RawDevices {
         default_value = AUTO
     )]
     pub backend: Vec<BackendOrAuto>,
-    /// Use only these devices: an id or its first digits (at least 4), an index as `devices` numbers them, or a part of
-    /// a name; may be given several times
+    /// Devices to use: an id or its first digits (at least 4), an index as `devices` numbers them, or a part of a name;
+    /// with ^ before it, a device not to use. Comma-separated, or given several times
     #[arg(long, value_name = "DEVICE", action = clap::ArgAction::Append, value_delimiter = ',')]
-    pub include_device: Vec<String>,
-    /// Do not use these devices, which are named as for include_device
-    #[arg(long, value_name = "DEVICE", action = clap::ArgAction::Append, value_delimiter = ',')]
-    pub exclude_device: Vec<String>,
+    pub device: Vec<String>,
     /// The CPU's devices.
     #[command(flatten)]
     pub cpu: CpuArgs,
@@ -67,10 +68,13 @@ pub struct RawDevices {
     /// machines that swap
     #[arg(long, value_name = "S", default_value_t = WorkerConfig::SILENCE.as_secs())]
     pub worker_silence_s: u64,
-    /// Program to start as worker instead of this one, such as a script that runs this program under a debugger with
-    /// exec
-    #[arg(long, value_name = "FILE")]
-    pub worker_program: Option<PathBuf>,
+    /// Folder for the kernels that drivers compile, which makes later starts fast; auto: assay in the user's cache
+    /// directory. CUDA_CACHE_PATH takes precedence for CUDA
+    #[arg(long, value_name = "FOLDER", default_value = AUTO)]
+    pub kernel_cache: PathBuf,
+    /// Overwrite the memory of GPUs before each pass, to detect reads of uninitialized memory
+    #[arg(long, default_value_t = Switch(false))]
+    pub poison: Switch,
 }
 
 /// A backend by name; `None` for `auto`.
@@ -107,23 +111,17 @@ impl DeviceConfig {
         let unseeded = HostConfig {
             cpu: raw.cpu.check(settings)?,
             #[cfg(feature = "cuda")]
-            cuda: raw.cuda.config(),
+            cuda: raw.cuda.config(raw.cache_folder("cuda"), raw.poison.0),
             #[cfg(feature = "wgpu")]
-            wgpu: raw.wgpu.check(settings)?,
+            wgpu: raw.wgpu.check(settings, raw.cache_folder("wgpu"), raw.poison.0)?,
             choice: choice(settings, &raw.backend)?,
-            filter: DeviceFilter {
-                include: selectors(settings, "include_device", &raw.include_device)?,
-                exclude: selectors(settings, "exclude_device", &raw.exclude_device)?,
-            },
+            filter: DeviceFilter::parse(&raw.device).map_err(|reason| settings.wrong("device", reason))?,
             gpus_are_hidden: false,
         };
         let reason = "less kills workers on a busy machine, more leaves a hang unnoticed";
         let silence = settings.in_range("worker_silence_s", raw.worker_silence_s, 1..=MAX_SILENCE_S, reason)?;
-        if let Some(program) = raw.worker_program.as_deref().filter(|program| !program.is_file()) {
-            let reason = if program.exists() { "it is no file" } else { "there is no such file" };
-            return Err(settings.wrong("worker_program", reason));
-        }
-        let workers = WorkerConfig { program: raw.worker_program.clone(), silence: Duration::from_secs(silence) };
+        let program = env::var_os(WORKER_PROGRAM).map(PathBuf::from);
+        let workers = WorkerConfig { program, silence: Duration::from_secs(silence) };
         Ok(Self { unseeded, workers })
     }
 
@@ -151,8 +149,12 @@ impl DeviceConfig {
     }
 }
 
-fn selectors<R: Args>(settings: &Settings<R>, key: &str, texts: &[String]) -> Result<Vec<Selector>, SettingsError> {
-    texts.iter().map(|text| Selector::new(text).map_err(|why| settings.wrong(key, why))).collect()
+impl RawDevices {
+    /// The folder for the kernels of a backend.
+    fn cache_folder(&self, backend: &str) -> Option<PathBuf> {
+        let is_auto = self.kernel_cache.as_os_str() == AUTO;
+        if is_auto { paths::cache_folder(backend) } else { Some(self.kernel_cache.join(backend)) }
+    }
 }
 
 /// Which backends: each once, in the order of preference.
@@ -173,7 +175,15 @@ fn choice<R: Args>(settings: &Settings<R>, backends: &[BackendOrAuto]) -> Result
 /// Why a key is unknown in this build, where a build with another backend knows it.
 #[must_use]
 pub fn absent_key(key: &str) -> Option<String> {
-    absent_backend(key).map(absence)
+    let instead = match key {
+        "include_device" => "`device` names the devices to use",
+        "exclude_device" => "`device` with ^ before a device does it, such as `^2`",
+        "cuda_cache" | "wgpu_cache" => "`kernel_cache` names the folder of both, and each has a folder in it",
+        "cuda_poison" | "wgpu_poison" => "`poison` does it for all GPUs",
+        "worker_program" => "the variable ASSAY_WORKER_PROGRAM does it",
+        _ => return absent_backend(key).map(absence),
+    };
+    Some(format!("it is gone, {instead}"))
 }
 
 /// The backend whose settings a key would be among, in a build that has it; `None` for keys of this build, and unknown
@@ -269,9 +279,15 @@ mod tests {
     }
 
     #[test]
+    fn compiled_kernels_lie_in_the_users_cache_unless_told_otherwise() {
+        assert_eq!(settings(&[]).raw.cache_folder("cuda"), paths::cache_folder("cuda"));
+        assert_eq!(settings(&["--kernel-cache=/c"]).raw.cache_folder("wgpu"), Some("/c/wgpu".into()));
+    }
+
+    #[test]
     fn settings_of_a_backend_that_this_build_lacks_are_known() {
         let absent = |kind: BackendKind| (!is_built(kind)).then_some(kind);
-        for key in ["kernel", "cuda_cache", "cuda_poison"] {
+        for key in ["kernel", "cuda_float_units"] {
             assert_eq!(absent_backend(key), absent(BackendKind::Cuda), "{key}");
         }
         assert_eq!(absent_backend("wgpu_memory"), absent(BackendKind::Wgpu));

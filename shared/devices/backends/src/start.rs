@@ -247,7 +247,7 @@ impl<'a> HostStart<'a> {
         }];
         if !self.filter.is_all() {
             let (used, all) = (self.started.len(), self.indices.len());
-            parts.push(format!("{used} of {all} devices by include_device and exclude_device"));
+            parts.push(format!("{used} of {all} devices by the setting device"));
         }
         parts.extend_from_slice(passed_over);
         let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, Why::Twin { .. }));

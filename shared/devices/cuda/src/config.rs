@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use assay_program::paths;
 use assay_program::settings::{AUTO, Switch};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -90,24 +89,17 @@ pub struct CudaArgs {
     /// Test the float units of CUDA devices at start, and offer the kinds of work that only they compute
     #[arg(long, default_value_t = Switch(true))]
     pub cuda_float_units: Switch,
-    /// Directory of the NVIDIA driver's kernel cache; auto: assay/cuda in the user's cache directory. CUDA_CACHE_PATH
-    /// takes precedence
-    #[arg(long, value_name = "FOLDER", default_value = AUTO)]
-    pub cuda_cache: PathBuf,
-    /// Overwrite the memory of CUDA devices before each pass, to detect reads of uninitialized memory
-    #[arg(long, default_value_t = Switch(false))]
-    pub cuda_poison: Switch,
 }
 
 impl CudaArgs {
     /// The settings as written, which need no check.
     #[must_use]
-    pub fn config(&self) -> CudaConfig {
+    pub fn config(&self, cache_folder: Option<PathBuf>, poison: bool) -> CudaConfig {
         CudaConfig {
             kernel: self.kernel,
-            cache_folder: paths::cache_folder_unless(&self.cuda_cache, "cuda"),
+            cache_folder,
             float_units: self.cuda_float_units.0,
-            poison: self.cuda_poison.0,
+            poison,
             ..CudaConfig::default()
         }
     }
@@ -165,13 +157,7 @@ mod tests {
 
     fn config(line: &[&str]) -> CudaConfig {
         let matches = CudaArgs::augment_args(Command::new("test")).get_matches_from([&["test"], line].concat());
-        CudaArgs::from_arg_matches(&matches).unwrap().config()
-    }
-
-    #[test]
-    fn compiled_kernels_lie_in_the_users_cache_unless_told_otherwise() {
-        assert_eq!(config(&[]).cache_folder, paths::cache_folder("cuda"));
-        assert_eq!(config(&["--cuda-cache=/c"]).cache_folder, Some("/c".into()));
+        CudaArgs::from_arg_matches(&matches).unwrap().config(None, false)
     }
 
     #[test]

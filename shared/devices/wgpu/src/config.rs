@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_device::backend::MIN_DEVICE_BYTES;
-use assay_program::paths;
-use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
+use assay_program::settings::{AUTO, Settings, SettingsError};
 use assay_work::size::Size;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -51,12 +50,6 @@ pub struct WgpuArgs {
     /// Dot products on wgpu adapters; results are the same
     #[arg(long, value_enum, value_name = "DOT", default_value = AUTO)]
     pub wgpu_dot: DotChoice,
-    /// Directory of the wgpu pipeline cache, where the API supports one; auto: assay/wgpu in the user's cache directory
-    #[arg(long, value_name = "FOLDER", default_value = AUTO)]
-    pub wgpu_cache: PathBuf,
-    /// Overwrite the memory of wgpu adapters before each pass, to detect reads of uninitialized memory
-    #[arg(long, default_value_t = Switch(false))]
-    pub wgpu_poison: Switch,
 }
 
 impl WgpuArgs {
@@ -64,7 +57,12 @@ impl WgpuArgs {
     ///
     /// # Errors
     /// [`SettingsError::Value`] for the first value out of bounds.
-    pub fn check<R: Args>(&self, settings: &Settings<R>) -> Result<WgpuConfig, SettingsError> {
+    pub fn check<R: Args>(
+        &self,
+        settings: &Settings<R>,
+        cache_folder: Option<PathBuf>,
+        poison: bool,
+    ) -> Result<WgpuConfig, SettingsError> {
         let at_least = |key: &str, text: &str, bytes: u64, reason: &str| {
             let (size, least) = (settings.parsed_unless_auto::<Size>(key, text)?, Size { bytes });
             if size.is_some_and(|size| size < least) {
@@ -78,8 +76,8 @@ impl WgpuArgs {
             memory_bytes: at_least("wgpu_memory", &self.wgpu_memory, MIN_DEVICE_BYTES, no_share)?,
             buffer_bytes: at_least("wgpu_buffer", &self.wgpu_buffer, MIN_BUFFER_BYTES, no_matrix)?,
             dot: self.wgpu_dot,
-            cache_folder: paths::cache_folder_unless(&self.wgpu_cache, "wgpu"),
-            poison: self.wgpu_poison.0,
+            cache_folder,
+            poison,
             ..WgpuConfig::default()
         })
     }
@@ -135,19 +133,15 @@ mod tests {
             Flags::<WgpuArgs>::augment_args(Command::new("test")).get_matches_from([&["test"], line].concat());
         let flags = Flags::<WgpuArgs>::from_arg_matches(&matches).unwrap();
         let settings = Settings::<WgpuArgs>::resolve(&flags, &Environment::default()).unwrap();
-        settings.raw.check(&settings).map_err(|error| error.to_string())
+        settings.raw.check(&settings, None, false).map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_is_written_is_what_is_meant() {
-        let wgpu = check(&[]).unwrap();
-        let folder = paths::cache_folder("wgpu");
-        assert_eq!(wgpu, WgpuConfig { cache_folder: folder, ..WgpuConfig::default() });
-        let written =
-            ["--wgpu-memory=2GiB", "--wgpu-buffer=64KiB", "--wgpu-dot=plain", "--wgpu-cache=/c", "--wgpu-poison"];
-        let wgpu = check(&written).unwrap();
+        assert_eq!(check(&[]), Ok(WgpuConfig::default()));
+        let wgpu = check(&["--wgpu-memory=2GiB", "--wgpu-buffer=64KiB", "--wgpu-dot=plain"]).unwrap();
         assert_eq!((wgpu.memory_bytes, wgpu.buffer_bytes), (Some(2 << 30), Some(65_536)));
-        assert_eq!((wgpu.dot, wgpu.cache_folder, wgpu.poison), (DotChoice::Plain, Some("/c".into()), true));
+        assert_eq!(wgpu.dot, DotChoice::Plain);
         assert_eq!(check(&["--wgpu-dot=packed"]).unwrap().dot, DotChoice::Packed);
         assert_eq!(check(&["--wgpu-dot=cooperative"]).unwrap().dot, DotChoice::Cooperative);
     }

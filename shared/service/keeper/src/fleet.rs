@@ -21,9 +21,9 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::presence::Presences;
-use self::rules::FleetRules;
 use self::schedule::GroupPlaces;
 use self::speeds::Speeds;
+use assay_policy::FleetRules;
 
 pub struct Fleet {
     /// Permanent records.

@@ -66,8 +66,6 @@ pub struct Validator {
     pub following: tokio::sync::Mutex<()>,
     /// Store of evidence.
     pub evidence: EvidenceStore,
-    /// Percentage of passes whose evidence is kept.
-    pub evidence_passes_percent: u32,
     pub metrics: Metrics,
     /// Export of spans.
     pub traces: Traces,

@@ -15,11 +15,6 @@ use crate::rates::Rate;
 
 /// The most miners at once: each costs a connection, a task and its queues.
 pub const MAX_MINERS: u32 = 65_536;
-/// The default limit on connections without a session: a fleet's handshakes after a restart. With closed windows, this
-/// many took 88 MiB.
-pub const DEFAULT_HANDSHAKES: u32 = 128;
-/// The largest configurable limit on connections without a session.
-pub const MAX_HANDSHAKES: u32 = 4096;
 /// Default part of `max_miners` for one address where anyone may connect: keys cost nothing, addresses do.
 pub const ADDRESS_PART: u32 = 8;
 /// The least such part: many hosts share an address behind NAT.
@@ -201,8 +196,6 @@ pub struct Bounds {
     pub max_miners: u32,
     /// The most miners from one address; `None`: [`Bounds::address_miners`].
     pub max_address_miners: Option<u32>,
-    /// The most connections without a session.
-    pub max_handshakes: u32,
     /// New connections of one address per second; `None`: unlimited.
     pub address_connects_per_s: Option<u32>,
     /// New connections per second over all addresses without an earlier session; `None`: unlimited.
@@ -216,7 +209,6 @@ impl Default for Bounds {
         Self {
             max_miners: 256,
             max_address_miners: None,
-            max_handshakes: DEFAULT_HANDSHAKES,
             address_connects_per_s: Some(DEFAULT_ADDRESS_CONNECTS_PER_S),
             connects_per_s: Some(DEFAULT_CONNECTS_PER_S),
             max_challenges: DEFAULT_CHALLENGES,
@@ -232,8 +224,21 @@ impl Bounds {
         self.max_address_miners.unwrap_or(if is_open { part } else { self.max_miners }).min(self.max_miners)
     }
 
+    /// The most connections without a session: an eighth of the miners, 128 at least, 4096 at most. Each costs 0.7 MiB at
+    /// worst.
+    pub const fn handshakes(&self) -> usize {
+        let part = self.max_miners as usize / 8;
+        if part < 128 {
+            128
+        } else if part > 4096 {
+            4096
+        } else {
+            part
+        }
+    }
+
     /// The most connections: of miners, without a session, and closing ones.
     pub const fn connections(&self) -> usize {
-        self.max_miners as usize + self.max_handshakes as usize + MAX_CLOSING
+        self.max_miners as usize + self.handshakes() + MAX_CLOSING
     }
 }

@@ -1,7 +1,7 @@
 //! The peer of a connection, and the bounds on connections without a session.
 //!
 //! A connection without a session is a stranger's, before its first session and after its last. Strangers have places
-//! of their own (`max_handshakes`), and [`STRANGER_LIMIT`] as their time. Sessions are bounded by the registry, so that
+//! of their own (an eighth of `max_miners`), and [`STRANGER_LIMIT`] as their time. Sessions are bounded by the registry, so that
 //! strangers never take a miner's place, nor miners a stranger's.
 
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 use super::*;
-use crate::fields::{DeviceMissing, ModeChoice, Value};
+use crate::fields::{DeviceMissing, Field, ModeChoice, Value};
 
 /// The refusal of the default policy with these values.
 fn refused(overrides: &Overrides) -> Option<(&'static str, String)> {
-    Policy::default().checked(overrides).err().map(|wrong| (wrong.setting, wrong.to_string()))
+    Policy::default().checked(overrides).err().map(|wrong| (wrong.name, wrong.to_string()))
 }
 
 #[test]
@@ -82,22 +82,27 @@ fn every_field_changes_the_policy() {
 fn what_depends_on_another_field_is_held_beside_it() {
     let seconds = Duration::from_secs;
     let none = Overrides::default;
-    for (overrides, setting, bound) in [
+    for (overrides, name, bound) in [
         (Overrides { n: Some(1024), n_min: Some(2048), ..none() }, "n_min", "a power of two from 256 to 1024"),
         (
             Overrides { probe_target: Some(seconds(2)), probe_deadline: Some(seconds(1)), ..none() },
-            "probe_deadline_ms",
-            "from 2000 to 600000",
+            "probe_deadline",
+            "a time from 2s to 10m",
         ),
-        (Overrides { openings_limit: Some(seconds(60)), ..none() }, "openings_limit_s", "from 120 to 86400"),
-        (Overrides { abandoned_window: Some(2), ..none() }, "abandoned_limit", "from 1 to 2"),
-        (Overrides { linked_min_gb_per_s: Some(1.0), ..none() }, "linked_min_gb_per_s", "from 0 to 0"),
-        (Overrides { linked_probe: Some(true), probe_steps: Some(1), ..none() }, "probe_steps", "from 2 to 1024"),
-        (Overrides { min_held_percent: Some(100), ..none() }, "min_held_percent", "from 0 to 99"),
+        (Overrides { openings_limit: Some(seconds(60)), ..none() }, "openings_limit", "a time from 2m to 1d"),
+        (Overrides { abandoned_window: Some(2), ..none() }, "abandoned_limit", "a whole number from 1 to 2"),
+        (Overrides { linked_min_gb_per_s: Some(1.0), ..none() }, "linked_min_gb_per_s", "a number from 0 to 0"),
+        (
+            Overrides { linked_probe: Some(true), probe_steps: Some(1), ..none() },
+            "probe_steps",
+            "a whole number from 2 to 1024",
+        ),
     ] {
         let (named, text) = refused(&overrides).unwrap_or_else(|| panic!("{overrides:?}"));
-        assert!(named == setting && text.starts_with(&format!("must be {bound}: ")), "{named}: {text}");
+        assert!(named == name && text.starts_with(&format!("{name}: expected {bound}: ")), "{named}: {text}");
     }
+    let held = refused(&Overrides { min_held_percent: Some(100), ..none() });
+    assert!(held.is_some_and(|(name, text)| name == "min_held_percent" && text.starts_with("must be from 0 to 99: ")));
     let linked = Overrides { linked_probe: Some(true), linked_min_gb_per_s: Some(1.0), ..none() };
     assert_eq!(refused(&linked), None);
 }
@@ -124,4 +129,40 @@ fn values_of_a_group_are_laid_over_the_settings() {
     let slow = Overrides { probe_target: Some(Duration::from_secs(1)), ..Overrides::default() };
     assert_eq!(settings.with(&slow).probe.deadline, Duration::from_secs(10), "it leaves the time");
     assert_eq!(settings.with(&Overrides::default()), settings);
+}
+
+#[test]
+fn a_field_without_a_setting_is_parsed_in_the_form_of_the_policy_file() {
+    let parsed = |name: &str, text: &str| {
+        let field = Field::without_setting(name)?;
+        let mut overrides = Overrides::default();
+        field.set(&mut overrides, &field.parse(text)?).map_err(|error| error.expected())?;
+        Ok::<_, String>(overrides)
+    };
+    let target = Overrides { probe_target: Some(Duration::from_millis(20)), ..Overrides::default() };
+    assert_eq!(parsed("probe_target", "20ms"), Ok(target));
+    assert_eq!(parsed("min_slots", "4"), Ok(Overrides { min_slots: Some(4), ..Overrides::default() }));
+    assert_eq!(parsed("rate_factor", "1.5"), Ok(Overrides { rate_factor: Some(1.5), ..Overrides::default() }));
+    let gone = Overrides { device_missing: Some(DeviceMissing::Fail), ..Overrides::default() };
+    assert_eq!(parsed("device_missing", "fail"), Ok(gone));
+    for (name, text, said) in [
+        ("probe_target", "20", "expected a time with its unit"),
+        ("probe_target", "1ms", "expected a time from 10 ms to 1m: a shorter probe"),
+        ("min_slots", "2", "expected a whole number from 3 to 1048576"),
+        ("rate_factor", "NaN", "expected a number from 1 to 1000"),
+        ("device_missing", "pass", "expected one of \"warn\", \"inconclusive\", \"fail\""),
+        ("samples", "4", "`samples` is a setting of its own"),
+        ("commit_deadline", "4s", "`commit_deadline_s` is a setting of its own"),
+        ("probe_step", "4", "no field of the policy is named \"probe_step\": did you mean probe_steps?"),
+        ("x", "4", "no field of the policy is named \"x\""),
+    ] {
+        let error = parsed(name, text).unwrap_err();
+        assert!(error.starts_with(said), "{name} {text}: {error}");
+    }
+    for field in FIELDS.iter().filter(|field| field.setting.is_empty() && !field.default.is_empty()) {
+        let mut overrides = Overrides::default();
+        field.set(&mut overrides, &field.parse(field.default).unwrap()).unwrap();
+        let policy = Policy { linked: Some(LinkedPolicy::default()), ..Policy::default() };
+        assert_eq!(policy.with(&overrides), policy, "{}", field.name);
+    }
 }

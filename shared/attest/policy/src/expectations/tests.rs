@@ -1,11 +1,12 @@
 use super::*;
+use crate::read;
 use assay_protocol::claims::Hardware;
 use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
 
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
 fn parsed(text: &str) -> Result<Expectations, String> {
-    Expectations::parse(Path::new("file.toml"), text).map_err(|error| error.to_string())
+    read::whole(text, "file.toml", Expectations::read).map_err(|error| error.to_string())
 }
 
 /// The only expectation of a file with these lines.
@@ -86,24 +87,25 @@ fn each_expectation_that_is_missed_is_a_reason_with_figures() {
 fn a_file_that_says_what_cannot_be_is_refused() {
     let miner = |lines: &str| format!("[[miner]]\nkey = \"{KEY}\"\n{lines}\n");
     for (text, said) in [
-        (miner("min_top = 3"), "unknown field `min_top`, expected one of"),
-        (miner("devices = -1"), "devices"),
-        (miner("devices = 0"), "a pass has at least one device"),
-        (miner("min_tops = nan"), "min_tops = NaN: expected a number above 0"),
-        (miner("min_gb_per_s = -2"), "min_gb_per_s = -2: expected a number above 0"),
-        (miner("min_memory = \"80\""), "min_memory = 80: expected a whole number and a unit"),
-        (miner("min_memory = 80"), "invalid type"),
-        (miner("model = \" \""), "model is empty"),
-        (miner("device_ids = [\"01\"]"), "device_ids"),
-        (miner("") + &miner(""), "twice"),
-        ("[[miner]]\ndevices = 3\n".to_owned(), "missing field `key`"),
-        ("[[miner]]\nkey = \"07\"\n".to_owned(), "key"),
-        ("[[miners]]\n".to_owned(), "unknown field `miners`"),
-        ("devices = 3".to_owned(), "unknown field `devices`"),
-        ("[[miner".to_owned(), "line 1"),
+        (miner("min_top = 3"), "3: miner[1].min_top: unknown field: did you mean `min_tops`?"),
+        (miner("devices = -1"), "3: miner[1].devices: -1: expected a whole number from 1 to 64: a pass has at least"),
+        (miner("devices = 0"), "3: miner[1].devices: 0: expected"),
+        (miner("min_tops = nan"), "3: miner[1].min_tops: nan: expected a number from 0.001"),
+        (miner("min_gb_per_s = -2"), "3: miner[1].min_gb_per_s: -2: expected a number from 0.001"),
+        (miner("min_memory = \"80\""), "3: miner[1].min_memory: \"80\": expected a whole number and a unit"),
+        (miner("min_memory = 80"), "3: miner[1].min_memory: 80: expected a text in quotes"),
+        (miner("model = \" \""), "3: miner[1].model: \" \": expected a text"),
+        (miner("device_ids = [\"01\"]"), "3: miner[1].device_ids: expected 32 hex digits"),
+        (miner("device_ids = [1]"), "3: miner[1].device_ids: a list: expected a list of texts"),
+        (miner("") + &miner(""), "5: miner[2].key: another [[miner]] has this key"),
+        ("[[miner]]\ndevices = 3\n".to_owned(), "1: miner[1].key: missing"),
+        ("[[miner]]\nkey = \"07\"\n".to_owned(), "2: miner[1].key: \"07\": expected 64 hex digits"),
+        ("[[miners]]\n".to_owned(), "1: miners: unknown field: did you mean `miner`?"),
+        ("devices = 3".to_owned(), "1: devices: unknown field"),
+        ("[[miner".to_owned(), "1: "),
     ] {
         let error = parsed(&text).unwrap_err();
-        assert!(error.starts_with("expectations file.toml: ") && error.contains(said), "{said} in {error}");
+        assert!(error.starts_with(&format!("file.toml:{said}")), "{said} in {error}");
     }
     assert!(parsed("").unwrap().is_empty());
 }

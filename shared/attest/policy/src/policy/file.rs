@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use toml::de::DeTable;
-
 use super::{
     BandPolicy, Cadence, DEFAULT_GROUP, Enforce, FleetPolicy, Group, Heavy, IdentityPolicy, Kind, MAX_GROUPS,
     MAX_LABELS, Rounds, Selector, check_label,
 };
 use crate::challenge::Policy;
 use crate::fields::{FIELDS, Overrides, Place};
-use crate::read::{FileError, Given, Reader, Section};
+use crate::read::{Given, Section};
 use crate::rules::{Cause, Grace, Limit, MAX_LIMIT, Quarantine, Return, Rules};
 use crate::state::MAX_FAILS;
 use crate::text::short;
@@ -27,20 +25,9 @@ const LEAST_OPERATORS: u32 = 3;
 
 const PERCENT: RangeInclusive<f64> = 0.0..=100.0;
 
-/// Reads the policy in a file's text.
-///
-/// # Errors
-/// Every problem in the text.
-pub fn policy(text: &str, file: &str, settings: Option<&Policy>) -> Result<FleetPolicy, FileError> {
-    let reader = Reader::new(text);
-    let table = reader.table();
-    let policy = table.as_ref().map(|table| whole_file(&reader, table.get_ref(), settings));
-    reader.finish(policy.unwrap_or_default(), file)
-}
-
-fn whole_file<'r>(reader: &'r Reader<'r>, table: &'r DeTable<'r>, settings: Option<&Policy>) -> FleetPolicy {
+/// Reads the groups of a file.
+pub fn policy(file: &mut Section<'_>, settings: Option<&Policy>) -> FleetPolicy {
     let mut policy = FleetPolicy::default();
-    let mut file = Section::new(reader, "", 0, table);
     if let Some(label) = file.text("operator_label") {
         match check_label(&label, "x") {
             Ok(()) => policy.operator_label = label,
@@ -59,7 +46,6 @@ fn whole_file<'r>(reader: &'r Reader<'r>, table: &'r DeTable<'r>, settings: Opti
         file.wrong("group", format!("{} groups: a policy has at most {MAX_GROUPS}", sections.len()));
         sections.truncate(MAX_GROUPS);
     }
-    file.finish();
     // The default group first: others inherit from it.
     let is_default = |(_, name): &(Section<'_>, Option<String>)| name.as_deref() == Some(DEFAULT_GROUP);
     sections.sort_by_key(|section| !is_default(section));

@@ -11,13 +11,17 @@ fn example() -> &'static str {
     after.split_once("```").expect("it has an end").0
 }
 
+fn rules(text: &str) -> FleetRules {
+    FleetRules::parse(text, "p.toml", Some(&Policy::default())).unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn parsed(text: &str) -> FleetPolicy {
-    FleetPolicy::parse(text, "p.toml", Some(&Policy::default())).unwrap_or_else(|error| panic!("{error}"))
+    rules(text).policy
 }
 
 /// The problems reported for a text.
 fn wrong(text: &str) -> String {
-    FleetPolicy::parse(text, "p.toml", Some(&Policy::default())).expect_err(text).to_string()
+    FleetRules::parse(text, "p.toml", Some(&Policy::default())).expect_err(text).to_string()
 }
 
 /// A group with these lines below its name.
@@ -45,6 +49,9 @@ fn the_example_of_the_page_is_a_policy() {
     assert_eq!((heavy.kind.asks.n, heavy.kind.asks.fill_percent, heavy.share_percent), (Some(8192), Some(90), 10.0));
     assert_eq!((default.light.asks.n, default.light.asks.mode), (Some(2048), Some(ModeChoice::Mode(Mode::Audit))));
     assert_eq!(default.light.asks.probe_target, Some(Duration::from_millis(250)));
+    let FleetRules { profiles, expectations, .. } = rules(example());
+    assert_eq!(profiles.find("NVIDIA X1").map(|model| &*model.name), Some("X1 96GB"));
+    assert_eq!(expectations.len(), 1);
 }
 
 #[test]
@@ -139,8 +146,8 @@ fn a_file_that_is_no_toml_is_refused_with_its_lines() {
     let error = wrong(text);
     assert!(error.starts_with("p.toml:2: "), "{error}");
     assert!(wrong("[[group]]\nname = \"a\"\nname = \"b\"\n").starts_with("p.toml:3: "));
-    let long = format!("# {}", "x".repeat(crate::read::MAX_FILE_BYTES));
-    assert_eq!(wrong(&long), "p.toml:1: the file is larger than 1 MiB");
+    let long = format!("# {}", "x".repeat(read::MAX_FILE_BYTES));
+    assert_eq!(wrong(&long), "p.toml:1: the file is larger than 64 MiB");
 }
 
 /// Each would be refused alone: an operator hears of all at once.
@@ -228,7 +235,7 @@ fn groups_that_no_miner_reaches_are_refused() {
         (seven, h, true),
         (h, "labels = { rack = \"7\" }\nmodel = \"H100\"", false),
     ] {
-        let error = FleetPolicy::parse(&pair(a, b), "p.toml", None).err().map(|error| error.to_string());
+        let error = FleetRules::parse(&pair(a, b), "p.toml", None).err().map(|error| error.to_string());
         assert_eq!(error.is_none(), is_reached, "{a} {b}: {error:?}");
         assert!(error.is_none_or(|error| error.contains("group[2].labels: the group a takes these miners too")));
     }

@@ -1,37 +1,18 @@
-//! The fields of a file of profiles.
+//! The fields of profiles.
 
-use toml::de::DeTable;
-
-use super::{Figure, MAX_MODELS, ModelProfiles, Profile, VERSION};
-use crate::read::{FileError, Reader, Section};
+use super::{Figure, MAX_MODELS, ModelProfiles, Profile};
+use crate::read::Section;
 
 /// The most bytes of a source, a name or a note.
 const MAX_TEXT_BYTES: usize = 500;
 
-/// Reads the profiles in a file's text.
-///
-/// # Errors
-/// Every problem in the text.
-pub fn profiles(text: &str, file: &str) -> Result<ModelProfiles, FileError> {
-    let reader = Reader::new(text);
-    let table = reader.table();
-    let profiles = table.as_ref().map(|table| whole_file(&reader, table.get_ref()));
-    reader.finish(profiles.unwrap_or_default(), file)
-}
-
-fn whole_file<'r>(reader: &'r Reader<'r>, table: &'r DeTable<'r>) -> ModelProfiles {
-    let mut file = Section::new(reader, "", 0, table);
-    let mut version = 0_u32;
-    file.whole("version", VERSION..=VERSION, "the form of the file that this program reads", &mut version);
-    if !file.has("version") {
-        file.wrong("version", format!("missing: expected {VERSION}"));
-    }
-    let mut profiles = ModelProfiles { revision: required(&mut file, "revision"), models: Vec::new() };
+/// Reads the sections `[[model]]` of a file.
+pub fn profiles(file: &mut Section<'_>) -> ModelProfiles {
     let models = file.sections("model");
     if models.len() > MAX_MODELS {
         file.wrong("model", format!("{} models: a file has at most {MAX_MODELS}", models.len()));
     }
-    file.finish();
+    let mut profiles = ModelProfiles::default();
     for section in models.into_iter().take(MAX_MODELS) {
         let model = model(section, &profiles.models);
         profiles.models.push(model);
@@ -49,7 +30,7 @@ fn required(section: &mut Section<'_>, name: &'static str) -> String {
 
 fn model(mut section: Section<'_>, before: &[Profile]) -> Profile {
     let name = required(&mut section, "name");
-    let names = section.list("names");
+    let names: Vec<String> = section.list("names");
     if names.is_empty() {
         section.wrong("names", "missing: expected the names that drivers report");
     }

@@ -1,8 +1,7 @@
 use super::*;
 
-/// The problems reported for a text.
-fn wrong(text: &str) -> String {
-    ModelProfiles::parse(text, "p.toml").unwrap_err().to_string()
+fn parsed(text: &str) -> Result<ModelProfiles, String> {
+    read::whole(text, "p.toml", file::profiles).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -49,13 +48,12 @@ fn the_peak_of_a_kind_is_that_of_the_fastest_unit_that_computes_it() {
 
 #[test]
 fn an_operator_s_file_replaces_and_adds() {
-    let own = "version = 1\nrevision = \"mine\"\n\
-        [[model]]\nname = \"My H200\"\nnames = [\"NVIDIA H200\"]\nmemory_gb = 140\nsource = \"measured\"\n\
+    let own = "[[model]]\nname = \"My H200\"\nnames = [\"NVIDIA H200\"]\nmemory_gb = 140\nsource = \"measured\"\n\
         [[model]]\nname = \"X1\"\nnames = [\"X1\"]\nmemory_gb_per_s = 5\nbandwidth_source = \"data sheet\"\n";
-    let own = ModelProfiles::parse(own, "own.toml").unwrap();
+    let own = parsed(own).unwrap();
     let count = ModelProfiles::built_in().models.len();
     let profiles = ModelProfiles::built_in().with(own);
-    assert_eq!((profiles.models.len(), &*profiles.revision), (count + 1, "mine"));
+    assert_eq!(profiles.models.len(), count + 1);
     let h200 = profiles.find("NVIDIA H200").unwrap();
     let memory = Figure { value: 140.0, source: "measured".to_owned() };
     assert_eq!((&h200.memory_gb, &h200.int8_dense_tops), (&Some(memory), &None));
@@ -65,18 +63,16 @@ fn an_operator_s_file_replaces_and_adds() {
 
 #[test]
 fn every_problem_of_a_file_is_said() {
-    let text = "version = 2\n[[model]]\nname = \"A\"\nnames = [\"a\"]\nmemory_gb = 80\nint8_tops = 5\n\
+    let text = "[[model]]\nname = \"A\"\nnames = [\"a\"]\nmemory_gb = 80\nint8_tops = 5\n\
         [[model]]\nname = \"B\"\nnames = [\"A\"]\nmemory_gb_per_s = -1\nsource = \"x\"\n[[model]]\n";
     assert_eq!(
-        wrong(text),
-        "p.toml:1: version: 2: expected a whole number from 1 to 1: the form of the file that this program reads\n\
-         p.toml:1: revision: missing\n\
-         p.toml:5: model[1].memory_gb: the figure has no source: write `source` or `memory_source`\n\
-         p.toml:6: model[1].int8_tops: unknown field: did you mean `int8_dense_tops`?\n\
-         p.toml:9: model[2].names: \"A\" is a name of another model too\n\
-         p.toml:10: model[2].memory_gb_per_s: -1: expected a number from 0.001 to 1000000000: a vendor's figure; \
+        parsed(text).unwrap_err(),
+        "p.toml:4: model[1].memory_gb: the figure has no source: write `source` or `memory_source`\n\
+         p.toml:5: model[1].int8_tops: unknown field: did you mean `int8_dense_tops`?\n\
+         p.toml:8: model[2].names: \"A\" is a name of another model too\n\
+         p.toml:9: model[2].memory_gb_per_s: -1: expected a number from 0.001 to 1000000000: a vendor's figure; \
          leave out what is not known\n\
-         p.toml:12: model[3].name: missing\n\
-         p.toml:12: model[3].names: missing: expected the names that drivers report"
+         p.toml:11: model[3].name: missing\n\
+         p.toml:11: model[3].names: missing: expected the names that drivers report"
     );
 }

@@ -187,7 +187,7 @@ reason_codes! {
     OpeningsLate "openings_late" Late "The openings did not come before their deadline." "Ask again with a longer deadline if the link is known to be slow; else treat the work as not done.";
     AbandonedRepeatedly "abandoned_repeatedly" Evasive "The miner broke off too many of its last challenges after positions were named." "Treat the host as dishonest, or its link as unfit to be judged over.";
     DeviceGone "device_gone" Short "A device that the key showed before took no part." "Look for the device on the host; if it was removed on purpose, run `assay-validator forget` for the key.";
-    ExpectationMissed "expectation_missed" Short "The host showed less than the operator expects of this key." "Compare the host with the expectations file of the validator.";
+    ExpectationMissed "expectation_missed" Short "The host showed less than the operator expects of this key." "Compare the host with the expectations in the policy file.";
     LinkSlow "link_slow" Short "The devices reach the memory of one another more slowly than the policy asks for, or did not show it." "Compare the host with others of its kind: its devices may be in several hosts, or their links down.";
     TooSlow "too_slow" Short "The work took longer than a device of the model that is claimed takes." "Compare the device with others of its model: it may be throttled, shared, or not that model.";
     MemoryBelowClaim "memory_below_claim" Short "Less memory was shown than a device of the model that is claimed has." "Look for what else holds the memory of the device; else treat the claimed model as not there.";

@@ -38,6 +38,6 @@ pub use error::{Problem, WireError};
 pub mod v1 {
     tonic::include_proto!("assay.v1");
 
-    /// The encoded descriptors, for gRPC reflection.
+    /// The encoded descriptors, for the bounds of lists.
     pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/assay_descriptor.bin"));
 }

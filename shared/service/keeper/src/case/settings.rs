@@ -22,9 +22,6 @@ pub struct RawEvidence {
     /// a bucket come from the environment: AWS_REGION, AWS_ENDPOINT, AWS_ACCESS_KEY_ID, … [default: evidence/ beside key_file]
     #[arg(long, value_name = "FOLDER|URL")]
     pub evidence: Option<String>,
-    /// Percentage of passes whose evidence is kept, drawn at random; that of every other verdict is kept
-    #[arg(long, value_name = "PERCENT", default_value_t = 1)]
-    pub evidence_passes_percent: u32,
     /// Days after which evidence is removed; 0: never
     #[arg(long, value_name = "DAYS", default_value_t = 180)]
     pub evidence_max_age_d: u64,
@@ -39,8 +36,6 @@ pub struct EvidenceConfig {
     pub location: EvidenceLocation,
     /// Folder for evidence that waits for upload.
     pub outbox: PathBuf,
-    /// Percentage of passes whose evidence is kept.
-    pub passes_percent: u32,
     /// Limits on size and age.
     pub limits: Limits,
 }
@@ -56,9 +51,6 @@ impl EvidenceConfig {
             Some(text) => settings.parsed("evidence", text)?,
             None => EvidenceLocation::Folder(beside.clone()),
         };
-        let percent = "a percentage";
-        let passes_percent =
-            settings.in_range("evidence_passes_percent", raw.evidence_passes_percent, 0..=100, percent)?;
         let years = "ten years are as good as for ever";
         let days = settings.in_range("evidence_max_age_d", raw.evidence_max_age_d, 0..=MAX_AGE_D, years)?;
         let size = "no store is larger than a pebibyte";
@@ -67,6 +59,6 @@ impl EvidenceConfig {
             max_age: Some(Duration::from_secs(days * 86_400)).filter(|age| !age.is_zero()),
             max_bytes: Some(gib << 30).filter(|bytes| *bytes > 0),
         };
-        Ok(Self { location, outbox: beside, passes_percent, limits })
+        Ok(Self { location, outbox: beside, limits })
     }
 }

@@ -63,8 +63,7 @@ impl Driver {
             ongoing.stages.enter(RECORD, &self.validator);
         }
         let draft = self.draft(verdict);
-        let least_percent = self.validator.evidence_passes_percent;
-        let case = self.running.capture.take().map(|capture| Case { capture, held_up, least_percent });
+        let case = self.running.capture.take().map(|capture| Case { capture, held_up });
         let validator = self.validator.clone();
         // The task continues after the session's end.
         self.running.recording = Some(tokio::spawn(async move { validator.fleet.conclude(draft, case).await }));

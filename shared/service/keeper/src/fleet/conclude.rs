@@ -72,8 +72,6 @@ pub struct Case {
     pub capture: Capture,
     /// Delays of the validator itself.
     pub held_up: HeldUp,
-    /// The least percentage of passes whose evidence is kept.
-    pub least_percent: u32,
 }
 
 /// A final verdict, after the check against the fleet.
@@ -304,8 +302,8 @@ impl Fleet {
 impl Case {
     /// Keeps or drops the evidence, now that the verdict is known.
     async fn finish(self, verdict: &Verdict, facts: &FleetFacts, subjected: &Subjected) -> Option<EvidenceRecord> {
-        let Self { capture, held_up, least_percent } = self;
-        let share = subjected.group.evidence.passes_percent.max(f64::from(least_percent)) / 100.0;
+        let Self { capture, held_up } = self;
+        let share = subjected.group.evidence.passes_percent / 100.0;
         let is_stranger = verdict.outcome != Outcome::Pass && subjected.standing.last_pass_s.is_none();
         let why = Why::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
         let facts = toml::to_string(facts);

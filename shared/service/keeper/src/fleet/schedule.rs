@@ -206,20 +206,18 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
-    use assay_policy::{FleetPolicy, ModelProfiles};
+    use assay_policy::FleetRules;
     use assay_receipts::Signer;
     use assay_records::{Begun, Location, Records};
 
     use super::*;
-    use crate::fleet::rules::FleetRules;
 
     #[tokio::test]
     async fn a_budget_that_is_used_up_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
-        let policy =
-            FleetPolicy::parse("[[group]]\nname = \"default\"\nduty_percent = 0.01\n", "p.toml", None).unwrap();
-        let rules = FleetRules { policy, profiles: ModelProfiles::built_in() };
+        let text = "[[group]]\nname = \"default\"\nduty_percent = 0.01\n";
+        let rules = FleetRules::parse(text, "p.toml", None).unwrap();
         let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
         let begun = Begun {
             challenge: "cd".repeat(16),
