@@ -6,11 +6,11 @@ use assay_device::open::{AuditedPass, SamplePlan};
 use assay_device::run::ShareTask;
 use assay_device::{Device, Handle};
 use assay_judge::verify::check::{Collector, TrustedValues};
-use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use assay_protocol::message::{OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::Reason;
 use assay_work::commitment::Evidence;
 use assay_work::keys::parents;
-use assay_work::opening::Sample;
+use assay_work::opening::PassSample;
 use assay_work::{
     Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
     UncheckedChallenge, UncheckedProbe, reference,
@@ -67,7 +67,7 @@ impl Audited {
     }
 
     /// Opens samples as the miner does and checks them as the validator does.
-    pub fn check(&mut self, samples: Vec<Sample>) -> Result<(), Reason> {
+    pub fn check(&mut self, samples: Vec<PassSample>) -> Result<(), Reason> {
         let challenge = self.binding.challenge.clone();
         let pass = AuditedPass {
             challenge: &challenge,
@@ -81,7 +81,7 @@ impl Audited {
         let opened = (0..plan.len()).map(|i| OpeningsPart::Sample(plan.open(&mut self.device, i).expect("rows")));
         let digests = OpeningsPart::SlotDigests(self.digests.clone());
         let parts = std::iter::once(digests).chain(opened).chain([OpeningsPart::End]).collect::<Vec<_>>();
-        let item = OpenItem { device_id: DEVICE, what: OpenWhat::Samples { iteration: 0, samples } };
+        let item = OpenItem { device_id: DEVICE, what: OpenTarget::Samples { iteration: 0, samples } };
         let mut collector = Collector::new(self.binding.clone(), vec![item]);
         for part in parts {
             let chunk = OpeningsChunk { challenge_id: challenge.id(), item: 0, part };

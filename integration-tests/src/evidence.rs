@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use assay_evidence::{EvidenceLocation, EvidenceStore};
-use assay_keeper::case::again::{Rejudged, rejudge};
+use assay_keeper::case::again::{RejudgedCase, rejudge};
 
 /// Judges every case of a folder again, and requires each verdict to the bit. From within a runtime too.
 ///
 /// # Panics
 /// When one comes out otherwise, or cannot be judged.
 #[must_use]
-pub fn judged_again(folder: &Path) -> Vec<Rejudged> {
+pub fn judged_again(folder: &Path) -> Vec<RejudgedCase> {
     let judge = || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {

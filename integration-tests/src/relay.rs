@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_protocol::identity::Identity;
-use assay_transport::certificate::{Issued, own};
+use assay_transport::certificate::{IssuedCertificate, own};
 use assay_transport::client::secure;
 use assay_transport::server::ServerTls;
 use assay_transport::testing::CertificateFiles;
@@ -37,7 +37,7 @@ impl Relay {
     /// Listens on a port that the system chooses, with a key of its own, and the certificate of an authority where it
     /// has one.
     pub async fn start(validator: SocketAddr, upstream: Upstream, files: Option<&CertificateFiles>) -> Self {
-        let issued = files.map(|files| Issued::load(&files.certificate, &files.key).expect("a certificate"));
+        let issued = files.map(|files| IssuedCertificate::load(&files.certificate, &files.key).expect("a certificate"));
         let identity = Identity::from_seed(&[99; 32]);
         let tls = ServerTls::new(own(&identity, &[]).expect("a certificate"), issued).expect("TLS 1.3");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use assay_api::{BeginChallenge, ChallengeUpdate, Connected, Running, Status};
-use assay_client::place::Place;
+use assay_api::{BeginChallenge, ChallengeProgress, ChallengeUpdate, MinerConnection, ServerStatus};
+use assay_client::place::ApiLocation;
 use assay_client::{Client, ClientError, Updates};
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode};
@@ -161,7 +161,7 @@ impl TestValidator {
         flags.push(format!("--key-file={}", key_file.display()));
         let (daemon, address) = serve(&flags, listen, &policy.environment);
         let environment = policy.environment.clone();
-        let client = Client::of(&Place::Socket(socket.clone()));
+        let client = Client::of(&ApiLocation::Socket(socket.clone()));
         let validator = Self { address, key, socket, daemon, client, flags, environment, folder };
         validator.wait_for_socket().await;
         validator
@@ -184,7 +184,7 @@ impl TestValidator {
 
     async fn wait_for_socket(&self) {
         let until = Instant::now() + PATIENCE;
-        while self.client.get::<Status>("/status").await.is_err() {
+        while self.client.get::<ServerStatus>("/status").await.is_err() {
             assert!(Instant::now() < until, "the validator serves its socket");
             tokio::time::sleep(NAP).await;
         }
@@ -203,7 +203,7 @@ impl TestValidator {
         address.unwrap_or_else(|| panic!("no address in {line}"))
     }
 
-    pub async fn miners(&self) -> Vec<Connected> {
+    pub async fn miners(&self) -> Vec<MinerConnection> {
         self.client.list("/connected", &(), u32::MAX).await.expect("the validator lists its miners")
     }
 
@@ -253,7 +253,7 @@ impl TestValidator {
 
     /// Challenges a miner as `request` says, and does not wait.
     pub async fn begin(&self, request: BeginChallenge) -> Result<RunningChallenge, ClientError> {
-        let running: Running = self.client.post("/challenges", &request).await?;
+        let running: ChallengeProgress = self.client.post("/challenges", &request).await?;
         let (id, updates) = (running.challenge_id, Updates::of(&self.client, running.challenge_id));
         Ok(RunningChallenge { id, updates })
     }

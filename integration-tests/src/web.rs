@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use assay_api::{ApiToken, CreateApiToken, Problem, Role};
+use assay_api::{ApiToken, CreateApiToken, ProblemDetails, Role};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -48,7 +48,7 @@ pub struct Events {
 
 /// An event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct StreamEvent {
     pub event: String,
     pub id: String,
     pub data: String,
@@ -167,9 +167,9 @@ impl Answer {
 
     /// The problem that it is, with the status that it says.
     #[must_use]
-    pub fn problem(&self) -> Problem {
+    pub fn problem(&self) -> ProblemDetails {
         assert_eq!(self.header(CONTENT_TYPE.as_str()), Some("application/problem+json"), "{self:?}");
-        let problem: Problem = self.json();
+        let problem: ProblemDetails = self.json();
         assert_eq!((problem.status, problem.code.status()), (self.status, self.status));
         problem
     }
@@ -190,12 +190,12 @@ impl Events {
     ///
     /// # Panics
     /// When none comes for as long as a test waits.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<StreamEvent> {
         loop {
             if let Some((block, rest)) = self.buffer.split_once("\n\n") {
                 let told = told(block);
                 self.buffer = rest.to_owned();
-                if told != Told::default() {
+                if told != StreamEvent::default() {
                     return Some(told);
                 }
                 continue;
@@ -210,7 +210,7 @@ impl Events {
     }
 
     /// The next one of a kind, with those before it left out.
-    pub async fn next_of(&mut self, event: &str) -> Told {
+    pub async fn next_of(&mut self, event: &str) -> StreamEvent {
         loop {
             let told = self.next().await.unwrap_or_else(|| panic!("the stream ends before {event}"));
             if told.event == event {
@@ -220,8 +220,8 @@ impl Events {
     }
 }
 
-fn told(block: &str) -> Told {
-    let mut told = Told::default();
+fn told(block: &str) -> StreamEvent {
+    let mut told = StreamEvent::default();
     for (field, value) in block.lines().filter_map(|line| line.split_once(": ")) {
         match field {
             "event" => value.clone_into(&mut told.event),

@@ -17,11 +17,11 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::driver::{Observer, Resumption, Start, drive};
 use crate::engine::Engine;
-use crate::joining::Joining;
+use crate::joining::PendingJoinToken;
 use crate::limits::SharedLimits;
 use crate::outbox::outbox;
-use crate::reach::{Reach, ReachError, Reached};
-use crate::session::Closed;
+use crate::reach::{Reach, ReachError, ValidatorConnection};
+use crate::session::CloseReason;
 use crate::turns::Turns;
 
 /// For how long a session that took this one's place may have been this miner's own: a connection that it lost, with a
@@ -39,7 +39,7 @@ pub struct Dial {
     pub reach: Reach,
     pub identity: Identity,
     /// The join token, until the validator has accepted the miner.
-    pub joining: Joining,
+    pub joining: PendingJoinToken,
     /// The first delay, and the longest.
     pub backoff: (Duration, Duration),
     /// For how long the devices keep a challenge's memory for the next one.
@@ -54,7 +54,7 @@ pub struct Dial {
 pub enum ConnectionError {
     /// Only an operator can resolve it.
     #[error("{0}")]
-    Operator(Closed),
+    Operator(CloseReason),
     /// The server is not the configured validator, or cannot be authenticated.
     #[error(transparent)]
     Untrusted(ReachError),
@@ -82,13 +82,13 @@ pub async fn serve(
         let is_own = left.is_some_and(|left| left.elapsed() < OWN_CONNECTION_LIMIT);
         let again_after = ended.as_ref().ok().and_then(|closed| again_after(closed, is_own));
         let why = match ended {
-            Ok(Closed::Drained) => break,
+            Ok(CloseReason::Drained) => break,
             Ok(closed) if closed.needs_operator() => return Err(ConnectionError::Operator(closed)),
             Ok(closed) => {
                 left = closed.may_be_held().then(Instant::now).or(left);
                 closed.to_string()
             }
-            Err(Broken { why, was_open }) => {
+            Err(ConnectionBreak { why, was_open }) => {
                 left = was_open.then(Instant::now).or(left);
                 why
             }
@@ -107,7 +107,7 @@ pub async fn serve(
 }
 
 /// Why a connection broke, or did not come about.
-struct Broken {
+struct ConnectionBreak {
     why: String,
     /// Whether there was one, of which the validator may not know yet that it is over.
     was_open: bool,
@@ -120,27 +120,27 @@ async fn session(
     resumption: &Resumption,
     shutdown: Shutdown,
     observer: &mut dyn Observer,
-) -> Result<Result<Closed, Broken>, ConnectionError> {
+) -> Result<Result<CloseReason, ConnectionBreak>, ConnectionError> {
     let (reader, turns) = (engine.clone(), dial.turns.clone());
     let read = tokio::task::spawn_blocking(move || inventory(&reader, &turns)).await;
     let inventory = read.map_err(|error| DeviceError::Sick(error.to_string()))??;
     let nonce = Nonce(random_bytes().map_err(ConnectionError::Random)?);
     let mut stopping = shutdown.clone();
     let reached = tokio::select! {
-        () = stopping.draining() => return Ok(Ok(Closed::Drained)),
+        () = stopping.draining() => return Ok(Ok(CloseReason::Drained)),
         reached = dial.reach.connect() => match reached {
             Ok(reached) => reached,
             Err(error) if error.needs_operator() => return Err(ConnectionError::Untrusted(error)),
-            Err(error) => return Ok(Err(Broken { why: error.to_string(), was_open: false })),
+            Err(error) => return Ok(Err(ConnectionBreak { why: error.to_string(), was_open: false })),
         },
     };
-    let Reached { http, channel, pinned, to_keep, first_byte } = reached;
+    let ValidatorConnection { http, channel, pinned, to_keep, first_byte } = reached;
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
     let (turns, resumption) = (dial.turns.clone(), resumption.clone());
     let join_token = dial.joining.token(channel, dial.reach.address().is_loopback());
     // One that is kept back is not used: it is not forgotten.
-    let joining = join_token.as_ref().map_or_else(Joining::default, |_| dial.joining.clone());
+    let joining = join_token.as_ref().map_or_else(PendingJoinToken::default, |_| dial.joining.clone());
     let start = Start {
         identity,
         pinned,
@@ -161,7 +161,7 @@ async fn session(
     let is_remote = !dial.reach.address().is_loopback();
     let advice = first_byte.advice(is_remote).filter(|_| channel == Channel::Plaintext);
     let explained = |why: String| advice.map_or_else(|| why.clone(), |advice| format!("{why}: {advice}"));
-    Ok(driven.map_err(|why| Broken { why: explained(why), was_open: true }))
+    Ok(driven.map_err(|why| ConnectionBreak { why: explained(why), was_open: true }))
 }
 
 /// The devices as they are; while another validator's challenge has them, as they were before it.
@@ -209,7 +209,7 @@ fn explain(status: &tonic::Status) -> String {
 
 /// How long to wait after an end, where the validator or another miner with the key says so. `is_own`: it may be this
 /// miner's own connection that took over.
-fn again_after(closed: &Closed, is_own: bool) -> Option<Duration> {
+fn again_after(closed: &CloseReason, is_own: bool) -> Option<Duration> {
     let is_taken = closed.is_takeover() && !is_own;
     closed.retry_after().or_else(|| is_taken.then_some(TAKEN_OVER_PAUSE))
 }
@@ -249,10 +249,10 @@ mod tests {
     /// A copy of the key neither stops a miner for good nor has the two take over from each other all the time.
     #[test]
     fn a_miner_that_was_taken_over_comes_back_after_a_pause() {
-        let taken = Closed::Goodbye { code: StopCode::Busy, detail: String::new() };
+        let taken = CloseReason::Goodbye { code: StopCode::Busy, detail: String::new() };
         assert!(!taken.needs_operator());
         assert_eq!([false, true].map(|is_own| again_after(&taken, is_own)), [Some(TAKEN_OVER_PAUSE), None]);
-        let drains = Closed::Goodbye { code: StopCode::Draining, detail: String::new() };
+        let drains = CloseReason::Goodbye { code: StopCode::Draining, detail: String::new() };
         assert_eq!(again_after(&drains, false), None);
     }
 

@@ -21,11 +21,11 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::clock::unix_seconds;
 use crate::engine::Engine;
-use crate::joining::Joining;
+use crate::joining::PendingJoinToken;
 use crate::limits::SharedLimits;
 use crate::outbox::Outbox;
-use crate::reach::ToKeep;
-use crate::session::{Action, Closed, Event, Session, SessionLimits, SessionStart};
+use crate::reach::PendingKey;
+use crate::session::{CloseReason, MinerSession, SessionAction, SessionEvent, SessionLimits, SessionStart};
 use crate::turns::{Turn, Turns};
 
 /// How often progress is read while the devices work.
@@ -51,14 +51,14 @@ pub struct Start {
     /// The channel that carries the session's bytes.
     pub channel: Channel,
     /// The validator's key, to keep once it is proved.
-    pub to_keep: Option<ToKeep>,
+    pub to_keep: Option<PendingKey>,
     pub inventory: Inventory,
     /// Random, for the validator to sign.
     pub nonce: Nonce,
     /// The session before this one, which may have lost its connection.
     pub resumption: Resumption,
     /// The join token, to be forgotten once the session stands.
-    pub joining: Joining,
+    pub joining: PendingJoinToken,
     /// The token for this session.
     pub join_token: Option<JoinToken>,
     /// For how long the devices keep a challenge's memory for the next one.
@@ -98,14 +98,14 @@ pub trait Observer: Send {
     /// No challenge runs any more.
     fn released(&mut self) {}
     /// A part of a challenge ended on the devices.
-    fn part_ended(&mut self, _ended: &PartEnded<'_>) {}
+    fn part_ended(&mut self, _ended: &CompletedPart<'_>) {}
     /// The session ended or did not come about, and the next attempt comes in a while.
     fn disconnected(&mut self, _why: &str, _again_in: Duration) {}
 }
 
 /// A part of a challenge that the devices do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ChallengePart {
     /// Memory is filled, and committed to.
     Fill,
     /// The probe is walked.
@@ -116,7 +116,7 @@ pub enum Part {
     Open,
 }
 
-impl Part {
+impl ChallengePart {
     /// All of them, in the order of a challenge.
     pub const ALL: [Self; 4] = [Self::Fill, Self::Probe, Self::LinkedProbe, Self::Open];
 
@@ -132,21 +132,23 @@ impl Part {
 
 /// A part of a challenge that ended on the devices.
 #[derive(Debug)]
-pub struct PartEnded<'a> {
+pub struct CompletedPart<'a> {
     pub challenge: ChallengeId,
-    pub part: Part,
+    pub part: ChallengePart,
     pub began: Instant,
     /// How long each device took, in the order of the challenge; empty where that is not measured.
     pub devices: Vec<Duration>,
     pub error: Option<&'a DeviceError>,
 }
 
-impl<'a> PartEnded<'a> {
+impl<'a> CompletedPart<'a> {
     /// Reads the end of a part out of an event of the engine; `None` for any other event.
-    fn of(event: &'a Event, (part, began): (Part, Instant)) -> Option<Self> {
+    fn of(event: &'a SessionEvent, (part, began): (ChallengePart, Instant)) -> Option<Self> {
         let (challenge, error, messages) = match event {
-            Event::Worked(id, ended) | Event::Probed(id, ended) => (*id, ended.as_ref().err(), ended.as_deref().ok()),
-            Event::Opened(id, ended) => (*id, ended.as_ref().err(), None),
+            SessionEvent::Worked(id, ended) | SessionEvent::Probed(id, ended) => {
+                (*id, ended.as_ref().err(), ended.as_deref().ok())
+            }
+            SessionEvent::Opened(id, ended) => (*id, ended.as_ref().err(), None),
             _ => return None,
         };
         let claimed = |message: &MinerMessage| match message {
@@ -200,7 +202,7 @@ pub async fn drive(
     outbox: Outbox,
     mut shutdown: Shutdown,
     observer: &mut dyn Observer,
-) -> Result<Closed, String> {
+) -> Result<CloseReason, String> {
     let now = Instant::now();
     let resumes = start.resumption.get();
     let first = SessionStart {
@@ -213,11 +215,11 @@ pub async fn drive(
         join_token: start.join_token,
         unix_seconds: unix_seconds(),
     };
-    let (session, actions) = Session::start(first, now);
+    let (session, actions) = MinerSession::start(first, now);
     let (events, mut reports) = mpsc::channel(64);
     let (handle, changes_seen) = (Handle::default(), Arc::new(AtomicU64::new(engine.changes())));
     let idle = Idle { keeps: start.idle_release, release_at: None };
-    let mut driver = Driver {
+    let mut driver = SessionDriver {
         session,
         engine,
         outbox,
@@ -225,7 +227,7 @@ pub async fn drive(
         observer,
         handle,
         queue: None,
-        part: (Part::Fill, now),
+        part: (ChallengePart::Fill, now),
         changes_seen,
         inventory_read: Instant::now(),
         idle,
@@ -241,7 +243,7 @@ pub async fn drive(
     driver.handle.cancel();
     driver.turns.leave();
     driver.release_all();
-    let Driver { outbox, queue, .. } = driver;
+    let SessionDriver { outbox, queue, .. } = driver;
     // Without a sender the stream ends once the queue has been sent; the validator then ends its half.
     drop(outbox);
     let _ = tokio::time::timeout(FLUSH_LIMIT, async { while inbound.next().await.is_some() {} }).await;
@@ -251,18 +253,18 @@ pub async fn drive(
     ended
 }
 
-struct Driver<'a> {
-    session: Session,
+struct SessionDriver<'a> {
+    session: MinerSession,
     engine: Arc<Engine>,
     outbox: Outbox,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<SessionEvent>,
     observer: &'a mut dyn Observer,
     /// Of the work that runs.
     handle: Handle,
     /// The last thing asked of the engine: each waits for the one before.
     queue: Option<JoinHandle<()>>,
     /// The part of a challenge that runs, or ran last, and when it began.
-    part: (Part, Instant),
+    part: (ChallengePart, Instant),
     /// The engine's changes when the inventory was read last.
     changes_seen: Arc<AtomicU64>,
     inventory_read: Instant,
@@ -271,9 +273,9 @@ struct Driver<'a> {
     turns: Turns,
     /// While a challenge has the devices.
     turn: Option<Turn>,
-    to_keep: Option<ToKeep>,
+    to_keep: Option<PendingKey>,
     resumption: Resumption,
-    joining: Joining,
+    joining: PendingJoinToken,
 }
 
 /// When idle memory is released.
@@ -285,40 +287,40 @@ struct Idle {
     release_at: Option<(Instant, u64)>,
 }
 
-impl Driver<'_> {
+impl SessionDriver<'_> {
     async fn run(
         &mut self,
-        first: Vec<Action>,
+        first: Vec<SessionAction>,
         inbound: &mut (impl Stream<Item = Result<ValidatorMessage, String>> + Unpin),
-        reports: &mut mpsc::Receiver<Event>,
+        reports: &mut mpsc::Receiver<SessionEvent>,
         shutdown: &mut Shutdown,
-    ) -> Result<Closed, String> {
+    ) -> Result<CloseReason, String> {
         let mut progress = tokio::time::interval(POLL_INTERVAL);
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = shutdown.clone();
         let mut drained = false;
-        let mut shown = Progress::default();
+        let mut shown = ShownProgress::default();
         if let Some(closed) = self.act(first).await? {
             return Ok(closed);
         }
         loop {
             let event = tokio::select! {
                 biased;
-                () = stopping.stopped() => return Ok(Closed::Drained),
+                () = stopping.stopped() => return Ok(CloseReason::Drained),
                 message = inbound.next() => match message {
-                    Some(Ok(message)) => Event::Message(message),
+                    Some(Ok(message)) => SessionEvent::Message(message),
                     Some(Err(problem)) => return Err(problem),
                     None => return Err("the validator closed the stream".into()),
                 },
                 Some(event) = reports.recv() => {
-                    if let Some(ended) = PartEnded::of(&event, self.part) {
+                    if let Some(ended) = CompletedPart::of(&event, self.part) {
                         self.observer.part_ended(&ended);
                     }
                     event
                 }
                 () = shutdown.draining(), if !drained => {
                     drained = true;
-                    Event::Drain
+                    SessionEvent::Drain
                 }
                 _ = progress.tick(), if self.session.working_on().is_some() => {
                     self.show_progress(&mut shown).await?;
@@ -326,11 +328,11 @@ impl Driver<'_> {
                 }
                 () = tokio::time::sleep_until(self.poll_timeout().into()) => {
                     self.release_if_idle();
-                    Event::Tick
+                    SessionEvent::Tick
                 }
             };
             let turn = match &event {
-                Event::Message(ValidatorMessage::Challenge(_)) => self.prepare_for_challenge(),
+                SessionEvent::Message(ValidatorMessage::Challenge(_)) => self.prepare_for_challenge(),
                 _ => None,
             };
             let actions = self.session.handle(event, Instant::now());
@@ -361,38 +363,38 @@ impl Driver<'_> {
         self.idle.release_at.map_or(session, |(release_at, _)| release_at.min(session))
     }
 
-    async fn show_progress(&mut self, shown: &mut Progress) -> Result<(), String> {
+    async fn show_progress(&mut self, shown: &mut ShownProgress) -> Result<(), String> {
         let (Some(id), done) = (self.session.working_on(), self.handle.done_steps()) else { return Ok(()) };
         if !shown.is_due(id, done, Instant::now()) {
             return Ok(());
         }
         self.observer.progress(done);
-        let actions = self.session.handle(Event::Progress(id, done), Instant::now());
+        let actions = self.session.handle(SessionEvent::Progress(id, done), Instant::now());
         self.act(actions).await.map(|_| ())
     }
 
-    async fn act(&mut self, actions: Vec<Action>) -> Result<Option<Closed>, String> {
+    async fn act(&mut self, actions: Vec<SessionAction>) -> Result<Option<CloseReason>, String> {
         for action in actions {
             match action {
-                Action::Send(message) => {
+                SessionAction::Send(message) => {
                     if let MinerMessage::Declined(stop) | MinerMessage::Abort(stop) = &message {
                         self.observer.stopped(stop);
                     }
                     self.send(message).await?;
                 }
-                Action::StartWork(challenge) => self.start_work(challenge),
-                Action::StartProbe(id, probe) => self.start_probe(id, probe),
-                Action::StartOpening(id, items) => {
+                SessionAction::StartWork(challenge) => self.start_work(challenge),
+                SessionAction::StartProbe(id, probe) => self.start_probe(id, probe),
+                SessionAction::StartOpening(id, items) => {
                     self.observer.stage(Stage::Openings);
                     self.start_opening(id, items);
                 }
-                Action::Release => {
+                SessionAction::Release => {
                     self.observer.released();
                     self.handle.cancel();
                     self.release();
                     self.read_inventory();
                 }
-                Action::Established(key) => {
+                SessionAction::Established(key) => {
                     if let Some(to_keep) = self.to_keep.take() {
                         to_keep.keep();
                     }
@@ -402,9 +404,11 @@ impl Driver<'_> {
                     // The inventory may have changed since the hello was written.
                     self.read_inventory();
                 }
-                Action::Followed { pinned, until_unix_seconds } => self.observer.followed(pinned, until_unix_seconds),
-                Action::Verdict(verdict) => self.observer.verdict(&verdict),
-                Action::Close(closed) => return Ok(Some(closed)),
+                SessionAction::Followed { pinned, until_unix_seconds } => {
+                    self.observer.followed(pinned, until_unix_seconds)
+                }
+                SessionAction::Verdict(verdict) => self.observer.verdict(&verdict),
+                SessionAction::Close(closed) => return Ok(Some(closed)),
             }
         }
         Ok(None)
@@ -421,7 +425,7 @@ impl Driver<'_> {
     }
 
     fn start_work(&mut self, challenge: Arc<Challenge>) {
-        self.part = (Part::Fill, Instant::now());
+        self.part = (ChallengePart::Fill, Instant::now());
         if let Some(turn) = &self.turn {
             turn.begin();
         }
@@ -429,26 +433,26 @@ impl Driver<'_> {
         self.idle.release_at = None;
         self.handle = Handle::default();
         let handle = self.handle.clone();
-        self.report(move |engine| Event::Worked(challenge.id(), engine.work(&challenge, &handle)));
+        self.report(move |engine| SessionEvent::Worked(challenge.id(), engine.work(&challenge, &handle)));
     }
 
     fn start_probe(&mut self, id: ChallengeId, probe: Probe) {
         let (part, stage) = match probe.link() {
-            Link::Own => (Part::Probe, Stage::Probe),
-            Link::All => (Part::LinkedProbe, Stage::LinkedProbe),
+            Link::Own => (ChallengePart::Probe, Stage::Probe),
+            Link::All => (ChallengePart::LinkedProbe, Stage::LinkedProbe),
         };
         self.observer.stage(stage);
         self.part = (part, Instant::now());
         let handle = self.handle.clone();
-        self.report(move |engine| Event::Probed(id, engine.probe(id, &probe, &handle)));
+        self.report(move |engine| SessionEvent::Probed(id, engine.probe(id, &probe, &handle)));
     }
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
-        self.part = (Part::Open, Instant::now());
+        self.part = (ChallengePart::Open, Instant::now());
         let (handle, openings) = (self.handle.clone(), self.outbox.openings.clone());
         self.report(move |engine| {
             let give = |chunk| openings.blocking_send(chunk).is_ok();
-            Event::Opened(id, engine.open(id, items, &handle, give))
+            SessionEvent::Opened(id, engine.open(id, items, &handle, give))
         });
     }
 
@@ -516,20 +520,20 @@ impl Driver<'_> {
         self.inventory_read = Instant::now();
         let (turns, changes, seen) = (self.turns.clone(), self.engine.changes(), self.changes_seen.clone());
         self.report(move |engine| match turns.between(|| engine.ask()).map(|asked| engine.described(asked, 0)) {
-            None => Event::Tick,
+            None => SessionEvent::Tick,
             Some(Ok(inventory)) => {
                 seen.store(changes, Ordering::Relaxed);
-                Event::Inventory(inventory)
+                SessionEvent::Inventory(inventory)
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read the device inventory");
-                Event::Tick
+                SessionEvent::Tick
             }
         });
     }
 
     /// Enqueues a job on the engine and reports its event.
-    fn report(&mut self, job: impl FnOnce(&Engine) -> Event + Send + 'static) {
+    fn report(&mut self, job: impl FnOnce(&Engine) -> SessionEvent + Send + 'static) {
         let events = self.events.clone();
         self.enqueue(move |engine| {
             // The receiver is gone once the session is over.
@@ -553,13 +557,13 @@ impl Driver<'_> {
 
 /// The progress that was last shown.
 #[derive(Debug, Default)]
-struct Progress {
+struct ShownProgress {
     of: Option<ChallengeId>,
     done: u64,
     at: Option<Instant>,
 }
 
-impl Progress {
+impl ShownProgress {
     fn is_due(&mut self, of: ChallengeId, done: u64, now: Instant) -> bool {
         let new = self.of != Some(of) || self.done != done;
         if !new || self.at.is_some_and(|at| now.duration_since(at) < PROGRESS_INTERVAL) {

@@ -7,19 +7,19 @@ mod linked;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use assay_device::host::{DeviceReport, Host, Pending};
+use assay_device::host::{DeviceReport, Host, PendingResult};
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{
-    DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenWhat, OpeningsChunk,
-    OpeningsPart, SignedChecksum,
+    DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenTarget,
+    OpeningsChunk, OpeningsPart, SignedChecksum,
 };
 use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::opening::Sample;
+use assay_work::opening::PassSample;
 use assay_work::probe::{Answer, Link, Probe, probe_key, probe_message};
 use assay_work::segment::Segment;
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
@@ -38,23 +38,23 @@ const DIGESTS_PER_CHUNK: usize = 1024;
 pub struct Engine {
     host: Host,
     identity: Identity,
-    held: Mutex<Option<Arc<Held>>>,
+    held: Mutex<Option<Arc<HeldChallenge>>>,
     /// Reads the devices' sensors while they work.
     watch: Box<dyn SensorWatch>,
     /// The challenge that they are read for.
     watched: Mutex<Option<ChallengeId>>,
     limits: SharedLimits,
     /// The devices as they were asked last, those with a fault too, and as they were offered.
-    asked: Mutex<Vec<AskedDevice>>,
+    asked: Mutex<Vec<ReportedDevice>>,
     described: Mutex<Option<Inventory>>,
 }
 
 /// The pending reports of the devices of a host.
-pub struct AskedHost(Vec<Pending<DeviceReport>>);
+pub struct PendingReports(Vec<PendingResult<DeviceReport>>);
 
 /// A device as it was when it was asked last.
 #[derive(Debug, Clone)]
-pub struct AskedDevice {
+pub struct ReportedDevice {
     /// The device's description.
     pub info: DeviceInfo,
     /// How much of its free memory was offered.
@@ -64,7 +64,7 @@ pub struct AskedDevice {
 }
 
 /// The challenge whose slots the devices hold, with its evidence and answers.
-struct Held {
+struct HeldChallenge {
     challenge: Arc<Challenge>,
     evidence: Evidence,
     /// In the order of the evidence's devices.
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     /// The devices as they were asked last. Waits for nothing.
-    pub fn asked(&self) -> Vec<AskedDevice> {
+    pub fn asked(&self) -> Vec<ReportedDevice> {
         lock(&self.asked).clone()
     }
 
@@ -147,16 +147,16 @@ impl Engine {
     }
 
     /// Asks the devices for their reports, and does not wait for them.
-    pub fn ask(&self) -> AskedHost {
-        AskedHost(self.host.ask(&MATRIX_SIZES))
+    pub fn ask(&self) -> PendingReports {
+        PendingReports(self.host.ask(&MATRIX_SIZES))
     }
 
     /// The devices that can take work, once they have answered.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
-    pub fn described(&self, asked: AskedHost, sequence: u32) -> Result<Inventory, DeviceError> {
-        let reports: Result<Vec<_>, _> = asked.0.into_iter().map(Pending::wait).collect();
+    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<Inventory, DeviceError> {
+        let reports: Result<Vec<_>, _> = asked.0.into_iter().map(PendingResult::wait).collect();
         let inventory = self.inventory_of(reports?, sequence);
         *lock(&self.described) = Some(inventory.clone());
         Ok(inventory)
@@ -191,7 +191,7 @@ impl Engine {
         let (devices, asked): (Vec<_>, Vec<_>) = asked
             .map(|(claim, DeviceReport { info, fault, .. })| {
                 let offered_bytes = claim.as_ref().map_or(0, |claim| claim.free_bytes);
-                (claim, AskedDevice { info, offered_bytes, fault })
+                (claim, ReportedDevice { info, offered_bytes, fault })
             })
             .unzip();
         *lock(&self.asked) = asked;
@@ -239,7 +239,7 @@ impl Engine {
                 claimed_telemetry,
             })
         }));
-        let held = Held { challenge: challenge.clone(), evidence, devices, answered: Mutex::default() };
+        let held = HeldChallenge { challenge: challenge.clone(), evidence, devices, answered: Mutex::default() };
         *lock(&self.held) = Some(Arc::new(held));
         Ok(messages)
     }
@@ -277,7 +277,7 @@ impl Engine {
     /// Walks a probe on each device over its own slots: the digests of each, and how long it took.
     fn walk_own(
         &self,
-        held: &Held,
+        held: &HeldChallenge,
         probe: &Probe,
         handle: &Handle,
     ) -> Result<Vec<(Vec<Digest>, Duration)>, DeviceError> {
@@ -334,7 +334,7 @@ impl Engine {
                     stream.into_iter().try_for_each(&mut give)?;
                     cancel_on_error(handle, done.wait()?)?;
                 }
-                (None, Some(linked), OpenWhat::LinkedSegments(segments)) => {
+                (None, Some(linked), OpenTarget::LinkedSegments(segments)) => {
                     if !std::mem::replace(&mut has_digests, true) {
                         let digests = linked.digests()?;
                         let chunks = digests.chunks(DIGESTS_PER_CHUNK);
@@ -378,7 +378,7 @@ impl Engine {
         *lock(&self.watched) = Some(challenge.id());
     }
 
-    fn held(&self, id: ChallengeId) -> Result<Arc<Held>, DeviceError> {
+    fn held(&self, id: ChallengeId) -> Result<Arc<HeldChallenge>, DeviceError> {
         lock(&self.held)
             .clone()
             .filter(|held| held.challenge.id() == id)
@@ -412,7 +412,7 @@ impl HeldDevice {
 
 type Parts = mpsc::SyncSender<OpeningsPart>;
 
-impl Held {
+impl HeldChallenge {
     fn device(&self, id: DeviceId) -> Result<&HeldDevice, DeviceError> {
         self.index_of(id).map(|index| &self.devices[index])
     }
@@ -442,10 +442,12 @@ impl Held {
         parts: &Parts,
     ) -> Result<(), DeviceError> {
         match &item.what {
-            OpenWhat::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
+            OpenTarget::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
             // All devices open those together.
-            OpenWhat::LinkedSegments(_) => Err(DeviceError::Unsupported("linked segments of one device alone".into())),
-            OpenWhat::Samples { iteration, samples } => {
+            OpenTarget::LinkedSegments(_) => {
+                Err(DeviceError::Unsupported("linked segments of one device alone".into()))
+            }
+            OpenTarget::Samples { iteration, samples } => {
                 self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
             }
         }
@@ -486,7 +488,7 @@ impl Held {
         device: &mut dyn Device,
         id: DeviceId,
         iteration: u32,
-        samples: &[Sample],
+        samples: &[PassSample],
         handle: &Handle,
         parts: &Parts,
     ) -> Result<(), DeviceError> {
@@ -535,7 +537,7 @@ fn check_linked_items(items: &[OpenItem]) -> Result<(), DeviceError> {
 }
 
 const fn is_linked(item: &OpenItem) -> bool {
-    matches!(item.what, OpenWhat::LinkedSegments(_))
+    matches!(item.what, OpenTarget::LinkedSegments(_))
 }
 
 /// Hands a chunk on; when the receiver is gone, the devices stop.
@@ -556,7 +558,7 @@ pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>
 }
 
 /// Waits for every job. Gives the failure that made the others stop.
-pub(crate) fn first_error<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
+pub(crate) fn first_error<T>(jobs: Vec<PendingResult<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
     let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
     let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
     match cause {

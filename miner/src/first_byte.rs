@@ -17,7 +17,7 @@ pub struct FirstByte(Arc<AtomicU16>);
 
 /// A stream whose first byte is noted.
 #[derive(Debug)]
-pub struct Watched<S> {
+pub struct FirstByteStream<S> {
     stream: S,
     first: FirstByte,
 }
@@ -52,14 +52,14 @@ impl FirstByte {
     }
 }
 
-impl<S> Watched<S> {
+impl<S> FirstByteStream<S> {
     /// Notes the first byte of a stream.
     pub const fn new(stream: S, first: FirstByte) -> Self {
         Self { stream, first }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FirstByteStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -70,7 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FirstByteStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -105,7 +105,7 @@ mod tests {
     async fn advice(answer: &[u8], is_remote: bool) -> Option<&'static str> {
         let first = FirstByte::default();
         let mut heard = Vec::new();
-        Watched::new(answer, first.clone()).read_to_end(&mut heard).await.unwrap();
+        FirstByteStream::new(answer, first.clone()).read_to_end(&mut heard).await.unwrap();
         assert_eq!(heard, answer);
         first.advice(is_remote)
     }

@@ -6,13 +6,13 @@ use assay_work::size::Size;
 use assay_work::text::quoted;
 use serde::{Deserialize, Serialize};
 
-use crate::status::{Status, VerdictStatus};
+use crate::status::{MinerStatus, VerdictStatus};
 
 /// A running miner writes its status every ten seconds: one that is so old is of a miner that hangs.
 const MAX_STATUS_AGE_S: u64 = 40;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Expected {
+pub struct HealthRequirements {
     /// The least count of devices.
     pub devices: Option<usize>,
     /// So much free memory at least, over all devices.
@@ -37,17 +37,17 @@ pub struct FoundDevice {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct HealthFacts {
     /// The process of the running miner.
     pub miner: Option<u32>,
     /// The status that the running miner wrote last, or the one before it.
-    pub status: Option<Status>,
+    pub status: Option<MinerStatus>,
     /// The devices; `None` before they are opened.
     pub devices: Option<Vec<FoundDevice>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Health {
+pub struct HealthReport {
     /// Whether all is as expected.
     pub healthy: bool,
     /// The expectations that do not hold.
@@ -55,9 +55,9 @@ pub struct Health {
     pub found: Vec<String>,
 }
 
-impl Found {
+impl HealthFacts {
     /// The devices of a running miner; `None` before they are open.
-    pub fn devices_of(status: &Status) -> Option<Vec<FoundDevice>> {
+    pub fn devices_of(status: &MinerStatus) -> Option<Vec<FoundDevice>> {
         let device = |device: &crate::status::DeviceStatus| FoundDevice {
             name: device.name.clone(),
             device_id: device.device_id.clone(),
@@ -68,17 +68,17 @@ impl Found {
     }
 
     /// Judges the facts by the expectations, at this moment in seconds since 1970.
-    pub fn judge(&self, expected: &Expected, now: u64) -> Health {
-        let mut judgement = Judgement::default();
+    pub fn judge(&self, expected: &HealthRequirements, now: u64) -> HealthReport {
+        let mut judgement = HealthFindings::default();
         self.judge_miner(expected, now, &mut judgement);
         self.judge_devices(expected, &mut judgement);
         self.judge_connection(expected, &mut judgement);
         self.judge_verdict(expected, now, &mut judgement);
-        let Judgement { problems, found } = judgement;
-        Health { healthy: problems.is_empty(), problems, found }
+        let HealthFindings { problems, found } = judgement;
+        HealthReport { healthy: problems.is_empty(), problems, found }
     }
 
-    fn judge_miner(&self, expected: &Expected, now: u64, judgement: &mut Judgement) {
+    fn judge_miner(&self, expected: &HealthRequirements, now: u64, judgement: &mut HealthFindings) {
         let Some(process) = self.miner else {
             let none = "no miner runs";
             return if expected.running { judgement.problem(none) } else { judgement.found(none) };
@@ -91,7 +91,7 @@ impl Found {
         }
     }
 
-    fn judge_devices(&self, expected: &Expected, judgement: &mut Judgement) {
+    fn judge_devices(&self, expected: &HealthRequirements, judgement: &mut HealthFindings) {
         let Some(devices) = &self.devices else {
             return judgement.problem("the devices are not open yet");
         };
@@ -111,7 +111,7 @@ impl Found {
         }
     }
 
-    fn judge_connection(&self, expected: &Expected, judgement: &mut Judgement) {
+    fn judge_connection(&self, expected: &HealthRequirements, judgement: &mut HealthFindings) {
         let connection = self.status.as_ref().filter(|_| self.miner.is_some()).map(|status| &status.connection);
         let is_connected = connection.is_some_and(|connection| connection.connected_since.is_some());
         if is_connected {
@@ -125,7 +125,7 @@ impl Found {
         }
     }
 
-    fn judge_verdict(&self, expected: &Expected, now: u64, judgement: &mut Judgement) {
+    fn judge_verdict(&self, expected: &HealthRequirements, now: u64, judgement: &mut HealthFindings) {
         let Some(verdict) = self.status.as_ref().and_then(|status| status.last_verdict.as_ref()) else {
             if let Some(limit) = expected.verdict_within {
                 judgement.problem(format!("no verdict is known, within {limit} or ever"));
@@ -147,7 +147,7 @@ impl Found {
     }
 }
 
-impl Health {
+impl HealthReport {
     /// The outcome in one line.
     pub fn line(&self) -> String {
         let (problems, found) = (self.problems.join("; "), self.found.join(", "));
@@ -160,12 +160,12 @@ impl Health {
 }
 
 #[derive(Default)]
-struct Judgement {
+struct HealthFindings {
     problems: Vec<String>,
     found: Vec<String>,
 }
 
-impl Judgement {
+impl HealthFindings {
     fn problem(&mut self, what: impl Into<String>) {
         self.problems.push(what.into());
     }

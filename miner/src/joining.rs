@@ -34,9 +34,9 @@ pub enum JoiningError {
 
 /// The token that a validator has yet to accept, if there is one. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Joining(Arc<Mutex<Option<JoinToken>>>);
+pub struct PendingJoinToken(Arc<Mutex<Option<JoinToken>>>);
 
-impl Joining {
+impl PendingJoinToken {
     /// Takes the token from the file that the settings name, where `-` is standard input, or from the environment. A
     /// miner that has its key from an earlier start goes on without a file that is gone: it was let in by it then.
     pub fn take(file: Option<&Path>, variable: Option<&str>, had_key: bool) -> Result<Self, JoiningError> {
@@ -93,7 +93,7 @@ fn read(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn secret(joining: &Joining) -> Option<String> {
+    fn secret(joining: &PendingJoinToken) -> Option<String> {
         joining.token(Channel::Plaintext, true).map(|token| token.secret().to_owned())
     }
 
@@ -102,7 +102,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "assay-join-1\n").unwrap();
-        let take = |file, variable| Joining::take(file, variable, false).map(|joining| secret(&joining));
+        let take = |file, variable| PendingJoinToken::take(file, variable, false).map(|joining| secret(&joining));
         assert_eq!(take(Some(path.as_path()), None).unwrap().as_deref(), Some("assay-join-1"));
         assert_eq!(take(Some(path.as_path()), Some("other")).unwrap().as_deref(), Some("assay-join-1"));
         assert_eq!(take(None, Some("assay-join-2")).unwrap().as_deref(), Some("assay-join-2"));
@@ -113,12 +113,12 @@ mod tests {
         }
         let gone = folder.path().join("gone");
         assert!(matches!(take(Some(gone.as_path()), None), Err(JoiningError::File { .. })), "a first start needs it");
-        assert_eq!(secret(&Joining::take(Some(&gone), None, true).unwrap()), None, "a later one does not");
+        assert_eq!(secret(&PendingJoinToken::take(Some(&gone), None, true).unwrap()), None, "a later one does not");
     }
 
     #[test]
     fn a_token_is_not_sent_in_the_clear_and_is_forgotten() {
-        let joining = Joining::take(None, Some("assay-join-3"), false).unwrap();
+        let joining = PendingJoinToken::take(None, Some("assay-join-3"), false).unwrap();
         assert!(joining.token(Channel::Plaintext, false).is_none());
         let other = joining.clone();
         assert_eq!(secret(&other).as_deref(), Some("assay-join-3"));

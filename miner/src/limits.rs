@@ -41,10 +41,10 @@ impl Limits {
 
 /// The limits in force. Clones show the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct SharedLimits(Arc<Mutex<InForce>>);
+pub struct SharedLimits(Arc<Mutex<ActiveLimits>>);
 
 #[derive(Debug, Default)]
-struct InForce {
+struct ActiveLimits {
     limits: Limits,
     changes: u64,
 }
@@ -52,7 +52,7 @@ struct InForce {
 impl SharedLimits {
     /// Puts these limits in force.
     pub fn new(limits: Limits) -> Self {
-        Self(Arc::new(Mutex::new(InForce { limits, changes: 0 })))
+        Self(Arc::new(Mutex::new(ActiveLimits { limits, changes: 0 })))
     }
 
     pub fn get(&self) -> Limits {
@@ -63,7 +63,7 @@ impl SharedLimits {
     pub fn set(&self, limits: Limits) {
         let mut in_force = self.0.lock();
         if in_force.limits != limits {
-            *in_force = InForce { limits, changes: in_force.changes + 1 };
+            *in_force = ActiveLimits { limits, changes: in_force.changes + 1 };
         }
     }
 

@@ -13,7 +13,7 @@ use assay_observe::prometheus::Registry;
 use assay_program::logging;
 use parking_lot::Mutex;
 
-use crate::status::{Status, StatusBoard, ValidatorStatus};
+use crate::status::{MinerStatus, StatusBoard, ValidatorStatus};
 
 assay_observe::families! {
     /// Metrics of a miner. Gauges and the counts that other parts keep are read at a scrape.
@@ -41,7 +41,7 @@ assay_observe::families! {
 }
 
 /// The metrics of one miner.
-pub struct Metrics {
+pub struct MinerMetrics {
     registry: Registry,
     /// Counted and set where things happen.
     pub families: Families,
@@ -49,7 +49,7 @@ pub struct Metrics {
     scrape: Mutex<()>,
 }
 
-impl Metrics {
+impl MinerMetrics {
     /// Registers the metrics, all at zero: a rate has a first value then.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Families {
         self.read_devices(&board.seen_devices());
     }
 
-    fn read_validators(&self, status: &Status) {
+    fn read_validators(&self, status: &MinerStatus) {
         let state = |validator: &ValidatorStatus| match validator {
             _ if validator.ended.is_some() => "ended",
             _ if validator.connection.connected_since.is_some() => "connected",

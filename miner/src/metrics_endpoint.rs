@@ -61,10 +61,10 @@ impl MetricsAddress {
 }
 
 /// Writes the page.
-pub type Page = Arc<dyn Fn() -> Result<String, MetricsError> + Send + Sync>;
+pub type PageWriter = Arc<dyn Fn() -> Result<String, MetricsError> + Send + Sync>;
 
 /// Serves the page for ever.
-pub async fn serve(listener: TcpListener, page: Page) {
+pub async fn serve(listener: TcpListener, page: PageWriter) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // The semaphore is never closed. While all places are taken, connections wait with the system.
@@ -86,7 +86,7 @@ pub async fn serve(listener: TcpListener, page: Page) {
     }
 }
 
-async fn answer(stream: TcpStream, page: Page) -> Result<(), hyper::Error> {
+async fn answer(stream: TcpStream, page: PageWriter) -> Result<(), hyper::Error> {
     let service = service_fn(move |request| {
         let page = page.clone();
         async move { Ok::<_, Infallible>(response(&request, &page)) }
@@ -101,7 +101,7 @@ async fn answer(stream: TcpStream, page: Page) -> Result<(), hyper::Error> {
         .await
 }
 
-fn response(request: &Request<Incoming>, page: &Page) -> Response<Full<Bytes>> {
+fn response(request: &Request<Incoming>, page: &PageWriter) -> Response<Full<Bytes>> {
     if request.uri().path() != PATH {
         return text(StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned());
     }
@@ -147,7 +147,7 @@ mod tests {
     /// The answer to a request, over a real socket.
     async fn ask(request: &'static str) -> String {
         let (listener, address) = "0".parse::<MetricsAddress>().unwrap().bind().await.unwrap();
-        let page: Page = Arc::new(|| Ok("assay_test 1\n".to_owned()));
+        let page: PageWriter = Arc::new(|| Ok("assay_test 1\n".to_owned()));
         let server = tokio::spawn(serve(listener, page));
         let exchange = move || {
             let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -7,7 +7,7 @@ use assay_program::address::Address;
 use assay_program::exit::chain;
 use assay_protocol::channel::Channel;
 use assay_transport::certificate::{CertificateError, authorities};
-use assay_transport::client::{Secured, secure};
+use assay_transport::client::{SecuredStream, secure};
 use assay_transport::dial::{DialError, dial};
 use assay_transport::failure::TlsFailure;
 use assay_transport::known::{ChangedKey, KnownError, KnownValidators};
@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::config::MinerConfig;
-use crate::first_byte::{FirstByte, Watched};
+use crate::first_byte::{FirstByte, FirstByteStream};
 use crate::http2;
 use crate::target::{Security, ValidatorTarget};
 
@@ -48,21 +48,21 @@ enum Means {
 
 /// A connection to a validator on which nothing was said yet.
 #[derive(Debug)]
-pub struct Reached {
+pub struct ValidatorConnection {
     pub http: tonic::transport::Channel,
     /// The channel that the session's signatures cover.
     pub channel: Channel,
     /// The only key that may sign the session.
     pub pinned: Option<PublicKey>,
     /// The key to keep once the session stands.
-    pub to_keep: Option<ToKeep>,
+    pub to_keep: Option<PendingKey>,
     /// The first byte of the answer to plaintext.
     pub first_byte: FirstByte,
 }
 
 /// A key that is kept once its holder has proved it in a session.
 #[derive(Debug)]
-pub struct ToKeep {
+pub struct PendingKey {
     known: Arc<KnownValidators>,
     address: Address,
     key: PublicKey,
@@ -115,7 +115,7 @@ impl ReachError {
     }
 }
 
-impl ToKeep {
+impl PendingKey {
     /// Keeps the key. Where that fails, the next session trusts as this one did.
     pub fn keep(self) {
         let Self { known, address, key, given } = self;
@@ -159,12 +159,12 @@ impl Reach {
         &self.address
     }
 
-    pub async fn connect(&self) -> Result<Reached, ReachError> {
+    pub async fn connect(&self) -> Result<ValidatorConnection, ReachError> {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, self.connect_slowly());
         connecting.await.unwrap_or_else(|_| Err(ReachError::Slow(self.address.clone())))
     }
 
-    async fn connect_slowly(&self) -> Result<Reached, ReachError> {
+    async fn connect_slowly(&self) -> Result<ValidatorConnection, ReachError> {
         match &self.means {
             Means::Plaintext => self.plaintext().await,
             Means::Key(given) => self.own_key(*given).await,
@@ -172,21 +172,21 @@ impl Reach {
         }
     }
 
-    async fn plaintext(&self) -> Result<Reached, ReachError> {
+    async fn plaintext(&self) -> Result<ValidatorConnection, ReachError> {
         let first_byte = FirstByte::default();
-        let stream = Watched::new(self.dial().await?, first_byte.clone());
+        let stream = FirstByteStream::new(self.dial().await?, first_byte.clone());
         let http = self.http(stream).await?;
-        Ok(Reached { http, channel: Channel::Plaintext, pinned: None, to_keep: None, first_byte })
+        Ok(ValidatorConnection { http, channel: Channel::Plaintext, pinned: None, to_keep: None, first_byte })
     }
 
     /// A validator that presents a certificate of its own key.
-    async fn own_key(&self, given: Option<PublicKey>) -> Result<Reached, ReachError> {
+    async fn own_key(&self, given: Option<PublicKey>) -> Result<ValidatorConnection, ReachError> {
         // Read first: where that fails, no connection is made.
         let known = self.known.find(&self.address, given)?;
         let expected = known.as_ref().map(|known| known.key).or(given);
         let stream = self.dial().await?;
         let secured = self.secure(stream, &expected.map_or(Trust::FirstUse, Trust::Key)).await;
-        let Secured { stream, channel, key } = match (secured, known) {
+        let SecuredStream { stream, channel, key } = match (secured, known) {
             (Err(ReachError::Tls { failure: TlsFailure::WrongKey { found, .. }, .. }), Some(known)) => {
                 let (address, file) = (self.address.clone(), self.known.path().into());
                 return Err(ReachError::Changed(Box::new(ChangedKey { address, known, found, file })));
@@ -195,7 +195,7 @@ impl Reach {
         };
         let to_keep = key.filter(|key| Some(*key) != expected).map(|key| self.to_keep(key, given));
         let http = self.http(stream).await?;
-        Ok(Reached { http, channel, pinned: key, to_keep, first_byte: FirstByte::default() })
+        Ok(ValidatorConnection { http, channel, pinned: key, to_keep, first_byte: FirstByte::default() })
     }
 
     /// A host with a certificate of an authority: the validator, or a proxy in front of it.
@@ -204,22 +204,22 @@ impl Reach {
         trust: &Trust,
         pinned: Option<PublicKey>,
         is_proxied: bool,
-    ) -> Result<Reached, ReachError> {
-        let Secured { stream, channel, .. } = self.secure(self.dial().await?, trust).await?;
+    ) -> Result<ValidatorConnection, ReachError> {
+        let SecuredStream { stream, channel, .. } = self.secure(self.dial().await?, trust).await?;
         let channel = if is_proxied { Channel::Proxied } else { channel };
         let http = self.http(stream).await?;
-        Ok(Reached { http, channel, pinned, to_keep: None, first_byte: FirstByte::default() })
+        Ok(ValidatorConnection { http, channel, pinned, to_keep: None, first_byte: FirstByte::default() })
     }
 
-    fn to_keep(&self, key: PublicKey, given: Option<PublicKey>) -> ToKeep {
-        ToKeep { known: self.known.clone(), address: self.address.clone(), key, given }
+    fn to_keep(&self, key: PublicKey, given: Option<PublicKey>) -> PendingKey {
+        PendingKey { known: self.known.clone(), address: self.address.clone(), key, given }
     }
 
     async fn dial(&self) -> Result<TcpStream, DialError> {
         dial(&self.address, &self.proxies, CONNECT_LIMIT).await
     }
 
-    async fn secure(&self, stream: TcpStream, trust: &Trust) -> Result<Secured<TcpStream>, ReachError> {
+    async fn secure(&self, stream: TcpStream, trust: &Trust) -> Result<SecuredStream<TcpStream>, ReachError> {
         let secured = secure(stream, &self.address.host, trust).await;
         secured.map_err(|failure| ReachError::Tls { address: self.address.clone(), failure })
     }

@@ -13,11 +13,11 @@ use crate::limits::SharedLimits;
 const RELOADED: [&str; 4] = ["log", "log_file", "max_memory_percent", "max_challenge_s"];
 
 /// Reads all layers again: the file and the environment anew, the flags as they were typed.
-pub type Resolve = Box<dyn Fn() -> anyhow::Result<Settings<RawConfig>> + Send + Sync>;
+pub type SettingsResolver = Box<dyn Fn() -> anyhow::Result<Settings<RawConfig>> + Send + Sync>;
 
 /// Applies changed settings.
-pub struct Reloader {
-    resolve: Resolve,
+pub struct MinerReloader {
+    resolve: SettingsResolver,
     /// The settings at the start: changes that need a restart are found against these.
     started: Settings<RawConfig>,
     last: Settings<RawConfig>,
@@ -25,12 +25,12 @@ pub struct Reloader {
     manager: ServiceManager,
 }
 
-impl Reloader {
+impl MinerReloader {
     /// One that changes these limits.
     ///
     /// # Errors
     /// The settings cannot be read.
-    pub fn new(resolve: Resolve, limits: SharedLimits, manager: ServiceManager) -> anyhow::Result<Self> {
+    pub fn new(resolve: SettingsResolver, limits: SharedLimits, manager: ServiceManager) -> anyhow::Result<Self> {
         let started = resolve()?;
         Ok(Self { resolve, last: started.clone(), started, limits, manager })
     }

@@ -20,7 +20,7 @@ use assay_work::probe::Probe;
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 
 use self::challenge::{RunningChallenge, WorkStage};
-pub use self::closed::Closed;
+pub use self::closed::CloseReason;
 use self::handshake::Handshake;
 
 /// How long the handshake may take: three small messages.
@@ -32,7 +32,7 @@ pub const HOLD_LIMIT: Duration = Duration::from_secs(1800);
 pub const MISSED_PINGS: u32 = 4;
 
 #[derive(Debug)]
-pub enum Event {
+pub enum SessionEvent {
     Message(ValidatorMessage),
     /// The work ended with these messages: the commitment, then the roots of each device.
     Worked(ChallengeId, Result<Vec<MinerMessage>, DeviceError>),
@@ -50,15 +50,15 @@ pub enum Event {
 
 /// A request of the session to its driver.
 #[derive(Debug)]
-pub enum Action {
+pub enum SessionAction {
     Send(MinerMessage),
-    /// Compute every share of this challenge, then give [`Event::Worked`].
+    /// Compute every share of this challenge, then give [`SessionEvent::Worked`].
     StartWork(Arc<Challenge>),
-    /// Walk this probe, then give [`Event::Probed`].
+    /// Walk this probe, then give [`SessionEvent::Probed`].
     StartProbe(ChallengeId, Probe),
-    /// Send these openings, then give [`Event::Opened`].
+    /// Send these openings, then give [`SessionEvent::Opened`].
     StartOpening(ChallengeId, Vec<OpenItem>),
-    /// Cancel pending work, release the memory, and read the inventory again ([`Event::Inventory`]).
+    /// Cancel pending work, release the memory, and read the inventory again ([`SessionEvent::Inventory`]).
     Release,
     /// The session stands: the validator has this key.
     Established(PublicKey),
@@ -70,7 +70,7 @@ pub enum Action {
     },
     /// Show this to the operator.
     Verdict(Box<Verdict>),
-    Close(Closed),
+    Close(CloseReason),
 }
 
 /// The operator's limits of a session.
@@ -102,7 +102,7 @@ pub struct SessionStart {
 
 /// The miner's side of one session.
 #[derive(Debug)]
-pub struct Session {
+pub struct MinerSession {
     identity: Identity,
     pinned: Option<PublicKey>,
     /// The time, in seconds since 1970, against which expiry is checked.
@@ -121,7 +121,7 @@ pub struct Session {
     heard: Instant,
 }
 
-impl Session {
+impl MinerSession {
     /// Keeps to these limits from the next offer on.
     pub fn set_limits(&mut self, limits: SessionLimits) {
         self.limits = limits;
@@ -142,67 +142,71 @@ impl Session {
     }
 
     /// Takes an event and gives the actions that follow.
-    pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Action> {
+    pub fn handle(&mut self, event: SessionEvent, now: Instant) -> Vec<SessionAction> {
         match event {
             _ if matches!(self.handshake, Handshake::Closed) => Vec::new(),
-            Event::Message(message) => {
+            SessionEvent::Message(message) => {
                 self.heard = now;
                 self.message(message, now)
             }
-            Event::Worked(id, result) => self.stage_ended(id, WorkStage::Working, WorkStage::Committed, result, now),
-            Event::Probed(id, result) => self.stage_ended(id, WorkStage::Probing, WorkStage::Answered, result, now),
-            Event::Opened(id, result) => {
+            SessionEvent::Worked(id, result) => {
+                self.stage_ended(id, WorkStage::Working, WorkStage::Committed, result, now)
+            }
+            SessionEvent::Probed(id, result) => {
+                self.stage_ended(id, WorkStage::Probing, WorkStage::Answered, result, now)
+            }
+            SessionEvent::Opened(id, result) => {
                 self.stage_ended(id, WorkStage::Opening, WorkStage::Opened, result.map(|()| Vec::new()), now)
             }
-            Event::Progress(id, done_slots) => self.progress(id, done_slots),
-            Event::Inventory(inventory) => self.take_inventory(inventory),
-            Event::Drain => self.drain(),
-            Event::Tick => self.tick(now),
+            SessionEvent::Progress(id, done_slots) => self.progress(id, done_slots),
+            SessionEvent::Inventory(inventory) => self.take_inventory(inventory),
+            SessionEvent::Drain => self.drain(),
+            SessionEvent::Tick => self.tick(now),
         }
     }
 
-    fn message(&mut self, message: ValidatorMessage, now: Instant) -> Vec<Action> {
+    fn message(&mut self, message: ValidatorMessage, now: Instant) -> Vec<SessionAction> {
         match message {
             ValidatorMessage::Welcome(welcome) => self.welcome(&welcome),
             ValidatorMessage::Accepted(ping_interval) => self.accepted(ping_interval),
             ValidatorMessage::Refused { code, detail, retry_after } => {
-                self.close(Closed::Refused { code, detail, retry_after })
+                self.close(CloseReason::Refused { code, detail, retry_after })
             }
-            ValidatorMessage::Goodbye(code, detail) => self.close(Closed::Goodbye { code, detail }),
+            ValidatorMessage::Goodbye(code, detail) => self.close(CloseReason::Goodbye { code, detail }),
             _ if !matches!(self.handshake, Handshake::Done { .. }) => {
-                self.close(Closed::OutOfPlace("a message before it accepted the session"))
+                self.close(CloseReason::OutOfPlace("a message before it accepted the session"))
             }
-            ValidatorMessage::Ping(sequence) => vec![Action::Send(MinerMessage::Pong(sequence))],
+            ValidatorMessage::Ping(sequence) => vec![SessionAction::Send(MinerMessage::Pong(sequence))],
             ValidatorMessage::Challenge(offer) => self.challenge(&offer, now),
             ValidatorMessage::Probe { challenge_id, probe, deadline } => {
                 self.probe(challenge_id, probe, now + deadline)
             }
             ValidatorMessage::Open { challenge_id, items, deadline } => {
                 self.advance(challenge_id, WorkStage::Answered, WorkStage::Opening, now + deadline, "an open", || {
-                    Action::StartOpening(challenge_id, items)
+                    SessionAction::StartOpening(challenge_id, items)
                 })
             }
             ValidatorMessage::Verdict(verdict) => self.verdict(verdict),
         }
     }
 
-    fn take_inventory(&mut self, inventory: Inventory) -> Vec<Action> {
+    fn take_inventory(&mut self, inventory: Inventory) -> Vec<SessionAction> {
         let devices_differ =
             inventory.devices != self.inventory.devices || inventory.max_link != self.inventory.max_link;
         if self.running.is_some() || !devices_differ || !matches!(self.handshake, Handshake::Done { .. }) {
             return Vec::new();
         }
         self.inventory = Inventory { sequence: self.inventory.sequence.wrapping_add(1), ..inventory };
-        vec![Action::Send(MinerMessage::Inventory(self.inventory.clone()))]
+        vec![SessionAction::Send(MinerMessage::Inventory(self.inventory.clone()))]
     }
 
     /// A running challenge is brought to its end; the next is declined.
-    fn drain(&mut self) -> Vec<Action> {
+    fn drain(&mut self) -> Vec<SessionAction> {
         self.draining = true;
-        if self.running.is_some() { Vec::new() } else { self.close(Closed::Drained) }
+        if self.running.is_some() { Vec::new() } else { self.close(CloseReason::Drained) }
     }
 
-    /// When to give [`Event::Tick`] next: never later than the moment at which it does something.
+    /// When to give [`SessionEvent::Tick`] next: never later than the moment at which it does something.
     pub fn poll_timeout(&self) -> Instant {
         let silent_at = self.silent_at();
         let Some(running) = &self.running else { return silent_at };
@@ -218,9 +222,9 @@ impl Session {
         }
     }
 
-    fn tick(&mut self, now: Instant) -> Vec<Action> {
+    fn tick(&mut self, now: Instant) -> Vec<SessionAction> {
         if now >= self.silent_at() {
-            return self.close(Closed::Silent(now.duration_since(self.heard)));
+            return self.close(CloseReason::Silent(now.duration_since(self.heard)));
         }
         let Some(running) = &self.running else { return Vec::new() };
         if let Some((_, limit)) = running.stop.filter(|(stop, _)| now >= *stop) {
@@ -234,16 +238,19 @@ impl Session {
         Vec::new()
     }
 
-    fn close(&mut self, why: Closed) -> Vec<Action> {
+    fn close(&mut self, why: CloseReason) -> Vec<SessionAction> {
         self.handshake = Handshake::Closed;
         let mut actions = Vec::new();
         if self.running.take().is_some() {
-            actions.push(Action::Release);
+            actions.push(SessionAction::Release);
         }
-        if why == Closed::Drained {
-            actions.push(Action::Send(MinerMessage::Goodbye(StopCode::Draining, "this miner is shutting down".into())));
+        if why == CloseReason::Drained {
+            actions.push(SessionAction::Send(MinerMessage::Goodbye(
+                StopCode::Draining,
+                "this miner is shutting down".into(),
+            )));
         }
-        actions.push(Action::Close(why));
+        actions.push(SessionAction::Close(why));
         actions
     }
 }

@@ -17,7 +17,7 @@ use assay_work::{Challenge, DeviceId, PublicKey};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{AskedDevice, Engine};
+use crate::engine::{Engine, ReportedDevice};
 use crate::limits::{Limits, SharedLimits};
 
 /// The most reasons of a verdict that are kept: a person reads no more.
@@ -25,7 +25,7 @@ const MAX_REASONS: usize = 16;
 
 /// The state of a miner. Moments are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Status {
+pub struct MinerStatus {
     /// The program and its version.
     pub program: String,
     /// Its process id.
@@ -38,7 +38,7 @@ pub struct Status {
     /// The validators' addresses, with commas between.
     pub validator: String,
     /// The connection of the first validator that is connected; of the first of all where no validator is.
-    pub connection: Connection,
+    pub connection: ConnectionStatus,
     #[serde(default)]
     pub validators: Vec<ValidatorStatus>,
     pub challenge: Option<RunningStatus>,
@@ -46,27 +46,27 @@ pub struct Status {
     /// The last challenge that this miner declined or broke off.
     pub last_stop: Option<StopStatus>,
     /// Verdicts since the start.
-    pub verdicts: VerdictCounts,
+    pub verdicts: VerdictTotals,
     pub limits: LimitsStatus,
     pub devices: Vec<DeviceStatus>,
     /// When and why the miner ended; `None` while it runs, and of one that was killed.
-    pub ended: Option<Ended>,
+    pub ended: Option<TimedReason>,
 }
 
 /// One of the validators that the miner serves.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ValidatorStatus {
     pub address: String,
-    pub connection: Connection,
+    pub connection: ConnectionStatus,
     pub last_verdict: Option<VerdictStatus>,
     /// Its verdicts since the start.
-    pub verdicts: VerdictCounts,
+    pub verdicts: VerdictTotals,
     /// When and why it is not served any more, until the miner is started again.
-    pub ended: Option<Ended>,
+    pub ended: Option<TimedReason>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Connection {
+pub struct ConnectionStatus {
     /// Since when the session stands.
     pub connected_since: Option<u64>,
     /// The validator's key, once there was a session.
@@ -74,14 +74,14 @@ pub struct Connection {
     /// How many sessions there were.
     pub sessions: u64,
     /// Why the last session ended or did not come about, and when.
-    pub last_error: Option<Ended>,
+    pub last_error: Option<TimedReason>,
     /// When the next attempt is made, where one is waited for.
     pub next_attempt: Option<u64>,
 }
 
 /// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct TimedReason {
     pub at: u64,
     pub why: String,
 }
@@ -135,13 +135,13 @@ pub struct StopStatus {
 
 /// How many verdicts there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct VerdictCounts {
+pub struct VerdictTotals {
     pub pass: u64,
     pub fail: u64,
     pub inconclusive: u64,
 }
 
-impl VerdictCounts {
+impl VerdictTotals {
     const fn add(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Pass => self.pass += 1,
@@ -211,7 +211,7 @@ fn now() -> u64 {
 /// Notes the events of one of the miner's validators. Clones share the state.
 #[derive(Clone)]
 pub struct StatusBoard {
-    status: Arc<Mutex<Status>>,
+    status: Arc<Mutex<MinerStatus>>,
     /// The validator, by its place among them.
     validator: usize,
     devices: Arc<OnceLock<DeviceWatch>>,
@@ -229,7 +229,7 @@ pub struct DeviceWatch {
 
 impl DeviceWatch {
     fn devices(&self) -> Vec<DeviceStatus> {
-        let status = |asked: AskedDevice| {
+        let status = |asked: ReportedDevice| {
             let (device_id, backend) = (asked.info.id.to_string(), asked.info.backend.to_string());
             let SeenDevice { index, name, total_bytes, free_bytes, offered_bytes, fault, worker, .. } = self.see(asked);
             DeviceStatus {
@@ -248,7 +248,7 @@ impl DeviceWatch {
         self.engine.asked().into_iter().map(status).collect()
     }
 
-    fn see(&self, AskedDevice { info, offered_bytes, fault }: AskedDevice) -> SeenDevice {
+    fn see(&self, ReportedDevice { info, offered_bytes, fault }: ReportedDevice) -> SeenDevice {
         let worker = self.workers.get(&info.id).map(WorkerMonitor::health);
         SeenDevice {
             index: self.indices.get(&info.id).copied(),
@@ -274,14 +274,14 @@ impl StatusBoard {
     /// The board of a miner that starts now.
     pub fn new(miner_key: &PublicKey, validators: &[String], limits: SharedLimits) -> Self {
         let validator = |address: &String| ValidatorStatus { address: address.clone(), ..ValidatorStatus::default() };
-        let status = Arc::new(Mutex::new(Status {
+        let status = Arc::new(Mutex::new(MinerStatus {
             program: concat!("assay-miner ", env!("CARGO_PKG_VERSION")).into(),
             pid: std::process::id(),
             started: now(),
             miner_key: miner_key.to_string(),
             validator: validators.join(", "),
             validators: validators.iter().map(validator).collect(),
-            ..Status::default()
+            ..MinerStatus::default()
         }));
         Self { status, validator: 0, devices: Arc::default(), limits }
     }
@@ -292,7 +292,7 @@ impl StatusBoard {
     }
 
     /// Takes over the last verdicts that the miner with this key received before it was started again.
-    pub fn recall(&self, earlier: Status) {
+    pub fn recall(&self, earlier: MinerStatus) {
         let mut status = self.status.lock();
         if earlier.miner_key == status.miner_key {
             status.last_verdict = earlier.last_verdict;
@@ -312,14 +312,14 @@ impl StatusBoard {
     }
 
     /// The state now, with the devices. Never waits for a device.
-    pub fn get(&self) -> Status {
+    pub fn get(&self) -> MinerStatus {
         let devices = self.devices.get().map(DeviceWatch::devices).unwrap_or_default();
         let limits = self.limits.get().into();
         let status = self.status.lock().clone();
         let is_connected = |validator: &&ValidatorStatus| validator.connection.connected_since.is_some();
         let shown = status.validators.iter().find(is_connected).or(status.validators.first());
         let connection = shown.map(|validator| validator.connection.clone()).unwrap_or_default();
-        Status { devices, limits, connection, ..status }
+        MinerStatus { devices, limits, connection, ..status }
     }
 
     /// Notes an established session.
@@ -328,8 +328,13 @@ impl StatusBoard {
             let sessions = validator.connection.sessions + 1;
             let last_error = validator.connection.last_error.take();
             let validator_key = Some(validator_key.to_string());
-            validator.connection =
-                Connection { connected_since: Some(now()), validator_key, sessions, last_error, next_attempt: None };
+            validator.connection = ConnectionStatus {
+                connected_since: Some(now()),
+                validator_key,
+                sessions,
+                last_error,
+                next_attempt: None,
+            };
         });
     }
 
@@ -338,7 +343,7 @@ impl StatusBoard {
         self.released();
         self.change(|ValidatorStatus { connection, .. }| {
             connection.connected_since = None;
-            connection.last_error = Some(Ended { at: now(), why: why.to_owned() });
+            connection.last_error = Some(TimedReason { at: now(), why: why.to_owned() });
             connection.next_attempt = Some(unix_s(SystemTime::now() + again_in));
         });
     }
@@ -349,7 +354,7 @@ impl StatusBoard {
         self.change(|ValidatorStatus { connection, ended, .. }| {
             connection.connected_since = None;
             connection.next_attempt = None;
-            *ended = Some(Ended { at: now(), why: why.to_owned() });
+            *ended = Some(TimedReason { at: now(), why: why.to_owned() });
         });
     }
 
@@ -431,7 +436,7 @@ impl StatusBoard {
             connection.connected_since = None;
             connection.next_attempt = None;
         }
-        status.ended = Some(Ended { at: now(), why: why.to_owned() });
+        status.ended = Some(TimedReason { at: now(), why: why.to_owned() });
     }
 
     fn change(&self, change: impl FnOnce(&mut ValidatorStatus)) {

@@ -17,7 +17,7 @@ pub const KEPT_FOR: Duration = Duration::from_secs(90);
 /// The turns of one validator; clones for other validators share them.
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<TurnsState>>,
     validator: usize,
 }
 
@@ -38,7 +38,7 @@ pub enum Busy {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct TurnsState {
     /// Who has the devices, and how many challenges of it are not yet cleared away: the next may follow at once.
     holder: Option<(usize, u32)>,
     /// Who waits, the longest first.
@@ -51,7 +51,7 @@ struct Shared {
     begun: u64,
 }
 
-impl Shared {
+impl TurnsState {
     fn take(&mut self, validator: usize, now: Instant) -> Result<(), Busy> {
         self.lapse(now);
         let first = self.waiting.front().copied();
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn whoever_was_declined_goes_next_in_the_order_of_asking() {
-        let (mut turns, now) = (Shared::default(), Instant::now());
+        let (mut turns, now) = (TurnsState::default(), Instant::now());
         assert_eq!(turns.take(A, now), Ok(()));
         assert_eq!(turns.take(B, now), Err(Busy::Runs));
         assert_eq!(turns.take(C, now), Err(Busy::Runs));
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn one_validator_alone_is_never_busy() {
-        let (mut turns, now) = (Shared::default(), Instant::now());
+        let (mut turns, now) = (TurnsState::default(), Instant::now());
         for _ in 0..3 {
             // The one before is not cleared away yet.
             assert_eq!(turns.take(A, now), Ok(()));
@@ -210,7 +210,7 @@ mod tests {
     /// One that has itself kept a place for, and never comes, does so once.
     #[test]
     fn a_place_that_lapsed_is_not_kept_again_before_a_turn() {
-        let (mut turns, now) = (Shared::default(), Instant::now());
+        let (mut turns, now) = (TurnsState::default(), Instant::now());
         assert_eq!(turns.take(A, now), Ok(()));
         assert_eq!(turns.take(B, now), Err(Busy::Runs));
         turns.give_back(now);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_for_one_that_left() {
-        let (mut turns, now) = (Shared::default(), Instant::now());
+        let (mut turns, now) = (TurnsState::default(), Instant::now());
         assert_eq!(turns.take(A, now), Ok(()));
         assert_eq!(turns.take(B, now), Err(Busy::Runs));
         turns.give_back(now);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn nobody_has_two_turns_while_another_waits() {
         for order in 0..3_usize.pow(8) {
-            let (mut turns, now) = (Shared::default(), Instant::now());
+            let (mut turns, now) = (TurnsState::default(), Instant::now());
             // Turns that others had since one was declined.
             let mut had: [Option<[u32; 3]>; 3] = [None; 3];
             for (step, asks) in (0..8).map(|step| (step, order / 3_usize.pow(step) % 3)) {

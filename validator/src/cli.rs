@@ -13,12 +13,12 @@ use self::settings::{ConfigCommand, PolicyCommand};
 use crate::config::absent;
 use assay_client::cli::access::{PageArgs, TokenCommand, WebhookCommand};
 use assay_client::cli::challenge::{CancelArgs, ChallengeArgs};
-use assay_client::cli::receipt::ReceiptArgs;
+use assay_client::cli::receipt::ReceiptCommandArgs;
 use assay_client::cli::records::{
-    BackupArgs, DecideArgs, DevicesArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, RoundArgs, ShowArgs,
+    BackupArgs, DecideArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, ListDevicesArgs, RoundArgs, ShowRecordArgs,
     VerdictsArgs,
 };
-use assay_client::cli::running::{ForgetArgs, MinersArgs, StatusArgs, WatchArgs};
+use assay_client::cli::running::{ForgetArgs, MinersArgs, ValidatorStatusArgs, WatchArgs};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -121,7 +121,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator status
   assay-validator status --json | jq '.challenges[].challenge_id'")]
-    Status(StatusArgs),
+    Status(ValidatorStatusArgs),
     /// Follow the fleet in the terminal: who passes and who does not, challenges that run, the last verdicts
     #[command(after_help = "Examples:
   assay-validator watch
@@ -134,9 +134,9 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator address
   assay-miner run --validator \"$(assay-validator address)\"")]
-    Address(StatusArgs),
+    Address(ValidatorStatusArgs),
     /// Have a running validator read its configuration again, as SIGHUP does, and say what changed
-    Reload(StatusArgs),
+    Reload(ValidatorStatusArgs),
     /// Have a running validator forget the devices that a miner showed before, after it was rebuilt
     #[command(after_help = "Examples:
   assay-validator forget 7b41c09e")]
@@ -156,7 +156,7 @@ pub enum Command {
   assay-validator receipt keys > keys.json
   assay-validator receipt verify receipt.jwt --keys keys.json --nonce 00112233445566778899aabbccddeeff
   assay-validator receipt rotate --overlap 30d")]
-    Receipt(ReceiptArgs),
+    Receipt(ReceiptCommandArgs),
     /// List the miners connected to a running validator, or with --all those that its records know
     #[command(after_help = "Examples:
   assay-validator miners --wide
@@ -214,7 +214,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator devices --miner 7b41c09e
   assay-validator devices 1894846d --gone")]
-    Devices(DevicesArgs),
+    Devices(ListDevicesArgs),
     /// List verdicts, newest first
     #[command(after_help = "Examples:
   assay-validator verdicts --outcome fail --since 7d
@@ -225,7 +225,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator show 1894846d
   assay-validator show 7b41c09e --json | jq '.actions'")]
-    Show(ShowArgs),
+    Show(ShowRecordArgs),
     /// Show what happened to a miner, newest first
     History(HistoryArgs),
     /// Write all records into files of JSON Lines

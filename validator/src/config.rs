@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_backends::settings::{DeviceConfig, RawDevices, absent_key};
-use assay_client::cli::server::RawFiles;
+use assay_client::cli::server::RawClientFiles;
 use assay_client::place::{ENV_SERVER, ENV_TOKEN};
 use assay_keeper::allow::{Enrolment, Lists};
 use assay_keeper::case::settings::{EvidenceConfig, RawEvidence};
 use assay_listen::bounds::{
-    Bounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, MAX_CONNECTS_PER_S, MAX_MINERS,
+    ConnectionBounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, MAX_CONNECTS_PER_S,
+    MAX_MINERS,
 };
 use assay_listen::tls::{RawTls, TlsConfig};
 use assay_observe::settings::{RawTraces, TraceEndpoint};
@@ -131,7 +132,7 @@ pub struct RawConfig {
     pub http: RawHttp,
     /// Files.
     #[command(flatten)]
-    pub files: RawFiles,
+    pub files: RawClientFiles,
     /// Records.
     #[command(flatten)]
     pub records: RawRecords,
@@ -188,7 +189,7 @@ pub struct WorkerFlags {
 pub struct StoredFlags {
     /// Files.
     #[command(flatten)]
-    pub files: RawFiles,
+    pub files: RawClientFiles,
     /// Records.
     #[command(flatten)]
     pub records: RawRecords,
@@ -215,7 +216,7 @@ pub struct ValidatorConfig {
     /// Admission of miners.
     pub miners: Lists,
     /// Bounds on connections and concurrent challenges.
-    pub bounds: Bounds,
+    pub bounds: ConnectionBounds,
     /// Interval of pings.
     pub ping_interval: Duration,
     /// The longest time for challenges to continue while draining.
@@ -340,7 +341,7 @@ impl ValidatorConfig {
     }
 }
 
-fn bounds(settings: &Settings<RawConfig>) -> Result<Bounds, SettingsError> {
+fn bounds(settings: &Settings<RawConfig>) -> Result<ConnectionBounds, SettingsError> {
     let raw = &settings.raw.service;
     let each = "each connection costs memory and file descriptors";
     let cost = "each costs a core up to a millisecond for TLS";
@@ -351,7 +352,7 @@ fn bounds(settings: &Settings<RawConfig>) -> Result<Bounds, SettingsError> {
         Ok(Some(count).filter(|count| *count > 0))
     };
     let one = "a challenge cannot start otherwise";
-    Ok(Bounds {
+    Ok(ConnectionBounds {
         max_miners,
         max_address_miners: raw.max_address_miners.map(of_address).transpose()?,
         address_connects_per_s: per_s("max_address_connects_per_s", raw.max_address_connects_per_s)?,

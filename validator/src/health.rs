@@ -7,7 +7,7 @@ use std::time::Duration;
 use assay_keeper::validator::Validator;
 use assay_program::clock::unix_ms;
 use assay_protocol::wire::v1::session_service_server::SessionServiceServer;
-use assay_records::HealthTold;
+use assay_records::HealthEvent;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -21,7 +21,7 @@ const NOTE_LIMIT: Duration = Duration::from_secs(2);
 /// Reports health, for the service of miners and for the server as a whole, until the validator drains.
 pub async fn follow(validator: Arc<Validator>, reporter: HealthReporter) {
     let (mut troubles, mut shutdown) = (validator.records.troubles(), validator.shutdown.clone());
-    let mut notes = Notes { validator: validator.clone(), waiting: VecDeque::new(), told: None };
+    let mut notes = HealthNotes { validator: validator.clone(), waiting: VecDeque::new(), told: None };
     loop {
         // Marked before the check, so that a later change is seen.
         troubles.mark_unchanged();
@@ -55,14 +55,14 @@ async fn report(reporter: &HealthReporter, serving: bool) {
 }
 
 /// Changes of health on their way to the records: an outage of the records is recorded after it.
-struct Notes {
+struct HealthNotes {
     validator: Arc<Validator>,
-    waiting: VecDeque<(i64, HealthTold)>,
+    waiting: VecDeque<(i64, HealthEvent)>,
     /// The last change added.
     told: Option<(bool, String)>,
 }
 
-impl Notes {
+impl HealthNotes {
     fn add(&mut self, serving: bool, why: &str) {
         if self.told.as_ref().is_some_and(|(was, before)| *was == serving && before == why) {
             return;
@@ -72,7 +72,7 @@ impl Notes {
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
         }
-        self.waiting.push_back((unix_ms(), HealthTold { validator, serving, why: why.to_owned() }));
+        self.waiting.push_back((unix_ms(), HealthEvent { validator, serving, why: why.to_owned() }));
     }
 
     /// Writes the waiting changes, as far as the records accept them.

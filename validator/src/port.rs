@@ -5,20 +5,20 @@ use std::fs;
 
 /// A listening process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct PortHolder {
     /// Process id.
     pub process: u32,
     pub name: String,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for PortHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (process {})", self.name, self.process)
     }
 }
 
 /// The process that listens on a TCP port. Only Linux provides it, and only for processes that this user may inspect.
-pub fn holder(port: u16) -> Option<Holder> {
+pub fn holder(port: u16) -> Option<PortHolder> {
     let sockets: Vec<_> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(table).ok())
@@ -29,7 +29,7 @@ pub fn holder(port: u16) -> Option<Holder> {
     let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let process = numbers.find(|process| holds(*process, &sockets))?;
     let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
-    Some(Holder { process, name: name.trim().to_owned() })
+    Some(PortHolder { process, name: name.trim().to_owned() })
 }
 
 /// Inodes of the sockets that listen on a port, from a table of the kernel.

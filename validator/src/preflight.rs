@@ -7,7 +7,7 @@ use std::path::Path;
 
 use assay_evidence::EvidenceLocation;
 use assay_keeper::fleet::rules;
-use assay_listen::bounds::Bounds;
+use assay_listen::bounds::ConnectionBounds;
 use assay_listen::refused::open_files_limit;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_protocol::verdict::Mode;
@@ -140,7 +140,7 @@ fn check_ancestor(name: &str, path: &Path) -> Result<(), Failure> {
 }
 
 /// Warns where the limit of open files is below the need of the configured miners.
-pub fn warn_of_few_files(bounds: &Bounds) {
+pub fn warn_of_few_files(bounds: &ConnectionBounds) {
     let (needed, max_miners) = (bounds.connections() as u64 + OTHER_FILES, bounds.max_miners);
     if let Some(limit) = open_files_limit().filter(|limit| *limit < needed) {
         tracing::warn!(

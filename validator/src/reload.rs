@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use assay_api::Reloaded;
+use assay_api::ReloadResult;
 use assay_keeper::fleet::rules::{self, RulesError};
 use assay_keeper::running::ReloadRequest;
 use assay_keeper::validator::Validator;
@@ -18,7 +18,7 @@ use assay_program::reload::{Hangups, changed};
 use assay_program::settings::{Flags, Settings, SettingsError};
 use assay_protocol::verdict::Mode;
 use assay_receipts::SignerError;
-use assay_transport::certificate::{CertificateError, Issued};
+use assay_transport::certificate::{CertificateError, IssuedCertificate};
 use clap::Args;
 use tokio::sync::mpsc;
 
@@ -36,7 +36,7 @@ const FLEET_POLICY: &str = "fleet_policy";
 pub const RECEIPT_KEY: &str = "receipt_key";
 
 /// Reloads the configuration.
-pub struct Reloader {
+pub struct ValidatorReloader {
     flags: Flags<RawConfig>,
     /// Settings at the start.
     started: Settings<RawConfig>,
@@ -67,7 +67,7 @@ pub enum ReloadError {
     Log(String),
 }
 
-impl Reloader {
+impl ValidatorReloader {
     /// Creates the reloader of a validator started with these settings.
     pub fn new(
         flags: Flags<RawConfig>,
@@ -93,12 +93,12 @@ impl Reloader {
     }
 
     /// Reads the configuration again, and applies the reloadable changes; logs the result.
-    fn reload(&mut self) -> Result<Reloaded, ReloadError> {
+    fn reload(&mut self) -> Result<ReloadResult, ReloadError> {
         self.manager.reloading();
         let result = self.apply();
         self.manager.reloaded();
         match &result {
-            Ok(Reloaded { changed, need_restart }) => {
+            Ok(ReloadResult { changed, need_restart }) => {
                 if !need_restart.is_empty() {
                     tracing::warn!(settings = list(need_restart), "changed settings that take a restart");
                 }
@@ -109,7 +109,7 @@ impl Reloader {
         result
     }
 
-    fn apply(&mut self) -> Result<Reloaded, ReloadError> {
+    fn apply(&mut self) -> Result<ReloadResult, ReloadError> {
         let settings = resolve(&self.flags)?;
         let config = ValidatorConfig::check(&settings)?;
         let mode = config.policy.mode.filter(|mode| matches!(mode, Mode::Replay | Mode::ReplaySample));
@@ -137,12 +137,12 @@ impl Reloader {
         }
         let need_restart = changed(&self.started, &settings).into_iter().filter(|name| !is_reloadable(name)).collect();
         self.current = settings;
-        Ok(Reloaded { changed: changed_now, need_restart })
+        Ok(ReloadResult { changed: changed_now, need_restart })
     }
 
     /// Presents this certificate from now on; returns whether it differs from the previous one.
-    fn present(&self, issued: Option<Issued>) -> bool {
-        let chain = |issued: &Option<Issued>| issued.as_ref().map(|issued| issued.certified.cert.clone());
+    fn present(&self, issued: Option<IssuedCertificate>) -> bool {
+        let chain = |issued: &Option<IssuedCertificate>| issued.as_ref().map(|issued| issued.certified.cert.clone());
         let is_another = chain(&self.validator.tls.issued()) != chain(&issued);
         if let Some(issued) = &issued {
             warn_if_due(issued);

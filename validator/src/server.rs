@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use assay_keeper::validator::Validator;
 use assay_listen::bounds::{
-    Bounds, KEEPALIVE, KEEPALIVE_LIMIT, MAX_HEADER_BYTES, MAX_QUERY_BYTES, MAX_RESET_STREAMS, MAX_STREAMS,
+    ConnectionBounds, KEEPALIVE, KEEPALIVE_LIMIT, MAX_HEADER_BYTES, MAX_QUERY_BYTES, MAX_RESET_STREAMS, MAX_STREAMS,
     STREAM_WINDOW,
 };
 use assay_listen::connection::{Admittance, Connection, PlaintextRule};
@@ -47,7 +47,7 @@ pub async fn serve_miners(
     validator: Arc<Validator>,
     listener: TcpListener,
     plaintext: PlaintextRule,
-    bounds: Bounds,
+    bounds: ConnectionBounds,
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(MAX_QUERY_BYTES);
@@ -110,7 +110,7 @@ fn bounded(
     listener: TcpListener,
     admittance: Arc<Admittance>,
     gate: Arc<Gate>,
-    bounds: Bounds,
+    bounds: ConnectionBounds,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let permits = Arc::new(Semaphore::new(bounds.connections()));
     let strangers = Arc::new(Strangers::new(bounds.handshakes(), gate));

@@ -14,7 +14,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use assay_judge::action::SentAt;
 use assay_judge::refusal::refusal;
-use assay_keeper::driver::{Broken, Incoming, Outgoing, drive};
+use assay_keeper::driver::{IncomingMessage, OutgoingMessage, ReadFailure, drive};
 use assay_keeper::validator::Validator;
 use assay_listen::bounds::{MAX_INCOMING_MESSAGES, MAX_OUTGOING_MESSAGES};
 use assay_listen::peer::Peer;
@@ -64,10 +64,12 @@ impl SessionService for Sessions {
 
 /// Reads messages as they come, with their time: the session may be busy when one arrives. A message is read only when
 /// the queue has room.
-async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc::Sender<Box<Incoming>>) {
+async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc::Sender<Box<IncomingMessage>>) {
     while let Ok(room) = incoming.reserve().await {
         let message = match stream.message().await {
-            Ok(Some(message)) => MinerMessage::try_from(message).map_err(|error| Broken::Malformed(error.to_string())),
+            Ok(Some(message)) => {
+                MinerMessage::try_from(message).map_err(|error| ReadFailure::Malformed(error.to_string()))
+            }
             Ok(None) => return,
             Err(status) => Err(broken(&status)),
         };
@@ -75,7 +77,7 @@ async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc:
         if matches!(message, Ok(MinerMessage::Hello(_))) {
             peer.set_greeted(true);
         }
-        room.send(Box::new(Incoming { message, at: Instant::now() }));
+        room.send(Box::new(IncomingMessage { message, at: Instant::now() }));
         if last {
             return;
         }
@@ -83,17 +85,17 @@ async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc:
 }
 
 /// A message that cannot be decoded or is too large is malformed; every other status is a broken connection.
-fn broken(status: &Status) -> Broken {
+fn broken(status: &Status) -> ReadFailure {
     let undecodable = status.code() == Code::Internal && std::error::Error::source(status).is_none();
     if undecodable || status.code() == Code::OutOfRange {
-        Broken::Malformed(status.message().to_owned())
+        ReadFailure::Malformed(status.message().to_owned())
     } else {
-        Broken::Disconnected(format!("the stream broke ({:?}): {}", status.code(), status.message()))
+        ReadFailure::Disconnected(format!("the stream broke ({:?}): {}", status.code(), status.message()))
     }
 }
 
 /// Messages, stamped when the transport takes them: deadlines count from that time.
-fn stamped(queue: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<SessionResponse, Status>> + Send {
+fn stamped(queue: mpsc::Receiver<OutgoingMessage>) -> impl Stream<Item = Result<SessionResponse, Status>> + Send {
     ReceiverStream::new(queue).map(|outgoing| {
         let (message, sent) = *outgoing;
         let response = SessionResponse::from(message);

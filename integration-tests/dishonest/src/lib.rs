@@ -17,10 +17,10 @@ use assay_device::host::Host;
 use assay_miner::connection::open;
 use assay_miner::driver::{Observer, Resumption, Start, drive};
 use assay_miner::engine::Engine;
-use assay_miner::joining::Joining;
+use assay_miner::joining::PendingJoinToken;
 use assay_miner::limits::SharedLimits;
 use assay_miner::outbox::outbox;
-use assay_miner::session::Closed;
+use assay_miner::session::CloseReason;
 use assay_miner::turns::Turns;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
@@ -46,7 +46,7 @@ const MAX_REWRITTEN_MESSAGES: usize = 8;
 pub struct DishonestMiner {
     pub key: PublicKey,
     pub lies: SharedLies,
-    session: JoinHandle<Result<Closed, String>>,
+    session: JoinHandle<Result<CloseReason, String>>,
     shutdown: Trigger,
 }
 
@@ -135,7 +135,7 @@ impl DishonestMiner {
     ///
     /// # Errors
     /// Why the stream broke, when it was not a side's wish to end.
-    pub async fn ended(&mut self) -> Result<Closed, String> {
+    pub async fn ended(&mut self) -> Result<CloseReason, String> {
         (&mut self.session).await.expect("the session does not panic")
     }
 
@@ -157,7 +157,7 @@ impl Drop for DishonestMiner {
     }
 }
 
-async fn run(liar: Liar, address: SocketAddr, stop: Shutdown) -> Result<Closed, String> {
+async fn run(liar: Liar, address: SocketAddr, stop: Shutdown) -> Result<CloseReason, String> {
     let Liar { identity, lies, engine, filter } = liar;
     let inventory = engine.inventory(0).expect("the devices are there");
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
@@ -191,7 +191,7 @@ async fn run(liar: Liar, address: SocketAddr, stop: Shutdown) -> Result<Closed, 
         inventory,
         nonce,
         resumption,
-        joining: Joining::default(),
+        joining: PendingJoinToken::default(),
         join_token: None,
         idle_release,
         limits,

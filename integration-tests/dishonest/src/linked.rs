@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{MinerMessage, OpenItem, OpenWhat, OpeningsPart, SignedChecksum, ValidatorMessage};
+use assay_protocol::message::{MinerMessage, OpenItem, OpenTarget, OpeningsPart, SignedChecksum, ValidatorMessage};
 use assay_work::digest::slot_digest;
 use assay_work::probe::{
     Answer, LINE_BYTES, Link, LinkedSlots, Probe, link_digest, linked_probe_key, linked_round_key, position,
@@ -138,7 +138,8 @@ impl Forger {
         let (Some(forged), Some(probe), Some(challenge)) = (&self.forged, self.probe, lies.board.challenge()) else {
             return;
         };
-        let Some(OpenItem { device_id, what: OpenWhat::LinkedSegments(drawn) }) = self.items.get(item as usize) else {
+        let Some(OpenItem { device_id, what: OpenTarget::LinkedSegments(drawn) }) = self.items.get(item as usize)
+        else {
             return;
         };
         self.next = if self.next.0 == item { (item, self.next.1 + 1) } else { (item, 0) };

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
 use assay_cpu::{CpuConfig, CpuDevice, CpuSpec};
-use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare};
+use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
 use assay_device::copies::Area;
-use assay_device::reference::{Flip, ReferenceDevice};
+use assay_device::reference::{BitFlip, ReferenceDevice};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds};
 use assay_integration_tests::faulty::{Fault, Lie, VARIABLE};
 use assay_work::{Digest, Precision};
@@ -53,11 +53,11 @@ impl Backend for Faulty {
         self.honest.settings()
     }
 
-    fn detect(&self) -> Result<Vec<Found>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
         self.honest.detect()
     }
 
-    fn open(&self, spec: &str, _prepare: Prepare<'_>) -> Opened {
+    fn open(&self, spec: &str, _prepare: StartupObserver<'_>) -> OpenResult {
         let unsupported = |error: &dyn std::error::Error| DeviceError::Unsupported(error.to_string());
         let spec: CpuSpec = serde_json::from_str(spec).map_err(|error| unsupported(&error))?;
         let device = spec.open().map_err(|error| unsupported(&error))?;
@@ -99,7 +99,7 @@ impl Liar {
             Lie::Flip { slot, byte, bytes, mask } => {
                 let info = self.device.info();
                 let flipped = ReferenceDevice::new(info.id, info.name, pass.bytes());
-                let flipped = self.flipped.insert(flipped.with_flip(Flip { slot, byte, bytes, mask }));
+                let flipped = self.flipped.insert(flipped.with_flip(BitFlip { slot, byte, bytes, mask }));
                 flipped.fill(pass, handle)
             }
             Lie::Digest(slot) => {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use assay_device::DeviceError;
 use assay_miner::connection::open;
 use assay_miner::http2;
-use assay_miner::session::{Action, Event, Session, SessionStart};
+use assay_miner::session::{MinerSession, SessionAction, SessionEvent, SessionStart};
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::{DeviceClaim, Inventory, MinerMessage, ValidatorMessage};
@@ -112,11 +112,11 @@ impl LoadMiner {
             let event = tokio::select! {
                 biased;
                 message = inbound.next() => match message {
-                    Some(message) => Event::Message(message?),
+                    Some(message) => SessionEvent::Message(message?),
                     None => return Err("the validator closed the stream".into()),
                 },
                 done = done(&mut driver.pending) => driver.done(done?)?,
-                () = tokio::time::sleep_until(driver.session.poll_timeout().into()) => Event::Tick,
+                () = tokio::time::sleep_until(driver.session.poll_timeout().into()) => SessionEvent::Tick,
             };
             driver.note(&event);
             let actions = driver.session.handle(event, Instant::now());
@@ -124,7 +124,7 @@ impl LoadMiner {
         }
     }
 
-    fn session(&self, channel: Channel) -> Result<(Session, Vec<Action>), String> {
+    fn session(&self, channel: Channel) -> Result<(MinerSession, Vec<SessionAction>), String> {
         let start = SessionStart {
             identity: self.identity.clone(),
             pinned: Some(self.common.validator_key),
@@ -135,7 +135,7 @@ impl LoadMiner {
             join_token: None,
             unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         };
-        Ok(Session::start(start, Instant::now()))
+        Ok(MinerSession::start(start, Instant::now()))
     }
 
     fn device_id(&self) -> DeviceId {
@@ -166,7 +166,7 @@ fn inventory(id: DeviceId, memory_bytes: u64) -> Inventory {
 }
 
 struct Driver {
-    session: Session,
+    session: MinerSession,
     common: Common,
     identity: Identity,
     number: u32,
@@ -203,7 +203,7 @@ enum Stage {
 
 impl Driver {
     /// Takes the results of a stage.
-    fn done(&mut self, done: Done) -> Result<Event, String> {
+    fn done(&mut self, done: Done) -> Result<SessionEvent, String> {
         let Done { id, stage, worked } = done;
         let messages = worked.map(|(worked, messages)| {
             self.worked = Some(worked);
@@ -216,22 +216,22 @@ impl Driver {
         Ok(match stage {
             Stage::Work => {
                 self.times = Times { committed: Some(now), opened: None };
-                Event::Worked(id, messages)
+                SessionEvent::Worked(id, messages)
             }
-            Stage::Probe => Event::Probed(id, messages),
+            Stage::Probe => SessionEvent::Probed(id, messages),
             Stage::Openings => {
                 let opened = match messages {
                     Ok(messages) => Ok(messages.into_iter().try_for_each(|message| self.send(message))?),
                     Err(error) => Err(error),
                 };
                 self.times.opened = Some(now);
-                Event::Opened(id, opened)
+                SessionEvent::Opened(id, opened)
             }
         })
     }
 
-    fn note(&self, event: &Event) {
-        let Event::Message(ValidatorMessage::Verdict(verdict)) = event else { return };
+    fn note(&self, event: &SessionEvent) {
+        let SessionEvent::Message(ValidatorMessage::Verdict(verdict)) = event else { return };
         let at = Instant::now();
         let judged = Judged {
             challenge: verdict.challenge_id,
@@ -246,28 +246,30 @@ impl Driver {
         let _ = self.common.judged.send(judged);
     }
 
-    async fn act(&mut self, actions: Vec<Action>) -> Result<(), String> {
+    async fn act(&mut self, actions: Vec<SessionAction>) -> Result<(), String> {
         for action in actions {
             match action {
-                Action::Send(message) => self.send(message)?,
-                Action::StartWork(challenge) => {
+                SessionAction::Send(message) => self.send(message)?,
+                SessionAction::StartWork(challenge) => {
                     self.times = Times::default();
                     let lent = self.common.devices.lend(device_id(&self.identity)).await.ok_or("there is no device")?;
                     let (id, identity) = (challenge.id(), self.identity.clone());
                     self.begin(id, Stage::Work, move || Worked::new(lent, identity, challenge));
                 }
-                Action::StartProbe(id, probe) => self.go_on(id, Stage::Probe, move |worked| worked.probe(&probe)),
-                Action::StartOpening(id, items) => self.go_on(id, Stage::Openings, move |worked| {
+                SessionAction::StartProbe(id, probe) => {
+                    self.go_on(id, Stage::Probe, move |worked| worked.probe(&probe))
+                }
+                SessionAction::StartOpening(id, items) => self.go_on(id, Stage::Openings, move |worked| {
                     Ok(worked.open(&items)?.into_iter().map(MinerMessage::OpeningsChunk).collect())
                 }),
                 // Its running job ends without help.
-                Action::Release => self.worked = None,
-                Action::Established(_) => {
+                SessionAction::Release => self.worked = None,
+                SessionAction::Established(_) => {
                     // The counter may have ended.
                     let _ = self.established.send(self.number);
                 }
-                Action::Followed { .. } | Action::Verdict(_) => {}
-                Action::Close(closed) => return Err(closed.to_string()),
+                SessionAction::Followed { .. } | SessionAction::Verdict(_) => {}
+                SessionAction::Close(closed) => return Err(closed.to_string()),
             }
         }
         Ok(())

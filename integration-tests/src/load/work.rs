@@ -9,12 +9,12 @@ use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{
-    DeviceDigests, DeviceRoots, MinerMessage, OpenItem, OpenWhat, OpeningsChunk, OpeningsPart, SignedChecksum,
+    DeviceDigests, DeviceRoots, MinerMessage, OpenItem, OpenTarget, OpeningsChunk, OpeningsPart, SignedChecksum,
 };
 use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::probe::{Answer, Probe, probe_key, probe_message};
-use assay_work::{Challenge, Digest, Root, Sample, Segment};
+use assay_work::{Challenge, Digest, PassSample, Root, Segment};
 
 use super::devices::LentDevice;
 
@@ -81,8 +81,8 @@ impl Worked {
         let mut chunks = Vec::new();
         for (item, asked) in (0..).zip(items) {
             let parts = match &asked.what {
-                OpenWhat::Segments(segments) | OpenWhat::LinkedSegments(segments) => self.segments(segments)?,
-                OpenWhat::Samples { iteration, samples } => self.samples(*iteration, samples)?,
+                OpenTarget::Segments(segments) | OpenTarget::LinkedSegments(segments) => self.segments(segments)?,
+                OpenTarget::Samples { iteration, samples } => self.samples(*iteration, samples)?,
             };
             let digests = OpeningsPart::SlotDigests(self.digests.clone());
             let parts = std::iter::once(digests).chain(parts).chain([OpeningsPart::End]);
@@ -111,7 +111,7 @@ impl Worked {
         (0..plan.len()).map(|index| plan.open(device, index).map(OpeningsPart::Segment)).collect()
     }
 
-    fn samples(&mut self, iteration: u32, samples: &[Sample]) -> Result<Vec<OpeningsPart>, DeviceError> {
+    fn samples(&mut self, iteration: u32, samples: &[PassSample]) -> Result<Vec<OpeningsPart>, DeviceError> {
         if iteration + 1 != self.task.iterations {
             return Err(DeviceError::Unsupported("the load keeps the last iteration alone".into()));
         }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use assay_api::{BeginChallenge, Running};
+use assay_api::{BeginChallenge, ChallengeProgress};
 use assay_integration_tests::daemon::{PATIENCE, passed, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -195,7 +195,7 @@ fn signal(process: u32, name: &str) {
 }
 
 /// The challenge that a miner works on, once it does.
-async fn running(validator: &TestValidator, key: PublicKey) -> Running {
+async fn running(validator: &TestValidator, key: PublicKey) -> ChallengeProgress {
     let until = std::time::Instant::now() + PATIENCE;
     loop {
         let miners = validator.miners().await;

@@ -274,7 +274,7 @@ async fn a_miner_that_drains_in_a_challenge() {
     };
     let (ruling, ()) = tokio::join!(stage.challenge(Mode::Replay), drains);
     ruling.expect_pass();
-    assert_eq!(stage.miner.ended().await, Ok(assay_miner::session::Closed::Drained));
+    assert_eq!(stage.miner.ended().await, Ok(assay_miner::session::CloseReason::Drained));
     stage.validator.wait_for_miner(stage.miner.key, false).await;
 }
 

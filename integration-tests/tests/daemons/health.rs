@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use assay_api::Status;
+use assay_api::ServerStatus;
 use assay_integration_tests::daemon::{PATIENCE, lives, run, run_in};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -159,7 +159,7 @@ async fn damaged_records_are_tried_less_and_less_often_and_a_stop_does_not_wait_
     let rest = usize::try_from(records.metadata().unwrap().len()).unwrap() - PAGE_BYTES;
     records.write_all_at(&vec![0xff; rest], PAGE_BYTES as u64).unwrap();
     validator.daemon.wait_for("restore a backup");
-    let status: Status = validator.operator().get("/status").await.unwrap();
+    let status: ServerStatus = validator.operator().get("/status").await.unwrap();
     assert_eq!(status.state, "not_serving");
     // Of so many attempts to read or to write, four have the same aim: the last pause of these has 2 s at least, and more
     // on a busy machine.

@@ -75,7 +75,7 @@ async fn a_challenge_while_another_validators_runs_is_declined_as_busy() {
     let mut miner = miner_of(&[first.address, second.address], &["--idle-release-s=0"]);
     first.wait_for_miner(miner.key, true).await;
     second.wait_for_miner(miner.key, true).await;
-    let offered = |miners: Vec<assay_api::Connected>| miners[0].claimed_devices.clone();
+    let offered = |miners: Vec<assay_api::MinerConnection>| miners[0].claimed_devices.clone();
     let before = offered(second.miners().await);
     let held = miner.daemon.hold_devices();
     let challenge = first.ask(miner.key, Some(Mode::Audit)).await.unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use assay_api::{ProblemCode, Status};
+use assay_api::{ProblemCode, ServerStatus};
 use assay_integration_tests::daemon::{self, Held, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
@@ -99,7 +99,7 @@ async fn what_cannot_be_written_at_the_end_is_in_the_programs_log() {
     validator.daemon.limit_file_bytes(Some(1));
     drop(held);
     let until = Instant::now() + PATIENCE;
-    let running = async || validator.operator().get::<Status>("/status").await.unwrap().challenges;
+    let running = async || validator.operator().get::<ServerStatus>("/status").await.unwrap().challenges;
     // The records can neither be read at all times, for the facts that the verdict needs, nor written.
     while running().await.iter().all(|challenge| challenge.phase != "verdict") {
         assert!(Instant::now() < until, "no verdict is reached");

@@ -6,7 +6,7 @@ use assay_judge::entropy::SeededEntropy;
 use assay_judge::verify::draw;
 use assay_protocol::verdict::ReasonCode;
 use assay_work::bounds::pass_probability;
-use assay_work::opening::Sample;
+use assay_work::opening::PassSample;
 
 /// Two of forty slots, in mid-chain: 5 %.
 const ZERO_SLOTS: &[u32] = &[13, 27];
@@ -76,7 +76,7 @@ fn one_sample_sees_a_wrong_slot_in_each_of_three_places() {
     // An element of the slot that ought not to be zero.
     let (a, b) = audited.wrong_element(zero);
     let other = 200;
-    let product = |slot, row, column, inner| Sample::Product { slot, row, column, inner };
+    let product = |slot, row, column, inner| PassSample::Product { slot, row, column, inner };
     for (what, sample) in [
         ("the slot itself", product(zero, a, b, other)),
         ("its earlier one", product(child, a, other, b)),

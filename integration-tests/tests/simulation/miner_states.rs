@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use assay_miner::driver::{Observer, Start, drive};
 use assay_miner::outbox::outbox;
-use assay_miner::session::{Action, Closed, Event, Session, SessionLimits, SessionStart};
+use assay_miner::session::{CloseReason, MinerSession, SessionAction, SessionEvent, SessionLimits, SessionStart};
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, SessionTranscript};
@@ -33,7 +33,7 @@ const PING: u64 = 17;
 /// A miner's session, and its state in the words of the page.
 struct Miner {
     now: Instant,
-    session: Session,
+    session: MinerSession,
     state: &'static str,
     this: Option<ChallengeId>,
     ended: Option<ChallengeId>,
@@ -44,7 +44,7 @@ impl Miner {
     fn after(recording: &Recording, steps: &[MinerStep]) -> Self {
         let now = Instant::now();
         let inventory = recording.inventory.clone();
-        let (session, _) = Session::start(start_of(miner_identity(), None, inventory), now);
+        let (session, _) = MinerSession::start(start_of(miner_identity(), None, inventory), now);
         let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
         for step in steps {
             let actions = miner.session.handle(step.event(), now);
@@ -54,7 +54,7 @@ impl Miner {
     }
 
     /// Follows the state over a step.
-    fn note(&mut self, step: &MinerStep, actions: &[Action]) {
+    fn note(&mut self, step: &MinerStep, actions: &[SessionAction]) {
         match step {
             MinerStep::Message(ValidatorMessage::Welcome(_)) => self.state = "accepted",
             MinerStep::Message(ValidatorMessage::Accepted(_)) => self.state = "idle",
@@ -73,7 +73,7 @@ impl Miner {
             }
             MinerStep::Message(_) => {}
         }
-        if matches!(actions.last(), Some(Action::Close(_))) {
+        if matches!(actions.last(), Some(SessionAction::Close(_))) {
             self.state = "closed";
             self.this = None;
         }
@@ -81,15 +81,15 @@ impl Miner {
 }
 
 /// A validator with this key and these statements welcomes a miner that pins another key, at this time.
-fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<Action> {
+fn welcomed(validator: &Identity, pinned: PublicKey, unix_seconds: u64) -> Vec<SessionAction> {
     let start = SessionStart { unix_seconds, ..start_of(miner_identity(), Some(pinned), Inventory::default()) };
     welcomed_as(validator, start, Channel::Plaintext)
 }
 
 /// The same, of a validator that is on this channel.
-fn welcomed_as(validator: &Identity, start: SessionStart, channel: Channel) -> Vec<Action> {
+fn welcomed_as(validator: &Identity, start: SessionStart, channel: Channel) -> Vec<SessionAction> {
     let now = Instant::now();
-    let (mut session, _) = Session::start(start, now);
+    let (mut session, _) = MinerSession::start(start, now);
     let transcript = SessionTranscript {
         version: PROTOCOL_VERSIONS[0],
         validator_key: validator.public_key(),
@@ -106,9 +106,9 @@ fn welcomed_as(validator: &Identity, start: SessionStart, channel: Channel) -> V
         agent: String::new(),
         successors: validator.successors().to_vec(),
     };
-    let mut actions = session.handle(Event::Message(ValidatorMessage::Welcome(welcome)), now);
+    let mut actions = session.handle(SessionEvent::Message(ValidatorMessage::Welcome(welcome)), now);
     let accepted = ValidatorMessage::Accepted(Duration::from_secs(5));
-    actions.extend(session.handle(Event::Message(accepted), now));
+    actions.extend(session.handle(SessionEvent::Message(accepted), now));
     actions
 }
 
@@ -120,25 +120,32 @@ fn a_pinned_key_is_followed_until_its_statement_ends() {
     let pinned = old.public_key();
     let new = new.following(&statements, pinned);
     let [
-        Action::Send(MinerMessage::Proof(..)),
-        Action::Established(key),
-        Action::Followed { pinned: by, until_unix_seconds },
+        SessionAction::Send(MinerMessage::Proof(..)),
+        SessionAction::Established(key),
+        SessionAction::Followed { pinned: by, until_unix_seconds },
     ] = &welcomed(&new, pinned, UNTIL - 1)[..]
     else {
         panic!("the miner takes the session, and says why")
     };
     assert_eq!((*key, *by, *until_unix_seconds), (new.public_key(), pinned, UNTIL));
-    let [Action::Close(closed)] = &welcomed(&new, pinned, UNTIL)[..] else { panic!("the miner ends the session") };
-    assert_eq!(*closed, Closed::WrongValidator { expected: pinned, found: new.public_key(), ended: Some(UNTIL) });
+    let [SessionAction::Close(closed)] = &welcomed(&new, pinned, UNTIL)[..] else {
+        panic!("the miner ends the session")
+    };
+    assert_eq!(*closed, CloseReason::WrongValidator { expected: pinned, found: new.public_key(), ended: Some(UNTIL) });
     assert!(
         closed.needs_operator() && closed.to_string().contains("vouched for the new key until 2027-01-15"),
         "{closed}"
     );
     // A stranger's key is not followed, and the pinned one needs no statement.
     let stranger = Identity::from_seed(&[4; 32]).following(&statements, pinned);
-    let [Action::Close(closed)] = &welcomed(&stranger, pinned, UNTIL - 1)[..] else { panic!("it is a stranger") };
-    assert!(matches!(closed, Closed::WrongValidator { ended: None, .. }));
-    assert!(matches!(welcomed(&new, new.public_key(), UNTIL)[..], [Action::Send(_), Action::Established(_)]));
+    let [SessionAction::Close(closed)] = &welcomed(&stranger, pinned, UNTIL - 1)[..] else {
+        panic!("it is a stranger")
+    };
+    assert!(matches!(closed, CloseReason::WrongValidator { ended: None, .. }));
+    assert!(matches!(
+        welcomed(&new, new.public_key(), UNTIL)[..],
+        [SessionAction::Send(_), SessionAction::Established(_)]
+    ));
 }
 
 /// The hello cannot have it: [`assay_protocol::message::Hello`] has no such field.
@@ -149,7 +156,7 @@ fn a_join_token_is_shown_to_a_proved_validator_alone() {
         join_token: Some("assay-join-1".parse().unwrap()),
         ..start_of(miner_identity(), Some(pinned.public_key()), Inventory::default())
     };
-    let [Action::Send(MinerMessage::Proof(_, Some(token))), ..] =
+    let [SessionAction::Send(MinerMessage::Proof(_, Some(token))), ..] =
         &welcomed_as(&validator, start(&validator), Channel::Plaintext)[..]
     else {
         panic!("the proof has it")
@@ -159,7 +166,7 @@ fn a_join_token_is_shown_to_a_proved_validator_alone() {
     let stranger = welcomed_as(&other, start(&validator), Channel::Plaintext);
     let relay = welcomed_as(&validator, start(&validator), Channel::Tls([5; 32]));
     for actions in [stranger, relay] {
-        assert!(matches!(actions[..], [Action::Close(_)]), "{actions:?}");
+        assert!(matches!(actions[..], [SessionAction::Close(_)]), "{actions:?}");
     }
 }
 
@@ -223,25 +230,27 @@ fn linked(probe: &ValidatorMessage) -> ValidatorMessage {
 /// The session's reaction to a message, in the words of the page; a text of its own where no words fit.
 fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
     let (ran, before) = (miner.session.is_running(), format!("{:?}", miner.session));
-    let actions = miner.session.handle(Event::Message(message), miner.now);
+    let actions = miner.session.handle(SessionEvent::Message(message), miner.now);
     let is_same = before == format!("{:?}", miner.session);
-    let releases = actions.iter().any(|action| matches!(action, Action::Release));
+    let releases = actions.iter().any(|action| matches!(action, SessionAction::Release));
     match &actions[..] {
-        [.., Action::Close(_)] if ran != releases => format!("slots are not released: {actions:?}"),
-        [.., Action::Close(Closed::OutOfPlace(_))] => "end".into(),
-        [.., Action::Close(Closed::Refused { .. } | Closed::Goodbye { .. })] => "over".into(),
+        [.., SessionAction::Close(_)] if ran != releases => format!("slots are not released: {actions:?}"),
+        [.., SessionAction::Close(CloseReason::OutOfPlace(_))] => "end".into(),
+        [.., SessionAction::Close(CloseReason::Refused { .. } | CloseReason::Goodbye { .. })] => "over".into(),
         [] if is_same => "drop".into(),
-        [Action::Send(MinerMessage::Pong(PING))] if is_same => "pong".into(),
-        [Action::Send(MinerMessage::Declined(stop))] if is_same && stop.code == StopCode::Busy => "busy".into(),
-        [Action::Send(MinerMessage::Abort(stop)), Action::Release]
+        [SessionAction::Send(MinerMessage::Pong(PING))] if is_same => "pong".into(),
+        [SessionAction::Send(MinerMessage::Declined(stop))] if is_same && stop.code == StopCode::Busy => "busy".into(),
+        [SessionAction::Send(MinerMessage::Abort(stop)), SessionAction::Release]
             if ran && stop.code == StopCode::Invalid && stop.detail.starts_with("the probe breaks rule link: ") =>
         {
             "refuse".into()
         }
-        [Action::Verdict(_)] if is_same => "show".into(),
-        [Action::Verdict(_), Action::Release] if ran && !miner.session.is_running() => "done".into(),
-        [Action::Send(MinerMessage::Proof(..)) | Action::Established(_)] if !is_same => "take".into(),
-        [Action::StartWork(_) | Action::StartProbe(..) | Action::StartOpening(..)] if !is_same => "take".into(),
+        [SessionAction::Verdict(_)] if is_same => "show".into(),
+        [SessionAction::Verdict(_), SessionAction::Release] if ran && !miner.session.is_running() => "done".into(),
+        [SessionAction::Send(MinerMessage::Proof(..)) | SessionAction::Established(_)] if !is_same => "take".into(),
+        [SessionAction::StartWork(_) | SessionAction::StartProbe(..) | SessionAction::StartOpening(..)] if !is_same => {
+            "take".into()
+        }
         _ => format!("something else: {actions:?}"),
     }
 }
@@ -329,14 +338,15 @@ fn a_challenge_is_declined_for_the_first_row_that_fits() {
     for repair in repairs {
         let mut miner = miner();
         miner.session.set_limits(limits.clone());
-        let actions = miner.session.handle(Event::Message(ValidatorMessage::Challenge(offer.clone())), miner.now);
-        let [Action::Send(MinerMessage::Declined(stop))] = &actions[..] else { panic!("{actions:?}") };
+        let actions =
+            miner.session.handle(SessionEvent::Message(ValidatorMessage::Challenge(offer.clone())), miner.now);
+        let [SessionAction::Send(MinerMessage::Declined(stop))] = &actions[..] else { panic!("{actions:?}") };
         found.push(v1::StopCode::from(stop.code).as_str_name().replace("STOP_CODE_", ""));
         repair(&mut limits, &mut offer);
     }
     assert_eq!(found, codes.collect::<Vec<_>>());
-    let actions = miner().session.handle(Event::Message(ValidatorMessage::Challenge(offer)), Instant::now());
-    assert!(matches!(actions[..], [Action::StartWork(_)]), "{actions:?}");
+    let actions = miner().session.handle(SessionEvent::Message(ValidatorMessage::Challenge(offer)), Instant::now());
+    assert!(matches!(actions[..], [SessionAction::StartWork(_)]), "{actions:?}");
 }
 
 /// A step of a session through its driver, and the state that it leads to.
@@ -371,7 +381,11 @@ fn driver_steps(recording: &Recording) -> Vec<(&'static str, DriverStep)> {
 }
 
 /// The end of a miner's driver after these steps, when `inbound` then gives an error, for a malformed message, or ends.
-async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Option<&str>) -> Result<Closed, String> {
+async fn driven(
+    recording: &Recording,
+    steps: &[(&str, DriverStep)],
+    problem: Option<&str>,
+) -> Result<CloseReason, String> {
     struct Nobody;
     impl Observer for Nobody {
         fn established(&mut self, _: PublicKey) {}
@@ -402,7 +416,7 @@ async fn driven(recording: &Recording, steps: &[(&str, DriverStep)], problem: Op
         inventory,
         nonce,
         resumption,
-        joining: assay_miner::joining::Joining::default(),
+        joining: assay_miner::joining::PendingJoinToken::default(),
         join_token: None,
         idle_release,
         limits,
@@ -442,7 +456,7 @@ fn ends_of_streams(table: &mut StateTable) {
             let found = match ended.expect("it ends at once") {
                 Err(why) if problem == Some(&why) => "end",
                 Err(why) if problem.is_none() && why == "the validator closed the stream" => "over",
-                Ok(Closed::Goodbye { .. }) if state == "closed" => "drop",
+                Ok(CloseReason::Goodbye { .. }) if state == "closed" => "drop",
                 other => panic!("{kind} in {state}: {other:?}"),
             };
             assert_eq!(found, table.cell(kind, Named::None, state), "{kind} in {state}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_miner::session::Event;
+use assay_miner::session::SessionEvent;
 use assay_policy::Policy;
 use assay_protocol::message::{Inventory, MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
@@ -61,22 +61,22 @@ impl Recording {
 
 impl MinerStep {
     /// The step that gives this event.
-    pub fn of(event: &Event) -> Option<Self> {
+    pub fn of(event: &SessionEvent) -> Option<Self> {
         Some(match event {
-            Event::Message(message) => Self::Message(message.clone()),
-            Event::Worked(id, Ok(messages)) => Self::Worked(*id, messages.clone()),
-            Event::Probed(id, Ok(messages)) => Self::Probed(*id, messages.clone()),
-            Event::Opened(id, Ok(())) => Self::Opened(*id),
+            SessionEvent::Message(message) => Self::Message(message.clone()),
+            SessionEvent::Worked(id, Ok(messages)) => Self::Worked(*id, messages.clone()),
+            SessionEvent::Probed(id, Ok(messages)) => Self::Probed(*id, messages.clone()),
+            SessionEvent::Opened(id, Ok(())) => Self::Opened(*id),
             _ => return None,
         })
     }
 
-    pub fn event(&self) -> Event {
+    pub fn event(&self) -> SessionEvent {
         match self.clone() {
-            Self::Message(message) => Event::Message(message),
-            Self::Worked(id, messages) => Event::Worked(id, Ok(messages)),
-            Self::Probed(id, messages) => Event::Probed(id, Ok(messages)),
-            Self::Opened(id) => Event::Opened(id, Ok(())),
+            Self::Message(message) => SessionEvent::Message(message),
+            Self::Worked(id, messages) => SessionEvent::Worked(id, Ok(messages)),
+            Self::Probed(id, messages) => SessionEvent::Probed(id, Ok(messages)),
+            Self::Opened(id) => SessionEvent::Opened(id, Ok(())),
         }
     }
 }

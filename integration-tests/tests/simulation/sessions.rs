@@ -9,11 +9,11 @@ use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle};
 use assay_integration_tests::dishonest::Liar;
 use assay_judge::action::Action;
-use assay_judge::case::entry::Entry;
+use assay_judge::case::entry::CaseEntry;
 use assay_judge::entropy::SeededEntropy;
 use assay_judge::history::{MinerHistory, SecondComputation};
 use assay_judge::replay::ReplayCapacity;
-use assay_judge::session::{Admission, Session, SessionContext};
+use assay_judge::session::{Admission, SessionContext, ValidatorSession};
 use assay_judge::verify::size::part_bytes;
 use assay_keeper::allow::AllowList;
 use assay_miner::engine::Engine;
@@ -76,8 +76,8 @@ pub type Lag = (fn(&MinerMessage) -> bool, Duration);
 pub struct World {
     now: Instant,
     entropy: SeededEntropy,
-    validator: Session,
-    miner: miner::Session,
+    validator: ValidatorSession,
+    miner: miner::MinerSession,
     engine: Arc<Engine>,
     /// The parts of the miner where it may lie: then all messages are encoded on their way, and replays are answered.
     liar: Option<Liar>,
@@ -99,7 +99,7 @@ pub struct World {
     /// The memory of the miner, as the records give it.
     history: MinerHistory,
     /// The case entries of the challenge that runs.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CaseEntry>,
     /// Whether the validator has ended the session.
     pub is_closed: bool,
     /// The inputs of both sides so far.
@@ -127,7 +127,7 @@ impl World {
         let now = Instant::now();
         let inventory = engine.inventory(0).unwrap();
         let recording = Recording { inventory: inventory.clone(), ..Recording::default() };
-        let (miner, hello) = miner::Session::start(start_of(identity, None, inventory), now);
+        let (miner, hello) = miner::MinerSession::start(start_of(identity, None, inventory), now);
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
         let admission =
@@ -135,7 +135,7 @@ impl World {
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),
-            validator: Session::new(Arc::new(admission), Channel::Plaintext, now),
+            validator: ValidatorSession::new(Arc::new(admission), Channel::Plaintext, now),
             miner,
             engine,
             liar,
@@ -261,7 +261,7 @@ impl World {
     /// As [`World::pass`], for the miner, at the same time.
     fn tick_miner(&mut self) {
         let due = self.miner.poll_timeout();
-        let actions = self.miner.handle(miner::Event::Tick, self.now);
+        let actions = self.miner.handle(miner::SessionEvent::Tick, self.now);
         assert!(actions.is_empty() || due <= self.now, "{actions:?} before {due:?}");
         self.miner_does(actions);
     }
@@ -274,7 +274,7 @@ impl World {
                     sent.set(self.now);
                     let message = self.liar.iter().fold(message, |message, liar| liar.hears(message));
                     self.recording.miner.push(MinerStep::Message(message.clone()));
-                    let actions = self.miner.handle(miner::Event::Message(message), self.now);
+                    let actions = self.miner.handle(miner::SessionEvent::Message(message), self.now);
                     self.miner_does(actions);
                 }
                 Action::Check(job) => {
@@ -308,22 +308,22 @@ impl World {
         }
     }
 
-    fn miner_does(&mut self, actions: Vec<miner::Action>) {
+    fn miner_does(&mut self, actions: Vec<miner::SessionAction>) {
         let handle = Handle::default();
         for action in actions {
             let event = match action {
-                miner::Action::Send(message) => {
+                miner::SessionAction::Send(message) => {
                     self.send(message);
                     continue;
                 }
-                miner::Action::StartWork(challenge) => {
+                miner::SessionAction::StartWork(challenge) => {
                     self.liar.iter().for_each(|liar| liar.works_on(&challenge));
-                    miner::Event::Worked(challenge.id(), self.engine.work(&challenge, &handle))
+                    miner::SessionEvent::Worked(challenge.id(), self.engine.work(&challenge, &handle))
                 }
-                miner::Action::StartProbe(id, probe) => {
-                    miner::Event::Probed(id, self.engine.probe(id, &probe, &handle))
+                miner::SessionAction::StartProbe(id, probe) => {
+                    miner::SessionEvent::Probed(id, self.engine.probe(id, &probe, &handle))
                 }
-                miner::Action::StartOpening(id, items) => {
+                miner::SessionAction::StartOpening(id, items) => {
                     let mut chunks = Vec::new();
                     let give = |chunk| {
                         chunks.push(chunk);
@@ -331,9 +331,9 @@ impl World {
                     };
                     let opened = self.engine.open(id, items, &handle, give);
                     chunks.into_iter().for_each(|chunk| self.send(MinerMessage::OpeningsChunk(chunk)));
-                    miner::Event::Opened(id, opened)
+                    miner::SessionEvent::Opened(id, opened)
                 }
-                miner::Action::Release => {
+                miner::SessionAction::Release => {
                     self.engine.release();
                     continue;
                 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use assay_judge::action::Action;
 use assay_judge::entropy::SeededEntropy;
 use assay_judge::replay::ReplayCapacity;
-use assay_judge::session::{Admission, Session, SessionContext, StartError};
+use assay_judge::session::{Admission, SessionContext, StartError, ValidatorSession};
 use assay_keeper::allow::AllowList;
 use assay_policy::Policy;
 use assay_protocol::channel::Channel;
@@ -28,7 +28,7 @@ const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 pub struct Validator {
     pub now: Instant,
     entropy: SeededEntropy,
-    pub session: Session,
+    pub session: ValidatorSession,
     pub state: &'static str,
     pub this: Option<ChallengeId>,
     is_committed: bool,
@@ -57,7 +57,7 @@ impl Validator {
         Self {
             now,
             entropy: SeededEntropy::new(SEED),
-            session: Session::new(Arc::new(admission), Channel::Plaintext, now),
+            session: ValidatorSession::new(Arc::new(admission), Channel::Plaintext, now),
             state: "hello",
             this: None,
             is_committed: false,

@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use crate::files::{checked, vector, vector_object, vector_text};
 use assay_device::open::{AuditedPass, SamplePlan, open_samples};
-use assay_device::testing::Worked;
+use assay_device::testing::WorkedExample;
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::{pass_root, slot_digest};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
-    Audit, DeviceId, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, Root, Sample,
+    Audit, DeviceId, FaultKind, FaultPlace, JsonError, OpeningFault, PassCheck, PassOpenings, PassSample, Root,
     StandaloneError, UncheckedChallenge, check_pass_openings, check_standalone, from_json, reference,
 };
 use proptest::prelude::*;
@@ -40,30 +40,30 @@ struct JudgedOpenings {
     cases: Vec<InvalidOpening>,
 }
 
-fn sizes() -> &'static [Worked] {
-    static SIZES: LazyLock<Vec<Worked>> = LazyLock::new(|| {
+fn sizes() -> &'static [WorkedExample] {
+    static SIZES: LazyLock<Vec<WorkedExample>> = LazyLock::new(|| {
         let counts = [(256, 3, 9), (512, 2, 6), (1024, 1, 4), (2048, 1, 4)];
-        counts.into_iter().map(|(n, iterations, count)| Worked::new(n, iterations, count)).collect()
+        counts.into_iter().map(|(n, iterations, count)| WorkedExample::new(n, iterations, count)).collect()
     });
     &SIZES
 }
 
 /// Samples of every slot, with corners, and a row of each leaf.
-fn samples_of(worked: &Worked) -> Vec<Sample> {
+fn samples_of(worked: &WorkedExample) -> Vec<PassSample> {
     let last = worked.challenge.n() - 1;
-    let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: last }];
+    let mut samples = vec![PassSample::Leaf { slot: 0, row: 3 }, PassSample::Leaf { slot: 1, row: last }];
     for slot in 2..worked.share.count {
-        samples.push(Sample::Product { slot, row: 0, column: last, inner: slot });
-        samples.push(Sample::Product { slot, row: last, column: 2 * slot, inner: 0 });
+        samples.push(PassSample::Product { slot, row: 0, column: last, inner: slot });
+        samples.push(PassSample::Product { slot, row: last, column: 2 * slot, inner: 0 });
     }
     samples
 }
 
-fn audit<'a>(worked: &'a Worked, samples: &'a [Sample]) -> Audit<'a> {
+fn audit<'a>(worked: &'a WorkedExample, samples: &'a [PassSample]) -> Audit<'a> {
     Audit::new(&worked.challenge, worked.share.device_id, worked.last_iteration(), &worked.roots, samples)
 }
 
-fn audited(worked: &Worked) -> AuditedPass<'_> {
+fn audited(worked: &WorkedExample) -> AuditedPass<'_> {
     AuditedPass {
         challenge: &worked.challenge,
         device_id: worked.share.device_id,
@@ -74,12 +74,16 @@ fn audited(worked: &Worked) -> AuditedPass<'_> {
     }
 }
 
-fn answer(worked: &Worked, samples: &[Sample]) -> PassOpenings {
+fn answer(worked: &WorkedExample, samples: &[PassSample]) -> PassOpenings {
     reference::open_pass(&worked.challenge, &worked.share, &worked.roots, worked.last_iteration(), samples)
 }
 
 /// An answer of a miner that changed its slots after the pass and committed to the changed ones.
-fn forged(worked: &Worked, samples: &[Sample], forge: impl FnOnce(&mut [Vec<u8>])) -> (Vec<Root>, PassOpenings) {
+fn forged(
+    worked: &WorkedExample,
+    samples: &[PassSample],
+    forge: impl FnOnce(&mut [Vec<u8>]),
+) -> (Vec<Root>, PassOpenings) {
     let mut slots = worked.slots.clone();
     forge(&mut slots);
     let mut roots = worked.roots.clone();
@@ -92,17 +96,21 @@ fn forged(worked: &Worked, samples: &[Sample], forge: impl FnOnce(&mut [Vec<u8>]
     (roots, PassOpenings { root, slot_digests, samples, ..audited(worked).header() })
 }
 
-fn key_of(worked: &Worked) -> assay_work::PassKey {
+fn key_of(worked: &WorkedExample) -> assay_work::PassKey {
     pass_key(worked.challenge.work_key(), worked.share.device_id, worked.last_iteration(), &worked.previous_root())
 }
 
-fn judge_forged(worked: &Worked, samples: &[Sample], forge: impl FnOnce(&mut [Vec<u8>])) -> Result<(), OpeningFault> {
+fn judge_forged(
+    worked: &WorkedExample,
+    samples: &[PassSample],
+    forge: impl FnOnce(&mut [Vec<u8>]),
+) -> Result<(), OpeningFault> {
     let (roots, openings) = forged(worked, samples, forge);
     let (device_id, iteration) = (worked.share.device_id, worked.last_iteration());
     check_pass_openings(&Audit::new(&worked.challenge, device_id, iteration, &roots, samples), &openings)
 }
 
-fn fault(worked: &Worked, kind: FaultKind, place: FaultPlace) -> Result<(), OpeningFault> {
+fn fault(worked: &WorkedExample, kind: FaultKind, place: FaultPlace) -> Result<(), OpeningFault> {
     Err(OpeningFault { kind, device_id: worked.share.device_id, place })
 }
 
@@ -201,7 +209,11 @@ fn samples_can_be_opened_and_checked_one_by_one() {
 }
 
 /// Every answer here has one flipped bit; a hash or a comparison must refuse it.
-fn flipped(worked: &Worked, choice: (usize, usize, usize), what: usize) -> (PassOpenings, FaultKind, FaultPlace) {
+fn flipped(
+    worked: &WorkedExample,
+    choice: (usize, usize, usize),
+    what: usize,
+) -> (PassOpenings, FaultKind, FaultPlace) {
     let mut given = answer_once(worked).clone();
     let (a, b, bit) = choice;
     let sample = a % given.samples.len();
@@ -240,7 +252,7 @@ fn flipped(worked: &Worked, choice: (usize, usize, usize), what: usize) -> (Pass
     (given, FaultKind::Path, place)
 }
 
-fn answer_once(worked: &Worked) -> &'static PassOpenings {
+fn answer_once(worked: &WorkedExample) -> &'static PassOpenings {
     static ANSWERS: LazyLock<Vec<PassOpenings>> =
         LazyLock::new(|| sizes().iter().map(|w| answer(w, &samples_of(w))).collect());
     ANSWERS.iter().find(|a| a.challenge.n == worked.challenge.n()).unwrap()
@@ -264,7 +276,7 @@ proptest! {
     ) {
         let worked = &sizes()[0];
         let (earlier, previous) = parents(&key_of(worked), slot);
-        let sample = [Sample::Product { slot, row, column, inner }];
+        let sample = [PassSample::Product { slot, row, column, inner }];
         let forge = |u: u32, a: u32, b: u32| judge_forged(worked, &sample, |slots: &mut [Vec<u8>]| {
             let byte = &mut slots[u as usize][(a * 256 + b) as usize];
             *byte = byte.wrapping_add(by);
@@ -284,7 +296,7 @@ proptest! {
     #[test]
     fn a_forged_leaf_is_found_in_the_row_asked_for_only(row in 0_u32..256, column in 0_u32..256, slot in 0_u32..2) {
         let worked = &sizes()[0];
-        let sample = [Sample::Leaf { slot, row }];
+        let sample = [PassSample::Leaf { slot, row }];
         let forge = |a: u32| judge_forged(worked, &sample, |slots: &mut [Vec<u8>]| {
             slots[slot as usize][(a * 256 + column) as usize] ^= 0x40;
         });
@@ -399,8 +411,8 @@ fn what_stands_alone_must_agree_with_itself() {
     };
     assert_eq!(code(&stranger), Err("binding"), "a device that is not in the challenge");
     assert_eq!(code(&|given| given.challenge.n = 300), Err("n"));
-    assert_eq!(code(&|given| given.samples[0].sample = Sample::Leaf { slot: 0, row: 256 }), Err("rows"));
-    let outside = [Sample::Product { slot: 6, row: 0, column: 0, inner: 0 }, file.valid.samples[1].sample];
+    assert_eq!(code(&|given| given.samples[0].sample = PassSample::Leaf { slot: 0, row: 256 }), Err("rows"));
+    let outside = [PassSample::Product { slot: 6, row: 0, column: 0, inner: 0 }, file.valid.samples[1].sample];
     let error = check_standalone(&file.valid, Some(&outside)).unwrap_err();
     assert!(matches!(error, StandaloneError::Fault(fault) if fault.kind == FaultKind::Rows));
 }
@@ -446,12 +458,12 @@ fn openings_that_cannot_be_built_are_errors() {
     let handle = Handle::default();
     let mut device = worked.device();
     for sample in [
-        Sample::Leaf { slot: 0, row: 256 },
-        Sample::Leaf { slot: 2, row: 0 },
-        Sample::Product { slot: 1, row: 0, column: 0, inner: 0 },
-        Sample::Product { slot: 9, row: 0, column: 0, inner: 0 },
-        Sample::Product { slot: 2, row: 0, column: 256, inner: 0 },
-        Sample::Product { slot: 2, row: 0, column: 0, inner: 256 },
+        PassSample::Leaf { slot: 0, row: 256 },
+        PassSample::Leaf { slot: 2, row: 0 },
+        PassSample::Product { slot: 1, row: 0, column: 0, inner: 0 },
+        PassSample::Product { slot: 9, row: 0, column: 0, inner: 0 },
+        PassSample::Product { slot: 2, row: 0, column: 256, inner: 0 },
+        PassSample::Product { slot: 2, row: 0, column: 0, inner: 256 },
     ] {
         let error = open_samples(&mut device, &audited(worked), &[sample], &handle).unwrap_err();
         assert!(matches!(error, DeviceError::Unsupported(_)), "{sample:?}: {error}");

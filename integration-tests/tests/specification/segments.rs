@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
-use assay_device::testing::{FakeDevice, Worked, probe};
+use assay_device::testing::{FakeDevice, WorkedExample, probe};
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::slot_digest;
 use assay_work::probe::probe_key;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 /// A device that answered a probe.
 struct Probed {
-    worked: Worked,
+    worked: WorkedExample,
     probe: Probe,
     key: ProbeKey,
     outs: Vec<Vec<u8>>,
@@ -26,7 +26,7 @@ struct Probed {
 
 impl Probed {
     fn new(n: u32, count: u32, probe: Probe) -> Self {
-        let worked = Worked::new(n, 1, count);
+        let worked = WorkedExample::new(n, 1, count);
         let id = worked.share.device_id;
         let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
         let (outs, digests) = reference::probe(&worked.slots, n, &key, &probe);

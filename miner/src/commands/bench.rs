@@ -1,7 +1,7 @@
 //! `assay-miner bench`.
 
 use assay_backends::registry::replace_ptx;
-use assay_bench::link::{self, LinkError, LinkPlan};
+use assay_bench::link::{self, LinkBenchError, LinkPlan};
 use assay_bench::{BenchPlan, BenchReport, chart};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
@@ -77,8 +77,10 @@ fn measure_link(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchR
     let chosen = devices.open(&origin).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
     let plan = LinkPlan { n: args.n.first().copied().unwrap_or(DEFAULT_LINK_SIZE), rounds: args.rounds };
     let link = link::measure(&chosen.host, &MATRIX_SIZES, &plan).map_err(|error| match error {
-        LinkError::TooFew(_) | LinkError::NoRoom { .. } => Failure::because(Exit::Config, "--link", error).into(),
-        LinkError::Device(error) => anyhow::Error::from(error),
+        LinkBenchError::TooFew(_) | LinkBenchError::NoRoom { .. } => {
+            Failure::because(Exit::Config, "--link", error).into()
+        }
+        LinkBenchError::Device(error) => anyhow::Error::from(error),
     })?;
     Ok(BenchReport { program: program(), devices: Vec::new(), link: Some(link) })
 }

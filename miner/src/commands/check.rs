@@ -20,7 +20,7 @@ use assay_work::text::quoted;
 
 use crate::cli::CheckArgs;
 use crate::config::MinerConfig;
-use crate::health::{Expected, Found, FoundDevice, Health};
+use crate::health::{FoundDevice, HealthFacts, HealthReport, HealthRequirements};
 use crate::status::file::{path_of, read};
 use crate::status::unix_s;
 
@@ -45,7 +45,7 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
     if args.open {
         return open(config, limit);
     }
-    let expected = Expected {
+    let expected = HealthRequirements {
         devices: args.devices,
         min_memory: args.min_memory,
         running: args.running,
@@ -59,7 +59,7 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
             (health, exit)
         }
         // A miner that cannot be judged is not healthy, but may be in a minute.
-        Err(why) => (Health { healthy: false, problems: vec![why], found: Vec::new() }, Exit::Inconclusive),
+        Err(why) => (HealthReport { healthy: false, problems: vec![why], found: Vec::new() }, Exit::Inconclusive),
     };
     print(&if args.json { serde_json::to_string(&health)? } else { health.line() })?;
     Ok(exit)
@@ -69,17 +69,17 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// Why the devices cannot be had in time.
-fn find(key_file: &Path, until: Instant) -> Result<Found, String> {
+fn find(key_file: &Path, until: Instant) -> Result<HealthFacts, String> {
     let miner = StateLock::holder(key_file).map(|holder| holder.pid);
     let path = path_of(key_file);
     let status = read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     // The status of an earlier process does not apply to this one.
     let status = status.filter(|status| miner.is_none_or(|miner| miner == status.pid));
     let devices = match &miner {
-        Some(_) => status.as_ref().and_then(Found::devices_of),
+        Some(_) => status.as_ref().and_then(HealthFacts::devices_of),
         None => Some(devices_by_then(until)?),
     };
-    Ok(Found { miner, status, devices })
+    Ok(HealthFacts { miner, status, devices })
 }
 
 /// Opens the devices and prints them; drivers may hang in this part of the process.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use assay_backends::registry::{built, cuda_version};
-use assay_backends::start::Chosen;
+use assay_backends::start::DeviceSelection;
 use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
 use assay_device::host::DeviceReport;
@@ -144,7 +144,7 @@ fn signals() -> anyhow::Result<mpsc::Receiver<()>> {
 struct WatchedHost {
     /// `None` where it can be neither read nor made.
     key: Option<PublicKey>,
-    chosen: Chosen,
+    chosen: DeviceSelection,
     facts: Result<HostClaims, HostClaimsError>,
 }
 

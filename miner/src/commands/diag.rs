@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use assay_device::DeviceError;
-use assay_diag::{Asked, DiagPlan, DiagReport, Limits, Seed, Severity, chart};
+use assay_diag::{DiagPlan, DiagReport, Seed, Severity, StopRequest, TestLimits, chart};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::shutdown::Shutdown;
@@ -100,7 +100,7 @@ fn plan(args: &DiagArgs) -> anyhow::Result<DiagPlan> {
         seed,
         stall: Duration::from_secs(args.stall_s),
         comeback: COMEBACK,
-        limits: Limits {
+        limits: TestLimits {
             max_drift_percent: args.max_drift_percent,
             min_tops: args.min_tops,
             on_throttle: severity(args.on_throttle),
@@ -117,7 +117,7 @@ const fn severity(gravity: Gravity) -> Severity {
 }
 
 /// Takes signals from now on: the first one ends the run with a report, a second one ends it at once.
-fn on_signals() -> anyhow::Result<Box<dyn Fn() -> Asked>> {
+fn on_signals() -> anyhow::Result<Box<dyn Fn() -> StopRequest>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("signals")?;
     let heard = Arc::new(AtomicU8::new(0));
     let (ready, is_ready) = sync_channel(1);
@@ -138,8 +138,8 @@ fn on_signals() -> anyhow::Result<Box<dyn Fn() -> Asked>> {
     thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(listen)).context("signals")?;
     is_ready.recv().context("signals")?.context("signals")?;
     Ok(Box::new(move || match heard.load(Ordering::Relaxed) {
-        0 => Asked::Nothing,
-        1 => Asked::End,
-        _ => Asked::EndAtOnce,
+        0 => StopRequest::Nothing,
+        1 => StopRequest::End,
+        _ => StopRequest::EndAtOnce,
     }))
 }

@@ -15,7 +15,7 @@ mod work_slot;
 use assay_backends::worker_command;
 use assay_program::exit::Exit;
 use assay_program::lock::StateLock;
-use assay_program::logging::Logged;
+use assay_program::logging::LoggedValue;
 use assay_program::paths;
 use assay_program::private_memory;
 use assay_program::settings::{Environment, Flags, Settings};
@@ -74,13 +74,13 @@ fn warn_of_a_running_miner(config: &MinerConfig) {
 }
 
 /// Checks the configuration of a command and starts logging, to standard error.
-fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<MinerConfig>> {
+fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<LoggedValue<MinerConfig>> {
     let config = MinerConfig::check(&resolve(flags)?)?;
     Ok(config.log.on_standard_error().start()?.keep_with(config))
 }
 
 /// Checks the configuration of the daemon and starts logging, to its file where there is one.
-fn configure_daemon<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<MinerConfig>> {
+fn configure_daemon<F: Args>(flags: &Flags<F>) -> anyhow::Result<LoggedValue<MinerConfig>> {
     let config = MinerConfig::check(&resolve(flags)?)?;
     Ok(config.log.start()?.keep_with(config))
 }

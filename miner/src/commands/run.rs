@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use assay_backends::BackendChoice;
 use assay_device::backend::BackendKind;
-use assay_observe::{Span, Traces, places, trace_id};
+use assay_observe::{ChallengeSpan, Traces, places, trace_id};
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
@@ -26,15 +26,15 @@ use tokio::task::JoinSet;
 use crate::clock::unix_seconds;
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
-use crate::driver::{Observer, Part, PartEnded, Stage};
+use crate::driver::{ChallengePart, CompletedPart, Observer, Stage};
 use crate::engine::Engine;
-use crate::joining::{ENV_TOKEN, Joining};
+use crate::joining::{ENV_TOKEN, PendingJoinToken};
 use crate::limits::SharedLimits;
-use crate::metrics::Metrics;
+use crate::metrics::MinerMetrics;
 use crate::metrics_endpoint::{self, MetricsAddress};
 use crate::reach::{self, Reach};
 use crate::receipt::ReceiptFile;
-use crate::reload::{Reloader, Resolve};
+use crate::reload::{MinerReloader, SettingsResolver};
 use crate::status::file::{StatusWriter, path_of, read};
 use crate::status::{DeviceWatch, StatusBoard, VerdictStatus};
 use crate::telemetry;
@@ -47,11 +47,11 @@ const TRACES_LIMIT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Fails where the key, another miner with the same key, or the devices keep the miner from starting.
-pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
+pub fn execute(config: &MinerConfig, resolve: SettingsResolver) -> anyhow::Result<Exit> {
     let had_key = config.key_file.exists();
     let variable = std::env::var(ENV_TOKEN).ok();
     // Before the key is made: a first start without its token is a first start once more.
-    let joining = Joining::take(config.join_token_file.as_deref(), variable.as_deref(), had_key)
+    let joining = PendingJoinToken::take(config.join_token_file.as_deref(), variable.as_deref(), had_key)
         .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     let identity = own_key::identity(&config.key_file)?;
     let key = identity.public_key();
@@ -61,7 +61,7 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
     let limits = SharedLimits::new(config.limits.clone());
     let manager = ServiceManager::of_process();
-    let reloader = Reloader::new(resolve, limits.clone(), manager.clone())?;
+    let reloader = MinerReloader::new(resolve, limits.clone(), manager.clone())?;
     let reloading = runtime.spawn(reloader.run(hangups));
     let board = StatusBoard::new(&key, &addresses(config), limits.clone());
     let (shown, status_file) = (board.clone(), path_of(&config.key_file));
@@ -81,7 +81,7 @@ pub fn execute(config: &MinerConfig, resolve: Resolve) -> anyhow::Result<Exit> {
 
 fn serve_with(
     config: &MinerConfig,
-    (identity, joining): (Identity, Joining),
+    (identity, joining): (Identity, PendingJoinToken),
     limits: SharedLimits,
     runtime: &Runtime,
     board: &StatusBoard,
@@ -105,7 +105,7 @@ fn serve_with(
     let engine = Arc::new(engine);
     let receipts = ReceiptFile::beside(&config.key_file);
     board.watch(DeviceWatch { engine: engine.clone(), workers: chosen.workers, indices: chosen.indices });
-    let metrics = Metrics::new()?;
+    let metrics = MinerMetrics::new()?;
     if let Some(VerdictStatus { outcome, at, .. }) = board.get().last_verdict {
         metrics.families.recall(&outcome, at);
     }
@@ -114,13 +114,13 @@ fn serve_with(
         serve_metrics(address, runtime, &metrics, board)?;
     }
     let traces = runtime.block_on(async { traces(config, &metrics) })?;
-    let watch = Watch { metrics, traces };
+    let watch = SessionTelemetry { metrics, traces };
     let turns = Turns::default();
     let dial = |(number, reach): (usize, Reach)| Dial {
         reach,
         identity: identity.clone(),
         // A token is of one validator: another one could use it in this miner's place.
-        joining: if number == 0 { joining.clone() } else { Joining::default() },
+        joining: if number == 0 { joining.clone() } else { PendingJoinToken::default() },
         idle_release: config.idle_release,
         backoff: config.reconnect,
         limits: limits.clone(),
@@ -156,7 +156,7 @@ fn fallen_back(choice: &BackendChoice, (backend, why): (&str, &str), offered_byt
 fn serve_metrics(
     address: &MetricsAddress,
     runtime: &Runtime,
-    metrics: &Arc<Metrics>,
+    metrics: &Arc<MinerMetrics>,
     board: &StatusBoard,
 ) -> anyhow::Result<()> {
     let bound = runtime.block_on(address.bind());
@@ -169,7 +169,7 @@ fn serve_metrics(
 }
 
 /// Where spans go, where they are wanted. Called in the runtime.
-fn traces(config: &MinerConfig, metrics: &Metrics) -> anyhow::Result<Traces> {
+fn traces(config: &MinerConfig, metrics: &MinerMetrics) -> anyhow::Result<Traces> {
     let Some(endpoint) = &config.traces else { return Ok(Traces::off()) };
     // This run: a process id comes again.
     let instance = format!("{}-{}", std::process::id(), unix_seconds());
@@ -185,14 +185,14 @@ async fn serve_each(
     engine: &Arc<Engine>,
     shutdown: &Shutdown,
     board: &StatusBoard,
-    (receipts, watch): (&ReceiptFile, &Watch),
+    (receipts, watch): (&ReceiptFile, &SessionTelemetry),
 ) -> anyhow::Result<Option<ChallengeId>> {
     let is_only_one = dials.len() == 1;
     let mut sessions = JoinSet::new();
     for (number, dial) in dials.into_iter().enumerate() {
         let address = dial.reach.address().to_string();
         let validator = (!is_only_one).then(|| address.clone());
-        let mut log = Log::new(board.of(number), receipts.clone(), validator, watch.clone());
+        let mut log = SessionLog::new(board.of(number), receipts.clone(), validator, watch.clone());
         let (engine, shutdown) = (engine.clone(), shutdown.clone());
         sessions.spawn(async move {
             let served = serve(dial, engine, shutdown, &mut log).await;
@@ -252,15 +252,15 @@ fn ended(cut_short: Option<ChallengeId>, board: &StatusBoard) -> Exit {
 
 /// The metrics, and the destination of spans.
 #[derive(Clone)]
-struct Watch {
-    metrics: Arc<Metrics>,
+struct SessionTelemetry {
+    metrics: Arc<MinerMetrics>,
     traces: Traces,
 }
 
 /// Shows a session in the log, and notes it for `status`.
-struct Log {
+struct SessionLog {
     board: StatusBoard,
-    watch: Watch,
+    watch: SessionTelemetry,
     receipts: ReceiptFile,
     /// The validator's address, where there are several validators.
     validator: Option<String>,
@@ -270,8 +270,13 @@ struct Log {
     since: Option<Instant>,
 }
 
-impl Log {
-    const fn new(board: StatusBoard, receipts: ReceiptFile, validator: Option<String>, watch: Watch) -> Self {
+impl SessionLog {
+    const fn new(
+        board: StatusBoard,
+        receipts: ReceiptFile,
+        validator: Option<String>,
+        watch: SessionTelemetry,
+    ) -> Self {
         Self { board, watch, receipts, validator, challenge: None, all_slots: 0, since: None }
     }
 
@@ -280,7 +285,7 @@ impl Log {
     }
 }
 
-impl Observer for Log {
+impl Observer for SessionLog {
     fn established(&mut self, validator_key: PublicKey) {
         // One that a lost connection took with it is over.
         self.challenge = None;
@@ -345,25 +350,27 @@ impl Observer for Log {
         self.board.released();
     }
 
-    fn part_ended(&mut self, ended: &PartEnded<'_>) {
-        let PartEnded { challenge, part, began, devices, error } = ended;
+    fn part_ended(&mut self, ended: &CompletedPart<'_>) {
+        let CompletedPart { challenge, part, began, devices, error } = ended;
         let (challenge, began, now) = (*challenge, *began, Instant::now());
         self.watch.metrics.families.part(*part, now.saturating_duration_since(began), error.is_some());
         let place = match part {
-            Part::Fill => &places::FILL,
-            Part::Probe => &places::WALK,
-            Part::LinkedProbe => &places::LINKED_WALK,
-            Part::Open => &places::OPEN,
+            ChallengePart::Fill => &places::FILL,
+            ChallengePart::Probe => &places::WALK,
+            ChallengePart::LinkedProbe => &places::LINKED_WALK,
+            ChallengePart::Open => &places::OPEN,
         };
         self.watch.traces.add(|| {
-            let span = Span::new(challenge, place, began, now);
+            let span = ChallengeSpan::new(challenge, place, began, now);
             match error {
                 Some(error) => span.failed(&error.to_string()),
                 None => span.ok(),
             }
         });
         for (device, took) in (0..).zip(devices) {
-            self.watch.traces.add(|| Span::new(challenge, place, began, now.min(began + *took)).of_device(device));
+            self.watch
+                .traces
+                .add(|| ChallengeSpan::new(challenge, place, began, now.min(began + *took)).of_device(device));
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::StatusArgs;
 use crate::config::MinerConfig;
-use crate::render::status::{Found, text};
+use crate::render::status::{KeyStatus, text};
 use crate::status::file::{path_of, read};
 use crate::status::unix_s;
 
@@ -33,7 +33,7 @@ pub fn execute(config: &MinerConfig, args: &StatusArgs) -> anyhow::Result<Exit> 
     Ok(if found.holder.is_some() { Exit::Done } else { Exit::Inconclusive })
 }
 
-fn find(key_file: &Path) -> Result<Found, Failure> {
+fn find(key_file: &Path) -> Result<KeyStatus, Failure> {
     let path = path_of(key_file);
     let status = read(&path).map_err(|error| {
         let remedy = match error.kind() {
@@ -46,5 +46,5 @@ fn find(key_file: &Path) -> Result<Found, Failure> {
     let holder = StateLock::holder(key_file);
     // The status of an earlier process does not apply to this one.
     let status = status.filter(|status| holder.as_ref().is_none_or(|holder| holder.pid == status.pid));
-    Ok(Found { holder, status })
+    Ok(KeyStatus { holder, status })
 }

@@ -3,27 +3,27 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use assay_device::host::{Host, Pending};
+use assay_device::host::{Host, PendingResult};
 use assay_device::linked::{self, LinkedPart};
-use assay_device::open::{LinkedPlan, LinkedProbed, LinkedSegment, SegmentPiece, join_segment};
+use assay_device::open::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, SegmentPiece, join_segment};
 use assay_device::{Device, DeviceError, Handle};
-use assay_protocol::message::{OpenItem, OpenWhat};
+use assay_protocol::message::{OpenItem, OpenTarget};
 use assay_work::probe::{LinkedSlots, Probe};
 use assay_work::segment::SegmentOpenings;
 use assay_work::{Digest, Root};
 
-use super::{Held, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
 
 /// A device's part of the linked segments of an open: its digests, then its piece of each segment in order.
-enum Opened {
+enum LinkedOpeningPart {
     Digests(Arc<Vec<Digest>>),
     Piece(SegmentPiece),
 }
 
 /// One device's part of an opening under way.
 struct OpeningDevice {
-    opened: mpsc::Receiver<Opened>,
-    done: Pending<Result<(), DeviceError>>,
+    opened: mpsc::Receiver<LinkedOpeningPart>,
+    done: PendingResult<Result<(), DeviceError>>,
 }
 
 /// All linked segments of an open, while the devices give them.
@@ -37,7 +37,7 @@ pub(super) struct LinkedOpening {
     handle: Handle,
 }
 
-impl Held {
+impl HeldChallenge {
     /// Walks a linked probe on all devices at once: the digests of each, and how long it took.
     pub(super) fn walk_linked(
         &self,
@@ -68,19 +68,19 @@ impl Held {
         (index, part): (usize, LinkedPart),
         segments: &[LinkedSegment],
         handle: &Handle,
-        opened: &mpsc::SyncSender<Opened>,
+        opened: &mpsc::SyncSender<LinkedOpeningPart>,
     ) -> Result<(), DeviceError> {
         let of = &self.devices[index];
         let (probe, answer) = self.answered_linked()?;
         let slot_digests = of.make_resident(device, self.roots(&of.task), of.task.iterations - 1, handle)?;
         let probed =
-            LinkedProbed { n: self.challenge.n(), probe: &probe, answer: &answer, slot_digests: &slot_digests };
+            OpenedLinkedProbe { n: self.challenge.n(), probe: &probe, answer: &answer, slot_digests: &slot_digests };
         let plan = LinkedPlan::new(device, part, &probed, segments, handle)?;
         let give = |part| opened.send(part).map_err(|_| DeviceError::Cancelled);
-        give(Opened::Digests(slot_digests.clone()))?;
+        give(LinkedOpeningPart::Digests(slot_digests.clone()))?;
         for segment in 0..plan.len() {
             handle.check()?;
-            give(Opened::Piece(plan.piece(device, segment)?))?;
+            give(LinkedOpeningPart::Piece(plan.piece(device, segment)?))?;
         }
         Ok(())
     }
@@ -93,14 +93,14 @@ impl LinkedOpening {
     /// [`DeviceError::Unsupported`] when no linked probe was answered or a device has no share; else the devices'.
     pub(super) fn start(
         host: &Host,
-        held: &Arc<Held>,
+        held: &Arc<HeldChallenge>,
         items: &[OpenItem],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
         let (probe, _) = held.answered_linked()?;
         let mut segments = Vec::new();
         for item in items {
-            let OpenWhat::LinkedSegments(of_item) = &item.what else { continue };
+            let OpenTarget::LinkedSegments(of_item) = &item.what else { continue };
             let device = held.index_of(item.device_id)?;
             segments.extend(of_item.iter().map(|&segment| LinkedSegment { device, segment }));
         }
@@ -123,8 +123,8 @@ impl LinkedOpening {
     /// The digests of the last pass of every device, which come before the first segment.
     pub(super) fn digests(&mut self) -> Result<Vec<Digest>, DeviceError> {
         let of_device = |device: &OpeningDevice| match device.opened.recv() {
-            Ok(Opened::Digests(digests)) => Some(digests),
-            Ok(Opened::Piece(_)) | Err(_) => None,
+            Ok(LinkedOpeningPart::Digests(digests)) => Some(digests),
+            Ok(LinkedOpeningPart::Piece(_)) | Err(_) => None,
         };
         let all: Option<Vec<_>> = self.devices.iter().map(of_device).collect();
         all.map_or_else(
@@ -136,8 +136,8 @@ impl LinkedOpening {
     /// The next segment of the items, in their order.
     pub(super) fn next_segment(&mut self) -> Result<SegmentOpenings, DeviceError> {
         let of_device = |device: &OpeningDevice| match device.opened.recv() {
-            Ok(Opened::Piece(piece)) => Some(piece),
-            Ok(Opened::Digests(_)) | Err(_) => None,
+            Ok(LinkedOpeningPart::Piece(piece)) => Some(piece),
+            Ok(LinkedOpeningPart::Digests(_)) | Err(_) => None,
         };
         let pieces: Option<Vec<_>> = self.devices.iter().map(of_device).collect();
         let Some(pieces) = pieces else { return Err(self.failure()) };

@@ -114,17 +114,17 @@ fn open(engine: &Engine, items: &[OpenItem]) -> Result<Vec<Vec<OpeningsPart>>, D
 
 fn linked_item(device: usize, segments: &[(u32, u32)]) -> OpenItem {
     let segments = segments.iter().map(|&(round, walk)| Segment { round, walk }).collect();
-    OpenItem { device_id: id(device), what: OpenWhat::LinkedSegments(segments) }
+    OpenItem { device_id: id(device), what: OpenTarget::LinkedSegments(segments) }
 }
 
 fn own_item(device: usize, segments: &[(u32, u32)]) -> OpenItem {
     let segments = segments.iter().map(|&(round, walk)| Segment { round, walk }).collect();
-    OpenItem { device_id: id(device), what: OpenWhat::Segments(segments) }
+    OpenItem { device_id: id(device), what: OpenTarget::Segments(segments) }
 }
 
 fn samples_item(device: usize, iteration: u32) -> OpenItem {
-    let samples = vec![Sample::Product { slot: 2, row: 9, column: 3, inner: 4 }];
-    OpenItem { device_id: id(device), what: OpenWhat::Samples { iteration, samples } }
+    let samples = vec![PassSample::Product { slot: 2, row: 9, column: 3, inner: 4 }];
+    OpenItem { device_id: id(device), what: OpenTarget::Samples { iteration, samples } }
 }
 
 /// The digests that an item began with, and the segments behind them, up to its end.
@@ -152,7 +152,7 @@ fn check_linked(
 ) {
     let mut all = Vec::new();
     for (place, (item, parts)) in items.iter().enumerate() {
-        let OpenWhat::LinkedSegments(drawn) = &item.what else { panic!("{item:?}") };
+        let OpenTarget::LinkedSegments(drawn) = &item.what else { panic!("{item:?}") };
         let (digests, segments) = split_item(parts);
         assert_eq!(digests.is_empty(), place > 0, "the first item alone has the digests, of all devices");
         all.extend(digests);

@@ -16,14 +16,19 @@ fn verdict(outcome: &str, age_s: u64) -> VerdictStatus {
 }
 
 /// A miner that runs, is connected, has two devices and passed a minute ago.
-fn healthy() -> Found {
-    let mut status = Status { written: NOW - 5, last_verdict: Some(verdict("pass", 60)), ..Status::default() };
+fn healthy() -> HealthFacts {
+    let mut status =
+        MinerStatus { written: NOW - 5, last_verdict: Some(verdict("pass", 60)), ..MinerStatus::default() };
     status.connection.connected_since = Some(NOW - 100);
-    Found { miner: Some(7), status: Some(status), devices: Some(vec![device(1 << 30, None), device(1 << 30, None)]) }
+    HealthFacts {
+        miner: Some(7),
+        status: Some(status),
+        devices: Some(vec![device(1 << 30, None), device(1 << 30, None)]),
+    }
 }
 
-fn all() -> Expected {
-    Expected {
+fn all() -> HealthRequirements {
+    HealthRequirements {
         devices: Some(2),
         min_memory: Some(Size { bytes: 2 << 30 }),
         running: true,
@@ -33,7 +38,7 @@ fn all() -> Expected {
 }
 
 /// The problems after one change of a healthy miner, with all expectations.
-fn problems(change: impl FnOnce(&mut Found)) -> Vec<String> {
+fn problems(change: impl FnOnce(&mut HealthFacts)) -> Vec<String> {
     let mut found = healthy();
     change(&mut found);
     let health = found.judge(&all(), NOW);
@@ -50,7 +55,7 @@ fn a_healthy_miner_is_told_in_a_line() {
 
 #[test]
 fn each_expectation_that_is_missed_is_named() {
-    let change = |found: &mut Found, change: &dyn Fn(&mut Status)| change(found.status.as_mut().unwrap());
+    let change = |found: &mut HealthFacts, change: &dyn Fn(&mut MinerStatus)| change(found.status.as_mut().unwrap());
     assert_eq!(problems(|_| {}), Vec::<String>::new());
     assert_eq!(problems(|found| found.devices = Some(vec![device(4 << 30, None)])), ["1 of 2 devices"]);
     assert_eq!(
@@ -76,7 +81,7 @@ fn each_expectation_that_is_missed_is_named() {
 
 #[test]
 fn without_expectations_only_what_is_broken_is_a_problem() {
-    let judge = |found: &Found| found.judge(&Expected::default(), NOW);
+    let judge = |found: &HealthFacts| found.judge(&HealthRequirements::default(), NOW);
     let mut found = healthy();
     found.status = None;
     found.miner = None;
@@ -86,7 +91,7 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
     let none = "no miner runs";
     assert_eq!(missed, [none, "no session with a validator", "no verdict is known, within 1d or ever"]);
     found.devices = Some(vec![device(1 << 30, None)]);
-    let missed = found.judge(&Expected { running: true, ..Expected::default() }, NOW).line();
+    let missed = found.judge(&HealthRequirements { running: true, ..HealthRequirements::default() }, NOW).line();
     assert_eq!(missed, "FAIL: no miner runs (1 device, 1024 MiB free)");
     let mut found = healthy();
     found.status.as_mut().unwrap().last_verdict = Some(verdict("inconclusive", 9));
@@ -103,6 +108,6 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
 
 #[test]
 fn what_an_ended_miner_wrote_is_no_connection() {
-    let found = Found { miner: None, ..healthy() };
+    let found = HealthFacts { miner: None, ..healthy() };
     assert_eq!(found.judge(&all(), NOW).problems, ["no miner runs", "no session with a validator"]);
 }

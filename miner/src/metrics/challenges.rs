@@ -7,7 +7,7 @@ use assay_protocol::message::{Stop, StopCode};
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 
 use super::Families;
-use crate::driver::Part;
+use crate::driver::ChallengePart;
 
 /// A challenge was taken up, as a label.
 const STARTED: &str = "started";
@@ -34,7 +34,7 @@ impl Families {
         show(&self.last_verdict_timestamp_seconds, Outcome::ALL.map(|outcome| [outcome.name()]));
         show(&self.verdict_reasons_total, ReasonCode::ALL.iter().map(|code| [code.name(), code.class().name()]));
         for end in ENDS {
-            show(&self.challenge_phase_seconds, Part::ALL.map(|part| [part.name(), end]));
+            show(&self.challenge_phase_seconds, ChallengePart::ALL.map(|part| [part.name(), end]));
         }
     }
 
@@ -49,7 +49,7 @@ impl Families {
     }
 
     /// A part of a challenge ended.
-    pub fn part(&self, part: Part, took: Duration, has_failed: bool) {
+    pub fn part(&self, part: ChallengePart, took: Duration, has_failed: bool) {
         let labels = [part.name(), ENDS[usize::from(has_failed)]];
         self.challenge_phase_seconds.with_label_values(&labels).observe(took.as_secs_f64());
     }

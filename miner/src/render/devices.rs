@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use assay_device::DeviceInfo;
 use assay_device::accumulator::UnitFinding;
-use assay_device::place::{Place, vendor_name};
+use assay_device::place::{DevicePlace, vendor_name};
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::claims::Hardware;
 use assay_work::DeviceId;
@@ -67,7 +67,7 @@ impl DeviceRow {
     }
 
     /// The same with where the device is.
-    pub fn at(self, place: &Place) -> Self {
+    pub fn at(self, place: &DevicePlace) -> Self {
         let (vendor, pci_address) =
             (place.vendor.map(vendor_name), place.pci_address.map(|address| address.to_string()));
         Self { vendor, pci_address, ..self }
@@ -188,12 +188,12 @@ pub(super) mod tests {
 
     #[test]
     fn a_vendor_is_shown_where_the_model_does_not_name_it() {
-        let place = Place { pci_address: "0:3:0.0".parse().ok(), vendor: Some(0x1002), uuid: None };
+        let place = DevicePlace { pci_address: "0:3:0.0".parse().ok(), vendor: Some(0x1002), uuid: None };
         let named = |name: &str| DeviceRow { name: name.into(), ..DeviceRow::new(&info()) }.at(&place);
         assert_eq!(named("Radeon RX 7900 XTX").title(), "Radeon RX 7900 XTX (AMD)");
         assert_eq!(named("AMD Instinct MI300X").title(), "AMD Instinct MI300X");
         let json = serde_json::to_value(named("Radeon")).unwrap();
         assert_eq!((&json["vendor"], &json["pci_address"]), (&"AMD".into(), &"0000:03:00.0".into()));
-        assert_eq!(DeviceRow::new(&info()).at(&Place::default()).title(), "A processor");
+        assert_eq!(DeviceRow::new(&info()).at(&DevicePlace::default()).title(), "A processor");
     }
 }

@@ -2,27 +2,29 @@
 
 use std::path::Path;
 
-use assay_program::lock::Holder;
+use assay_program::lock::LockHolder;
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_program::utc;
 use assay_work::text::{printable, quoted};
 
-use crate::status::{DeviceStatus, Ended, LimitsStatus, RunningStatus, Status, ValidatorStatus, VerdictStatus};
+use crate::status::{
+    DeviceStatus, LimitsStatus, MinerStatus, RunningStatus, TimedReason, ValidatorStatus, VerdictStatus,
+};
 
 /// Digits of a challenge's id.
 const SHORT_ID: usize = 16;
 
 /// The facts of the miner with a key file.
 #[derive(Debug)]
-pub struct Found {
+pub struct KeyStatus {
     /// The process that holds the key, where one runs.
-    pub holder: Option<Holder>,
+    pub holder: Option<LockHolder>,
     /// The status that it wrote last, or, when it does not run, that of the last process.
-    pub status: Option<Status>,
+    pub status: Option<MinerStatus>,
 }
 
 /// The facts of a miner as text, at the moment `now_s`.
-pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> String {
+pub fn text(found: &KeyStatus, key_file: &Path, now_s: u64, screen: &Screen) -> String {
     let mut lines = vec![headline(found, key_file, now_s)];
     let Some(status) = &found.status else { return lines.remove(0) };
     let is_running = found.holder.is_some();
@@ -58,7 +60,7 @@ pub fn text(found: &Found, key_file: &Path, now_s: u64, screen: &Screen) -> Stri
     lines.join("\n")
 }
 
-fn headline(found: &Found, key_file: &Path, now_s: u64) -> String {
+fn headline(found: &KeyStatus, key_file: &Path, now_s: u64) -> String {
     match (&found.holder, &found.status) {
         (Some(holder), None) => {
             format!(
@@ -69,7 +71,7 @@ fn headline(found: &Found, key_file: &Path, now_s: u64) -> String {
         }
         (Some(holder), Some(_)) => format!("running: process {} since {}", holder.pid, moment(holder.started, now_s)),
         (None, None) => format!("not running: no miner with the key file {} has written a status", key_file.display()),
-        (None, Some(Status { ended: Some(ended), .. })) => {
+        (None, Some(MinerStatus { ended: Some(ended), .. })) => {
             format!("not running since {}: {}", moment(ended.at, now_s), printable(&ended.why, usize::MAX))
         }
         (None, Some(status)) => format!(
@@ -160,7 +162,7 @@ fn devices(devices: &[DeviceStatus], is_running: bool, screen: &Screen) -> Vec<S
     std::iter::once(table::text(&table)).chain(devices.iter().filter_map(fault)).collect()
 }
 
-fn happened(ended: &Ended, now_s: u64) -> String {
+fn happened(ended: &TimedReason, now_s: u64) -> String {
     format!("{}, {}", printable(&ended.why, usize::MAX), moment(ended.at, now_s))
 }
 
@@ -191,19 +193,19 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Connection;
+    use crate::status::ConnectionStatus;
 
     const NOW_S: u64 = 1_795_392_000;
 
-    fn holder() -> Option<Holder> {
-        Some(Holder { pid: 42, program: "assay-miner".into(), started: NOW_S - 3700, who: "key".into() })
+    fn holder() -> Option<LockHolder> {
+        Some(LockHolder { pid: 42, program: "assay-miner".into(), started: NOW_S - 3700, who: "key".into() })
     }
 
-    fn shown(holder: Option<Holder>, status: Option<Status>) -> String {
-        text(&Found { holder, status }, Path::new("/state/miner.key"), NOW_S, &Screen::FILE)
+    fn shown(holder: Option<LockHolder>, status: Option<MinerStatus>) -> String {
+        text(&KeyStatus { holder, status }, Path::new("/state/miner.key"), NOW_S, &Screen::FILE)
     }
 
-    fn status() -> Status {
+    fn status() -> MinerStatus {
         let device = DeviceStatus {
             device_id: "ab".repeat(16),
             index: Some(0),
@@ -221,17 +223,17 @@ mod tests {
             class: "forged".into(),
             detail: "slot 3\n\u{1b}[2J".into(),
         };
-        Status {
+        MinerStatus {
             pid: 42,
             written: NOW_S - 3,
             miner_key: "cd".repeat(32),
             validator: "127.0.0.1:7400".into(),
             validators: vec![ValidatorStatus {
                 address: "127.0.0.1:7400".into(),
-                connection: Connection {
+                connection: ConnectionStatus {
                     connected_since: Some(NOW_S - 90),
                     validator_key: Some("ef".repeat(32)),
-                    ..Connection::default()
+                    ..ConnectionStatus::default()
                 },
                 ..ValidatorStatus::default()
             }],
@@ -254,7 +256,7 @@ mod tests {
                 reasons: vec![reason],
             }),
             devices: vec![device],
-            ..Status::default()
+            ..MinerStatus::default()
         }
     }
 
@@ -286,8 +288,8 @@ mod tests {
             "{killed}"
         );
         assert!(!killed.contains("connected since") && !killed.contains("slots ("), "{killed}");
-        let ended = Some(Ended { at: NOW_S - 60, why: "drained".into() });
-        let drained = shown(None, Some(Status { ended, ..status() }));
+        let ended = Some(TimedReason { at: NOW_S - 60, why: "drained".into() });
+        let drained = shown(None, Some(MinerStatus { ended, ..status() }));
         assert!(drained.starts_with("not running since 2026-11-22 23:59:00 UTC (1 min 0 s ago): drained"), "{drained}");
         assert_eq!(shown(None, None), "not running: no miner with the key file /state/miner.key has written a status");
         assert!(shown(holder(), None).contains("it has written no status yet"));
@@ -295,10 +297,14 @@ mod tests {
 
     #[test]
     fn an_error_is_shown_until_the_miner_is_connected_again() {
-        let last_error = Some(Ended { at: NOW_S - 5, why: "no connection: refused".into() });
+        let last_error = Some(TimedReason { at: NOW_S - 5, why: "no connection: refused".into() });
         let mut status = status();
-        status.validators[0].connection =
-            Connection { last_error, next_attempt: Some(NOW_S + 7), connected_since: None, ..Connection::default() };
+        status.validators[0].connection = ConnectionStatus {
+            last_error,
+            next_attempt: Some(NOW_S + 7),
+            connected_since: None,
+            ..ConnectionStatus::default()
+        };
         let waiting = shown(holder(), Some(status.clone()));
         assert!(waiting.contains("not connected; next attempt in 7 s"), "{waiting}");
         assert!(waiting.contains("no connection: refused, 2026-11-22 23:59:55 UTC (5 s ago)"), "{waiting}");
@@ -309,7 +315,7 @@ mod tests {
     #[test]
     fn each_of_several_validators_is_shown_with_its_last_verdict() {
         let mut status = status();
-        let ended = Some(Ended { at: NOW_S - 60, why: "this key is not on its list".into() });
+        let ended = Some(TimedReason { at: NOW_S - 60, why: "this key is not on its list".into() });
         let refused = ValidatorStatus { address: "v2:7400".into(), ended, ..ValidatorStatus::default() };
         let mut waiting = ValidatorStatus { address: "v3:7400".into(), ..ValidatorStatus::default() };
         waiting.last_verdict = status.last_verdict.clone();

@@ -10,7 +10,7 @@ use assay_work::probe::{Link, Probe};
 use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 
 use super::handshake::Handshake;
-use super::{Action, Closed, HOLD_LIMIT, Session};
+use super::{CloseReason, HOLD_LIMIT, MinerSession, SessionAction};
 
 #[derive(Debug)]
 pub(super) struct RunningChallenge {
@@ -46,10 +46,10 @@ pub(super) enum WorkStage {
     Opened,
 }
 
-impl Session {
-    pub(super) fn challenge(&mut self, offer: &Offer, now: Instant) -> Vec<Action> {
+impl MinerSession {
+    pub(super) fn challenge(&mut self, offer: &Offer, now: Instant) -> Vec<SessionAction> {
         let Handshake::Done { validator_key, .. } = self.handshake else {
-            return self.close(Closed::OutOfPlace("a challenge before it accepted the session"));
+            return self.close(CloseReason::OutOfPlace("a challenge before it accepted the session"));
         };
         match self.plan(offer, validator_key) {
             Ok(challenge) => {
@@ -59,10 +59,14 @@ impl Session {
                 let stage = WorkStage::Working;
                 self.running =
                     Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed: None });
-                vec![Action::StartWork(challenge)]
+                vec![SessionAction::StartWork(challenge)]
             }
             Err((code, detail)) => {
-                vec![Action::Send(MinerMessage::Declined(Stop { challenge_id: offer.challenge_id, code, detail }))]
+                vec![SessionAction::Send(MinerMessage::Declined(Stop {
+                    challenge_id: offer.challenge_id,
+                    code,
+                    detail,
+                }))]
             }
         }
     }
@@ -105,20 +109,20 @@ impl Session {
     }
 
     /// Walks a probe: the first one after the commitment, a linked one after the answer to the other too.
-    pub(super) fn probe(&mut self, id: ChallengeId, probe: Probe, until: Instant) -> Vec<Action> {
+    pub(super) fn probe(&mut self, id: ChallengeId, probe: Probe, until: Instant) -> Vec<SessionAction> {
         let Some(running) = self.running.as_ref().filter(|running| running.challenge.id() == id) else {
             // It crossed our abort on the way.
             return Vec::new();
         };
         let from = running.stage;
         if !matches!(from, WorkStage::Committed | WorkStage::Answered) {
-            return self.close(Closed::OutOfPlace("a probe"));
+            return self.close(CloseReason::OutOfPlace("a probe"));
         }
         if let Some(why) = running.refuses(&probe) {
             return self.abort_with(StopCode::Invalid, format!("the probe breaks rule link: {why}"));
         }
         self.running.iter_mut().for_each(|running| running.probed = Some(probe.link()));
-        self.advance(id, from, WorkStage::Probing, until, "a probe", || Action::StartProbe(id, probe))
+        self.advance(id, from, WorkStage::Probing, until, "a probe", || SessionAction::StartProbe(id, probe))
     }
 
     /// Goes from one stage to the next on the validator's word.
@@ -129,15 +133,15 @@ impl Session {
         to: WorkStage,
         until: Instant,
         what: &'static str,
-        action: impl FnOnce() -> Action,
-    ) -> Vec<Action> {
+        action: impl FnOnce() -> SessionAction,
+    ) -> Vec<SessionAction> {
         match &mut self.running {
             Some(running) if running.challenge.id() == id && running.stage == from => {
                 running.stage = to;
                 running.until = until;
                 vec![action()]
             }
-            Some(running) if running.challenge.id() == id => self.close(Closed::OutOfPlace(what)),
+            Some(running) if running.challenge.id() == id => self.close(CloseReason::OutOfPlace(what)),
             // It crossed our abort on the way.
             _ => Vec::new(),
         }
@@ -152,32 +156,32 @@ impl Session {
         to: WorkStage,
         result: Result<Vec<MinerMessage>, DeviceError>,
         now: Instant,
-    ) -> Vec<Action> {
+    ) -> Vec<SessionAction> {
         let Some(running) = self.running.as_mut().filter(|r| r.challenge.id() == id && r.stage == from) else {
             return Vec::new();
         };
         running.stage = to;
         running.until = now + HOLD_LIMIT;
         match result {
-            Ok(messages) => messages.into_iter().map(Action::Send).collect(),
+            Ok(messages) => messages.into_iter().map(SessionAction::Send).collect(),
             Err(error) => self.abort(&error),
         }
     }
 
-    pub(super) fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<Action> {
+    pub(super) fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<SessionAction> {
         match &self.running {
             Some(running) if running.challenge.id() == id && running.stage == WorkStage::Working => {
                 let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
                 let all_slots = slots * u64::from(running.challenge.iterations());
-                vec![Action::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]
+                vec![SessionAction::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]
             }
             _ => Vec::new(),
         }
     }
 
-    pub(super) fn verdict(&mut self, verdict: Box<Verdict>) -> Vec<Action> {
+    pub(super) fn verdict(&mut self, verdict: Box<Verdict>) -> Vec<SessionAction> {
         let ends = self.running.as_ref().is_some_and(|r| r.challenge.id() == verdict.challenge_id);
-        let mut actions = vec![Action::Verdict(verdict)];
+        let mut actions = vec![SessionAction::Verdict(verdict)];
         if ends {
             actions.extend(self.release());
         }
@@ -185,17 +189,17 @@ impl Session {
     }
 
     /// The running challenge is over: memory goes back, and a drain goes on.
-    fn release(&mut self) -> Vec<Action> {
+    fn release(&mut self) -> Vec<SessionAction> {
         self.running = None;
-        let mut actions = vec![Action::Release];
+        let mut actions = vec![SessionAction::Release];
         if self.draining {
-            actions.extend(self.close(Closed::Drained));
+            actions.extend(self.close(CloseReason::Drained));
         }
         actions
     }
 
     /// Reports to the validator that the challenge ends here, and why.
-    fn abort(&mut self, error: &DeviceError) -> Vec<Action> {
+    fn abort(&mut self, error: &DeviceError) -> Vec<SessionAction> {
         let code = match error {
             DeviceError::Busy { .. } => StopCode::NotEnoughMemory,
             DeviceError::Sick(_) => StopCode::DeviceLost,
@@ -206,10 +210,10 @@ impl Session {
         self.abort_with(code, error.to_string())
     }
 
-    pub(super) fn abort_with(&mut self, code: StopCode, detail: String) -> Vec<Action> {
+    pub(super) fn abort_with(&mut self, code: StopCode, detail: String) -> Vec<SessionAction> {
         let Some(running) = &self.running else { return Vec::new() };
         let stop = Stop { challenge_id: running.challenge.id(), code, detail };
-        let mut actions = vec![Action::Send(MinerMessage::Abort(stop))];
+        let mut actions = vec![SessionAction::Send(MinerMessage::Abort(stop))];
         actions.extend(self.release());
         actions
     }

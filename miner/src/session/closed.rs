@@ -9,7 +9,7 @@ use assay_work::PublicKey;
 use assay_work::text::quoted;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Closed {
+pub enum CloseReason {
     #[error("drained")]
     Drained,
     /// The validator has another key than the one configured.
@@ -49,7 +49,7 @@ pub enum Closed {
     OutOfPlace(&'static str),
 }
 
-impl Closed {
+impl CloseReason {
     /// Whether another session of this miner's key took over.
     pub const fn is_takeover(&self) -> bool {
         matches!(self, Self::Goodbye { code: StopCode::Busy, .. })

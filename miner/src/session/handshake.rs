@@ -7,7 +7,7 @@ use assay_protocol::message::{Hello, MinerMessage, PROTOCOL_VERSIONS, Welcome};
 use assay_protocol::successor::Lineage;
 use assay_work::{Nonce, PublicKey};
 
-use super::{Action, Closed, Session, SessionLimits, SessionStart};
+use super::{CloseReason, MinerSession, SessionAction, SessionLimits, SessionStart};
 
 /// How far the handshake is; nothing that comes after the end of the session has an effect.
 #[derive(Debug)]
@@ -18,9 +18,9 @@ pub(super) enum Handshake {
     Closed,
 }
 
-impl Session {
+impl MinerSession {
     /// A session that begins now on a connection, and its hello.
-    pub fn start(start: SessionStart, now: Instant) -> (Self, Vec<Action>) {
+    pub fn start(start: SessionStart, now: Instant) -> (Self, Vec<SessionAction>) {
         let SessionStart { identity, pinned, channel, inventory, miner_nonce, resumes, join_token, unix_seconds } =
             start;
         let hello = Hello {
@@ -47,15 +47,15 @@ impl Session {
             started: now,
             heard: now,
         };
-        (session, vec![Action::Send(MinerMessage::Hello(hello))])
+        (session, vec![SessionAction::Send(MinerMessage::Hello(hello))])
     }
 
-    pub(super) fn welcome(&mut self, welcome: &Welcome) -> Vec<Action> {
+    pub(super) fn welcome(&mut self, welcome: &Welcome) -> Vec<SessionAction> {
         let Handshake::AwaitWelcome { miner_nonce } = self.handshake else {
-            return self.close(Closed::OutOfPlace("a second welcome"));
+            return self.close(CloseReason::OutOfPlace("a second welcome"));
         };
         if !PROTOCOL_VERSIONS.contains(&welcome.version) {
-            return self.close(Closed::OutOfPlace("a version that this miner did not offer"));
+            return self.close(CloseReason::OutOfPlace("a version that this miner did not offer"));
         }
         let transcript = SessionTranscript {
             version: welcome.version,
@@ -66,7 +66,7 @@ impl Session {
             channel: self.channel,
         };
         if let Err(mismatch) = transcript.check_welcome(&welcome.signature) {
-            return self.close(Closed::BadWelcome(mismatch));
+            return self.close(CloseReason::BadWelcome(mismatch));
         }
         // After the signature: where something in between passes a session on, it is named, not the key.
         let followed = match self.expected(welcome) {
@@ -77,11 +77,11 @@ impl Session {
         self.nonce = Some(welcome.nonce);
         // The token only now: before, anybody could have been at the other end.
         let proof = MinerMessage::Proof(self.identity.sign(&transcript.proof_message()), self.join_token.take());
-        vec![Action::Send(proof)]
+        vec![SessionAction::Send(proof)]
     }
 
     /// Whether the validator is the one to serve: the old key that it follows, and until when, where it has a new one.
-    fn expected(&self, welcome: &Welcome) -> Result<Option<(PublicKey, u64)>, Closed> {
+    fn expected(&self, welcome: &Welcome) -> Result<Option<(PublicKey, u64)>, CloseReason> {
         let found = welcome.validator_key;
         let Some(expected) = self.pinned.filter(|key| *key != found) else { return Ok(None) };
         let lineage = Lineage::verify(found, &welcome.successors);
@@ -89,15 +89,16 @@ impl Session {
             return Ok(Some((expected, until)));
         }
         let ended = lineage.until(&expected, |_| true).filter(|until| *until <= self.unix_seconds);
-        Err(Closed::WrongValidator { expected, found, ended })
+        Err(CloseReason::WrongValidator { expected, found, ended })
     }
 
-    pub(super) fn accepted(&mut self, ping_interval: Duration) -> Vec<Action> {
+    pub(super) fn accepted(&mut self, ping_interval: Duration) -> Vec<SessionAction> {
         let Handshake::AwaitAccepted { validator_key, followed } = self.handshake else {
-            return self.close(Closed::OutOfPlace("an acceptance out of turn"));
+            return self.close(CloseReason::OutOfPlace("an acceptance out of turn"));
         };
         self.handshake = Handshake::Done { validator_key, ping_interval };
-        let followed = followed.map(|(pinned, until_unix_seconds)| Action::Followed { pinned, until_unix_seconds });
-        [Action::Established(validator_key)].into_iter().chain(followed).collect()
+        let followed =
+            followed.map(|(pinned, until_unix_seconds)| SessionAction::Followed { pinned, until_unix_seconds });
+        [SessionAction::Established(validator_key)].into_iter().chain(followed).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Status, unix_s};
+use super::{MinerStatus, unix_s};
 
 /// How often the state is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 ///
 /// # Errors
 /// The system's error; a file that holds no state.
-pub fn read(path: &Path) -> io::Result<Option<Status>> {
+pub fn read(path: &Path) -> io::Result<Option<MinerStatus>> {
     let text = match fs::metadata(path).and_then(|metadata| match metadata.len() {
         0..=MAX_FILE_BYTES => fs::read_to_string(path),
         _ => Err(io::Error::other("larger than any status")),
@@ -58,7 +58,7 @@ impl StatusWriter {
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(path: PathBuf, state: impl Fn() -> Status + Send + 'static) -> io::Result<Self> {
+    pub fn start(path: PathBuf, state: impl Fn() -> MinerStatus + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let mut file = StatusFile { path, last: None, failing: false };
         let run = move || loop {
@@ -86,18 +86,18 @@ impl Drop for StatusWriter {
 struct StatusFile {
     path: PathBuf,
     /// The content of the file, and the moment of its writing.
-    last: Option<(Status, Instant)>,
+    last: Option<(MinerStatus, Instant)>,
     /// Whether the last attempt to write failed: an operator is warned once.
     failing: bool,
 }
 
 impl StatusFile {
-    fn update(&mut self, status: Status) {
+    fn update(&mut self, status: MinerStatus) {
         let due = self.last.as_ref().is_none_or(|(last, at)| *last != status || at.elapsed() >= REFRESH);
         if !due {
             return;
         }
-        let written = Status { written: unix_s(SystemTime::now()), ..status.clone() };
+        let written = MinerStatus { written: unix_s(SystemTime::now()), ..status.clone() };
         match write(&self.path, &written) {
             Ok(()) => {
                 if std::mem::take(&mut self.failing) {
@@ -115,7 +115,7 @@ impl StatusFile {
     }
 }
 
-fn write(path: &Path, status: &Status) -> io::Result<()> {
+fn write(path: &Path, status: &MinerStatus) -> io::Result<()> {
     write_whole(path, &(serde_json::to_string(status)? + "\n"))
 }
 
@@ -152,7 +152,7 @@ mod tests {
         board.ended("a test");
         drop(writer);
         let found = read(&path).unwrap().unwrap();
-        assert_eq!(Status { written: 0, ..found.clone() }, board.get());
+        assert_eq!(MinerStatus { written: 0, ..found.clone() }, board.get());
         assert!(found.written > 0 && found.ended.unwrap().why == "a test");
         #[cfg(unix)]
         {
@@ -167,11 +167,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let mut file = StatusFile { path: path.clone(), last: None, failing: false };
-        file.update(Status::default());
+        file.update(MinerStatus::default());
         fs::remove_file(&path).unwrap();
-        file.update(Status::default());
+        file.update(MinerStatus::default());
         assert!(!path.exists());
-        file.update(Status { pid: 1, ..Status::default() });
+        file.update(MinerStatus { pid: 1, ..MinerStatus::default() });
         assert_eq!(read(&path).unwrap().unwrap().pid, 1);
     }
 

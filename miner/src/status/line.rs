@@ -1,21 +1,21 @@
 //! A miner's state in one line, as a service manager shows it.
 
-use super::{Connection, Status, VerdictCounts};
+use super::{ConnectionStatus, MinerStatus, VerdictTotals};
 
-impl Status {
+impl MinerStatus {
     /// The miner's state and the counts of its verdicts, in one line.
     pub fn in_a_line(&self) -> String {
-        let VerdictCounts { pass, fail, inconclusive } = self.verdicts;
+        let VerdictTotals { pass, fail, inconclusive } = self.verdicts;
         let now = match (&self.challenge, &self.connection) {
             (Some(challenge), _) => format!("challenge {}: {}", challenge.challenge_id, challenge.stage),
             (None, _) if self.validators.len() > 1 => {
                 let connected = self.validators.iter().filter(|v| v.connection.connected_since.is_some()).count();
                 format!("connected to {connected} of {} validators", self.validators.len())
             }
-            (None, Connection { connected_since: Some(_), .. }) => {
+            (None, ConnectionStatus { connected_since: Some(_), .. }) => {
                 format!("connected to {}, waiting for challenges", self.validator)
             }
-            (None, Connection { last_error: Some(error), .. }) => {
+            (None, ConnectionStatus { last_error: Some(error), .. }) => {
                 format!("not connected to {}: {}", self.validator, error.why)
             }
             (None, _) => format!("connecting to {}", self.validator),
@@ -27,14 +27,14 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Ended, RunningStatus, ValidatorStatus};
+    use crate::status::{RunningStatus, TimedReason, ValidatorStatus};
 
     #[test]
     fn the_line_says_what_is_done_now() {
-        let mut status = Status { validator: "a:7400".into(), ..Status::default() };
-        let line = |status: &Status| status.in_a_line().split_once("; ").unwrap().1.to_owned();
+        let mut status = MinerStatus { validator: "a:7400".into(), ..MinerStatus::default() };
+        let line = |status: &MinerStatus| status.in_a_line().split_once("; ").unwrap().1.to_owned();
         assert_eq!(line(&status), "connecting to a:7400");
-        status.connection.last_error = Some(Ended { at: 1, why: "refused".into() });
+        status.connection.last_error = Some(TimedReason { at: 1, why: "refused".into() });
         assert_eq!(line(&status), "not connected to a:7400: refused");
         status.connection.connected_since = Some(2);
         assert_eq!(line(&status), "connected to a:7400, waiting for challenges");

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use assay_protocol::message::OpeningsPart;
 use clap::Parser;
 
-use opened::{Audited, Opened};
-use rates::Rates;
+use opened::{AuditedDevice, DeviceOpenings};
+use rates::ThreadRates;
 
 /// Options of the benchmark.
 #[derive(Parser)]
-struct Settings {
+struct VerifyOptions {
     /// Matrix sizes
     #[arg(long, value_delimiter = ',', default_value = "1024,4096,8192")]
     n: Vec<u32>,
@@ -48,21 +48,21 @@ struct Settings {
 
 /// The time of each kind of part, over all devices.
 #[derive(Clone, Copy, Default)]
-struct Times {
+struct VerifyTimes {
     digests: Duration,
     samples: Duration,
     segments: Duration,
 }
 
-impl Times {
+impl VerifyTimes {
     fn all(&self) -> Duration {
         self.digests + self.samples + self.segments
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let settings = Settings::parse();
-    let Settings { devices, samples, segments, steps, slots, rounds, .. } = settings;
+    let settings = VerifyOptions::parse();
+    let VerifyOptions { devices, samples, segments, steps, slots, rounds, .. } = settings;
     println!(
         "{devices} devices x ({samples} samples + {segments} segments of {steps} steps), {slots} slots each; one core"
     );
@@ -70,9 +70,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "    n   MB opened    audit ms  (samples + segments)   BLAKE3 ms  audit/BLAKE3   read ms  audit/read   decode ms"
     );
     for &n in &settings.n {
-        let audited = Audited::new(n, &settings)?;
+        let audited = AuditedDevice::new(n, &settings)?;
         let opened: Vec<_> = (0..devices).map(|device| audited.opened(device)).collect();
-        let bytes = opened.iter().map(Opened::bytes).sum::<u64>();
+        let bytes = opened.iter().map(DeviceOpenings::bytes).sum::<u64>();
         let (mut times, mut decoded, mut rates) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..=rounds {
             let (decode, time) = (decode(&opened)?, check(&opened)?);
@@ -80,7 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             if round > 0 {
                 times.push(time);
                 decoded.push(decode);
-                rates.push(Rates::measure());
+                rates.push(ThreadRates::measure());
             }
         }
         report(n, bytes, &times, &decoded, &rates);
@@ -89,9 +89,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Checks everything that was opened, as it arrives.
-fn check(opened: &[Opened]) -> Result<Times, Box<dyn Error>> {
-    let mut times = Times::default();
-    let arriving: Vec<_> = opened.iter().map(Opened::arriving).collect();
+fn check(opened: &[DeviceOpenings]) -> Result<VerifyTimes, Box<dyn Error>> {
+    let mut times = VerifyTimes::default();
+    let arriving: Vec<_> = opened.iter().map(DeviceOpenings::arriving).collect();
     for (mut collector, chunks) in arriving {
         for chunk in chunks {
             let began = Instant::now();
@@ -110,8 +110,8 @@ fn check(opened: &[Opened]) -> Result<Times, Box<dyn Error>> {
 }
 
 /// Decodes everything from its wire form.
-fn decode(opened: &[Opened]) -> Result<Duration, Box<dyn Error>> {
-    let messages: Vec<Vec<u8>> = opened.iter().flat_map(Opened::encoded).collect();
+fn decode(opened: &[DeviceOpenings]) -> Result<Duration, Box<dyn Error>> {
+    let messages: Vec<Vec<u8>> = opened.iter().flat_map(DeviceOpenings::encoded).collect();
     let began = Instant::now();
     for message in &messages {
         std::hint::black_box(opened::decoded(message)?);
@@ -119,10 +119,10 @@ fn decode(opened: &[Opened]) -> Result<Duration, Box<dyn Error>> {
     Ok(began.elapsed())
 }
 
-fn report(n: u32, bytes: u64, times: &[Times], decoded: &[Duration], rates: &[Rates]) {
+fn report(n: u32, bytes: u64, times: &[VerifyTimes], decoded: &[Duration], rates: &[ThreadRates]) {
     let ms = |time: f64| time * 1e3;
-    let of = |time: fn(&Times) -> Duration| median(times.iter().map(|times| time(times).as_secs_f64()));
-    let (all, samples, segments) = (of(Times::all), of(|it| it.samples), of(|it| it.segments));
+    let of = |time: fn(&VerifyTimes) -> Duration| median(times.iter().map(|times| time(times).as_secs_f64()));
+    let (all, samples, segments) = (of(VerifyTimes::all), of(|it| it.samples), of(|it| it.segments));
     let blake3 = bytes as f64 / median(rates.iter().map(|rates| rates.blake3_per_s));
     let read = bytes as f64 / median(rates.iter().map(|rates| rates.read_per_s));
     println!(

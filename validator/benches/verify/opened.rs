@@ -11,7 +11,7 @@ use assay_device::{Device, Handle};
 use assay_judge::entropy::SeededEntropy;
 use assay_judge::verify::check::{Collector, TrustedValues};
 use assay_judge::verify::draw;
-use assay_protocol::message::{MinerMessage, OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use assay_protocol::message::{MinerMessage, OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
 use assay_protocol::wire::v1::SessionRequest;
 use assay_work::commitment::Evidence;
 use assay_work::probe::probe_key;
@@ -21,7 +21,7 @@ use assay_work::{
 };
 use prost::Message;
 
-use crate::Settings;
+use crate::VerifyOptions;
 
 /// The device's id.
 const DEVICE: DeviceId = DeviceId([3; 16]);
@@ -29,7 +29,7 @@ const DEVICE: DeviceId = DeviceId([3; 16]);
 const WALKS: u32 = 65_536;
 
 /// A device with its pass and its probe. A host's devices are this one, each with draws of its own.
-pub struct Audited {
+pub struct AuditedDevice {
     device: RefCell<Box<dyn Device>>,
     binding: TrustedValues,
     result: ShareResult,
@@ -38,16 +38,16 @@ pub struct Audited {
 }
 
 /// Openings of one device.
-pub struct Opened {
+pub struct DeviceOpenings {
     binding: TrustedValues,
     items: Vec<OpenItem>,
     /// The parts in their order.
     chunks: Vec<OpeningsChunk>,
 }
 
-impl Audited {
+impl AuditedDevice {
     /// Does the work and walks the probe.
-    pub fn new(n: u32, settings: &Settings) -> Result<Self, Box<dyn Error>> {
+    pub fn new(n: u32, settings: &VerifyOptions) -> Result<Self, Box<dyn Error>> {
         let config = CpuConfig { devices: 1, memory_bytes: vec![8 << 30], ..CpuConfig::default() };
         let mut device: Box<dyn Device> = Box::new(devices(&config)?.remove(0));
         let challenge = challenge(n, settings.slots)?;
@@ -72,21 +72,21 @@ impl Audited {
     ///
     /// # Panics
     /// When the device opens nothing.
-    pub fn opened(&self, number: usize) -> Opened {
+    pub fn opened(&self, number: usize) -> DeviceOpenings {
         let TrustedValues { challenge, probe, .. } = &self.binding;
         let (count, n) = (self.result.last_digests.len() as u32, challenge.n());
         let mut entropy = SeededEntropy::new(number as u64);
         let samples = draw::samples(n, count, self.samples, &mut entropy).expect("a seed never ends");
         let segments = draw::segments(probe, self.segments, &mut entropy).expect("a seed never ends");
         let items = vec![
-            OpenItem { device_id: DEVICE, what: OpenWhat::Segments(segments.clone()) },
-            OpenItem { device_id: DEVICE, what: OpenWhat::Samples { iteration: 0, samples: samples.clone() } },
+            OpenItem { device_id: DEVICE, what: OpenTarget::Segments(segments.clone()) },
+            OpenItem { device_id: DEVICE, what: OpenTarget::Samples { iteration: 0, samples: samples.clone() } },
         ];
         let mut parts = self.segments(&segments);
         parts.extend(self.samples(&samples));
         let chunk = |(item, part)| OpeningsChunk { challenge_id: challenge.id(), item, part };
         let chunks = parts.into_iter().map(chunk).collect();
-        Opened { binding: self.binding.clone(), items, chunks }
+        DeviceOpenings { binding: self.binding.clone(), items, chunks }
     }
 
     fn segments(&self, segments: &[assay_work::Segment]) -> Vec<(u32, OpeningsPart)> {
@@ -106,7 +106,7 @@ impl Audited {
         std::iter::once(digests).chain(opened).chain([OpeningsPart::End]).map(|part| (0, part)).collect()
     }
 
-    fn samples(&self, samples: &[assay_work::Sample]) -> Vec<(u32, OpeningsPart)> {
+    fn samples(&self, samples: &[assay_work::PassSample]) -> Vec<(u32, OpeningsPart)> {
         let device = &mut **self.device.borrow_mut();
         let pass = AuditedPass {
             challenge: &self.binding.challenge,
@@ -123,7 +123,7 @@ impl Audited {
     }
 }
 
-impl Opened {
+impl DeviceOpenings {
     /// The collector before the first part, and the parts, in memory that was not read before.
     pub fn arriving(&self) -> (Collector, Vec<OpeningsChunk>) {
         (Collector::new(self.binding.clone(), self.items.clone()), self.chunks.clone())

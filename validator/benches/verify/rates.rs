@@ -9,14 +9,14 @@ const BYTES: usize = 64 << 20;
 const HASHED: usize = 1 << 20;
 
 /// Bytes in a second, by one thread.
-pub struct Rates {
+pub struct ThreadRates {
     /// BLAKE3 over long strings.
     pub blake3_per_s: f64,
     /// Reading memory once.
     pub read_per_s: f64,
 }
 
-impl Rates {
+impl ThreadRates {
     /// Measures both.
     pub fn measure() -> Self {
         let data: Vec<u64> = (0..(BYTES / 8) as u64).collect();

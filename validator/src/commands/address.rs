@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use assay_api::Status;
-use assay_client::cli::running::StatusArgs;
-use assay_client::place::Place;
+use assay_api::ServerStatus;
+use assay_client::cli::running::ValidatorStatusArgs;
+use assay_client::place::ApiLocation;
 use assay_listen::tls::nodename;
 use assay_program::address::Address;
 use assay_program::exit::{Exit, Failure, print};
@@ -18,7 +18,7 @@ use super::records::ask;
 use crate::config::{ValidatorConfig, resolve};
 
 /// The miner's target, with the end of its certificate.
-struct Told {
+struct AddressReport {
     target: Target,
     /// End of an authority's certificate, in seconds since 1970.
     expires: Option<u64>,
@@ -29,8 +29,8 @@ struct Told {
 ///
 /// # Errors
 /// Another key was asked for than that of the running validator; the key file, the certificate, or standard output.
-pub fn execute(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Exit> {
-    let place = Place::of(&config.control_socket, &args.at.server)?;
+pub fn execute(config: &ValidatorConfig, args: &ValidatorStatusArgs) -> anyhow::Result<Exit> {
+    let place = ApiLocation::of(&config.control_socket, &args.at.server)?;
     let told = match running(&place) {
         Ok(told) => {
             if place.is_socket()
@@ -65,7 +65,7 @@ pub fn execute(config: &ValidatorConfig, args: &StatusArgs) -> anyhow::Result<Ex
 ///
 /// # Errors
 /// They differ, and the file was asked for by its flag: another key's address would be an answer to another question.
-fn difference(config: &ValidatorConfig, args: &StatusArgs, told: &Target) -> anyhow::Result<Option<String>> {
+fn difference(config: &ValidatorConfig, args: &ValidatorStatusArgs, told: &Target) -> anyhow::Result<Option<String>> {
     let is_typed = matches!(resolve(&args.at.settings)?.setting("key_file").origin, Origin::Flag(_));
     let (file, Some(running)) = (&config.key_file, told.key) else { return Ok(None) };
     let own = match file.try_exists() {
@@ -93,16 +93,16 @@ fn is_of_this_machine(address: &Address, nodename: &str) -> bool {
 }
 
 /// Asks a running validator.
-fn running(place: &Place) -> anyhow::Result<Told> {
-    let status: Status = ask(place, async |client| client.get("/status").await)?;
+fn running(place: &ApiLocation) -> anyhow::Result<AddressReport> {
+    let status: ServerStatus = ask(place, async |client| client.get("/status").await)?;
     let target = status.target.parse::<Target>().map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
-    Ok(Told { target, expires: status.tls_certificate_expires_unix_seconds })
+    Ok(AddressReport { target, expires: status.tls_certificate_expires_unix_seconds })
 }
 
-fn configured(config: &ValidatorConfig) -> Result<Told, Failure> {
+fn configured(config: &ValidatorConfig) -> Result<AddressReport, Failure> {
     let key = own_key::identity(&config.key_file)?.public_key();
     let issued = config.tls.issued().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    Ok(Told {
+    Ok(AddressReport {
         target: config.tls.target(&config.listen, key),
         expires: issued.map(|issued| issued.not_after_unix_seconds),
     })

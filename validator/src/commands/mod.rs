@@ -19,9 +19,9 @@ use assay_client::cli::receipt::ReceiptCommand;
 use assay_client::cli::records::DecideArgs;
 use assay_client::cli::server::ValidatorFlags;
 use assay_client::commands::{administer, cancel, challenge, miners, receipt, records, status, watch};
-use assay_client::place::Place;
+use assay_client::place::ApiLocation;
 use assay_program::exit::{Exit, Failure};
-use assay_program::logging::Logged;
+use assay_program::logging::LoggedValue;
 use assay_program::private_memory;
 use assay_program::settings::Flags;
 use clap::Args;
@@ -109,14 +109,14 @@ fn decide(args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
 }
 
 /// Checks the configuration of a command and starts logging, to standard error.
-fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<Logged<ValidatorConfig>> {
+fn configure<F: Args>(flags: &Flags<F>) -> anyhow::Result<LoggedValue<ValidatorConfig>> {
     let config = ValidatorConfig::check(&resolve(flags)?)?;
     Ok(config.log.on_standard_error().start()?.keep_with(config))
 }
 
 /// Selects the validator of a command, and starts logging.
-fn place(at: &ValidatorFlags) -> anyhow::Result<Logged<Place>> {
+fn place(at: &ValidatorFlags) -> anyhow::Result<LoggedValue<ApiLocation>> {
     let config = ValidatorConfig::check(&resolve(&at.settings)?)?;
-    let place = Place::of(&config.control_socket, &at.server)?;
+    let place = ApiLocation::of(&config.control_socket, &at.server)?;
     Ok(config.log.on_standard_error().start()?.keep_with(place))
 }

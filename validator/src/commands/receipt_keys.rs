@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use assay_api::Reloaded;
+use assay_api::ReloadResult;
 use assay_client::cli::receipt::RotateReceiptArgs;
 use assay_client::commands::records::ask;
-use assay_client::place::Place;
+use assay_client::place::ApiLocation;
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::utc;
-use assay_protocol::key_file::Rotated;
+use assay_protocol::key_file::KeyRotation;
 use assay_protocol::successor::MAX_OVERLAP_S;
 use assay_receipts::{Signer, SignerError, key_id};
 use assay_transport::own_key;
@@ -38,7 +38,7 @@ pub fn rotate(config: &ValidatorConfig, args: &RotateReceiptArgs) -> anyhow::Res
         return Err(Failure::new(Exit::Usage, format!("--overlap: must be at most {}d", MAX_OVERLAP_S / 86_400)).into());
     }
     let rotated = Signer::rotate(&config.receipt_key_file(), args.overlap.into(), unix_seconds()).map_err(failure)?;
-    let Rotated { old_key, new_key, until_unix_seconds, dropped } = rotated;
+    let KeyRotation { old_key, new_key, until_unix_seconds, dropped } = rotated;
     let (old, new) = (key_id(&old_key), key_id(&new_key));
     let in_force = reload(config);
     if args.json {
@@ -70,8 +70,8 @@ pub fn rotate(config: &ValidatorConfig, args: &RotateReceiptArgs) -> anyhow::Res
 /// Has the validator on the control socket reload the key; the error is the reason why it does not sign with the new
 /// one.
 fn reload(config: &ValidatorConfig) -> Result<(), String> {
-    let place = Place::Socket(config.control_socket.clone());
-    let answer: anyhow::Result<Reloaded> = ask(&place, async |client| client.act("/reload").await);
+    let place = ApiLocation::Socket(config.control_socket.clone());
+    let answer: anyhow::Result<ReloadResult> = ask(&place, async |client| client.act("/reload").await);
     match answer {
         Ok(reloaded) if reloaded.changed.iter().any(|name| name == RECEIPT_KEY) => Ok(()),
         Ok(_) => Err(format!("the validator at {place} signs with the key of another file")),

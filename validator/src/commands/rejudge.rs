@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use assay_evidence::{Digest, EvidenceStore};
-use assay_keeper::case::again::{RejudgeError, Rejudged, Ruling, rejudge};
-use assay_keeper::case::other::Other;
+use assay_keeper::case::again::{RejudgeError, RejudgedCase, Ruling, rejudge};
+use assay_keeper::case::other::AlternatePolicy;
 use assay_keeper::fleet::rules;
 use assay_policy::FleetPolicy;
 use assay_program::clock::unix_ms;
@@ -40,7 +40,7 @@ pub fn execute(config: &ValidatorConfig, args: &RejudgeArgs) -> anyhow::Result<E
     runtime.block_on(async {
         let records = open_records(&config.records).await?;
         let mut judges =
-            Judges { store, records, policy, json: args.json, all: !args.ids.is_empty(), sums: Sums::default() };
+            Judges { store, records, policy, json: args.json, all: !args.ids.is_empty(), sums: CaseCounts::default() };
         judges.judge(args).await?;
         judges.end()
     })
@@ -54,12 +54,12 @@ struct Judges {
     json: bool,
     /// Whether unchanged cases are printed too.
     all: bool,
-    sums: Sums,
+    sums: CaseCounts,
 }
 
 /// Counts of cases by result.
 #[derive(Debug, Default)]
-struct Sums {
+struct CaseCounts {
     same: u64,
     details: u64,
     changed: u64,
@@ -130,19 +130,21 @@ impl Judges {
         Ok(())
     }
 
-    async fn again(&self, challenge: Option<String>, digest: &str) -> Result<Rejudged, RejudgeError> {
+    async fn again(&self, challenge: Option<String>, digest: &str) -> Result<RejudgedCase, RejudgeError> {
         let challenge_id = challenge.as_deref().and_then(|id| id.parse::<ChallengeId>().ok());
         // The records hold digests only.
         let digest: Digest = digest.parse().unwrap_or(Digest([0; 32]));
         let other = match (&self.policy, &challenge) {
             (None, _) => None,
-            (Some(policy), challenge) => Some(Other::of(policy.clone(), &self.records, challenge.as_deref()).await?),
+            (Some(policy), challenge) => {
+                Some(AlternatePolicy::of(policy.clone(), &self.records, challenge.as_deref()).await?)
+            }
         };
         rejudge(&self.store, digest, challenge_id, move |case| other.as_ref().map(|other| other.standard(case))).await
     }
 
-    fn show(&mut self, rejudged: &Rejudged) -> anyhow::Result<()> {
-        let Rejudged { given, now, is_same, changes, .. } = rejudged;
+    fn show(&mut self, rejudged: &RejudgedCase) -> anyhow::Result<()> {
+        let RejudgedCase { given, now, is_same, changes, .. } = rejudged;
         match now {
             None => self.sums.open += 1,
             Some(_) if *changes => self.sums.changed += 1,
@@ -174,7 +176,7 @@ impl Judges {
 
     /// Prints the summary; returns the exit code.
     fn end(self) -> anyhow::Result<Exit> {
-        let Sums { same, details, changed, open, refused } = self.sums;
+        let CaseCounts { same, details, changed, open, refused } = self.sums;
         if !self.json {
             let parts = [
                 (same, "the same to the bit"),

@@ -33,7 +33,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
-use crate::reload::Reloader;
+use crate::reload::ValidatorReloader;
 use crate::server::{bind_control, check_unserved, serve_miners};
 use crate::{port, preflight, receipt};
 use assay_judge::history::History;
@@ -43,14 +43,14 @@ use assay_keeper::case::upkeep;
 use assay_keeper::drain::Drain;
 use assay_keeper::fleet::Fleet;
 use assay_keeper::fleet::rules;
-use assay_keeper::metrics::Metrics;
+use assay_keeper::metrics::ValidatorMetrics;
 use assay_keeper::registry::Registry;
 use assay_keeper::running::ReloadRequest;
-use assay_keeper::running::Running;
+use assay_keeper::running::RunningValidator;
 use assay_keeper::sharing::leases::MinerLeases;
-use assay_keeper::sharing::presence::{Presence, wait_until_alone};
+use assay_keeper::sharing::presence::{ValidatorPresence, wait_until_alone};
 use assay_keeper::sweep;
-use assay_keeper::validator::{Validator, VerdictCounts};
+use assay_keeper::validator::{Validator, VerdictCounters};
 use assay_keeper::waiting::WaitingKeys;
 use assay_listen::bounds::{MAX_ROUNDS_AT_ONCE, REPORT_INTERVAL};
 use assay_listen::gate::Gate;
@@ -128,9 +128,9 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         }
         wait_until_alone(&records, key).await?.map_err(Failure::from)?;
         let fleet = Fleet::new(records.clone(), rules, signer);
-        let kept = Kept { evidence, tls, records, fleet };
+        let kept = ValidatorStores { evidence, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
-        let reloader = Reloader::new(flags.clone(), settings, validator.clone(), manager.clone());
+        let reloader = ValidatorReloader::new(flags.clone(), settings, validator.clone(), manager.clone());
         let (reloads, requests) = mpsc::channel(1);
         tokio::spawn(reloader.run(hangups, requests));
         let served = tokio::select! {
@@ -143,7 +143,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
 }
 
 /// Stores of a validator, and its admission of miners.
-struct Kept {
+struct ValidatorStores {
     evidence: EvidenceStore,
     tls: ServerTls,
     records: Records,
@@ -180,12 +180,12 @@ fn validator(
     config: &ValidatorConfig,
     identity: Identity,
     replayer: Option<Replayer>,
-    kept: Kept,
+    kept: ValidatorStores,
     shutdown: Shutdown,
 ) -> anyhow::Result<Validator> {
-    let Kept { evidence, tls, records, fleet } = kept;
+    let ValidatorStores { evidence, tls, records, fleet } = kept;
     let instance = Records::new_instance()?;
-    let metrics = Metrics::new()?;
+    let metrics = ValidatorMetrics::new()?;
     let traces = traces(config, &instance, &metrics)?;
     // A file belongs to this validator alone.
     let is_shared = matches!(records.location(), Location::Postgres(_));
@@ -223,7 +223,7 @@ fn validator(
         evidence,
         metrics,
         traces,
-        verdict_counts: VerdictCounts::default(),
+        verdict_counts: VerdictCounters::default(),
         webhooks,
         drain: Drain::new(shutdown.clone()),
         shutdown,
@@ -232,7 +232,7 @@ fn validator(
 }
 
 /// Sets up the export of spans, if configured.
-fn traces(config: &ValidatorConfig, instance: &str, metrics: &Metrics) -> anyhow::Result<Traces> {
+fn traces(config: &ValidatorConfig, instance: &str, metrics: &ValidatorMetrics) -> anyhow::Result<Traces> {
     let Some(endpoint) = &config.traces else { return Ok(Traces::off()) };
     let (service, version) = ("assay-validator", env!("CARGO_PKG_VERSION"));
     let spans = &metrics.families.trace_spans_total;
@@ -257,7 +257,7 @@ async fn serve(
     let socket = config.control_socket.display();
     let key = validator.admission.identity.public_key();
     let (records, instance) = (validator.records.clone(), validator.instance.clone());
-    let presence = Presence::enter(records, key, instance, address.to_string()).await?;
+    let presence = ValidatorPresence::enter(records, key, instance, address.to_string()).await?;
     let target = config.tls.target(&bound(config, address), key);
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
     tokio::spawn(warn_of_expiry(validator.tls.clone()));
@@ -275,7 +275,7 @@ async fn serve(
     tokio::spawn(async move { watched.watch_server().await });
     tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.limits));
     share(&validator);
-    let running = Running {
+    let running = RunningValidator {
         validator: validator.clone(),
         reloads,
         address,

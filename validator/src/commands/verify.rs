@@ -20,7 +20,7 @@ use crate::cli::files::VerifyArgs;
 use crate::config::ValidatorConfig;
 use assay_judge::entropy::{EntropyError, OsEntropy};
 use assay_judge::history::devices::Difference;
-use assay_judge::history::{Recent, SecondComputation};
+use assay_judge::history::{AbandonedCount, SecondComputation};
 use assay_judge::replay::Extent;
 use assay_judge::run::commitment_reason;
 use assay_judge::verify::draw;
@@ -120,7 +120,7 @@ fn sum_up(
         rates: BTreeMap::new(),
         device_missing: config.policy.device_missing,
         expectation: None,
-        recent: Recent::default(),
+        recent: AbandonedCount::default(),
         reasons: reason.into_iter().collect(),
         unix_seconds: unix_seconds(),
     }

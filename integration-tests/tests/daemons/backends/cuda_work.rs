@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::backends::standin::{Scenario, all, config, first, id, try_open, with_float_units};
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
-use assay_device::backend::Preparing;
+use assay_device::backend::StartupProgress;
 use assay_device::testing::conformance::{check_fill, check_round, expected, pass, pass_of};
 use assay_device::testing::vectors::{LARGE, check_vector, vectors};
 use assay_device::{Device, Handle};
@@ -371,7 +371,7 @@ fn compiling_is_said_once() {
         scenario.with_variable("CUDA_CACHE_PATH", folder.path()).run(|| {
             let told = Mutex::new(Vec::new());
             let found = find().unwrap();
-            let prepare = |preparing: Preparing| told.lock().unwrap().push(preparing);
+            let prepare = |preparing: StartupProgress| told.lock().unwrap().push(preparing);
             let device = config(KernelChoice::Auto).open(&found[0].spec, &prepare).unwrap();
             assert_eq!(device.info().id, found[0].info.id);
             let told = told.into_inner().unwrap();

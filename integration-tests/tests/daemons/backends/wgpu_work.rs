@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use assay_device::backend::Preparing;
+use assay_device::backend::StartupProgress;
 use assay_device::testing::conformance::{
     chaining_values_and_reads_are_the_references, check_fill, check_random, check_round, check_step,
     every_kind_of_work_is_the_references, openings_are_those_of_the_reference, pass,
@@ -262,7 +262,7 @@ fn compiled_pipelines_are_kept() {
     let says = || {
         let told = Mutex::new(Vec::new());
         let config = WgpuConfig { cache_folder: Some(folder.path().join("cache")), ..config() };
-        let mut take = |preparing: Preparing| told.lock().unwrap().push(preparing);
+        let mut take = |preparing: StartupProgress| told.lock().unwrap().push(preparing);
         let mut device = open(adapter().id, config, &mut take).unwrap();
         check_fill(&mut device, &pass(256, 3, 1));
         let told = told.into_inner().unwrap();

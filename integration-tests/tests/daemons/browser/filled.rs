@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use assay_records::{Actor, Connected, DeviceSeen, Location, Records, StandingChange, Status, Transition};
+use assay_records::{Actor, Approval, ConnectedSession, ListedDevice, Location, Records, StandingChange, Transition};
 
 pub const MINERS: u32 = 1000;
 /// One miner in this count is hostile.
@@ -36,21 +36,21 @@ pub async fn fill(file: &Path) {
     }
 }
 
-fn connected(key: &str, index: u32, is_hostile: bool) -> Connected {
+fn connected(key: &str, index: u32, is_hostile: bool) -> ConnectedSession {
     let name = if is_hostile { long() } else { "NVIDIA H200".to_owned() };
-    let device = DeviceSeen {
+    let device = ListedDevice {
         device_id: key[..32].to_owned(),
         name: name.clone(),
         model: name,
         memory_bytes: 150_754_820_096,
         claims: String::new(),
     };
-    Connected {
+    ConnectedSession {
         session: blake3::hash(key.as_bytes()).to_hex()[..32].to_owned(),
         validator: "another".to_owned(),
         instance: "another".to_owned(),
         keys: vec![key.to_owned()],
-        status: Status::Approved,
+        status: Approval::Approved,
         address: format!("10.0.{}.{}", index / 256, index % 256),
         software: if is_hostile { long() } else { "assay-miner 0.1.0".to_owned() },
         devices: vec![device],

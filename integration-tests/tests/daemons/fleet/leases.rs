@@ -7,9 +7,9 @@ use std::time::Instant;
 use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::postgres::Postgres;
 use assay_keeper::sharing::leases::{MinerLease, MinerLeases};
-use assay_keeper::sharing::presence::{Presence, wait_until_alone};
+use assay_keeper::sharing::presence::{ValidatorPresence, wait_until_alone};
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
-use assay_records::{Begun, Records, VerdictFilter};
+use assay_records::{ChallengeStart, Records, VerdictFilter};
 use assay_work::PublicKey;
 use tokio::task::JoinHandle;
 
@@ -83,7 +83,7 @@ async fn of_two_processes_with_one_key_one_serves() {
     let (records, key) = (open().await, PublicKey([4; 32]));
     let enter = async |instance: &str| {
         let address = format!("{instance}:7400");
-        Presence::enter(records.clone(), key, instance.to_owned(), address).await.expect("it enters")
+        ValidatorPresence::enter(records.clone(), key, instance.to_owned(), address).await.expect("it enters")
     };
     assert_eq!(wait_until_alone(&records, key).await.unwrap(), Ok(()), "nobody was there yet");
     let first = enter("first").await;
@@ -109,11 +109,11 @@ async fn the_challenge_of_a_lost_validator_is_concluded_once() {
     let (lost, challenge) = (PublicKey([1; 32]), "ab".repeat(16));
     let enter = async |key: u8, instance: &str| {
         let (key, instance) = (PublicKey([key; 32]), instance.to_owned());
-        Presence::enter(records.clone(), key, instance, "127.0.0.1:7400".to_owned()).await.expect("it enters")
+        ValidatorPresence::enter(records.clone(), key, instance, "127.0.0.1:7400".to_owned()).await.expect("it enters")
     };
     // The first run of a validator, which is started anew: it is lost then.
     let _run = enter(1, "first run").await;
-    let begun = Begun {
+    let begun = ChallengeStart {
         challenge: challenge.clone(),
         miner: MINER.to_string(),
         validator: lost.to_string(),
@@ -128,7 +128,7 @@ async fn the_challenge_of_a_lost_validator_is_concluded_once() {
     };
     records.begin_challenge(&begun).await.unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
-    let conclude = async |presence: &Presence| {
+    let conclude = async |presence: &ValidatorPresence| {
         let told = told.clone();
         presence.conclude_lost(&move |verdict: Verdict| told.lock().unwrap().push(verdict)).await.unwrap();
     };

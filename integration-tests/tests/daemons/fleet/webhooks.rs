@@ -15,7 +15,7 @@ use assay_protocol::verdict::Mode;
 use assay_records::testing::Postgres;
 use assay_records::{Actor, EventKind, EventRecord, Location, NewWebhook, Records};
 use assay_transport::testing::Authority;
-use assay_webhook::Secret;
+use assay_webhook::SigningSecret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -118,8 +118,8 @@ fn serve(folder: &Path, port: &str, tls: &[String]) -> (Daemon, String) {
 }
 
 /// Adds a webhook past the validator, which finds it; gives its id and its secret.
-async fn add(records: &Records, url: &str, kinds: &[EventKind]) -> (String, Secret) {
-    let secret = Secret::random().unwrap();
+async fn add(records: &Records, url: &str, kinds: &[EventKind]) -> (String, SigningSecret) {
+    let secret = SigningSecret::random().unwrap();
     let webhook = NewWebhook {
         url: format!("{url}/hook?token=hunter2"),
         target: url.to_owned(),
@@ -141,7 +141,7 @@ fn example(language: &str) -> &'static str {
 }
 
 /// The verdicts of the page's examples on requests: whether each is accepted.
-fn verified(folder: &Path, secret: &Secret, requests: &[(Value, String)]) -> [Vec<bool>; 2] {
+fn verified(folder: &Path, secret: &SigningSecret, requests: &[(Value, String)]) -> [Vec<bool>; 2] {
     let ask: Vec<_> = requests.iter().map(|(headers, body)| json!({ "headers": headers, "body": body })).collect();
     let ask = json!({ "secret": secret.text(), "requests": ask }).to_string();
     let python_tail = "import json, sys\nasked = json.load(sys.stdin)\ndef good(request):\n    try:\n        \
@@ -219,7 +219,7 @@ async fn what_is_sent_is_signed_and_the_examples_of_the_page_check_it() {
     for found in verified(folder.path(), &secret, &asked) {
         assert_eq!(found, [true, true, false, false, false]);
     }
-    let other = Secret::random().unwrap();
+    let other = SigningSecret::random().unwrap();
     for found in verified(folder.path(), &other, &asked[..1]) {
         assert_eq!(found, [false]);
     }
@@ -337,7 +337,7 @@ async fn commands_add_test_list_and_remove_a_webhook() {
     let added = operate(&validator, &format!("webhook add {}/hook --kind miner_connected", receiver.url));
     assert_eq!(added.code, 0, "{}", added.errors);
     // The secret alone, so that it can go into a file.
-    let secret: Secret = added.out.trim_end().parse().unwrap_or_else(|_| panic!("no secret: {}", added.out));
+    let secret: SigningSecret = added.out.trim_end().parse().unwrap_or_else(|_| panic!("no secret: {}", added.out));
     let listed = operate(&validator, "webhook list --json");
     let listed: Value = serde_json::from_str(&listed.out).unwrap_or_else(|error| panic!("{error}: {}", listed.errors));
     assert_eq!(listed[0]["kinds"], json!(["miner_connected"]));

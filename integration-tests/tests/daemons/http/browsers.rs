@@ -1,6 +1,6 @@
 //! Attempts of other sites' pages in a browser on the validator's machine.
 
-use assay_api::{LoginCode, ProblemCode, Role, Status};
+use assay_api::{LoginCode, ProblemCode, Role, ServerStatus};
 use assay_integration_tests::web::Caller;
 
 use super::serving;
@@ -15,7 +15,7 @@ async fn a_name_that_is_not_the_validators_is_not_served() {
         assert!([ProblemCode::WrongHost, ProblemCode::Malformed].contains(&code), "{host}: {code:?}");
     }
     for host in ["localhost", "LOCALHOST:9", "127.0.0.1", "[::1]:7480", "gpu-audit.example", "Gpu-Audit.Example:443"] {
-        let _: Status = Caller::at(address).with("host", host).read("/api/v1/status").await;
+        let _: ServerStatus = Caller::at(address).with("host", host).read("/api/v1/status").await;
     }
 }
 

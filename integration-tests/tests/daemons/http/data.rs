@@ -1,15 +1,15 @@
 //! The interfaces that programs rely on: documents, pages of lists, evidence and receipts.
 
 use assay_api::{
-    ChangeLabels, Connected, Counts, Device, Found, Listed, Miner, MinerDetail, Receipt, Round, RoundBegun, Series,
-    Status, verdict_of,
+    ChangeLabels, DeviceDetail, FleetCounts, ListPage, Miner, MinerConnection, MinerDetail, MinerSeries, ReceiptDetail,
+    Round, SearchResult, ServerStatus, StartedRound, verdict_of,
 };
 use assay_api::{ProblemCode, Role};
 use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::validator::Policy;
 use assay_integration_tests::web::Caller;
-use assay_receipts::{Expect, KeySet};
-use assay_records::{DeviceRecord, Event, FullVerdict, RoundRecord, VerdictRecord};
+use assay_receipts::{KeySet, ReceiptExpectations};
+use assay_records::{DeviceRecord, FullVerdict, MinerEvent, RoundRecord, VerdictRecord};
 use hyper::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
@@ -30,38 +30,38 @@ async fn a_miner_its_verdicts_its_evidence_and_its_receipt_are_read_back() {
     for _ in 0..3 {
         validator.challenge(miner.key, None).await.unwrap().expect_pass();
     }
-    let miners: Listed<Miner> = caller.read("/api/v1/miners?connected=true&outcome=pass").await;
+    let miners: ListPage<Miner> = caller.read("/api/v1/miners?connected=true&outcome=pass").await;
     let [shown] = &miners.items[..] else { panic!("{miners:?}") };
     assert_eq!((&shown.record.id, shown.known.device_count), (&key, 1));
     assert_eq!(shown.known.models.len(), 1);
     let detail: MinerDetail = caller.read(&format!("/api/v1/miners/{}", key[..6].to_uppercase())).await;
     assert_eq!((detail.devices.len(), detail.sessions.len()), (1, 1));
     assert!(detail.connection.is_some_and(|connection| connection.miner_key == miner.key));
-    let connected: Listed<Connected> = caller.read("/api/v1/connected").await;
+    let connected: ListPage<MinerConnection> = caller.read("/api/v1/connected").await;
     assert_eq!(connected.items.len(), 1);
-    let counts: Counts = caller.read("/api/v1/counts").await;
+    let counts: FleetCounts = caller.read("/api/v1/counts").await;
     assert_eq!(counts.miners.iter().map(|count| count.miners).sum::<i64>(), 1);
-    let history: Listed<Event> = caller.read(&format!("/api/v1/miners/{key}/history")).await;
-    assert_eq!(history.items.iter().filter(|event| matches!(event, Event::Verdict(_))).count(), 3);
-    let series: Series = caller.read(&format!("/api/v1/miners/{key}/series")).await;
+    let history: ListPage<MinerEvent> = caller.read(&format!("/api/v1/miners/{key}/history")).await;
+    assert_eq!(history.items.iter().filter(|event| matches!(event, MinerEvent::Verdict(_))).count(), 3);
+    let series: MinerSeries = caller.read(&format!("/api/v1/miners/{key}/series")).await;
     assert_eq!(series.points.len(), 3);
     assert!(series.points.windows(2).all(|pair| pair[0].at_ms <= pair[1].at_ms));
     let device = &detail.devices[0].device_id;
-    let at: Device = caller.read(&format!("/api/v1/devices/{}", &device[..8])).await;
+    let at: DeviceDetail = caller.read(&format!("/api/v1/devices/{}", &device[..8])).await;
     assert_eq!((at.device_id.as_str(), at.at.len()), (device.as_str(), 1));
-    let devices: Listed<DeviceRecord> = caller.read(&format!("/api/v1/devices?miner={}", &key[..8])).await;
+    let devices: ListPage<DeviceRecord> = caller.read(&format!("/api/v1/devices?miner={}", &key[..8])).await;
     assert_eq!(devices.items.len(), 1);
 
     // Pages: all of them together are the list, each once.
     let mut path = "/api/v1/verdicts?limit=2".to_owned();
     let mut challenges = Vec::new();
     loop {
-        let page: Listed<VerdictRecord> = caller.read(&path).await;
+        let page: ListPage<VerdictRecord> = caller.read(&path).await;
         challenges.extend(page.items.iter().map(|verdict| verdict.challenge.clone()));
         let Some(next) = page.next else { break };
         path = format!("/api/v1/verdicts?limit=2&cursor={}", next.as_str());
     }
-    let all: Listed<VerdictRecord> = caller.read("/api/v1/verdicts").await;
+    let all: ListPage<VerdictRecord> = caller.read("/api/v1/verdicts").await;
     assert_eq!(challenges, all.items.iter().map(|verdict| verdict.challenge.clone()).collect::<Vec<_>>());
     assert_eq!((challenges.len(), all.next), (3, None));
 
@@ -78,21 +78,24 @@ async fn a_miner_its_verdicts_its_evidence_and_its_receipt_are_read_back() {
     assert_eq!((again.status, again.body.len()), (304, 0));
 
     let issued = full.receipts.first().expect("a pass has a receipt");
-    let receipt: Receipt = caller.read(&format!("/api/v1/receipts/{}", issued.id)).await;
+    let receipt: ReceiptDetail = caller.read(&format!("/api/v1/receipts/{}", issued.id)).await;
     assert_eq!(receipt.challenge, challenges[0]);
     let keys = Caller::at(address).get("/.well-known/jwks.json").await.expect(200);
     let keys = KeySet::parse(std::str::from_utf8(&keys.body).unwrap()).unwrap();
-    let expect = Expect { now_s: u64::try_from(receipt.record.issued_s).unwrap(), ..Expect::default() };
+    let expect = ReceiptExpectations {
+        now_s: u64::try_from(receipt.record.issued_s).unwrap(),
+        ..ReceiptExpectations::default()
+    };
     assay_receipts::verify(&receipt.record.token, &keys, &expect)
         .expect("the receipt holds by the keys that are served");
 
     for id in [&key, &challenges[1], device, &receipt.record.id] {
-        let found: Found = caller.read(&format!("/api/v1/find/{}", &id[..10])).await;
+        let found: SearchResult = caller.read(&format!("/api/v1/find/{}", &id[..10])).await;
         let is_it = match &found {
-            Found::Miner(miner) => miner.miner.record.id == key,
-            Found::Verdict(verdict) => verdict.record.challenge == challenges[1],
-            Found::Device(found) => found.device_id == *device,
-            Found::Receipt(found) => found.record.id == receipt.record.id,
+            SearchResult::Miner(miner) => miner.miner.record.id == key,
+            SearchResult::Verdict(verdict) => verdict.record.challenge == challenges[1],
+            SearchResult::Device(found) => found.device_id == *device,
+            SearchResult::Receipt(found) => found.record.id == receipt.record.id,
             _ => false,
         };
         assert!(is_it, "{id}: {found:?}");
@@ -113,7 +116,7 @@ async fn labels_are_set_filtered_by_and_taken_away() {
     for (query, count) in
         [("label=dc=east", 1), ("label=dc=east,name=rack%207", 1), ("label=dc=west", 0), ("text=ack", 1)]
     {
-        let found: Listed<Miner> = operator.read(&format!("/api/v1/miners?{query}")).await;
+        let found: ListPage<Miner> = operator.read(&format!("/api/v1/miners?{query}")).await;
         assert_eq!(found.items.len(), count, "{query}");
     }
     let remove = br#"{"remove": ["dc"]}"#.to_vec();
@@ -131,7 +134,7 @@ async fn a_miner_that_waits_for_an_operator_says_so() {
     let admin = Caller::of_role(&validator, address, Role::Admin).await;
     let until = Instant::now() + PATIENCE;
     let waiting = loop {
-        let found: Listed<Miner> = admin.read("/api/v1/miners?status=pending").await;
+        let found: ListPage<Miner> = admin.read("/api/v1/miners?status=pending").await;
         if let Some(miner) = found.items.into_iter().next() {
             break miner;
         }
@@ -154,7 +157,7 @@ async fn a_round_is_begun_and_followed_to_its_end() {
     let none = operator.post("/api/v1/rounds", &serde_json::json!({ "group": "no-such" })).await.problem();
     assert_eq!(none.code, ProblemCode::NotFound);
     let asked = Instant::now();
-    let RoundBegun { round: id } = operator.post("/api/v1/rounds", &serde_json::json!({})).await.expect(202).json();
+    let StartedRound { round: id } = operator.post("/api/v1/rounds", &serde_json::json!({})).await.expect(202).json();
     let round = loop {
         let answer = operator.get(&format!("/api/v1/rounds/{id}")).await;
         if answer.status == 200 {
@@ -168,9 +171,9 @@ async fn a_round_is_begun_and_followed_to_its_end() {
     };
     assert!(round.members.iter().all(|member| member.state == "judged"), "{round:?}");
     assert_eq!(round.members.len(), miners.len());
-    let rounds: Listed<RoundRecord> = operator.read("/api/v1/rounds").await;
+    let rounds: ListPage<RoundRecord> = operator.read("/api/v1/rounds").await;
     assert_eq!(rounds.items.len(), 1);
-    let verdicts: Listed<VerdictRecord> = operator.read(&format!("/api/v1/verdicts?round={id}")).await;
+    let verdicts: ListPage<VerdictRecord> = operator.read(&format!("/api/v1/verdicts?round={id}")).await;
     assert_eq!(verdicts.items.len(), 2);
 }
 
@@ -212,8 +215,8 @@ async fn an_address_that_is_taken_is_told() {
 #[tokio::test]
 async fn a_status_is_the_same_over_the_socket_and_the_network() {
     let (validator, address) = serving(&[]).await;
-    let near: Status = Caller::at_socket(&validator).read("/api/v1/status").await;
-    let far: Status = Caller::of_role(&validator, address, Role::Read).await.read("/api/v1/status").await;
+    let near: ServerStatus = Caller::at_socket(&validator).read("/api/v1/status").await;
+    let far: ServerStatus = Caller::of_role(&validator, address, Role::Read).await.read("/api/v1/status").await;
     assert_eq!((near.validator_key, near.target), (far.validator_key, far.target));
     let record: Value = serde_json::to_value(far.verdicts).unwrap();
     assert_eq!(record, serde_json::json!({ "pass": 0, "fail": 0, "inconclusive": 0 }));

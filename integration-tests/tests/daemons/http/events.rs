@@ -1,19 +1,19 @@
 //! Live events, and challenges as they go on.
 
-use assay_api::{BeginChallenge, Challenge, ChallengeUpdate, LiveEvent, ProblemCode, Role, Running};
+use assay_api::{BeginChallenge, ChallengeDetail, ChallengeProgress, ChallengeUpdate, LiveEvent, ProblemCode, Role};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::web::Caller;
 use assay_protocol::verdict::Outcome;
-use assay_records::{EventKind, Told};
+use assay_records::{EventDocument, EventKind};
 use hyper::Method;
 use hyper::body::Bytes;
 
 use super::{miner_of, serving, web_address};
 
-async fn challenge(caller: &Caller, miner: &TestMiner) -> Running {
+async fn challenge(caller: &Caller, miner: &TestMiner) -> ChallengeProgress {
     let asked = BeginChallenge { miner: Some(miner.key.to_string()[..8].to_owned()), ..BeginChallenge::default() };
     let answer = caller.post("/api/v1/challenges", &asked).await.expect(202);
-    let running: Running = answer.json();
+    let running: ChallengeProgress = answer.json();
     let location = format!("/api/v1/challenges/{}", running.challenge_id);
     assert_eq!((running.miner_key, answer.header("location")), (miner.key, Some(location.as_str())));
     running
@@ -49,7 +49,7 @@ async fn a_challenge_is_followed_from_its_beginning_to_its_verdict() {
     assert!(phases.iter().any(|phase| phase == "probe"), "{phases:?}");
     // Who comes late sees the same.
     assert_eq!(course(&operator, &path).await, (phases, outcome));
-    let found: Challenge = operator.read(&format!("/api/v1/challenges/{}", running.challenge_id)).await;
+    let found: ChallengeDetail = operator.read(&format!("/api/v1/challenges/{}", running.challenge_id)).await;
     assert!(found.running.is_none() && found.verdict.is_some_and(|verdict| verdict.record.outcome == "pass"));
 }
 
@@ -93,7 +93,7 @@ async fn events_go_on_where_they_broke_off_across_a_restart() {
         assert_eq!((told.id.parse(), told.event.as_str()), (Ok(event.seq), event.kind().name()));
         seen.push(event.seq);
         if event.kind() == EventKind::MinerConnected {
-            let Told::MinerConnected(connected) = &event.told else { panic!("{event:?}") };
+            let EventDocument::MinerConnected(connected) = &event.told else { panic!("{event:?}") };
             assert_eq!(connected.key, miner.key.to_string());
             break;
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use assay_api::{ProblemCode, Role, Status};
+use assay_api::{ProblemCode, Role, ServerStatus};
 use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::web::Caller;
 use hyper::Method;
@@ -129,14 +129,14 @@ async fn silent_connections_are_closed_and_crowds_are_bounded() {
     for _ in 0..100 {
         crowd.push(TcpStream::connect(address).await.unwrap());
     }
-    let _: Status = reader.read("/api/v1/status").await;
+    let _: ServerStatus = reader.read("/api/v1/status").await;
     drop(crowd);
     for stream in [&mut silent, &mut slow, &mut half] {
         let mut rest = Vec::new();
         // Closed or reset, but not open.
         let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the validator ends it");
     }
-    let _: Status = reader.read("/api/v1/status").await;
+    let _: ServerStatus = reader.read("/api/v1/status").await;
 }
 
 #[tokio::test]

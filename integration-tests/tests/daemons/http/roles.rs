@@ -1,8 +1,8 @@
 //! The rights of callers.
 
-use assay_api::{ApiToken, Listed, ProblemCode, Role, Status};
+use assay_api::{ApiToken, ListPage, ProblemCode, Role, ServerStatus};
 use assay_integration_tests::web::Caller;
-use assay_records::{Action, ApiTokenRecord};
+use assay_records::{ApiTokenRecord, OperatorAction};
 use hyper::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
@@ -75,9 +75,9 @@ async fn a_token_is_good_until_it_is_revoked_and_nothing_else_is() {
     let local = Caller::at_socket(&validator);
     let ApiToken { token, record } = Caller::make_token(&validator, Role::Read).await;
     let holder = Caller::at(address).with("authorization", &format!("Bearer {token}"));
-    let status: Status = holder.read("/api/v1/status").await;
+    let status: ServerStatus = holder.read("/api/v1/status").await;
     assert_eq!(status.validator_key, validator.key);
-    let listed: Listed<ApiTokenRecord> = local.read("/api/v1/tokens").await;
+    let listed: ListPage<ApiTokenRecord> = local.read("/api/v1/tokens").await;
     assert_eq!((listed.items.len(), &listed.items[0].id), (1, &record.id));
     assert!(!format!("{listed:?}").contains(&token[20..]), "a token is shown once");
     let changed = token.replacen(&token[20..21], if &token[20..21] == "A" { "B" } else { "A" }, 1);
@@ -111,7 +111,7 @@ async fn a_change_is_noted_with_who_made_it() {
         let _ = caller.send(Method::POST, &path, Bytes::new()).await.expect(200);
     }
     let miner: Value = admin.read(&format!("/api/v1/miners/{}", &key[..8])).await;
-    let actions: Vec<Action> = serde_json::from_value(miner["actions"].clone()).unwrap();
+    let actions: Vec<OperatorAction> = serde_json::from_value(miner["actions"].clone()).unwrap();
     let made: Vec<_> = actions.iter().map(|action| (action.action.as_str(), action.actor.name.as_str())).collect();
     let user = String::from_utf8(std::process::Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
     assert_eq!(made[0], ("suspend", user.trim()));
@@ -139,7 +139,7 @@ async fn wrong_tokens_are_too_many_after_some() {
 async fn anonymous_readers_only_read() {
     let (_validator, address) = serving(&["--http-anonymous-read=true"]).await;
     let nobody = Caller::at(address);
-    let _: Status = nobody.read("/api/v1/status").await;
+    let _: ServerStatus = nobody.read("/api/v1/status").await;
     let round = serde_json::json!({});
     assert_eq!(nobody.post("/api/v1/rounds", &round).await.problem().code, ProblemCode::Forbidden);
     assert_eq!(nobody.get("/api/v1/tokens").await.problem().code, ProblemCode::Forbidden);

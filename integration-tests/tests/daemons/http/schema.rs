@@ -45,5 +45,5 @@ async fn every_answer_is_as_the_document_describes_it() {
     let output = tokio::task::spawn_blocking(move || command.output().expect("schemathesis starts")).await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let _: assay_api::Status = Caller::at_socket(&validator).read("/api/v1/status").await;
+    let _: assay_api::ServerStatus = Caller::at_socket(&validator).read("/api/v1/status").await;
 }

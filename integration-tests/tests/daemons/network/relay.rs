@@ -8,7 +8,7 @@ use assay_miner::connection::open;
 use assay_miner::http2;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
-use assay_transport::client::{Secured, secure};
+use assay_transport::client::{SecuredStream, secure};
 use assay_transport::testing::Authority;
 use assay_transport::trust::Trust;
 use tokio::net::TcpStream;
@@ -46,7 +46,7 @@ async fn a_relay_is_refused_by_the_miner_whatever_it_trusts() {
 /// The validator's answer to a miner that takes every welcome, at the other end of a relay.
 async fn refusal(relay: &Relay) -> (RefusedCode, String) {
     let stream = TcpStream::connect(relay.address).await.unwrap();
-    let Secured { stream, channel, .. } = secure(stream, "127.0.0.1", &Trust::FirstUse).await.unwrap();
+    let SecuredStream { stream, channel, .. } = secure(stream, "127.0.0.1", &Trust::FirstUse).await.unwrap();
     let http = http2::connect("validator", true, stream).await.unwrap();
     let identity = Identity::from_seed(&[7; 32]);
     let hello = hello(&identity);

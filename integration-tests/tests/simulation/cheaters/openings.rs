@@ -2,7 +2,7 @@
 
 use assay_integration_tests::dishonest::{Lies, rewrite};
 use assay_policy::Policy;
-use assay_protocol::message::{MinerMessage, OpenWhat, OpeningsChunk, OpeningsPart, ValidatorMessage};
+use assay_protocol::message::{MinerMessage, OpenTarget, OpeningsChunk, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::opening::SampleOpenings;
 use assay_work::segment::SegmentOpenings;
@@ -217,7 +217,7 @@ fn a_stale_iteration() {
         lies.in_what_comes_in(|mut message| {
             if let ValidatorMessage::Open { items, .. } = &mut message {
                 for item in items {
-                    if let OpenWhat::Samples { iteration, .. } = &mut item.what {
+                    if let OpenTarget::Samples { iteration, .. } = &mut item.what {
                         *iteration = 1;
                     }
                 }

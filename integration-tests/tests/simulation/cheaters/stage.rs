@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use assay_integration_tests::dishonest::{Disguise, Liar, Lies, SharedLies};
 use assay_integration_tests::validator::Ruling;
-use assay_judge::case::entry::Entry;
+use assay_judge::case::entry::CaseEntry;
 use assay_judge::case::file::{CaseReader, MARK, encode};
 use assay_judge::facts::FleetFacts;
-use assay_judge::rejudge::Case;
-use assay_judge::verify::excuse::HeldUp;
+use assay_judge::rejudge::CaseContents;
+use assay_judge::verify::excuse::ValidatorDelays;
 use assay_policy::challenge::{Policy, ProbePolicy};
 use assay_protocol::verdict::{Mode, ReasonCode, Verdict};
 
@@ -121,16 +121,17 @@ impl Stage {
 }
 
 /// The evidence of every verdict gives that verdict again, to the bit, in every test.
-fn judge_again(entries: Vec<Entry>, verdict: &mut Verdict) {
+fn judge_again(entries: Vec<CaseEntry>, verdict: &mut Verdict) {
     let facts = FleetFacts::default();
     drop(facts.judge(verdict));
     let json = serde_json::to_vec(verdict).unwrap();
     let facts = toml::to_string(&facts).unwrap();
-    let last = [Entry::HeldUp(HeldUp::default()), Entry::Fleet(facts), Entry::Verdict(json.clone())];
+    let last =
+        [CaseEntry::HeldUp(ValidatorDelays::default()), CaseEntry::Fleet(facts), CaseEntry::Verdict(json.clone())];
     let mut bytes = MARK.to_vec();
     bytes.extend(entries.into_iter().chain(last).flat_map(|entry| encode(entry, verdict.challenge_id)));
     let read = || CaseReader::new(&bytes[..]).unwrap();
-    let case = Case::read(&mut read()).unwrap();
+    let case = CaseContents::read(&mut read()).unwrap();
     let again = case.judge(read(), &case.standard()).unwrap();
     assert_eq!(again.json(), Some(json), "the same evidence, another verdict: {again:#?}");
 }

@@ -11,8 +11,8 @@ use crate::documents::source::{code, read, rust_files, shared_crates, workspace}
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 5_870, largest_crate),
-    ("lines of code in all crates, without tests", 75_850, all_crates),
+    ("lines of code in the largest crate, without its tests", 5_930, largest_crate),
+    ("lines of code in all crates, without tests", 76_230, all_crates),
     ("packages in Cargo.lock", 571, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 65, commands),

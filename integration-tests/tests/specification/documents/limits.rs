@@ -30,7 +30,7 @@ fn every_test_of_a_limit_exists() {
 fn every_figure_is_the_codes() {
     let page = read(PAGE);
     let settings = [
-        ("max_miners", Bounds::default().max_miners),
+        ("max_miners", ConnectionBounds::default().max_miners),
         ("max_address_connects_per_s", DEFAULT_ADDRESS_CONNECTS_PER_S),
         ("max_connects_per_s", DEFAULT_CONNECTS_PER_S),
         ("max_challenges", DEFAULT_CHALLENGES),
@@ -40,11 +40,11 @@ fn every_figure_is_the_codes() {
     }
     let bounds = read("shared/service/listen/src/bounds.rs");
     let rates = [
-        ("FRAMES", "Rate::new(2048, 32_768)", "2048 a second, 32,768 at once"),
-        ("BYTES", "Rate::new(32 << 20, 16 << 20)", "32 MiB a second, 16 MiB at once"),
-        ("SESSIONS_PER_KEY", "Rate::every(Duration::from_secs(5), 20)", "1 in 5 s, 20 at once"),
-        ("LINES_PER_ADDRESS", "Rate::new(1, 100)", "1 a second, 100 at once"),
-        ("LINES", "Rate::new(20, 1000)", "20 a second, 1000 at once"),
+        ("FRAMES", "RateLimit::new(2048, 32_768)", "2048 a second, 32,768 at once"),
+        ("BYTES", "RateLimit::new(32 << 20, 16 << 20)", "32 MiB a second, 16 MiB at once"),
+        ("SESSIONS_PER_KEY", "RateLimit::every(Duration::from_secs(5), 20)", "1 in 5 s, 20 at once"),
+        ("LINES_PER_ADDRESS", "RateLimit::new(1, 100)", "1 a second, 100 at once"),
+        ("LINES", "RateLimit::new(20, 1000)", "20 a second, 1000 at once"),
     ];
     for (name, value, said) in rates {
         assert_eq!(written(&bounds, name), Some(value));

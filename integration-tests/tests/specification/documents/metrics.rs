@@ -2,22 +2,22 @@
 
 use assay_keeper::metrics::Families as Validator;
 use assay_miner::metrics::Families as Miner;
-use assay_observe::metrics::Family;
+use assay_observe::metrics::MetricDescription;
 use assay_observe::process::ProcessFamilies;
 use assay_program::settings::document::check_section;
 
 use super::source::{read, workspace};
 
-const TABLES: [(&str, &[Family]); 3] =
+const TABLES: [(&str, &[MetricDescription]); 3] =
     [("assay-validator", Validator::ALL), ("assay-miner", Miner::ALL), ("process", ProcessFamilies::ALL)];
 
-fn families() -> impl Iterator<Item = &'static Family> {
+fn families() -> impl Iterator<Item = &'static MetricDescription> {
     TABLES.into_iter().flat_map(|(_, families)| families)
 }
 
 #[test]
 fn the_page_lists_every_metric_as_it_is() {
-    let row = |Family { name, kind, labels, help, .. }: &Family| {
+    let row = |MetricDescription { name, kind, labels, help, .. }: &MetricDescription| {
         let kind = if *kind == "counter" { String::new() } else { format!("{kind}: ") };
         format!("| `{name}` | {} | {kind}{help} |\n", labels.join(", "))
     };
@@ -32,7 +32,7 @@ fn the_page_lists_every_metric_as_it_is() {
 #[test]
 fn every_name_and_unit_is_as_prometheus_has_it() {
     for family in families() {
-        let Family { name, kind, help, buckets, .. } = family;
+        let MetricDescription { name, kind, help, buckets, .. } = family;
         assert_eq!(*kind == "counter", name.ends_with("_total"), "{name}");
         assert_eq!(*kind == "histogram", !buckets.is_empty(), "{name}");
         assert!(help.ends_with('.'), "{name}: {help}");

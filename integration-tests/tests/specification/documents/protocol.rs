@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use assay_judge::bounds::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
 use assay_judge::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
-use assay_listen::bounds::{Bounds, MAX_STREAMS, STRANGER_LIMIT};
+use assay_listen::bounds::{ConnectionBounds, MAX_STREAMS, STRANGER_LIMIT};
 use assay_miner::session as miner;
 use assay_policy::Policy;
 use assay_protocol::channel::Channel;
@@ -246,7 +246,7 @@ fn sentences_have_the_figures_of_the_code() {
             "keeps back for {0} s ends the challenge as `not_reading`; a `Ping` that it keeps back for {0} s ends",
             seconds_of(HANDOVER_LIMIT)
         ),
-        format!("At most {} such connections stand", Bounds::default().handshakes()),
+        format!("At most {} such connections stand", ConnectionBounds::default().handshakes()),
         format!("is closed after {} s, also one that had a session before", STRANGER_LIMIT.as_secs()),
         format!("`devices`: at most {MAX_DEVICES}, in strictly ascending order"),
         format!("`slots`: exactly {SLOT_ENTRIES} numbers"),
@@ -355,7 +355,7 @@ fn no_figure_is_said_in_two_ways() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{name}` | a"))).expect("it has a row");
         let refused = v1::Refused { code: code.into(), ..v1::Refused::default() };
         let (code, ..): (RefusedCode, String, Option<Duration>) = refused.try_into().expect("it is known");
-        let refused = miner::Closed::Refused { code, detail: String::new(), retry_after: None };
+        let refused = miner::CloseReason::Refused { code, detail: String::new(), retry_after: None };
         let stops = refused.needs_operator();
         assert_eq!((row.contains(": stop,"), after.contains(&format!("`{name}`"))), (stops, stops), "{name}");
     }

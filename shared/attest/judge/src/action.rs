@@ -9,7 +9,7 @@ use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_work::{ChallengeId, Nonce, Precision};
 
-use crate::case::entry::Entry;
+use crate::case::entry::CaseEntry;
 use crate::replay::Extent;
 use crate::verify::check::{CheckJob, TrustedValues};
 
@@ -23,9 +23,9 @@ pub enum Action {
     InventoryChanged(Inventory),
     /// A new round trip was measured.
     RoundTrip(Duration),
-    /// Check this, then call [`Session::checked`](crate::session::Session::checked).
+    /// Check this, then call [`ValidatorSession::checked`](crate::session::ValidatorSession::checked).
     Check(Box<CheckJob>),
-    /// Replay this, then call [`Session::replayed`](crate::session::Session::replayed).
+    /// Replay this, then call [`ValidatorSession::replayed`](crate::session::ValidatorSession::replayed).
     Replay(ChallengeId, Box<TrustedValues>, Extent),
     /// A challenge begins.
     Started(ChallengeFacts),
@@ -34,11 +34,11 @@ pub enum Action {
     /// For watchers: filled slots, and their total.
     Progress(u64, u64),
     /// Entries for the case file of the current challenge.
-    Record(Vec<Entry>),
+    Record(Vec<CaseEntry>),
     /// Rates and devices shown in the challenge whose verdict follows.
     Shown(Vec<DeviceShown>),
     /// A challenge is judged; what still runs for it may stop. Once the verdict is recorded, call
-    /// [`Session::concluded`](crate::session::Session::concluded).
+    /// [`ValidatorSession::concluded`](crate::session::ValidatorSession::concluded).
     Judged(Box<Verdict>),
     /// End the stream after all sent messages have gone out.
     Close(String),

@@ -34,7 +34,7 @@ pub struct FleetFacts {
 
 /// A finding about a miner, made with a verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct FleetFinding {
     pub code: FindingCode,
     /// The device that the finding names.
     pub device_id: Option<DeviceId>,
@@ -50,8 +50,8 @@ pub struct Found {
 
 impl FleetFacts {
     /// Checks a verdict against the facts: enforced findings become its reasons. Returns all findings.
-    pub fn judge(&self, verdict: &mut Verdict) -> Vec<Found> {
-        let identity = self.identity.iter().map(|finding| Found {
+    pub fn judge(&self, verdict: &mut Verdict) -> Vec<FleetFinding> {
+        let identity = self.identity.iter().map(|finding| FleetFinding {
             code: finding.code,
             device_id: finding.device_id,
             other: finding.other.clone(),
@@ -64,7 +64,7 @@ impl FleetFacts {
         if verdict.outcome == Outcome::Pass {
             found.extend(self.speed(verdict));
         }
-        for Found { code, device_id, detail, enforced, disputed, .. } in &found {
+        for FleetFinding { code, device_id, detail, enforced, disputed, .. } in &found {
             if *enforced {
                 enforce(verdict, *code, *device_id, detail);
             } else if *disputed {
@@ -85,7 +85,7 @@ impl FleetFacts {
     }
 
     /// Findings about the speed of each device.
-    fn speed(&self, verdict: &Verdict) -> Vec<Found> {
+    fn speed(&self, verdict: &Verdict) -> Vec<FleetFinding> {
         let known = Known {
             models: &self.models,
             profiles: &self.profiles,
@@ -93,11 +93,11 @@ impl FleetFacts {
             precision: verdict.precision,
         };
         let findings = known.judge(&verdict.devices, verdict.n, self.fill_share, &self.bands);
-        findings.into_iter().map(Found::from).collect()
+        findings.into_iter().map(FleetFinding::from).collect()
     }
 }
 
-impl From<BandFinding> for Found {
+impl From<BandFinding> for FleetFinding {
     fn from(finding: BandFinding) -> Self {
         let BandFinding { code, device_id, basis, detail, enforced } = finding;
         let basis = match basis {
@@ -121,12 +121,12 @@ mod tests {
     use assay_protocol::verdict::{Reason, ReasonCode};
     use assay_work::{ChallengeId, PublicKey};
 
-    use crate::history::Recent;
+    use crate::history::AbandonedCount;
     use crate::history::devices::Difference;
-    use crate::verify::judge::Unchallenged;
+    use crate::verify::judge::UnmadeVerdict;
 
     fn pass() -> Verdict {
-        let verdict = Unchallenged {
+        let verdict = UnmadeVerdict {
             challenge_id: ChallengeId([1; 16]),
             miner_key: PublicKey([2; 32]),
             validator_key: PublicKey([3; 32]),
@@ -135,7 +135,7 @@ mod tests {
             reason: Reason::new(ReasonCode::MinerBusy, ""),
             not_challenged: Vec::new(),
             difference: Difference::default(),
-            recent: Recent::default(),
+            recent: AbandonedCount::default(),
             unix_seconds: 0,
         };
         Verdict { outcome: Outcome::Pass, reasons: Vec::new(), ..verdict.verdict() }

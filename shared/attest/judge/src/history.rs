@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use devices::KnownDevice;
-use past::Past;
+use past::MinerPast;
 
 /// Keys remembered: the most miners that can be connected. The one unused for longest makes room.
 const MAX_KEYS: usize = 65_536;
@@ -30,16 +30,16 @@ const SECOND_COMPUTATION_INTERVAL: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MinerHistory {
     /// The part that a verdict depends on.
-    pub past: Past,
+    pub past: MinerPast,
     /// Rates that its devices showed, by which a challenge is sized.
-    pub shown: BTreeMap<DeviceId, Shown>,
+    pub shown: BTreeMap<DeviceId, ShownRates>,
     /// Time of the latest abandoned one of its last challenges: milliseconds since 1970.
     pub abandoned_ms: Option<i64>,
 }
 
 /// Abandoned challenges among the last ones of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Recent {
+pub struct AbandonedCount {
     pub abandoned: u32,
     /// Challenges considered, the latest included.
     pub of: u32,
@@ -47,7 +47,7 @@ pub struct Recent {
 
 /// Rates of a device in the last challenges that it passed.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Shown {
+pub struct ShownRates {
     /// Its rate in the last one of each kind of work.
     pub rates: BTreeMap<Precision, ShownRate>,
     /// Bytes per second read by the last probe.
@@ -67,7 +67,7 @@ pub struct ShownRate {
     pub unix_seconds: u64,
 }
 
-impl Shown {
+impl ShownRates {
     /// Bytes per second that the last probe of this link read; 0 before there was one.
     pub const fn bytes_per_s(&self, link: Link) -> f64 {
         match link {
@@ -106,7 +106,7 @@ pub enum SecondComputation {
 }
 
 #[derive(Debug, Default)]
-struct Record {
+struct KeyHistory {
     used: u64,
     /// Last use of each kind of work in a challenge, by the clock of the records.
     asked: BTreeMap<Precision, u64>,
@@ -115,9 +115,9 @@ struct Record {
 }
 
 #[derive(Debug, Default)]
-struct Records {
+struct KeyHistories {
     clock: u64,
-    by_key: HashMap<PublicKey, Record>,
+    by_key: HashMap<PublicKey, KeyHistory>,
     /// Keys by their last use.
     by_use: BTreeMap<u64, PublicKey>,
 }
@@ -125,7 +125,7 @@ struct Records {
 /// This process's own work for miners, by key.
 #[derive(Debug, Default)]
 pub struct History {
-    records: Mutex<Records>,
+    records: Mutex<KeyHistories>,
 }
 
 impl History {
@@ -221,7 +221,7 @@ impl MinerHistory {
     }
 }
 
-impl Recent {
+impl AbandonedCount {
     fn of(ends: impl Iterator<Item = End>, policy: AbandonedPolicy) -> Self {
         let ends: Vec<_> = ends.take(policy.window as usize).collect();
         let count = |end| ends.iter().filter(|e| **e == end).count() as u32;
@@ -230,9 +230,9 @@ impl Recent {
     }
 }
 
-impl Records {
+impl KeyHistories {
     /// Returns a key's record, made when missing, and marks it as the one used last.
-    fn entry(&mut self, key: PublicKey) -> &mut Record {
+    fn entry(&mut self, key: PublicKey) -> &mut KeyHistory {
         if !self.by_key.contains_key(&key)
             && self.by_key.len() >= MAX_KEYS
             && let Some((_, oldest)) = self.by_use.pop_first()
@@ -254,7 +254,7 @@ mod tests {
 
     const POLICY: AbandonedPolicy = AbandonedPolicy { limit: 3, window: 4 };
 
-    fn end(past: &mut Past, end: Option<End>) -> Recent {
+    fn end(past: &mut MinerPast, end: Option<End>) -> AbandonedCount {
         let recent = past.recent(end, POLICY);
         past.ends.splice(0..0, end);
         recent
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn abandoned_challenges_are_counted_over_the_last_ones() {
-        let mut past = Past::default();
+        let mut past = MinerPast::default();
         let ends = [End::Abandoned, End::Other, End::Abandoned, End::Other, End::Other];
         let counts = ends.map(|ended| end(&mut past, Some(ended)));
         assert_eq!(counts.map(|recent| recent.abandoned), [1, 1, 2, 2, 1]);
@@ -277,19 +277,19 @@ mod tests {
 
     #[test]
     fn a_challenge_that_named_no_positions_pushes_none_out() {
-        let mut past = Past::default();
+        let mut past = MinerPast::default();
         for _ in 0..2 {
             end(&mut past, Some(End::Abandoned));
         }
         for _ in 0..40 {
-            assert_eq!(end(&mut past, None), Recent { abandoned: 2, of: 2 });
+            assert_eq!(end(&mut past, None), AbandonedCount { abandoned: 2, of: 2 });
         }
-        assert_eq!(end(&mut past, Some(End::Abandoned)), Recent { abandoned: 3, of: 3 });
+        assert_eq!(end(&mut past, Some(End::Abandoned)), AbandonedCount { abandoned: 3, of: 3 });
     }
 
     #[test]
     fn not_reading_counts_when_repeated() {
-        let mut past = Past::default();
+        let mut past = MinerPast::default();
         let ends = [End::NotReading, End::Abandoned, End::NotReading];
         assert_eq!(ends.map(|ended| end(&mut past, Some(ended)).abandoned), [0, 1, 2]);
     }
@@ -337,7 +337,7 @@ mod tests {
             linked_bytes_per_s: if precision == Precision::Int8 { 2.0 } else { 0.0 },
             at_ms,
         };
-        assert_eq!(Shown::default().rate_per_s(Precision::Int8), 0.0);
+        assert_eq!(ShownRates::default().rate_per_s(Precision::Int8), 0.0);
         let memory = MinerMemory {
             lineage: vec![key(2).to_string(), key(1).to_string(), "no key".to_owned()],
             ends: vec![(End::Other, 9), (End::Abandoned, 8), (End::Abandoned, 7)],
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_miner_with_as_many_devices_as_may_be_shows_no_others() {
         let id = |byte: usize| DeviceId([u8::try_from(byte).unwrap(); 16]);
-        let shown = (1..MAX_DEVICES).map(|byte| (id(byte), Shown::default())).collect();
+        let shown = (1..MAX_DEVICES).map(|byte| (id(byte), ShownRates::default())).collect();
         let history = MinerHistory { shown, ..MinerHistory::default() };
         let asked = [1, 200, 201, MAX_DEVICES - 1].map(id);
         assert_eq!(history.remembers(asked), [1, 200, MAX_DEVICES - 1].map(id).into());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_policy::Policy;
 use assay_protocol::message::{DeviceClaim, Inventory, MATRIX_SIZES, Offer, PlanError};
-use assay_protocol::verdict::{Mode, NotChallenged};
+use assay_protocol::verdict::{Mode, UnchallengedDevice};
 use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_work::bounds::IterationDraw;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
@@ -15,7 +15,7 @@ use assay_work::split::{Weight, split};
 use assay_work::{Challenge, ChallengeId, DeviceId, Nonce, Precision, ProbeSeed, PublicKey};
 
 use crate::entropy::{Entropy, EntropyError};
-use crate::history::Shown;
+use crate::history::ShownRates;
 
 /// The most roots of a challenge, over all devices: at 32 bytes each, 2 MiB of commitment.
 pub const MAX_ROOTS: u64 = 65_536;
@@ -36,18 +36,18 @@ pub struct Sizing<'a> {
     /// The devices, by the miner's claims.
     pub inventory: &'a Inventory,
     /// Rates that the devices showed last.
-    pub shown: &'a BTreeMap<DeviceId, Shown>,
+    pub shown: &'a BTreeMap<DeviceId, ShownRates>,
     /// The most slots of a share that the validator can replay, for each of [`MATRIX_SIZES`]; `None`: not replayed.
     pub room: Option<&'a [u32]>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Issued {
+pub struct IssuedChallenge {
     /// The message to send.
     pub offer: Offer,
     /// The checked challenge, with its shares.
     pub challenge: Arc<Challenge>,
-    pub not_challenged: Vec<NotChallenged>,
+    pub not_challenged: Vec<UnchallengedDevice>,
 }
 
 /// Reasons why no challenge was made.
@@ -93,7 +93,7 @@ pub enum IssueError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
+struct ChallengeSize {
     n: u32,
     min_slots: u32,
     total: u32,
@@ -107,8 +107,8 @@ impl Sizing<'_> {
         validator_key: PublicKey,
         miner_key: PublicKey,
         entropy: &mut dyn Entropy,
-    ) -> Result<Issued, IssueError> {
-        let Size { n, min_slots, total } = self.size()?;
+    ) -> Result<IssuedChallenge, IssueError> {
+        let ChallengeSize { n, min_slots, total } = self.size()?;
         let iterations = self.policy.iterations;
         let (challenge_id, nonce) = fresh(entropy)?;
         let offer = Offer {
@@ -124,14 +124,14 @@ impl Sizing<'_> {
             min_slots,
         };
         let challenge = Arc::new(offer.plan(self.inventory, validator_key, miner_key)?);
-        Ok(Issued { offer, challenge, not_challenged: self.left_out(n, min_slots) })
+        Ok(IssuedChallenge { offer, challenge, not_challenged: self.left_out(n, min_slots) })
     }
 
     /// Devices with fewer than `min_slots` slots; a device that does not compute the kind of work counts as 0.
-    pub fn left_out(&self, n: u32, min_slots: u32) -> Vec<NotChallenged> {
+    pub fn left_out(&self, n: u32, min_slots: u32) -> Vec<UnchallengedDevice> {
         let slots = |d: &DeviceClaim| if d.precisions.contains(&self.precision) { d.slots_of(n) } else { 0 };
         let devices = self.inventory.devices.iter().map(|d| (d, slots(d))).filter(|(_, slots)| *slots < min_slots);
-        devices.map(|(d, slots)| NotChallenged { device_id: d.id, name: d.name.clone(), slots }).collect()
+        devices.map(|(d, slots)| UnchallengedDevice { device_id: d.id, name: d.name.clone(), slots }).collect()
     }
 
     /// Returns the largest matrix size allowed, and the smallest.
@@ -140,7 +140,7 @@ impl Sizing<'_> {
         self.policy.sizes(self.precision, rates.fold(0.0, f64::max))
     }
 
-    fn size(&self) -> Result<Size, IssueError> {
+    fn size(&self) -> Result<ChallengeSize, IssueError> {
         let (n, n_min) = self.sizes();
         let min_slots = self.policy.min_slots.max(MIN_COUNT);
         let devices_at = |n| self.inventory.weights(self.precision, n, min_slots).len();
@@ -165,7 +165,7 @@ impl Sizing<'_> {
 
     /// The total of slots and the least slots of a device: the policy's fill, as far as every share is valid and, where
     /// the validator replays, fits one of its devices.
-    fn total(&self, n: u32, mut min_slots: u32) -> Size {
+    fn total(&self, n: u32, mut min_slots: u32) -> ChallengeSize {
         loop {
             let weights = self.inventory.weights(self.precision, n, min_slots);
             let sum: u64 = weights.iter().map(|w| w.weight).sum();
@@ -180,7 +180,7 @@ impl Sizing<'_> {
             let total = if is_valid(wanted) { wanted } else { wanted.max(valid) };
             if total <= MAX_TOTAL {
                 // At most 2^20.
-                return Size { n, min_slots, total: total as u32 };
+                return ChallengeSize { n, min_slots, total: total as u32 };
             }
             // Beside such large devices the smallest device is too small for a share.
             min_slots = u32::try_from(least).unwrap_or(u32::MAX).saturating_add(1);
@@ -243,7 +243,7 @@ pub fn fresh(entropy: &mut dyn Entropy) -> Result<(ChallengeId, Nonce), EntropyE
 pub fn issue_probe(
     policy: &Policy,
     challenge: &Challenge,
-    shown: &BTreeMap<DeviceId, Shown>,
+    shown: &BTreeMap<DeviceId, ShownRates>,
     round_trip: Option<Duration>,
     link: Link,
     entropy: &mut dyn Entropy,
@@ -286,9 +286,9 @@ mod tests {
     use assay_policy::challenge::ProbePolicy;
     use assay_protocol::message::DeviceClaim;
 
-    fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> Shown {
+    fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> ShownRates {
         let rate = ShownRate { per_s, tops: 0.0, unix_seconds: 0 };
-        Shown {
+        ShownRates {
             rates: BTreeMap::from([(Precision::Int8, rate)]),
             probe_bytes_per_s,
             linked_bytes_per_s: probe_bytes_per_s / 4.0,
@@ -311,21 +311,26 @@ mod tests {
         Inventory { sequence: 3, devices: bytes.iter().enumerate().map(device).collect(), max_link: Link::All }
     }
 
-    fn issue_over(policy: &Policy, inventory: &Inventory, room: Option<&[u32]>) -> Result<Issued, IssueError> {
+    fn issue_over(policy: &Policy, inventory: &Inventory, room: Option<&[u32]>) -> Result<IssuedChallenge, IssueError> {
         let sizing = Sizing { precision: Precision::Int8, policy, inventory, shown: &BTreeMap::new(), room };
         sizing.issue(PublicKey([1; 32]), PublicKey([2; 32]), &mut SeededEntropy::new(5))
     }
 
     /// Issues over devices with these counts of slots of n = 2048.
-    fn issue_for(policy: &Policy, slots: &[u64]) -> Result<Issued, IssueError> {
+    fn issue_for(policy: &Policy, slots: &[u64]) -> Result<IssuedChallenge, IssueError> {
         issue_over(policy, &inventory(&slots.iter().map(|slots| slots << 22).collect::<Vec<_>>()), None)
     }
 
-    fn counts(issued: &Issued) -> Vec<u32> {
+    fn counts(issued: &IssuedChallenge) -> Vec<u32> {
         issued.challenge.shares().iter().map(|s| s.count).collect()
     }
 
-    fn probe_for(policy: &Policy, slots: &[u64], shown: &BTreeMap<DeviceId, Shown>, round_trip: Duration) -> Probe {
+    fn probe_for(
+        policy: &Policy,
+        slots: &[u64],
+        shown: &BTreeMap<DeviceId, ShownRates>,
+        round_trip: Duration,
+    ) -> Probe {
         let challenge = issue_for(policy, slots).unwrap().challenge;
         issue_probe(policy, &challenge, shown, Some(round_trip), Link::Own, &mut SeededEntropy::new(6)).unwrap()
     }
@@ -343,7 +348,7 @@ mod tests {
         // 2 slots of 2048 are 8 of 1024.
         let issued = issue_for(&Policy::default(), &[100, 2]).unwrap();
         assert_eq!((issued.challenge.n(), counts(&issued)), (2048, vec![90]));
-        let left_out = NotChallenged { device_id: DeviceId([2; 16]), name: "device 1".into(), slots: 2 };
+        let left_out = UnchallengedDevice { device_id: DeviceId([2; 16]), name: "device 1".into(), slots: 2 };
         assert_eq!(issued.not_challenged, vec![left_out]);
         let issued = issue_for(&Policy { n_min: Some(256), ..Policy::default() }, &[100, 2]).unwrap();
         // The largest size that leaves no device out.

@@ -2,7 +2,7 @@
 //!
 //! Under the policy of that time the verdict is the same, bit for bit. Under another one, deadlines and least shares
 //! are the other's; draws, answers and recorded history stay. Where another policy would have let an ended challenge go
-//! on, its further course is unknown: [`Judgement::Open`].
+//! on, its further course is unknown: [`RejudgeResult::Open`].
 
 use std::io::Read;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use assay_protocol::verdict::{Reason, Verdict};
 use assay_work::probe::Link;
 
 use crate::action::{Action, SentAt};
-use crate::case::entry::{Entry, Event, Header, StoredReason, Unmade};
+use crate::case::entry::{CaseEntry, CaseHeader, RunEvent, StoredReason, UnmadeChallenge};
 use crate::case::file::{CaseError, CaseReader};
 use crate::entropy::{Entropy, EntropyError};
 use crate::facts::FleetFacts;
 use crate::history::MinerHistory;
-use crate::issue::Issued;
-use crate::run::{ChallengeRun, EVIDENCE_ENDS, Given, RunContext};
+use crate::issue::IssuedChallenge;
+use crate::run::{ChallengeRun, EVIDENCE_ENDS, JournalInputs, RunContext};
 use crate::verify::check::CheckJob;
-use crate::verify::excuse::HeldUp;
+use crate::verify::excuse::ValidatorDelays;
 
 /// A case without its messages, as a first reading collects it. It is in memory at once; the messages never are.
 #[derive(Debug, Clone)]
-pub struct Case {
-    pub header: Header,
+pub struct CaseContents {
+    pub header: CaseHeader,
     /// The verdict that was given, as JSON.
     pub verdict: Vec<u8>,
     inventory: Inventory,
-    made: Made,
-    given: Given,
-    held_up: HeldUp,
+    made: CaseChallenge,
+    given: JournalInputs,
+    held_up: ValidatorDelays,
     /// The fleet's facts that the verdict was checked against.
     pub facts: FleetFacts,
 }
@@ -49,20 +49,20 @@ pub struct Standard {
 
 /// The challenge that was made for the host, or the reason for none.
 #[derive(Debug, Clone)]
-enum Made {
+enum CaseChallenge {
     Challenge(Offer),
-    Nothing(Box<Unmade>),
+    Nothing(Box<UnmadeChallenge>),
 }
 
 /// Result of judging again.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Judgement {
+pub enum RejudgeResult {
     Verdict(Box<Verdict>),
     /// Under this policy the challenge would have gone on where the evidence ends.
     Open,
 }
 
-impl Judgement {
+impl RejudgeResult {
     /// The verdict as JSON, where there is one: the bytes to compare.
     pub fn json(&self) -> Option<Vec<u8>> {
         match self {
@@ -92,7 +92,7 @@ pub fn judged_by(stored: &Policy, other: &Policy) -> Policy {
     policy
 }
 
-impl Case {
+impl CaseContents {
     /// Reads and checks a whole case; keeps everything but the miner's messages.
     ///
     /// # Errors
@@ -104,19 +104,19 @@ impl Case {
         while let Some(entry) = entries.next_entry()? {
             let is_twice = match entry {
                 _ if verdict.is_some() => return Err(CaseError::Incomplete("something follows the verdict")),
-                Entry::Header(entry) => header.replace(*entry).is_some(),
+                CaseEntry::Header(entry) => header.replace(*entry).is_some(),
                 _ if header.is_none() => return Err(CaseError::Incomplete("it does not begin with who was asked")),
-                Entry::Inventory(entry) => inventory.replace(entry).is_some(),
-                Entry::Offer(entry) => made.replace(Made::Challenge(entry)).is_some(),
-                Entry::Unchallenged(entry) => made.replace(Made::Nothing(entry)).is_some(),
-                Entry::Probe(entry) if entry.link() == Link::All => linked.replace(entry).is_some(),
-                Entry::Probe(entry) => probe.replace(entry).is_some(),
-                Entry::Open(items, iterations) => open.replace((items, iterations)).is_some(),
-                Entry::Known(entry) => known.replace(*entry).is_some(),
-                Entry::HeldUp(entry) => held_up.replace(entry).is_some(),
-                Entry::Fleet(text) => fleet.replace(facts(&text)?).is_some(),
-                Entry::Verdict(json) => verdict.replace(json).is_some(),
-                Entry::Message(..) | Entry::Event(_) => false,
+                CaseEntry::Inventory(entry) => inventory.replace(entry).is_some(),
+                CaseEntry::Offer(entry) => made.replace(CaseChallenge::Challenge(entry)).is_some(),
+                CaseEntry::Unchallenged(entry) => made.replace(CaseChallenge::Nothing(entry)).is_some(),
+                CaseEntry::Probe(entry) if entry.link() == Link::All => linked.replace(entry).is_some(),
+                CaseEntry::Probe(entry) => probe.replace(entry).is_some(),
+                CaseEntry::Open(items, iterations) => open.replace((items, iterations)).is_some(),
+                CaseEntry::Known(entry) => known.replace(*entry).is_some(),
+                CaseEntry::HeldUp(entry) => held_up.replace(entry).is_some(),
+                CaseEntry::Fleet(text) => fleet.replace(facts(&text)?).is_some(),
+                CaseEntry::Verdict(json) => verdict.replace(json).is_some(),
+                CaseEntry::Message(..) | CaseEntry::Event(_) => false,
             };
             if is_twice {
                 return Err(CaseError::Incomplete("something stands in it twice"));
@@ -124,14 +124,14 @@ impl Case {
         }
         let header = header.ok_or(CaseError::Incomplete("it is empty"))?;
         let made = made.ok_or(CaseError::Incomplete("it has no challenge"))?;
-        if known.is_none() && matches!(made, Made::Challenge(_)) {
+        if known.is_none() && matches!(made, CaseChallenge::Challenge(_)) {
             return Err(CaseError::Incomplete("it does not say what was known of the miner"));
         }
         Ok(Self {
             header,
             inventory: inventory.ok_or(CaseError::Incomplete("it has no inventory"))?,
             made,
-            given: Given { probe, linked, open, known: known.unwrap_or_default() },
+            given: JournalInputs { probe, linked, open, known: known.unwrap_or_default() },
             held_up: held_up.ok_or(CaseError::Incomplete("it does not say whose time was lost"))?,
             facts: fleet.ok_or(CaseError::Incomplete("it does not say what it was held against"))?,
             verdict: verdict.ok_or(CaseError::Incomplete("it has no verdict"))?,
@@ -143,18 +143,18 @@ impl Case {
         Standard { policy: self.header.policy.clone(), bands: self.facts.bands }
     }
 
-    /// Judges the case by a standard. `entries` is a second reader over the case that [`Case::read`] read.
-    pub fn judge(&self, entries: CaseReader<impl Read>, standard: &Standard) -> Result<Judgement, CaseError> {
+    /// Judges the case by a standard. `entries` is a second reader over the case that [`CaseContents::read`] read.
+    pub fn judge(&self, entries: CaseReader<impl Read>, standard: &Standard) -> Result<RejudgeResult, CaseError> {
         let Standard { policy, bands } = standard;
         let mut judgement = match &self.made {
-            Made::Nothing(unmade) => {
+            CaseChallenge::Nothing(unmade) => {
                 let reason = reason(unmade.reason.clone())?;
                 let verdict = unmade.unchallenged(&self.header, reason).verdict();
-                Judgement::Verdict(Box::new(verdict))
+                RejudgeResult::Verdict(Box::new(verdict))
             }
-            Made::Challenge(offer) => self.run_again(offer, entries, policy)?,
+            CaseChallenge::Challenge(offer) => self.run_again(offer, entries, policy)?,
         };
-        if let Judgement::Verdict(verdict) = &mut judgement {
+        if let RejudgeResult::Verdict(verdict) = &mut judgement {
             self.held_up.excuse(verdict);
             // Further findings are events, not part of the verdict.
             drop(FleetFacts { bands: *bands, ..self.facts.clone() }.judge(verdict));
@@ -167,12 +167,12 @@ impl Case {
         offer: &Offer,
         mut entries: CaseReader<impl Read>,
         policy: &Policy,
-    ) -> Result<Judgement, CaseError> {
-        let Header { validator_key, miner_key, mode, round_trip, unix_seconds, hold, .. } = &self.header;
+    ) -> Result<RejudgeResult, CaseError> {
+        let CaseHeader { validator_key, miner_key, mode, round_trip, unix_seconds, hold, .. } = &self.header;
         let challenge = offer
             .plan(&self.inventory, *validator_key, *miner_key)
             .map_err(|_| CaseError::Incomplete("its offer makes no challenge of its inventory"))?;
-        let issued = Issued {
+        let issued = IssuedChallenge {
             offer: offer.clone(),
             challenge: Arc::new(challenge),
             not_challenged: self.header.not_challenged.clone(),
@@ -189,7 +189,7 @@ impl Case {
         let began = Instant::now();
         let (run, actions) = ChallengeRun::again(context, issued, self.given.clone(), began);
         let is_same = *policy == self.header.policy;
-        let mut again = Again { run, began, is_same, sent: Vec::new(), check: None, verdict: None };
+        let mut again = RejudgedRun { run, began, is_same, sent: Vec::new(), check: None, verdict: None };
         again.carry_out(actions);
         while again.verdict.is_none()
             && let Some(entry) = entries.next_entry()?
@@ -197,12 +197,12 @@ impl Case {
             again.take(entry)?;
         }
         let ends = |verdict: &Verdict| verdict.reasons.iter().any(|reason| reason.detail == EVIDENCE_ENDS);
-        Ok(again.verdict.filter(|verdict| !ends(verdict)).map_or(Judgement::Open, Judgement::Verdict))
+        Ok(again.verdict.filter(|verdict| !ends(verdict)).map_or(RejudgeResult::Open, RejudgeResult::Verdict))
     }
 }
 
 /// A run that replays stored events.
-struct Again {
+struct RejudgedRun {
     run: ChallengeRun,
     began: Instant,
     /// Whether it is judged under the policy of that time.
@@ -214,10 +214,10 @@ struct Again {
     verdict: Option<Box<Verdict>>,
 }
 
-impl Again {
-    fn take(&mut self, entry: Entry) -> Result<(), CaseError> {
+impl RejudgedRun {
+    fn take(&mut self, entry: CaseEntry) -> Result<(), CaseError> {
         match entry {
-            Entry::Message(at, message) => {
+            CaseEntry::Message(at, message) => {
                 let at = self.at(at);
                 // Other messages have no deadline checked against their time.
                 if matches!(message, MinerMessage::Declined(_) | MinerMessage::Abort(_)) {
@@ -228,41 +228,41 @@ impl Again {
                     self.carry_out(actions);
                 }
             }
-            Entry::Event(event) => self.happen(event)?,
+            CaseEntry::Event(event) => self.happen(event)?,
             // Known from the first reading.
             _ => {}
         }
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) -> Result<(), CaseError> {
+    fn happen(&mut self, event: RunEvent) -> Result<(), CaseError> {
         let actions = match event {
-            Event::Taken(number, at) => {
+            RunEvent::Taken(number, at) => {
                 let sent = self.sent.get(number as usize).ok_or(CaseError::Incomplete("a message was never sent"))?;
                 sent.set(self.at(at));
                 return Ok(());
             }
-            Event::RoundTrip(time) => {
+            RunEvent::RoundTrip(time) => {
                 self.run.round_trip(Some(Duration::from_nanos(time)));
                 return Ok(());
             }
-            Event::Excuse(time) => {
+            RunEvent::Excuse(time) => {
                 self.run.excuse(Duration::from_nanos(time));
                 return Ok(());
             }
-            Event::Clock(at) => {
+            RunEvent::Clock(at) => {
                 self.tick_if_other(self.at(at));
                 return Ok(());
             }
-            Event::Checked => {
+            RunEvent::Checked => {
                 let job = self.check.take().ok_or(CaseError::Incomplete("a check has no openings"))?;
                 self.run.checked(job.run())
             }
-            Event::Replayed(found) => self.run.replayed(found.map(reason).transpose()?.map_or(Ok(()), Err)),
-            Event::Stop(why) => self.run.stop(reason(why)?),
-            Event::Leave(why) => self.run.leave(reason(why)?),
-            Event::Tick(at) => self.run.tick(self.at(at), &mut NoEntropy),
-            Event::Release(at) => self.run.release(self.at(at), &mut NoEntropy),
+            RunEvent::Replayed(found) => self.run.replayed(found.map(reason).transpose()?.map_or(Ok(()), Err)),
+            RunEvent::Stop(why) => self.run.stop(reason(why)?),
+            RunEvent::Leave(why) => self.run.leave(reason(why)?),
+            RunEvent::Tick(at) => self.run.tick(self.at(at), &mut NoEntropy),
+            RunEvent::Release(at) => self.run.release(self.at(at), &mut NoEntropy),
         };
         self.carry_out(actions);
         Ok(())

@@ -19,21 +19,21 @@ use std::time::{Duration, Instant};
 
 use assay_policy::Policy;
 use assay_protocol::message::{Inventory, MinerMessage, SignedChecksum, Stop, StopCode, ValidatorMessage};
-use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
 use assay_work::commitment::{DeviceEvidence, Evidence};
 use assay_work::probe::{Answer, DeviceAnswer, Probe};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId};
 
 use self::ending::abandoned;
-use self::journal::HandedOver;
-pub use self::journal::{EVIDENCE_ENDS, Given};
+use self::journal::DeadlineMessage;
+pub use self::journal::{EVIDENCE_ENDS, JournalInputs};
 use self::pace::OpeningsPace;
 use crate::action::{Action, ChallengeFacts};
-use crate::case::entry::{Entry, Event, nanoseconds};
+use crate::case::entry::{CaseEntry, RunEvent, nanoseconds};
 use crate::entropy::Entropy;
 use crate::history::MinerHistory;
-use crate::issue::Issued;
+use crate::issue::IssuedChallenge;
 use crate::replay::Extent;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::judge::{DeviceClaims, Gaps};
@@ -45,14 +45,14 @@ pub const LINKED_PROBE: &str = "linked_probe";
 
 /// A value that the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]
-struct Timed {
+struct TimedChecksum {
     signed: SignedChecksum,
     took: Duration,
 }
 
 /// The roots behind the commitment.
 #[derive(Debug, Clone)]
-enum Roots {
+enum CommitmentRoots {
     /// The roots arrive, since `since`.
     Due { since: Instant, devices: Vec<DeviceEvidence> },
     /// All came, and match the commitment.
@@ -62,13 +62,13 @@ enum Roots {
 #[derive(Debug, Clone)]
 struct AnsweredProbe {
     probe: Probe,
-    answer: Timed,
-    digests: Digests,
+    answer: TimedChecksum,
+    digests: AnswerDigests,
 }
 
 /// The digests behind a probe answer.
 #[derive(Debug, Clone)]
-enum Digests {
+enum AnswerDigests {
     /// The digests arrive, since `since`.
     Due { since: Instant, devices: Vec<DeviceAnswer> },
     /// All came, and match the answer.
@@ -81,27 +81,33 @@ enum RunStage {
     /// The offer was sent.
     Working,
     /// The commitment came and its roots arrive; the probe waits for the other members of the round.
-    Held { commitment: Timed, roots: Roots, limit: Duration },
+    Held { commitment: TimedChecksum, roots: CommitmentRoots, limit: Duration },
     /// The commitment came and the probe was sent; the roots arrive. With a linked probe, the digests of the one before
     /// it arrive.
-    Probing { commitment: Timed, roots: Roots, before: Option<AnsweredProbe>, probe: Probe, deadline: Duration },
+    Probing {
+        commitment: TimedChecksum,
+        roots: CommitmentRoots,
+        before: Option<AnsweredProbe>,
+        probe: Probe,
+        deadline: Duration,
+    },
     /// The last probe answer came; its digests arrive.
-    Digests { commitment: Timed, evidence: Arc<Evidence>, before: Option<AnsweredProbe>, last: AnsweredProbe },
+    Digests { commitment: TimedChecksum, evidence: Arc<Evidence>, before: Option<AnsweredProbe>, last: AnsweredProbe },
     /// The openings arrive.
-    Opening { answered: Answered, collector: Box<Collector>, pace: OpeningsPace },
+    Opening { answered: AnsweredRun, collector: Box<Collector>, pace: OpeningsPace },
     /// All openings came; checks and the replay may run.
-    Judging(Answered),
+    Judging(AnsweredRun),
     /// Judged; the verdict was handed out.
-    Over(Ended),
+    Over(RunSummary),
 }
 
 /// Data of an answered probe, with the pending checks.
 #[derive(Debug, Clone)]
-struct Answered {
-    commitment: Timed,
+struct AnsweredRun {
+    commitment: TimedChecksum,
     probe: Probe,
-    answer: Timed,
-    linked: Option<(Probe, Timed)>,
+    answer: TimedChecksum,
+    linked: Option<(Probe, TimedChecksum)>,
     checks_pending: usize,
     replay: Replay,
 }
@@ -118,7 +124,7 @@ enum Replay {
 
 /// Summary of an ended challenge, for messages that crossed its end on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct RunSummary {
     pub id: ChallengeId,
     /// Whether the miner had committed.
     pub is_committed: bool,
@@ -148,38 +154,48 @@ pub struct RunContext {
 pub struct ChallengeRun {
     context: RunContext,
     /// Draws and history of the original run, where this one judges it again.
-    given: Option<Box<Given>>,
+    given: Option<Box<JournalInputs>>,
     began: Instant,
     /// Entries not handed out yet.
-    journal: Vec<Entry>,
+    journal: Vec<CaseEntry>,
     challenge: Arc<Challenge>,
     /// The least slots of a device that takes part.
     min_slots: u32,
-    not_challenged: Vec<NotChallenged>,
+    not_challenged: Vec<UnchallengedDevice>,
     stage: RunStage,
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
     gaps: Gaps,
     /// Messages with a deadline; the stage waits for the answer to the last one.
-    handed_over: Vec<HandedOver>,
+    handed_over: Vec<DeadlineMessage>,
 }
 
 type Step = Result<Vec<Action>, Reason>;
 
 impl ChallengeRun {
     /// Starts a run by sending the offer.
-    pub fn start(context: RunContext, issued: Issued, now: Instant) -> (Self, Vec<Action>) {
+    pub fn start(context: RunContext, issued: IssuedChallenge, now: Instant) -> (Self, Vec<Action>) {
         Self::begin(context, issued, None, now)
     }
 
     /// Starts a run that judges an earlier one again, with that one's draws and history.
-    pub fn again(context: RunContext, issued: Issued, given: Given, now: Instant) -> (Self, Vec<Action>) {
+    pub fn again(
+        context: RunContext,
+        issued: IssuedChallenge,
+        given: JournalInputs,
+        now: Instant,
+    ) -> (Self, Vec<Action>) {
         Self::begin(context, issued, Some(Box::new(given)), now)
     }
 
-    fn begin(context: RunContext, issued: Issued, given: Option<Box<Given>>, now: Instant) -> (Self, Vec<Action>) {
+    fn begin(
+        context: RunContext,
+        issued: IssuedChallenge,
+        given: Option<Box<JournalInputs>>,
+        now: Instant,
+    ) -> (Self, Vec<Action>) {
         let journal = journal::beginning(&context, &issued);
-        let Issued { offer, challenge, not_challenged } = issued;
+        let IssuedChallenge { offer, challenge, not_challenged } = issued;
         let mut run = Self {
             context,
             given,
@@ -223,7 +239,7 @@ impl ChallengeRun {
     }
 
     /// Its summary, once the verdict is out.
-    pub const fn ended(&self) -> Option<Ended> {
+    pub const fn ended(&self) -> Option<RunSummary> {
         match self.stage {
             RunStage::Over(ended) => Some(ended),
             _ => None,
@@ -242,7 +258,7 @@ impl ChallengeRun {
             return self.take(message, received, entropy);
         }
         self.note_taken();
-        let entry = Entry::Message(self.nanoseconds_to(received), message.clone());
+        let entry = CaseEntry::Message(self.nanoseconds_to(received), message.clone());
         let actions = self.take(message, received, entropy);
         self.journaled(Some(entry), actions)
     }
@@ -269,35 +285,35 @@ impl ChallengeRun {
             answered.checks_pending = answered.checks_pending.saturating_sub(1);
         }
         let actions = self.conclude(result.map(|()| Vec::new()));
-        self.journaled(Some(Entry::Event(Event::Checked)), actions)
+        self.journaled(Some(CaseEntry::Event(RunEvent::Checked)), actions)
     }
 
     /// Takes the result of the replay.
     pub fn replayed(&mut self, result: Result<(), Reason>) -> Vec<Action> {
         self.note_taken();
-        let event = Event::Replayed(result.as_ref().err().cloned().map(Into::into));
+        let event = RunEvent::Replayed(result.as_ref().err().cloned().map(Into::into));
         if let RunStage::Opening { answered, .. } | RunStage::Judging(answered) = &mut self.stage {
             answered.replay = Replay::None;
         }
         let actions = self.conclude(result.map(|()| Vec::new()));
-        self.journaled(Some(Entry::Event(event)), actions)
+        self.journaled(Some(CaseEntry::Event(event)), actions)
     }
 
     /// Ends the challenge for a reason of the validator's, or one that fails the miner.
     pub fn stop(&mut self, reason: Reason) -> Vec<Action> {
         self.note_taken();
-        let event = Event::Stop(reason.clone().into());
+        let event = RunEvent::Stop(reason.clone().into());
         let actions = self.conclude(Err(reason));
-        self.journaled(Some(Entry::Event(event)), actions)
+        self.journaled(Some(CaseEntry::Event(event)), actions)
     }
 
     /// The miner breaks the challenge off, or its connection does. Once every opening has come it is not needed any
     /// more; once positions were named, an end looks like a choice, and does not hide what was found before.
     pub fn leave(&mut self, reason: Reason) -> Vec<Action> {
         self.note_taken();
-        let event = Event::Leave(reason.clone().into());
+        let event = RunEvent::Leave(reason.clone().into());
         let actions = self.left(reason);
-        self.journaled(Some(Entry::Event(event)), actions)
+        self.journaled(Some(CaseEntry::Event(event)), actions)
     }
 
     pub fn tick(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
@@ -309,7 +325,7 @@ impl ChallengeRun {
             // Changes of the transport are recorded with the next event.
             None => return Vec::new(),
         };
-        self.journaled(Some(Entry::Event(Event::Tick(self.nanoseconds_to(now)))), actions)
+        self.journaled(Some(CaseEntry::Event(RunEvent::Tick(self.nanoseconds_to(now)))), actions)
     }
 
     /// Sets the least round trip.
@@ -317,15 +333,15 @@ impl ChallengeRun {
         if self.context.round_trip != least {
             self.context.round_trip = least;
             // Only the latest one before the next event counts.
-            self.journal.retain(|entry| !matches!(entry, Entry::Event(Event::RoundTrip(_))));
-            let event = least.map(|least| Entry::Event(Event::RoundTrip(nanoseconds(least))));
+            self.journal.retain(|entry| !matches!(entry, CaseEntry::Event(RunEvent::RoundTrip(_))));
+            let event = least.map(|least| CaseEntry::Event(RunEvent::RoundTrip(nanoseconds(least))));
             self.journal.extend(event);
         }
     }
 
     /// Excludes the time of a check from the miner's deadline: no message was read meanwhile.
     pub fn excuse(&mut self, ours: Duration) {
-        self.journal.push(Entry::Event(Event::Excuse(nanoseconds(ours))));
+        self.journal.push(CaseEntry::Event(RunEvent::Excuse(nanoseconds(ours))));
         self.stage_began += ours;
         if let RunStage::Opening { pace, .. } = &mut self.stage {
             pace.excuse(ours);
@@ -351,7 +367,7 @@ impl ChallengeRun {
     pub fn release(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
         self.note_taken();
         let actions = self.let_go(now, entropy);
-        self.journaled(Some(Entry::Event(Event::Release(self.nanoseconds_to(now)))), actions)
+        self.journaled(Some(CaseEntry::Event(RunEvent::Release(self.nanoseconds_to(now)))), actions)
     }
 
     fn let_go(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
@@ -396,7 +412,7 @@ impl ChallengeRun {
             Err(reason) => return self.finish(vec![reason]),
         };
         let id = self.challenge.id();
-        if let RunStage::Judging(Answered { checks_pending: 0, replay, .. }) = &mut self.stage {
+        if let RunStage::Judging(AnsweredRun { checks_pending: 0, replay, .. }) = &mut self.stage {
             match std::mem::replace(replay, Replay::Running) {
                 Replay::None => actions.extend(self.finish(Vec::new())),
                 Replay::Waiting(binding, extent) => {

@@ -26,7 +26,7 @@ use crate::entropy::Entropy;
 use crate::history::History;
 use crate::issue::IssueError;
 use crate::replay::Replays;
-use crate::run::{ChallengeRun, Ended, HANDOVER_LIMIT};
+use crate::run::{ChallengeRun, HANDOVER_LIMIT, RunSummary};
 
 /// Interval at which a session whose ping waits for the transport checks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
@@ -84,32 +84,32 @@ enum SessionState {
 }
 
 #[derive(Debug)]
-struct Ending {
+struct SessionEnd {
     /// Last message to the miner.
     goodbye: Option<ValidatorMessage>,
     why: String,
 }
 
 #[derive(Debug)]
-pub struct Session {
+pub struct ValidatorSession {
     admission: Arc<Admission>,
     channel: Channel,
     state: SessionState,
     /// `Some` after a hello.
     nonce: Option<Nonce>,
     run: Option<ChallengeRun>,
-    recent: VecDeque<Ended>,
+    recent: VecDeque<RunSummary>,
     /// A verdict is reached and not recorded yet.
     is_concluding: bool,
     /// Ending of the session, once its last verdict is recorded.
-    ending: Option<Ending>,
+    ending: Option<SessionEnd>,
     pings: Pings,
     messages: u32,
     began: Instant,
     heard: Instant,
 }
 
-impl Session {
+impl ValidatorSession {
     /// Creates the session of a connection that was just accepted.
     pub fn new(admission: Arc<Admission>, channel: Channel, now: Instant) -> Self {
         Self {
@@ -253,7 +253,7 @@ impl Session {
     pub fn concluded(&mut self, verdict: Option<Box<Verdict>>) -> Vec<Action> {
         self.is_concluding = false;
         let tell = verdict.map(|verdict| Action::send(ValidatorMessage::Verdict(verdict)));
-        let ending = self.ending.take().map(|Ending { goodbye, why }| self.end(goodbye, why));
+        let ending = self.ending.take().map(|SessionEnd { goodbye, why }| self.end(goodbye, why));
         tell.into_iter().chain(ending.unwrap_or_default()).collect()
     }
 
@@ -282,8 +282,8 @@ impl Session {
         }
     }
 
-    /// Time of the next call of [`Session::tick`]: never later than its next deadline. `None` once the session is
-    /// closed.
+    /// Time of the next call of [`ValidatorSession::tick`]: never later than its next deadline. `None` once the session
+    /// is closed.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self.state {
             SessionState::Closed => None,

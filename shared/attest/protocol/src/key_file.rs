@@ -15,7 +15,7 @@ use assay_work::PublicKey;
 use assay_work::bytes::decode_hex;
 use zeroize::Zeroizing;
 
-pub use self::rotate::{Rotated, Rotation};
+pub use self::rotate::{KeyRotation, Rotation};
 use crate::identity::{Identity, random_bytes};
 use crate::successor::{Lineage, MAX_SUCCESSORS, Successor};
 

@@ -7,7 +7,7 @@ use crate::join_token::JoinToken;
 use crate::successor::Successor;
 use crate::verdict::{ReasonCode, Verdict};
 use assay_work::commitment::DeviceEvidence;
-use assay_work::opening::{Sample, SampleOpenings};
+use assay_work::opening::{PassSample, SampleOpenings};
 use assay_work::probe::{DeviceAnswer, Link, Probe};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::split::{SplitError, Weight, split};
@@ -319,12 +319,12 @@ pub struct OpenItem {
     /// The device that opens.
     pub device_id: DeviceId,
     /// The segments or samples to open.
-    pub what: OpenWhat,
+    pub what: OpenTarget,
 }
 
 /// Segments of a probe, or samples of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OpenWhat {
+pub enum OpenTarget {
     /// Segments of the probe over the device's own slots.
     Segments(Vec<Segment>),
     /// Segments of the linked probe.
@@ -334,7 +334,7 @@ pub enum OpenWhat {
         /// The iteration.
         iteration: u32,
         /// The samples.
-        samples: Vec<Sample>,
+        samples: Vec<PassSample>,
     },
 }
 

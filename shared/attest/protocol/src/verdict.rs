@@ -234,8 +234,8 @@ pub struct LinkWork {
 
 /// A device of the inventory that was not challenged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct NotChallenged {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = NotChallenged))]
+pub struct UnchallengedDevice {
     /// The device.
     pub device_id: DeviceId,
     /// The name given by the miner: a claim.
@@ -309,7 +309,7 @@ pub struct Verdict {
     /// From the probe answer to the last of the digests behind it.
     pub digests_ms: Option<f64>,
     /// The devices that hold fewer slots at n than the policy's least, in order of id.
-    pub not_challenged: Vec<NotChallenged>,
+    pub not_challenged: Vec<UnchallengedDevice>,
     /// The devices that the key showed before and that took no part, in order of id.
     pub missing_devices: Vec<NamedDevice>,
     /// The devices that took part and that the key never showed before, in order of id; empty where it has shown no

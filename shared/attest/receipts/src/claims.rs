@@ -167,10 +167,10 @@ pub struct HostResult {
     pub iterations_checked: u32,
     /// The results of all devices together; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proven: Option<Proven>,
+    pub proven: Option<ProvenClaims>,
     /// The devices' results on the memory of one another; absent where no linked probe was answered and held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub linked: Option<Linked>,
+    pub linked: Option<LinkedClaims>,
     /// How likely wrong work would have passed; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soundness: Option<Soundness>,
@@ -199,7 +199,7 @@ pub struct HostResult {
 pub struct DeviceResult {
     /// Its results; absent where the work did not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proven: Option<Proven>,
+    pub proven: Option<ProvenClaims>,
     /// The share of its memory that may have been elsewhere, rounded up. It is taken off the proven bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_share_at_most: Option<f64>,
@@ -234,7 +234,7 @@ fn is_int8(precision: &Precision) -> bool {
 
 /// The results that the work proves. Figures are rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Proven {
+pub struct ProvenClaims {
     /// Bytes that were in memory at once.
     pub bytes: u64,
     /// 10¹² operations a second, over `seconds`.
@@ -249,7 +249,7 @@ pub struct Proven {
 
 /// The results that a linked probe proves. Figures are rounded down.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Linked {
+pub struct LinkedClaims {
     /// 10⁹ bytes a second into each device from the others, in the mean, over `seconds`.
     pub gb_per_s: f64,
     /// The least that a network carries each way, had two hosts half of the slots each.

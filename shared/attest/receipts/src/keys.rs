@@ -21,12 +21,12 @@ pub fn key_id(key: &PublicKey) -> String {
 /// Keys for checking receipts, by their ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeySet {
-    keys: BTreeMap<String, Key>,
+    keys: BTreeMap<String, ReceiptKey>,
 }
 
 /// One key of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct ReceiptKey {
     pub public_key: PublicKey,
     /// From when on it is not to be used, in seconds since 1970.
     pub expires_s: Option<u64>,
@@ -83,7 +83,7 @@ impl KeySet {
             let wrong = || KeySetError::WrongKey(jwk.kid.clone());
             let bytes = URL_SAFE_NO_PAD.decode(&jwk.x).map_err(|_| wrong())?;
             let public_key = PublicKey::try_from(bytes.as_slice()).map_err(|_| wrong())?;
-            let is_new = keys.insert(jwk.kid.clone(), Key { public_key, expires_s: jwk.exp }).is_none();
+            let is_new = keys.insert(jwk.kid.clone(), ReceiptKey { public_key, expires_s: jwk.exp }).is_none();
             if key_id(&public_key) != jwk.kid || !is_new {
                 return Err(wrong());
             }
@@ -94,14 +94,14 @@ impl KeySet {
     /// A set of these keys, each with the end of its use.
     #[must_use]
     pub fn of(keys: impl IntoIterator<Item = (PublicKey, Option<u64>)>) -> Self {
-        let entry = |(public_key, expires_s)| (key_id(&public_key), Key { public_key, expires_s });
+        let entry = |(public_key, expires_s)| (key_id(&public_key), ReceiptKey { public_key, expires_s });
         Self { keys: keys.into_iter().map(entry).collect() }
     }
 
     /// The JWK set.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let jwk = |(id, key): (&String, &Key)| Jwk {
+        let jwk = |(id, key): (&String, &ReceiptKey)| Jwk {
             kty: "OKP".into(),
             crv: "Ed25519".into(),
             x: URL_SAFE_NO_PAD.encode(key.public_key.0),
@@ -113,7 +113,7 @@ impl KeySet {
         serde_json::json!({ "keys": self.keys.iter().map(jwk).collect::<Vec<_>>() })
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<&Key> {
+    pub(crate) fn get(&self, id: &str) -> Option<&ReceiptKey> {
         self.keys.get(id)
     }
 }

@@ -2,7 +2,7 @@
 //! Ed25519 (RFC 8037), by a key apart from the one that sessions use. docs/receipts.md explains every claim.
 //!
 //! ```text
-//! Verdict -> Subject -> Signer::issue -> Receipt { token } -> verify(token, KeySet, Expect) -> Claims
+//! Verdict -> Subject -> Signer::issue -> Receipt { token } -> verify(token, KeySet, ReceiptExpectations) -> Claims
 //! ```
 
 #![warn(missing_docs)]
@@ -16,11 +16,11 @@ mod subject;
 mod verify;
 
 pub use claims::{
-    Appraisal, AttesterClaims, BoundClaim, Claims, DeviceResult, FindingClaim, HostResult, Proven, ReasonClaim,
+    Appraisal, AttesterClaims, BoundClaim, Claims, DeviceResult, FindingClaim, HostResult, ProvenClaims, ReasonClaim,
     Soundness, Submods, Tier, TrustVector, VerifierId, device_label,
 };
 pub use keys::{KeySet, KeySetError, MAX_KEY_SET_BYTES, key_id};
 pub use nonce::{EatNonce, MAX_NONCE_BYTES, MAX_NONCE_CHARS, MIN_NONCE_BYTES, NonceError};
-pub use signer::{IssueError, Receipt, Signer, SignerError, key_set_file};
-pub use subject::{Finding, STATE_PASSING, Subject};
-pub use verify::{Expect, MAX_TOKEN_BYTES, ReceiptError, read_trusted, verify};
+pub use signer::{Receipt, ReceiptIssueError, Signer, SignerError, key_set_file};
+pub use subject::{STATE_PASSING, Subject, SubjectFinding};
+pub use verify::{MAX_TOKEN_BYTES, ReceiptError, ReceiptExpectations, read_trusted, verify};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use assay_protocol::identity::{Identity, random_bytes};
-use assay_protocol::key_file::{KeyFileError, Rotated, Rotation};
+use assay_protocol::key_file::{KeyFileError, KeyRotation, Rotation};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
@@ -61,7 +61,7 @@ pub enum SignerError {
 
 /// Why a receipt could not be issued.
 #[derive(Debug, thiserror::Error)]
-pub enum IssueError {
+pub enum ReceiptIssueError {
     /// The operating system gave no random bytes for its id.
     #[error("the operating system gave no random bytes: {0}")]
     Random(String),
@@ -104,7 +104,7 @@ impl Signer {
     ///
     /// # Errors
     /// [`SignerError`]; there must be a key.
-    pub fn rotate(key_file: &Path, overlap: Duration, now_s: u64) -> Result<Rotated, SignerError> {
+    pub fn rotate(key_file: &Path, overlap: Duration, now_s: u64) -> Result<KeyRotation, SignerError> {
         let rotated = Rotation::begin(key_file, now_s)?.finish(overlap, now_s)?;
         write_key_set(key_file, &Identity::load_or_create(key_file)?)?;
         Ok(rotated)
@@ -119,10 +119,10 @@ impl Signer {
     /// Issues a receipt.
     ///
     /// # Errors
-    /// [`IssueError`].
-    pub fn issue(&self, subject: &Subject<'_>) -> Result<Receipt, IssueError> {
+    /// [`ReceiptIssueError`].
+    pub fn issue(&self, subject: &Subject<'_>) -> Result<Receipt, ReceiptIssueError> {
         let identity = self.identity.read().clone();
-        let id = random_bytes::<16>().map_err(IssueError::Random)?;
+        let id = random_bytes::<16>().map_err(ReceiptIssueError::Random)?;
         let claims = subject.claims(format!("{:032x}", u128::from_be_bytes(id)), &self.build);
         let key_id = key_id(&identity.public_key());
         let header = json!({ "alg": "EdDSA", "typ": TOKEN_TYPE, "kid": key_id });

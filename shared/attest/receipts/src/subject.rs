@@ -9,8 +9,8 @@ use assay_work::{DeviceId, Nonce, Precision};
 
 use crate::claims::{
     Appraisal, AttesterClaims, BoundClaim, Claims, DEVELOPER, DeviceResult, EAR_PROFILE, FindingClaim, HostResult,
-    Linked, Proven, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector, VerifierId,
-    device_label,
+    LinkedClaims, ProvenClaims, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector,
+    VerifierId, device_label,
 };
 use crate::nonce::EatNonce;
 
@@ -46,7 +46,7 @@ const CRYPTO_FAILED: i8 = 99;
 
 /// Something else that is known of the miner or a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct SubjectFinding {
     /// The code.
     pub code: String,
     /// Whether it counts against the miner.
@@ -75,7 +75,7 @@ pub struct Subject<'a> {
     /// The nonce of the client that requested the challenge.
     pub eat_nonce: Option<&'a EatNonce>,
     /// Other findings.
-    pub findings: &'a [Finding],
+    pub findings: &'a [SubjectFinding],
     /// How long the receipt is to be accepted.
     pub lifetime_s: u64,
     /// Seconds since 1970.
@@ -243,8 +243,8 @@ const fn hardware(status: Tier) -> i8 {
     }
 }
 
-fn shown(work: &Work) -> Proven {
-    Proven {
+fn shown(work: &Work) -> ProvenClaims {
+    ProvenClaims {
         bytes: work.bytes_held,
         tops: down(work.tops),
         seconds: up(work.seconds),
@@ -253,8 +253,8 @@ fn shown(work: &Work) -> Proven {
     }
 }
 
-fn linked(link: &LinkWork) -> Linked {
-    Linked {
+fn linked(link: &LinkWork) -> LinkedClaims {
+    LinkedClaims {
         gb_per_s: down(link.gb_per_s),
         half_gb_per_s: down(link.half_gb_per_s),
         least_gb_per_s: down(link.least_gb_per_s),

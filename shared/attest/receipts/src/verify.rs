@@ -10,7 +10,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde::{Deserialize, Deserializer};
 
 use crate::claims::{Claims, EAR_PROFILE, Tier};
-use crate::keys::{Key, KeySet};
+use crate::keys::{KeySet, ReceiptKey};
 use crate::nonce::EatNonce;
 
 /// Bytes of the largest token that is read: twice that of a host with 64 devices.
@@ -22,7 +22,7 @@ const MAX_NAMED_CHARS: usize = 64;
 
 /// The expectations that a receipt is checked against.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Expect<'a> {
+pub struct ReceiptExpectations<'a> {
     /// The nonce that must be in it; `None`: any, or none.
     pub nonce: Option<&'a EatNonce>,
     /// The miner that it must be about; `None`: any.
@@ -149,7 +149,7 @@ impl ReceiptError {
 
 /// The fields of a header that are read before the signature holds.
 #[derive(Deserialize)]
-struct Header {
+struct JwsHeader {
     alg: String,
     typ: Option<String>,
     kid: Option<String>,
@@ -164,7 +164,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<serde_json::Val
 
 /// The profile alone: all other claims are ignored.
 #[derive(Deserialize)]
-struct Profile {
+struct ProfileClaim {
     eat_profile: Option<String>,
 }
 
@@ -172,7 +172,7 @@ struct Profile {
 ///
 /// # Errors
 /// [`ReceiptError`]: the first thing that is wrong.
-pub fn verify(token: &str, keys: &KeySet, expect: &Expect<'_>) -> Result<Claims, ReceiptError> {
+pub fn verify(token: &str, keys: &KeySet, expect: &ReceiptExpectations<'_>) -> Result<Claims, ReceiptError> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(ReceiptError::TooLarge(token.len()));
     }
@@ -195,13 +195,13 @@ pub fn read_trusted(token: &str) -> Result<Claims, ReceiptError> {
     serde_json::from_slice(&payload).map_err(|error| ReceiptError::NotReceipt(named(&error.to_string())))
 }
 
-fn header(token: &str) -> Result<Header, ReceiptError> {
+fn header(token: &str) -> Result<JwsHeader, ReceiptError> {
     let parts: Vec<_> = token.splitn(4, '.').collect();
     let [header, payload, signature] = parts[..] else { return Err(ReceiptError::NotToken) };
     let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| ReceiptError::NotToken);
     decoded(payload)?;
     decoded(signature)?;
-    let header: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| ReceiptError::NotToken)?;
+    let header: JwsHeader = serde_json::from_slice(&decoded(header)?).map_err(|_| ReceiptError::NotToken)?;
     if header.alg.eq_ignore_ascii_case("none") {
         return Err(ReceiptError::Unsigned);
     }
@@ -217,7 +217,11 @@ fn header(token: &str) -> Result<Header, ReceiptError> {
     }
 }
 
-fn named_key<'a>(header: &Header, keys: &'a KeySet, expect: &Expect<'_>) -> Result<&'a Key, ReceiptError> {
+fn named_key<'a>(
+    header: &JwsHeader,
+    keys: &'a KeySet,
+    expect: &ReceiptExpectations<'_>,
+) -> Result<&'a ReceiptKey, ReceiptError> {
     let id = header.kid.as_deref().ok_or(ReceiptError::NoKeyId)?;
     let key = keys.get(id).ok_or_else(|| ReceiptError::UnknownKey(named(id)))?;
     match key.expires_s {
@@ -229,7 +233,7 @@ fn named_key<'a>(header: &Header, keys: &'a KeySet, expect: &Expect<'_>) -> Resu
 }
 
 /// The claims of a token whose signature holds.
-fn signed_claims(token: &str, key: &Key) -> Result<Claims, ReceiptError> {
+fn signed_claims(token: &str, key: &ReceiptKey) -> Result<Claims, ReceiptError> {
     let key = DecodingKey::from_ed_der(key.public_key.as_bytes());
     let mut validation = Validation::new(Algorithm::EdDSA);
     // Times are checked below, by the caller's clock.
@@ -245,7 +249,7 @@ fn signed_claims(token: &str, key: &Key) -> Result<Claims, ReceiptError> {
             _ => return Err(ReceiptError::Signature),
         },
     };
-    let profile = Profile::deserialize(&json).ok().and_then(|profile| profile.eat_profile);
+    let profile = ProfileClaim::deserialize(&json).ok().and_then(|profile| profile.eat_profile);
     if profile.as_deref() != Some(EAR_PROFILE) {
         let found = profile.map_or_else(|| "none".into(), |profile| format!("{:?}", named(&profile)));
         return Err(ReceiptError::NotReceipt(format!("its profile is {found}, expected {EAR_PROFILE:?}")));
@@ -271,7 +275,7 @@ fn check_result(claims: &Claims) -> Result<(), ReceiptError> {
     Ok(())
 }
 
-fn check_times(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError> {
+fn check_times(claims: &Claims, expect: &ReceiptExpectations<'_>) -> Result<(), ReceiptError> {
     if expect.now_s >= claims.exp.saturating_add(expect.leeway_s) {
         return Err(ReceiptError::Expired { ago_s: expect.now_s - claims.exp });
     }
@@ -281,7 +285,7 @@ fn check_times(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError>
     Ok(())
 }
 
-fn check_nonce(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError> {
+fn check_nonce(claims: &Claims, expect: &ReceiptExpectations<'_>) -> Result<(), ReceiptError> {
     match (expect.nonce, &claims.eat_nonce) {
         (None, _) => Ok(()),
         (Some(expected), Some(found)) if expected == found => Ok(()),
@@ -292,7 +296,7 @@ fn check_nonce(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError>
     }
 }
 
-fn check_subject(claims: &Claims, expect: &Expect<'_>) -> Result<(), ReceiptError> {
+fn check_subject(claims: &Claims, expect: &ReceiptExpectations<'_>) -> Result<(), ReceiptError> {
     if expect.miner.is_some_and(|miner| miner != claims.sub) {
         return Err(ReceiptError::OtherMiner(claims.sub));
     }

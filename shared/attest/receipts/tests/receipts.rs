@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, HIDING_RULE, Hiding, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode, Verdict,
-    Work, outcome_of,
+    Bound, DeviceWork, HIDING_RULE, Hiding, Mode, NamedDevice, Outcome, Reason, ReasonCode, UnchallengedDevice,
+    Verdict, Work, outcome_of,
 };
 use assay_receipts::{
-    Claims, EatNonce, Expect, Finding, KeySet, MAX_TOKEN_BYTES, Receipt, ReceiptError, STATE_PASSING, Signer, Subject,
-    Tier, device_label, key_id, key_set_file, verify,
+    Claims, EatNonce, KeySet, MAX_TOKEN_BYTES, Receipt, ReceiptError, ReceiptExpectations, STATE_PASSING, Signer,
+    Subject, SubjectFinding, Tier, device_label, key_id, key_set_file, verify,
 };
 use assay_work::{ChallengeId, DeviceId, Nonce, PublicKey};
 use base64::Engine;
@@ -142,7 +142,7 @@ fn subject(verdict: &Verdict) -> Subject<'_> {
 }
 
 fn check(issuer: &Issuer, token: &str) -> Result<Claims, ReceiptError> {
-    verify(token, &issuer.signer.key_set(), &Expect { now_s: NOW, ..Expect::default() })
+    verify(token, &issuer.signer.key_set(), &ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() })
 }
 
 fn stated(issuer: &Issuer, subject: &Subject<'_>) -> Claims {
@@ -204,7 +204,7 @@ fn what_speaks_against_a_pass_is_in_its_status() {
     let mut without_memory = pass.clone();
     without_memory.whole.bytes_held = 0;
     assert_eq!(stated(&issuer, &subject(&without_memory)).ear_status, Tier::Warning, "no memory was shown");
-    let finding = |enforced| Finding {
+    let finding = |enforced| SubjectFinding {
         code: "too_fast".into(),
         enforced,
         device_id: Some(DeviceId([1; 16])),
@@ -264,12 +264,13 @@ fn the_largest_receipt_is_below_the_bound() {
             devices: (0..64).map(|i| DeviceWork { name: name.clone(), ..device(i) }).collect(),
             work_bounds: vec![Bound { fraction: 0.123_456_789, log2_probability: -123_456.123_456_789 }; 16],
             not_challenged: (0..64)
-                .map(|i| NotChallenged { device_id: DeviceId([i; 16]), name: name.clone(), slots: 1 })
+                .map(|i| UnchallengedDevice { device_id: DeviceId([i; 16]), name: name.clone(), slots: 1 })
                 .collect(),
             missing_devices: (0..64).map(named).collect(),
             ..verdict(reasons)
         };
-        let finding = Finding { code: "c".repeat(99), enforced: false, device_id: None, detail: "\"".repeat(9999) };
+        let finding =
+            SubjectFinding { code: "c".repeat(99), enforced: false, device_id: None, detail: "\"".repeat(9999) };
         let (findings, nonce) = (vec![finding; 300], EatNonce::of_bytes(&[1; 64]).unwrap());
         let state = "s".repeat(999);
         let subject =
@@ -288,7 +289,7 @@ fn every_altered_byte_is_refused() {
     let token = issuer.pass().token;
     check(&issuer, &token).unwrap();
     let keys = issuer.signer.key_set();
-    let expect = Expect { now_s: NOW, ..Expect::default() };
+    let expect = ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() };
     for at in 0..token.len() {
         // The next character of the alphabet differs in the lowest bit first, which the last character does not use.
         for with in [b'A', b'B', b'_', b'.', b'=', token.as_bytes()[at] ^ 1, token.as_bytes()[at] ^ 0x20] {
@@ -400,14 +401,20 @@ fn times_and_nonces_are_held_against_the_callers() {
     let (verdict, nonce): (_, EatNonce) = (verdict(Vec::new()), RENTERS.parse().unwrap());
     let token = issuer.signer.issue(&Subject { eat_nonce: Some(&nonce), ..subject(&verdict) }).unwrap().token;
     let keys = issuer.signer.key_set();
-    let at = |now_s, leeway_s| verify(&token, &keys, &Expect { now_s, leeway_s, ..Expect::default() });
+    let at = |now_s, leeway_s| {
+        verify(&token, &keys, &ReceiptExpectations { now_s, leeway_s, ..ReceiptExpectations::default() })
+    };
     assert!(at(NOW, 0).is_ok() && at(NOW + DAY_S - 1, 0).is_ok() && at(NOW + DAY_S + 59, 60).is_ok());
     assert_eq!(at(NOW + DAY_S, 0), Err(ReceiptError::Expired { ago_s: 0 }));
     assert_eq!(at(NOW + DAY_S + 60, 60), Err(ReceiptError::Expired { ago_s: 60 }));
     assert_eq!(at(NOW - 61, 60), Err(ReceiptError::FromFuture { ahead_s: 61 }));
     assert!(at(NOW - 60, 60).is_ok());
     let asked = |token: &str, nonce: &str| {
-        verify(token, &keys, &Expect { now_s: NOW, nonce: Some(&nonce.parse().unwrap()), ..Expect::default() })
+        verify(
+            token,
+            &keys,
+            &ReceiptExpectations { now_s: NOW, nonce: Some(&nonce.parse().unwrap()), ..ReceiptExpectations::default() },
+        )
     };
     assert_eq!(asked(&token, RENTERS).unwrap().eat_nonce, Some(nonce));
     let other = RENTERS.replace("00", "01");
@@ -420,17 +427,21 @@ fn times_and_nonces_are_held_against_the_callers() {
 fn a_receipt_is_about_whom_and_as_much_as_the_caller_says() {
     let issuer = Issuer::new();
     let (token, keys) = (issuer.pass().token, issuer.signer.key_set());
-    let asked = |expect: Expect<'_>| verify(&token, &keys, &Expect { now_s: NOW, ..expect }).map(|_| ());
+    let asked = |expect: ReceiptExpectations<'_>| {
+        verify(&token, &keys, &ReceiptExpectations { now_s: NOW, ..expect }).map(|_| ())
+    };
     let (miner, validator) = (Some(PublicKey([6; 32])), Some(PublicKey([7; 32])));
-    let all = Expect { miner, validator, min_bytes: 80_000_000_123, ..Expect::default() };
+    let all = ReceiptExpectations { miner, validator, min_bytes: 80_000_000_123, ..ReceiptExpectations::default() };
     assert_eq!(asked(all), Ok(()));
     let code = |expect| asked(expect).unwrap_err().code();
-    assert_eq!(code(Expect { miner: validator, ..all }), "other_miner");
-    assert_eq!(code(Expect { validator: miner, ..all }), "other_validator");
-    assert_eq!(code(Expect { min_bytes: 80_000_000_124, ..all }), "too_little_memory");
+    assert_eq!(code(ReceiptExpectations { miner: validator, ..all }), "other_miner");
+    assert_eq!(code(ReceiptExpectations { validator: miner, ..all }), "other_validator");
+    assert_eq!(code(ReceiptExpectations { min_bytes: 80_000_000_124, ..all }), "too_little_memory");
     let failed = verdict(vec![Reason::new(ReasonCode::ProbeLate, "")]);
     let token = issuer.signer.issue(&subject(&failed)).unwrap().token;
-    let refused = verify(&token, &keys, &Expect { now_s: NOW, min_bytes: 1, ..Expect::default() }).unwrap_err();
+    let refused =
+        verify(&token, &keys, &ReceiptExpectations { now_s: NOW, min_bytes: 1, ..ReceiptExpectations::default() })
+            .unwrap_err();
     assert_eq!(refused, ReceiptError::TooLittleMemory { expected: 1, found: 0 }, "a fail proves nothing");
 }
 
@@ -443,15 +454,15 @@ fn receipts_from_before_a_rotation_hold_while_the_overlap_lasts() {
     // Until it reloads, the signer goes on with its key, which the new set has as well.
     let file = key_set_file(&issuer.key_file());
     let set = || KeySet::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    let expect = Expect { now_s: NOW, ..Expect::default() };
-    let at = |now_s| Expect { now_s, leeway_s: NOW, ..Expect::default() };
-    verify(&old, &set(), &Expect { leeway_s: 2 * NOW, ..at(now_s) }).unwrap();
+    let expect = ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() };
+    let at = |now_s| ReceiptExpectations { now_s, leeway_s: NOW, ..ReceiptExpectations::default() };
+    verify(&old, &set(), &ReceiptExpectations { leeway_s: 2 * NOW, ..at(now_s) }).unwrap();
     assert!(issuer.signer.reload().unwrap() && !issuer.signer.reload().unwrap());
     let new = issuer.pass();
     assert_ne!(new.key_id, key_id(&old_key));
     verify(&new.token, &set(), &expect).unwrap();
     let until_s = now_s + 30 * DAY_S;
-    let long_after = Expect { now_s: until_s, ..Expect::default() };
+    let long_after = ReceiptExpectations { now_s: until_s, ..ReceiptExpectations::default() };
     assert_eq!(verify(&old, &set(), &long_after), Err(ReceiptError::KeyExpired { key_id: key_id(&old_key), until_s }));
     // Without an overlap the key before is given up at once, and those before it.
     Signer::rotate(&issuer.key_file(), Duration::ZERO, now_s).unwrap();
@@ -546,7 +557,7 @@ proptest! {
         verdict in verdicts(), state in any::<String>(), group in any::<String>(), detail in any::<String>(),
     ) {
         let issuer = Issuer::new();
-        let finding = Finding { code: state.clone(), enforced: false, device_id: None, detail };
+        let finding = SubjectFinding { code: state.clone(), enforced: false, device_id: None, detail };
         let subject = Subject { state: &state, group: &group, findings: &[finding], ..subject(&verdict) };
         let token = issuer.signer.issue(&subject).unwrap().token;
         let claims = check(&issuer, &token).unwrap();
@@ -559,7 +570,7 @@ proptest! {
         verdict in verdicts(), state in prop_oneof![3 => Just("passing"), 1 => Just("suspect")], enforced in any::<bool>(),
     ) {
         let issuer = Issuer::new();
-        let finding = Finding { code: "device_moved".into(), enforced, device_id: None, detail: String::new() };
+        let finding = SubjectFinding { code: "device_moved".into(), enforced, device_id: None, detail: String::new() };
         let claims = stated(&issuer, &Subject { state, findings: &[finding], ..subject(&verdict) });
         let devices = claims.submods.devices.values();
         let statuses = devices.map(|device| device.ear_status).chain([claims.ear_status, claims.submods.host.ear_status]);
@@ -577,7 +588,7 @@ proptest! {
     #[test]
     fn no_text_is_a_receipt(text in any::<String>(), parts in proptest::array::uniform3("[A-Za-z0-9_-]{0,40}")) {
         let keys = KeySet::of([(PublicKey([7; 32]), None)]);
-        let expect = Expect { now_s: NOW, ..Expect::default() };
+        let expect = ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() };
         prop_assert!(verify(&text, &keys, &expect).is_err());
         prop_assert!(verify(&parts.join("."), &keys, &expect).is_err());
     }

@@ -6,7 +6,7 @@ use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::keys::{parents, pass_key};
 use super::leaf::leaf;
-use super::opening::{Expected, OpenedRange, PassOpenings, Sample, SampleOpenings};
+use super::opening::{ExpectedRange, OpenedRange, PassOpenings, PassSample, SampleOpenings};
 use super::precision::Precision;
 use super::product::element;
 use super::tree::{RangePath, digests_of_ranges, row_range_bytes};
@@ -41,11 +41,11 @@ impl RangeRequest {
 
 /// The rows that a sample asks for, in the order of WORK.md's list.
 #[must_use]
-pub fn sample_ranges(key: &PassKey, n: u32, sample: &Sample) -> Vec<RangeRequest> {
+pub fn sample_ranges(key: &PassKey, n: u32, sample: &PassSample) -> Vec<RangeRequest> {
     let of_row = |slot, row| RangeRequest::of_row(n, slot, row);
     match *sample {
-        Sample::Leaf { slot, row } => vec![of_row(slot, row)],
-        Sample::Product { slot, row, column, inner } => {
+        PassSample::Leaf { slot, row } => vec![of_row(slot, row)],
+        PassSample::Product { slot, row, column, inner } => {
             let (earlier, previous) = parents(key, slot);
             let mut ranges = vec![of_row(slot, row), of_row(earlier, row), of_row(previous, column)];
             for (factor, factor_row) in [(earlier, row), (previous, column)] {
@@ -67,7 +67,7 @@ pub struct Audit<'a> {
     pub(super) iteration: u32,
     pub(super) previous_root: Root,
     pub(super) root: Root,
-    pub(super) samples: &'a [Sample],
+    pub(super) samples: &'a [PassSample],
 }
 
 impl<'a> Audit<'a> {
@@ -82,7 +82,7 @@ impl<'a> Audit<'a> {
         device_id: DeviceId,
         iteration: u32,
         roots: &[Root],
-        samples: &'a [Sample],
+        samples: &'a [PassSample],
     ) -> Self {
         let Some(&share) = challenge.share(device_id) else { panic!("device {device_id} has no share") };
         assert_eq!(roots.len(), challenge.iterations() as usize, "a root for every iteration");
@@ -134,7 +134,7 @@ pub struct PassCheck {
     n: u32,
     share: Share,
     key: PassKey,
-    samples: Vec<Sample>,
+    samples: Vec<PassSample>,
     digests: Vec<Digest>,
     seen: usize,
     first_fault: Option<OpeningFault>,
@@ -174,7 +174,7 @@ impl PassCheck {
         n: u32,
         share: Share,
         key: PassKey,
-        samples: Vec<Sample>,
+        samples: Vec<PassSample>,
         digests: Vec<Digest>,
     ) -> Self {
         assert_eq!(digests.len(), share.count as usize, "a digest for every slot");
@@ -280,14 +280,14 @@ impl PassCheck {
     fn check_parents(&self, given: &SampleOpenings) -> Result<(), FaultKind> {
         let same = match (given.sample, given.parents) {
             (_, None) => true,
-            (Sample::Leaf { .. }, Some(_)) => false,
-            (Sample::Product { slot, .. }, Some(p)) => parents(&self.key, slot) == (p.earlier, p.previous),
+            (PassSample::Leaf { .. }, Some(_)) => false,
+            (PassSample::Product { slot, .. }, Some(p)) => parents(&self.key, slot) == (p.earlier, p.previous),
         };
         if same { Ok(()) } else { Err(FaultKind::Rows) }
     }
 
-    fn expected(&self, request: &RangeRequest) -> Expected<'_> {
-        Expected {
+    fn expected(&self, request: &RangeRequest) -> ExpectedRange<'_> {
+        ExpectedRange {
             first_byte: request.first_byte,
             range_bytes: request.len,
             total_bytes: u64::from(self.n) * u64::from(self.n),
@@ -310,11 +310,11 @@ impl PassCheck {
     /// The sampled element, and the two factors of its multiply-accumulate where they are no leaf's.
     fn check_elements(
         &self,
-        sample: &Sample,
+        sample: &PassSample,
         requests: &[RangeRequest],
         openings: &[OpenedRange],
     ) -> Result<(), SampleFault> {
-        let Sample::Product { slot, row, column, inner } = *sample else { return Ok(()) };
+        let PassSample::Product { slot, row, column, inner } = *sample else { return Ok(()) };
         let n = self.n;
         let row_at = |i: usize| requests[i].row_of(&openings[i].bytes, n);
         let (earlier, previous) = (requests[1].slot, requests[2].slot);

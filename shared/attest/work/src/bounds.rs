@@ -146,7 +146,7 @@ pub struct TimedProbe<'a> {
 
 /// The share of a device's lines that a probe leaves open (WORK.md, Residency probe, "What can hide").
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hiding {
+pub struct HidingBound {
     /// x_c: lines that could be computed again in the time of the probe, over the lines that it read.
     pub computed: f64,
     /// x_b: lines that could be moved over buses in that time, over the lines that it read.
@@ -164,7 +164,7 @@ impl TimedProbe<'_> {
     /// # Panics
     /// When the time, a rate or the share of open walks is negative or not finite.
     #[must_use]
-    pub fn hiding(&self) -> Hiding {
+    pub fn hiding(&self) -> HidingBound {
         let given = [self.seconds, self.multiply_accumulates_per_s, self.bus_bytes_per_s, self.copy_bytes_per_s];
         assert!(given.iter().all(|x| x.is_finite() && *x >= 0.0), "a time and rates");
         assert!((0.0..=1.0).contains(&self.open_walks), "a fraction");
@@ -174,7 +174,7 @@ impl TimedProbe<'_> {
         let over_buses = self.bus_bytes_per_s * self.seconds / read_bytes;
         let elsewhere = self.copy_bytes_per_s * self.seconds / read_bytes;
         let share = self.with_walks_elsewhere(self.waiting_walks(computed + over_buses), elsewhere);
-        Hiding { computed, over_buses, elsewhere, share: share.min(1.0) }
+        HidingBound { computed, over_buses, elsewhere, share: share.min(1.0) }
     }
 
     /// `x/2 + √(x²/4 + 2·x·W·(1 + f·R)/L)` with L = count · n² / 64: walks wait at hidden lines, those of all rounds that run
@@ -339,7 +339,7 @@ mod tests {
     fn what_hides_from_a_fast_device() {
         let probe = probe(1 << 18, 64, 512);
         let timed = example(&probe);
-        let Hiding { computed, over_buses, elsewhere, share } = timed.hiding();
+        let HidingBound { computed, over_buses, elsewhere, share } = timed.hiding();
         close(computed, 1300e12 / (8192.0 * 2.6e12));
         close(over_buses, 64.0 / 2600.0);
         assert_eq!(elsewhere, 0.0);
@@ -359,7 +359,7 @@ mod tests {
         let percent = |share: f64| (share * 1000.0).round() / 10.0;
         let waiting = |segments| {
             let timed = timed(segments, 0.0);
-            let Hiding { computed, over_buses, .. } = timed.hiding();
+            let HidingBound { computed, over_buses, .. } = timed.hiding();
             percent(timed.waiting_walks(computed + over_buses))
         };
         assert_eq!((waiting(32), waiting(128)), (8.8, 8.6));
@@ -388,7 +388,7 @@ mod tests {
             copy_bytes_per_s: 0.0,
             open_walks: 0.0,
         };
-        let hiding = |computed, over_buses, share| Hiding { computed, over_buses, elsewhere: 0.0, share };
+        let hiding = |computed, over_buses, share| HidingBound { computed, over_buses, elsewhere: 0.0, share };
         assert_eq!(idle.hiding(), hiding(0.0, 0.0, 0.0));
         // All 64 lines that were read, moved in the second that the probe took.
         let slow = TimedProbe { bus_bytes_per_s: 4096.0, ..idle };
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(deeper.hiding().computed, 0.5);
         // W/L = 64 · 64 / (3 · 256²) = 1/48; x = 1/8 of both: h = 1/16 + √(1/256 + 1/192).
         let both = TimedProbe { seconds: 1.0 / 16.0, bus_bytes_per_s: 4096.0, ..busy };
-        let Hiding { computed, over_buses, share, .. } = both.hiding();
+        let HidingBound { computed, over_buses, share, .. } = both.hiding();
         assert_eq!((computed, over_buses), (1.0 / 16.0, 1.0 / 16.0));
         close(share, 1.0 / 16.0 + (1.0_f64 / 256.0 + 1.0 / 192.0).sqrt());
         assert_eq!(TimedProbe { seconds: 0.0, ..busy }.hiding().share, 0.0);

@@ -57,7 +57,7 @@ impl JsonObject {
     /// [`JsonError`]: it is not JSON, or a field is repeated, at whatever depth.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let Distinct(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let DistinctValue(value) = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             let path = error.path().to_string();
             let cause = error.into_inner();
             if cause.is_data() { JsonError::Field { path, cause } } else { JsonError::Syntax(cause) }
@@ -103,9 +103,9 @@ impl JsonObject {
 }
 
 /// Any value, in which no object has a field twice: [`Value`] alone keeps the last one.
-struct Distinct(Value);
+struct DistinctValue(Value);
 
-impl<'de> Deserialize<'de> for Distinct {
+impl<'de> Deserialize<'de> for DistinctValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(DistinctVisitor).map(Self)
     }
@@ -150,7 +150,7 @@ impl<'de> Visitor<'de> for DistinctVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Distinct(value)) = list.next_element()? {
+        while let Some(DistinctValue(value)) = list.next_element()? {
             values.push(value);
         }
         Ok(values.into())
@@ -162,7 +162,7 @@ impl<'de> Visitor<'de> for DistinctVisitor {
             if object.contains_key(&name) {
                 return Err(de::Error::custom(format_args!("duplicate field `{name}`")));
             }
-            let Distinct(value) = fields.next_value()?;
+            let DistinctValue(value) = fields.next_value()?;
             object.insert(name, value);
         }
         Ok(object.into())

@@ -36,7 +36,7 @@ pub use challenge::{Challenge, ChallengeError, Share, UncheckedChallenge};
 pub use commitment::{CommitmentError, DeviceEvidence, Evidence};
 pub use fault::{FaultKind, FaultPlace, OpeningFault};
 pub use json::{JsonError, JsonObject, from_json, from_json_under};
-pub use opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
+pub use opening::{OpenedRange, Parents, PassOpenings, PassSample, SampleOpenings};
 pub use precision::{Precision, UnknownPrecision};
 pub use probe::{Answer, AnswerError, DeviceAnswer, Link, Probe, ProbeError, UncheckedProbe};
 pub use probe_file::{DeviceSegment, DeviceSlotDigests, DrawnSegment, ProbeFile, check_probe_file};

@@ -13,7 +13,7 @@ use super::tree;
 /// One draw of the validator in a pass of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "SampleForm", into = "SampleForm")]
-pub enum Sample {
+pub enum PassSample {
     /// One multiply-accumulate `(u, r, c, k)` of a product.
     Product {
         /// `u`, from 2.
@@ -34,7 +34,7 @@ pub enum Sample {
     },
 }
 
-impl Sample {
+impl PassSample {
     /// The slot and the row that are sampled.
     #[must_use]
     pub const fn slot_and_row(&self) -> (u32, u32) {
@@ -84,7 +84,7 @@ pub struct OpenedRange {
 #[serde(try_from = "SampleOpeningsForm", into = "SampleOpeningsForm")]
 pub struct SampleOpenings {
     /// The sample answered.
-    pub sample: Sample,
+    pub sample: PassSample,
     /// The parents named with a product sample; the interchange form has them, other forms may leave them out.
     pub parents: Option<Parents>,
     /// The ranges, in the order of WORK.md's list.
@@ -118,14 +118,14 @@ pub struct PassOpenings {
 
 /// The place that an opened range must have, and the value that it must lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct ExpectedRange<'a> {
     pub first_byte: u64,
     pub range_bytes: u64,
     pub total_bytes: u64,
     pub digest: &'a Digest,
 }
 
-impl Expected<'_> {
+impl ExpectedRange<'_> {
     pub fn check_range(&self, first_byte: u64, bytes: &[u8]) -> Result<(), FaultKind> {
         let same = first_byte == self.first_byte && bytes.len() as u64 == self.range_bytes;
         if same { Ok(()) } else { Err(FaultKind::Range) }
@@ -181,18 +181,18 @@ enum SampleFormError {
     Unknown(&'static str),
 }
 
-impl From<Sample> for SampleForm {
-    fn from(sample: Sample) -> Self {
+impl From<PassSample> for SampleForm {
+    fn from(sample: PassSample) -> Self {
         match sample {
-            Sample::Product { slot, row, column, inner } => {
+            PassSample::Product { slot, row, column, inner } => {
                 Self { slot, row, column: Some(column), inner: Some(inner) }
             }
-            Sample::Leaf { slot, row } => Self { slot, row, column: None, inner: None },
+            PassSample::Leaf { slot, row } => Self { slot, row, column: None, inner: None },
         }
     }
 }
 
-impl TryFrom<SampleForm> for Sample {
+impl TryFrom<SampleForm> for PassSample {
     type Error = SampleFormError;
 
     fn try_from(form: SampleForm) -> Result<Self, SampleFormError> {
@@ -222,12 +222,12 @@ impl TryFrom<SampleOpeningsForm> for SampleOpenings {
         let SampleOpeningsForm { slot, row, column, inner, earlier, previous, openings } = form;
         let sample = SampleForm { slot, row, column, inner }.try_into()?;
         let parents = match sample {
-            Sample::Leaf { .. } => {
+            PassSample::Leaf { .. } => {
                 none("earlier", earlier)?;
                 none("previous", previous)?;
                 None
             }
-            Sample::Product { .. } => {
+            PassSample::Product { .. } => {
                 Some(Parents { earlier: some("earlier", earlier)?, previous: some("previous", previous)? })
             }
         };

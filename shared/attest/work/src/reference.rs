@@ -7,7 +7,7 @@ use super::commitment::Evidence;
 use super::digest::{pass_root, slot_digest};
 use super::keys::{parents, pass_key};
 use super::leaf::leaf;
-use super::opening::{OpenedRange, Parents, PassOpenings, Sample, SampleOpenings};
+use super::opening::{OpenedRange, Parents, PassOpenings, PassSample, SampleOpenings};
 use super::precision::Precision;
 use super::probe::{
     Answer, LINE_BYTES, Link, Probe, link_digest, linked_probe_key, linked_round_key, position, probe_key,
@@ -196,17 +196,17 @@ pub fn open(data: &[u8], first_byte: u64, len: u64) -> Opening {
 
 /// Opens one sample of a pass, from WORK.md's list.
 #[must_use]
-pub fn open_sample(slots: &[Vec<u8>], key: &PassKey, n: u32, sample: &Sample) -> SampleOpenings {
+pub fn open_sample(slots: &[Vec<u8>], key: &PassKey, n: u32, sample: &PassSample) -> SampleOpenings {
     let row = |slot: u32, row: u32| {
         let len = u64::from(n.max(1024));
         let first_byte = u64::from(row) * u64::from(n) / len * len;
         opened(slot, open(&slots[slot as usize], first_byte, len))
     };
     let (u, r, c, k) = match *sample {
-        Sample::Leaf { slot, row: r } => {
+        PassSample::Leaf { slot, row: r } => {
             return SampleOpenings { sample: *sample, parents: None, openings: vec![row(slot, r)] };
         }
-        Sample::Product { slot, row, column, inner } => (slot, row, column, inner),
+        PassSample::Product { slot, row, column, inner } => (slot, row, column, inner),
     };
     let (earlier, previous) = parents(key, u);
     let mut openings = vec![row(u, r), row(earlier, r), row(previous, c)];
@@ -231,7 +231,7 @@ pub fn open_pass(
     share: &Share,
     roots: &[Root],
     iteration: u32,
-    samples: &[Sample],
+    samples: &[PassSample],
 ) -> PassOpenings {
     let p = iteration as usize;
     let previous_root = if p == 0 { Root::BEFORE_FIRST } else { roots[p - 1] };

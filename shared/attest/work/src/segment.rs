@@ -8,10 +8,10 @@ use super::bytes::{ChainingValue, DeviceId, Digest, ProbeKey, Root, RoundKey, he
 use super::challenge::{Challenge, Share};
 use super::digest::pass_root;
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
-use super::opening::{Expected, OpenedRange};
+use super::opening::{ExpectedRange, OpenedRange};
 use super::probe::{
-    Answer, LINE_BYTES, Link, Probe, State, linked_probe_key, linked_round_key, position, probe_key, round_key_after,
-    start_state, state_bytes, step,
+    Answer, LINE_BYTES, Link, Probe, WalkState, linked_probe_key, linked_round_key, position, probe_key,
+    round_key_after, start_state, state_bytes, step,
 };
 use super::tree::{CHUNK_BYTES, RangePath, digests_of_ranges};
 
@@ -258,14 +258,14 @@ pub struct SegmentCheck {
     n: u32,
     share: Share,
     probe: Probe,
-    drawn: Vec<DrawnSegment>,
+    drawn: Vec<WalkSegment>,
     slot_digests: Arc<SlotDigests>,
     seen: usize,
 }
 
 /// A segment, with the key that its walk starts from and the digest of the states that it ends in.
 #[derive(Debug)]
-struct DrawnSegment {
+struct WalkSegment {
     segment: Segment,
     round_key: RoundKey,
     out_digest: Digest,
@@ -308,7 +308,7 @@ impl SegmentCheck {
     }
 
     fn over(audit: &SegmentAudit<'_>, slot_digests: Arc<SlotDigests>) -> Self {
-        let drawn = |&segment: &Segment| DrawnSegment {
+        let drawn = |&segment: &Segment| WalkSegment {
             segment,
             round_key: audit.round_key(segment.round),
             out_digest: audit.digests[segment.round as usize],
@@ -356,7 +356,7 @@ impl SegmentCheck {
     }
 
     /// The segment drawn, when the one given is that with as many lines as steps.
-    fn drawn(&self, index: usize, given: &SegmentOpenings) -> Result<&DrawnSegment, SegmentFault> {
+    fn drawn(&self, index: usize, given: &SegmentOpenings) -> Result<&WalkSegment, SegmentFault> {
         let rows = (FaultKind::Rows, None);
         let drawn = self.drawn.get(index).ok_or(rows)?;
         let same = given.round == drawn.segment.round && given.walk == drawn.segment.walk;
@@ -389,8 +389,8 @@ impl SegmentCheck {
     }
 
     /// Where the state of a segment is opened.
-    const fn expected_state<'a>(&self, drawn: &'a DrawnSegment) -> Expected<'a> {
-        Expected {
+    const fn expected_state<'a>(&self, drawn: &'a WalkSegment) -> ExpectedRange<'a> {
+        ExpectedRange {
             first_byte: chunk_of(drawn.segment.state_byte()),
             range_bytes: CHUNK_BYTES,
             total_bytes: self.probe.out_bytes(),
@@ -399,8 +399,8 @@ impl SegmentCheck {
     }
 
     /// Where a line of a slot is opened.
-    fn expected_line(&self, slot: u32, line_byte: u64) -> Expected<'_> {
-        Expected {
+    fn expected_line(&self, slot: u32, line_byte: u64) -> ExpectedRange<'_> {
+        ExpectedRange {
             first_byte: chunk_of(line_byte),
             range_bytes: CHUNK_BYTES,
             total_bytes: u64::from(self.n) * u64::from(self.n),
@@ -425,7 +425,7 @@ impl SegmentCheck {
     }
 
     /// Walks a segment over the lines opened, each checked before it is used, to the state it ends in.
-    fn walk(&self, drawn: &DrawnSegment, lines: &[OpenedRange]) -> Result<State, (FaultKind, usize)> {
+    fn walk(&self, drawn: &WalkSegment, lines: &[OpenedRange]) -> Result<WalkState, (FaultKind, usize)> {
         let mut state = start_state(&drawn.round_key, drawn.segment.walk);
         let digests = self.digests(lines);
         for (index, opened) in lines.iter().enumerate() {
@@ -461,7 +461,7 @@ fn line_in(chunk: &[u8], line_byte: u64) -> [u8; LINE_BYTES] {
 }
 
 fn check_opening(
-    expected: &Expected<'_>,
+    expected: &ExpectedRange<'_>,
     first_byte: u64,
     bytes: &[u8],
     siblings: &[ChainingValue],

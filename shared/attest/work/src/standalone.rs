@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::bytes::{DeviceId, Root};
 use super::challenge::{Challenge, ChallengeError};
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
-use super::opening::{PassOpenings, Sample};
+use super::opening::{PassOpenings, PassSample};
 use super::probe::ProbeError;
 
 /// A refusal of openings that stand alone.
@@ -40,7 +40,7 @@ impl StandaloneError {
 ///
 /// # Errors
 /// [`StandaloneError`]: the first fault in WORK.md's order.
-pub fn check_standalone(given: &PassOpenings, drawn: Option<&[Sample]>) -> Result<(), StandaloneError> {
+pub fn check_standalone(given: &PassOpenings, drawn: Option<&[PassSample]>) -> Result<(), StandaloneError> {
     let challenge = Challenge::try_from(given.challenge.clone())?;
     let device_id = given.device_id;
     let unbound = OpeningFault { kind: FaultKind::Binding, device_id, place: FaultPlace::Answer };
@@ -57,7 +57,7 @@ pub fn check_standalone(given: &PassOpenings, drawn: Option<&[Sample]>) -> Resul
             roots_at(&committed[&device_id], iteration)
         }
     };
-    let named: Vec<Sample> = given.samples.iter().map(|s| s.sample).collect();
+    let named: Vec<PassSample> = given.samples.iter().map(|s| s.sample).collect();
     let samples = drawn.unwrap_or(&named);
     let audit = Audit { challenge: &challenge, share, iteration, previous_root, root, samples };
     Ok(check_pass_openings(&audit, given)?)

@@ -14,7 +14,7 @@ const MAX_MARKS: u32 = 4;
 /// Whether a text can be printed as it is.
 #[must_use]
 pub fn is_printable(text: &str) -> bool {
-    let mut marks = Marks::default();
+    let mut marks = CombiningMarks::default();
     text.chars().all(|c| marks.allow(c))
 }
 
@@ -22,7 +22,7 @@ pub fn is_printable(text: &str) -> bool {
 #[must_use]
 pub fn printable(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max));
-    let mut marks = Marks::default();
+    let mut marks = CombiningMarks::default();
     for c in text.chars() {
         let c = if marks.allow(c) { c } else { ' ' };
         if out.len() + c.len_utf8() > max {
@@ -35,15 +35,15 @@ pub fn printable(text: &str, max: usize) -> String {
 
 /// A text in quotes, made printable, for a place among fields or other words: quotes and backslashes in it are escaped.
 #[must_use]
-pub const fn quoted(text: &str) -> Quoted<'_> {
-    Quoted(text)
+pub const fn quoted(text: &str) -> QuotedText<'_> {
+    QuotedText(text)
 }
 
 /// A text that prints in quotes, as [`quoted`] returns it.
 #[derive(Debug, Clone, Copy)]
-pub struct Quoted<'a>(&'a str);
+pub struct QuotedText<'a>(&'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for QuotedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
 
@@ -59,15 +59,15 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Counts the marks on a character. The first character has nothing before it that a mark may change.
-struct Marks(u32);
+struct CombiningMarks(u32);
 
-impl Default for Marks {
+impl Default for CombiningMarks {
     fn default() -> Self {
         Self(MAX_MARKS)
     }
 }
 
-impl Marks {
+impl CombiningMarks {
     /// Whether a character may come next; if not, something else with no marks on it does.
     fn allow(&mut self, c: char) -> bool {
         if c.is_ascii() {

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::metrics::TraceCounts;
 use crate::settings::TraceEndpoint;
-use crate::span::Span;
+use crate::span::ChallengeSpan;
 
 /// How long the collector may take for a batch, attempts that are made again included.
 pub const EXPORT_LIMIT: Duration = Duration::from_secs(5);
@@ -20,14 +20,14 @@ const LINGER: Duration = Duration::from_secs(1);
 const WARNING_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
-pub enum Message {
+pub enum ExportMessage {
     /// A part of a challenge is over.
-    Span(Box<Span>),
+    Span(Box<ChallengeSpan>),
     /// Send the queued spans, then answer.
     Flush(oneshot::Sender<()>),
 }
 
-pub struct Export {
+pub struct SpanExport {
     exporter: SpanExporter,
     endpoint: TraceEndpoint,
     counts: TraceCounts,
@@ -36,14 +36,14 @@ pub struct Export {
     lost: u64,
 }
 
-impl Export {
+impl SpanExport {
     /// Gives spans to this collector.
     pub const fn new(exporter: SpanExporter, endpoint: TraceEndpoint, counts: TraceCounts) -> Self {
         Self { exporter, endpoint, counts, told: None, lost: 0 }
     }
 
     /// Runs until every sender of spans is gone.
-    pub async fn run(mut self, mut queue: mpsc::Receiver<Message>) {
+    pub async fn run(mut self, mut queue: mpsc::Receiver<ExportMessage>) {
         while let Some(first) = queue.recv().await {
             let (spans, flushed) = gather(first, &mut queue).await;
             if !spans.is_empty() {
@@ -78,13 +78,16 @@ impl Export {
 }
 
 /// A batch that begins with this message: it ends when it is full, after a moment, or when a caller waits for it.
-async fn gather(first: Message, queue: &mut mpsc::Receiver<Message>) -> (Vec<SpanData>, Option<oneshot::Sender<()>>) {
+async fn gather(
+    first: ExportMessage,
+    queue: &mut mpsc::Receiver<ExportMessage>,
+) -> (Vec<SpanData>, Option<oneshot::Sender<()>>) {
     let until = tokio::time::Instant::now() + LINGER;
     let (mut spans, mut next) = (Vec::new(), Some(first));
     loop {
         match next {
-            Some(Message::Span(span)) => spans.push(SpanData::from(*span)),
-            Some(Message::Flush(flushed)) => return (spans, Some(flushed)),
+            Some(ExportMessage::Span(span)) => spans.push(SpanData::from(*span)),
+            Some(ExportMessage::Flush(flushed)) => return (spans, Some(flushed)),
             None => return (spans, None),
         }
         if spans.len() >= MAX_BATCH {

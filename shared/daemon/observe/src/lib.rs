@@ -16,5 +16,5 @@ mod span;
 pub mod traces;
 
 pub use prometheus;
-pub use span::{Place, Span, places};
+pub use span::{ChallengeSpan, SpanPhase, places};
 pub use traces::{Traces, trace_id};

@@ -11,10 +11,10 @@ pub const SECONDS: [f64; 15] =
 
 /// A family of metrics: a row of a table that [`families`](crate::families) makes.
 #[derive(Debug, Clone, Copy)]
-pub struct Family {
+pub struct MetricDescription {
     /// The whole name.
     pub name: &'static str,
-    /// The name of its [`Kind`].
+    /// The name of its [`MetricKind`].
     pub kind: &'static str,
     /// The names of its labels. Each has a set of values that the program knows, so that no peer adds a series.
     pub labels: &'static [&'static str],
@@ -25,7 +25,7 @@ pub struct Family {
 }
 
 /// A type of metrics.
-pub trait Kind: Collector + Clone + 'static {
+pub trait MetricKind: Collector + Clone + 'static {
     /// The type as Prometheus names it.
     const NAME: &'static str;
 
@@ -33,50 +33,50 @@ pub trait Kind: Collector + Clone + 'static {
     ///
     /// # Errors
     /// The name or a label is malformed.
-    fn of(family: &Family) -> prometheus::Result<Self>;
+    fn of(family: &MetricDescription) -> prometheus::Result<Self>;
 }
 
-impl<P: Atomic + 'static> Kind for GenericCounter<P> {
+impl<P: Atomic + 'static> MetricKind for GenericCounter<P> {
     const NAME: &'static str = "counter";
 
-    fn of(family: &Family) -> prometheus::Result<Self> {
+    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
         Self::with_opts(family.opts())
     }
 }
 
-impl<P: Atomic + 'static> Kind for GenericCounterVec<P> {
+impl<P: Atomic + 'static> MetricKind for GenericCounterVec<P> {
     const NAME: &'static str = "counter";
 
-    fn of(family: &Family) -> prometheus::Result<Self> {
+    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
         Self::new(family.opts(), family.labels)
     }
 }
 
-impl<P: Atomic + 'static> Kind for GenericGauge<P> {
+impl<P: Atomic + 'static> MetricKind for GenericGauge<P> {
     const NAME: &'static str = "gauge";
 
-    fn of(family: &Family) -> prometheus::Result<Self> {
+    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
         Self::with_opts(family.opts())
     }
 }
 
-impl<P: Atomic + 'static> Kind for GenericGaugeVec<P> {
+impl<P: Atomic + 'static> MetricKind for GenericGaugeVec<P> {
     const NAME: &'static str = "gauge";
 
-    fn of(family: &Family) -> prometheus::Result<Self> {
+    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
         Self::new(family.opts(), family.labels)
     }
 }
 
-impl Kind for HistogramVec {
+impl MetricKind for HistogramVec {
     const NAME: &'static str = "histogram";
 
-    fn of(family: &Family) -> prometheus::Result<Self> {
+    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
         Self::new(HistogramOpts::from(family.opts()).buckets(family.buckets.to_vec()), family.labels)
     }
 }
 
-impl Family {
+impl MetricDescription {
     fn opts(&self) -> Opts {
         Opts::new(self.name, self.help)
     }
@@ -85,7 +85,7 @@ impl Family {
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn register<K: Kind>(&self, registry: &Registry) -> Result<K, MetricsError> {
+    pub fn register<K: MetricKind>(&self, registry: &Registry) -> Result<K, MetricsError> {
         let metric = K::of(self)?;
         registry.register(Box::new(metric.clone()))?;
         Ok(metric)
@@ -97,9 +97,9 @@ impl Family {
 #[macro_export]
 macro_rules! families {
     (@row $program:literal $name:ident $kind:ident [$($label:literal),*] $help:literal $($buckets:expr)?) => {
-        $crate::metrics::Family {
+        $crate::metrics::MetricDescription {
             name: concat!($program, "_", stringify!($name)),
-            kind: <$crate::prometheus::$kind as $crate::metrics::Kind>::NAME,
+            kind: <$crate::prometheus::$kind as $crate::metrics::MetricKind>::NAME,
             labels: &[$($label),*],
             help: $help,
             buckets: [$(&$buckets as &[f64],)? &[] as &[f64]][0],
@@ -116,7 +116,7 @@ macro_rules! families {
 
         impl $table {
             /// Every family.
-            pub const ALL: &'static [$crate::metrics::Family] =
+            pub const ALL: &'static [$crate::metrics::MetricDescription] =
                 &[$($crate::families!(@row $program $name $kind $labels $help $($buckets)?)),*];
 
             /// Registers every family.

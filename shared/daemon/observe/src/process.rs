@@ -25,7 +25,7 @@ crate::families! {
 /// [`MetricsError`].
 pub(crate) fn gather() -> Result<Vec<MetricFamily>, MetricsError> {
     let registry = Registry::new();
-    if let Some(Reading { cpu_s, started_s, resident_bytes, open_files, max_files }) = Reading::take() {
+    if let Some(ProcessReading { cpu_s, started_s, resident_bytes, open_files, max_files }) = ProcessReading::take() {
         let families = ProcessFamilies::register(&registry)?;
         families.cpu_seconds_total.inc_by(cpu_s);
         families.open_fds.set(open_files);
@@ -38,7 +38,7 @@ pub(crate) fn gather() -> Result<Vec<MetricFamily>, MetricsError> {
 
 /// The process at one moment.
 #[derive(Debug)]
-struct Reading {
+struct ProcessReading {
     cpu_s: f64,
     started_s: f64,
     resident_bytes: f64,
@@ -47,7 +47,7 @@ struct Reading {
     max_files: f64,
 }
 
-impl Reading {
+impl ProcessReading {
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
     fn take() -> Option<Self> {
         let status = fs::read_to_string("/proc/self/stat").ok()?;
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn a_reading_is_of_this_process() {
-        let before = Reading::take().unwrap();
+        let before = ProcessReading::take().unwrap();
         let held = [(); 8].map(|()| fs::File::open("/dev/null").unwrap());
-        let after = Reading::take().unwrap();
+        let after = ProcessReading::take().unwrap();
         assert!(after.open_files >= 8.0, "{after:?}");
         assert!(after.max_files > after.open_files && after.resident_bytes > 100e3, "{after:?}");
         assert!(after.cpu_s >= before.cpu_s && after.cpu_s < 3600.0, "{after:?}");

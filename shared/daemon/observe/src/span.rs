@@ -20,7 +20,7 @@ const MAX_TEXT_BYTES: usize = 256;
 
 /// Which part of a challenge a span is of.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SpanPhase {
     /// The daemon whose part it is.
     side: &'static str,
     name: &'static str,
@@ -30,40 +30,40 @@ pub struct Place {
 
 /// The parts of a challenge that have spans.
 pub mod places {
-    use super::Place;
+    use super::SpanPhase;
 
     const VALIDATOR: &str = "validator";
     const MINER: &str = "miner";
 
     /// From the offer until the verdict is given out.
-    pub static CHALLENGE: Place = Place { side: VALIDATOR, name: "challenge", parent: None };
+    pub static CHALLENGE: SpanPhase = SpanPhase { side: VALIDATOR, name: "challenge", parent: None };
     /// From the offer to the commitment.
-    pub static WORK: Place = Place { side: VALIDATOR, name: "work", parent: Some(&CHALLENGE) };
+    pub static WORK: SpanPhase = SpanPhase { side: VALIDATOR, name: "work", parent: Some(&CHALLENGE) };
     /// The probe waits for the other members of the round.
-    pub static HELD: Place = Place { side: VALIDATOR, name: "held", parent: Some(&CHALLENGE) };
+    pub static HELD: SpanPhase = SpanPhase { side: VALIDATOR, name: "held", parent: Some(&CHALLENGE) };
     /// From the probe to its answer.
-    pub static PROBE: Place = Place { side: VALIDATOR, name: "probe", parent: Some(&CHALLENGE) };
+    pub static PROBE: SpanPhase = SpanPhase { side: VALIDATOR, name: "probe", parent: Some(&CHALLENGE) };
     /// From the linked probe to its answer.
-    pub static LINKED_PROBE: Place = Place { side: VALIDATOR, name: "linked probe", parent: Some(&CHALLENGE) };
+    pub static LINKED_PROBE: SpanPhase = SpanPhase { side: VALIDATOR, name: "linked probe", parent: Some(&CHALLENGE) };
     /// From the request for openings to the last that was checked.
-    pub static OPENINGS: Place = Place { side: VALIDATOR, name: "openings", parent: Some(&CHALLENGE) };
+    pub static OPENINGS: SpanPhase = SpanPhase { side: VALIDATOR, name: "openings", parent: Some(&CHALLENGE) };
     /// From the first check of an opening to the end of the last.
-    pub static CHECK: Place = Place { side: VALIDATOR, name: "check", parent: Some(&OPENINGS) };
+    pub static CHECK: SpanPhase = SpanPhase { side: VALIDATOR, name: "check", parent: Some(&OPENINGS) };
     /// The work computed again.
-    pub static REPLAY: Place = Place { side: VALIDATOR, name: "replay", parent: Some(&CHALLENGE) };
+    pub static REPLAY: SpanPhase = SpanPhase { side: VALIDATOR, name: "replay", parent: Some(&CHALLENGE) };
     /// The verdict held against the fleet, and written.
-    pub static RECORD: Place = Place { side: VALIDATOR, name: "record", parent: Some(&CHALLENGE) };
+    pub static RECORD: SpanPhase = SpanPhase { side: VALIDATOR, name: "record", parent: Some(&CHALLENGE) };
     /// The miner's memory filled, and committed to.
-    pub static FILL: Place = Place { side: MINER, name: "fill", parent: Some(&WORK) };
+    pub static FILL: SpanPhase = SpanPhase { side: MINER, name: "fill", parent: Some(&WORK) };
     /// The miner's walks.
-    pub static WALK: Place = Place { side: MINER, name: "probe", parent: Some(&PROBE) };
+    pub static WALK: SpanPhase = SpanPhase { side: MINER, name: "probe", parent: Some(&PROBE) };
     /// The miner's walks of a linked probe.
-    pub static LINKED_WALK: Place = Place { side: MINER, name: "linked probe", parent: Some(&LINKED_PROBE) };
+    pub static LINKED_WALK: SpanPhase = SpanPhase { side: MINER, name: "linked probe", parent: Some(&LINKED_PROBE) };
     /// The miner's openings.
-    pub static OPEN: Place = Place { side: MINER, name: "open", parent: Some(&OPENINGS) };
+    pub static OPEN: SpanPhase = SpanPhase { side: MINER, name: "open", parent: Some(&OPENINGS) };
 }
 
-impl Place {
+impl SpanPhase {
     fn span_id(&self, challenge: ChallengeId, device: Option<u32>) -> SpanId {
         let mut hasher = blake3::Hasher::new_derive_key(ID_CONTEXT);
         hasher.update(&challenge.0).update(self.side.as_bytes()).update(b"/").update(self.name.as_bytes());
@@ -78,9 +78,9 @@ impl Place {
 
 /// A part of a challenge that is over.
 #[derive(Debug, Clone)]
-pub struct Span {
+pub struct ChallengeSpan {
     challenge: ChallengeId,
-    place: &'static Place,
+    place: &'static SpanPhase,
     device: Option<u32>,
     began: SystemTime,
     ended: SystemTime,
@@ -88,10 +88,10 @@ pub struct Span {
     status: Status,
 }
 
-impl Span {
+impl ChallengeSpan {
     /// A span from `began` to `ended`, both in the past.
     #[must_use]
-    pub fn new(challenge: ChallengeId, place: &'static Place, began: Instant, ended: Instant) -> Self {
+    pub fn new(challenge: ChallengeId, place: &'static SpanPhase, began: Instant, ended: Instant) -> Self {
         let (now, at) = (Instant::now(), SystemTime::now());
         let clock = |instant: Instant| at.checked_sub(now.saturating_duration_since(instant)).unwrap_or(at);
         let (began, ended) = (clock(began), clock(ended));
@@ -134,16 +134,16 @@ impl Span {
         TraceId::from_bytes(self.challenge.0)
     }
 
-    fn parent(&self) -> Option<&'static Place> {
+    fn parent(&self) -> Option<&'static SpanPhase> {
         if self.device.is_some() { Some(self.place) } else { self.place.parent }
     }
 }
 
-impl From<Span> for SpanData {
-    fn from(span: Span) -> Self {
+impl From<ChallengeSpan> for SpanData {
+    fn from(span: ChallengeSpan) -> Self {
         let (trace, id) = (span.trace(), span.place.span_id(span.challenge, span.device));
         let parent = span.parent();
-        let Span { challenge, place, began, ended, attributes, status, .. } = span;
+        let ChallengeSpan { challenge, place, began, ended, attributes, status, .. } = span;
         Self {
             span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
             parent_span_id: parent.map_or(SpanId::INVALID, |parent| parent.span_id(challenge, None)),
@@ -177,9 +177,9 @@ mod tests {
 
     const CHALLENGE_ID: ChallengeId = ChallengeId([7; 16]);
 
-    fn data(place: &'static Place, device: Option<u32>) -> SpanData {
+    fn data(place: &'static SpanPhase, device: Option<u32>) -> SpanData {
         let now = Instant::now();
-        let span = Span::new(CHALLENGE_ID, place, now, now);
+        let span = ChallengeSpan::new(CHALLENGE_ID, place, now, now);
         device.map_or(span.clone(), |device| span.of_device(device)).into()
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn what_a_span_carries_is_bounded() {
         let now = Instant::now();
         let long = "é".repeat(1000);
-        let mut span = Span::new(CHALLENGE_ID, &WORK, now, now).failed(&long);
+        let mut span = ChallengeSpan::new(CHALLENGE_ID, &WORK, now, now).failed(&long);
         for _ in 0..100 {
             span = span.with("text", long.clone());
         }

@@ -15,10 +15,10 @@ use prometheus::{IntCounter, IntCounterVec};
 use tokio::sync::{mpsc, oneshot};
 use tracing::field::{DisplayValue, display};
 
-use crate::export::{EXPORT_LIMIT, Export, Message};
+use crate::export::{EXPORT_LIMIT, ExportMessage, SpanExport};
 use crate::metrics::TraceCounts;
 use crate::settings::TraceEndpoint;
-use crate::span::Span;
+use crate::span::ChallengeSpan;
 
 /// Spans that wait for the collector: those of a busy validator for some seconds.
 const MAX_SPANS: usize = 4096;
@@ -39,11 +39,11 @@ pub struct TracesError(String);
 
 /// Where spans are handed in. Clones hand them in at the same place.
 #[derive(Debug, Clone, Default)]
-pub struct Traces(Option<Arc<Queue>>);
+pub struct Traces(Option<Arc<TraceQueue>>);
 
 #[derive(Debug)]
-struct Queue {
-    messages: mpsc::Sender<Message>,
+struct TraceQueue {
+    messages: mpsc::Sender<ExportMessage>,
     lost: IntCounter,
 }
 
@@ -77,17 +77,17 @@ impl Traces {
         let (messages, queue) = mpsc::channel(MAX_SPANS);
         let counts = TraceCounts::of(spans);
         let lost = counts.lost.clone();
-        tokio::spawn(Export::new(exporter, endpoint.clone(), counts).run(queue));
+        tokio::spawn(SpanExport::new(exporter, endpoint.clone(), counts).run(queue));
         IS_ON.store(true, Ordering::Relaxed);
-        Ok(Self(Some(Arc::new(Queue { messages, lost }))))
+        Ok(Self(Some(Arc::new(TraceQueue { messages, lost }))))
     }
 
     /// Hands a span in, where there are traces: only then it is made.
-    pub fn add(&self, span: impl FnOnce() -> Span) {
+    pub fn add(&self, span: impl FnOnce() -> ChallengeSpan) {
         let Some(queue) = &self.0 else { return };
         let span = span();
         // The id of zeros, which a peer may choose, is not the id of a trace.
-        if span.trace() == TraceId::INVALID || queue.messages.try_send(Message::Span(Box::new(span))).is_err() {
+        if span.trace() == TraceId::INVALID || queue.messages.try_send(ExportMessage::Span(Box::new(span))).is_err() {
             queue.lost.inc();
         }
     }
@@ -97,7 +97,7 @@ impl Traces {
         let Some(queue) = &self.0 else { return };
         let (done, is_done) = oneshot::channel();
         let flush = async {
-            if queue.messages.send(Message::Flush(done)).await.is_ok() {
+            if queue.messages.send(ExportMessage::Flush(done)).await.is_ok() {
                 // Dropped, nothing more is sent either.
                 let _ = is_done.await;
             }

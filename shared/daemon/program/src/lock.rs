@@ -31,7 +31,7 @@ pub struct StateLock {
 
 /// Who holds a lock, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LockHolder {
     /// Its process id.
     pub pid: u32,
     pub program: String,
@@ -55,7 +55,7 @@ pub enum LockError {
         /// The setting that names it.
         setting: &'static str,
         /// Who has it, where that can be read.
-        holder: Option<Holder>,
+        holder: Option<LockHolder>,
     },
     /// The lock file cannot be made, written or locked.
     #[error(
@@ -111,7 +111,7 @@ impl StateLock {
 
     /// The holder of a key file's lock; `None` when the lock is free, or the file cannot be read.
     #[must_use]
-    pub fn holder(key_file: &Path) -> Option<Holder> {
+    pub fn holder(key_file: &Path) -> Option<LockHolder> {
         let path = path_of(key_file);
         if system::is_locked(&path) { read(&path) } else { None }
     }
@@ -127,7 +127,7 @@ fn write(file: &mut File, who: &str) -> io::Result<()> {
     let program = std::env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let program = program.unwrap_or_else(|| "another program".to_owned());
-    let holder = Holder { pid: std::process::id(), program, started, who: who.to_owned() };
+    let holder = LockHolder { pid: std::process::id(), program, started, who: who.to_owned() };
     let record = serde_json::to_string(&holder)? + "\n";
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
@@ -135,7 +135,7 @@ fn write(file: &mut File, who: &str) -> io::Result<()> {
 }
 
 /// The holder's record, once it is written.
-fn read(path: &Path) -> Option<Holder> {
+fn read(path: &Path) -> Option<LockHolder> {
     for _ in 0..ATTEMPTS {
         let mut text = String::new();
         let file = File::open(path).ok()?;
@@ -148,9 +148,9 @@ fn read(path: &Path) -> Option<Holder> {
     None
 }
 
-fn shown(holder: Option<&Holder>) -> String {
+fn shown(holder: Option<&LockHolder>) -> String {
     let another = || "another daemon".to_owned();
-    holder.map_or_else(another, |Holder { pid, program, started, .. }| {
+    holder.map_or_else(another, |LockHolder { pid, program, started, .. }| {
         format!("{program}, process {pid}, since {}", utc::text(*started))
     })
 }

@@ -53,7 +53,7 @@ pub enum CertificateError {
 
 /// A certificate of an authority with its key, as files have them.
 #[derive(Debug, Clone)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The chain and the key.
     pub certified: Arc<CertifiedKey>,
     /// When it ends, in seconds since 1970.
@@ -96,7 +96,7 @@ pub fn own(identity: &Identity, successors: &[Successor]) -> Result<CertifiedKey
     Ok(CertifiedKey::new(vec![certificate.der().clone()], signer))
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// Reads a chain of certificates and its key, both PEM.
     ///
     /// # Errors

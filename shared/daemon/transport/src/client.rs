@@ -20,7 +20,7 @@ pub use tokio_rustls::client::TlsStream;
 
 /// A TLS connection whose other end is trusted.
 #[derive(Debug)]
-pub struct Secured<S> {
+pub struct SecuredStream<S> {
     /// The encrypted stream.
     pub stream: TlsStream<S>,
     /// The channel that the session's signatures cover.
@@ -39,7 +39,7 @@ pub struct SecuredHttp<S> {
 }
 
 /// The handshake on a connection to a host, for a session.
-pub async fn secure<S>(stream: S, host: &str, trust: &Trust) -> Result<Secured<S>, TlsFailure>
+pub async fn secure<S>(stream: S, host: &str, trust: &Trust) -> Result<SecuredStream<S>, TlsFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -56,7 +56,7 @@ where
             Some(certificate.and_then(|certificate| Facts::of(certificate)?.key).ok_or(TlsFailure::NotOwn)?)
         }
     };
-    Ok(Secured { stream, channel, key })
+    Ok(SecuredStream { stream, channel, key })
 }
 
 /// The handshake on a connection to a host, for HTTP of any version: a proxy in front of a validator may speak the

@@ -7,7 +7,7 @@ use assay_work::PublicKey;
 use assay_work::text::{printable, quoted};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-use crate::trust::KeyRefused;
+use crate::trust::KeyRefusal;
 
 /// Bytes of a name in a peer's certificate that are shown.
 const MAX_NAME_BYTES: usize = 256;
@@ -139,9 +139,9 @@ impl From<&CertificateError> for TlsFailure {
                 presented: presented.iter().take(MAX_NAMES).map(|name| printable(name, MAX_NAME_BYTES)).collect(),
             },
             CertificateError::UnknownIssuer => Self::UnknownIssuer,
-            CertificateError::Other(other) => match other.0.downcast_ref::<KeyRefused>() {
-                Some(KeyRefused::Other { expected, found }) => Self::WrongKey { expected: *expected, found: *found },
-                Some(KeyRefused::None) => Self::NotOwn,
+            CertificateError::Other(other) => match other.0.downcast_ref::<KeyRefusal>() {
+                Some(KeyRefusal::Other { expected, found }) => Self::WrongKey { expected: *expected, found: *found },
+                Some(KeyRefusal::None) => Self::NotOwn,
                 None if other.to_string().contains("CaUsedAsEndEntity") => Self::UnknownIssuer,
                 None => Self::Certificate(other.to_string()),
             },

@@ -27,7 +27,7 @@ pub struct KnownValidators {
 
 /// A validator that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownValidator {
     pub key: PublicKey,
     /// The time of its first use, in seconds since 1970.
     pub since_unix_seconds: u64,
@@ -48,7 +48,7 @@ pub struct ChangedKey {
     /// The address at which it was dialled.
     pub address: Address,
     /// The known key.
-    pub known: Known,
+    pub known: KnownValidator,
     /// The key that it has now.
     pub found: PublicKey,
     pub file: PathBuf,
@@ -87,7 +87,7 @@ impl KnownValidators {
 
     /// The known key of the validator at an address: where an operator gave a key, among those that follow it; else
     /// among those that were trusted on first use.
-    pub fn find(&self, address: &Address, given: Option<PublicKey>) -> Result<Option<Known>, KnownError> {
+    pub fn find(&self, address: &Address, given: Option<PublicKey>) -> Result<Option<KnownValidator>, KnownError> {
         let lines = self.lines()?;
         Ok(lines.into_iter().find(|(at, known)| at == address && known.follows == given).map(|(_, known)| known))
     }
@@ -116,7 +116,7 @@ impl KnownValidators {
         self.replace(&kept).map_err(|source| self.file_error(source))
     }
 
-    fn lines(&self) -> Result<Vec<(Address, Known)>, KnownError> {
+    fn lines(&self) -> Result<Vec<(Address, KnownValidator)>, KnownError> {
         let text = self.read()?;
         let of_interest = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
         let lines = text.lines().zip(1..).filter(|(line, _)| of_interest(line));
@@ -162,14 +162,14 @@ impl KnownValidators {
     }
 }
 
-fn parse(text: &str, line: usize) -> Option<(Address, Known)> {
+fn parse(text: &str, line: usize) -> Option<(Address, KnownValidator)> {
     let mut words = text.split_whitespace();
     let (address, key, since) = (words.next()?, words.next()?, words.next()?);
     let follows = words.next().map(str::parse).transpose().ok()?;
     if words.next().is_some() {
         return None;
     }
-    let known = Known { key: key.parse().ok()?, since_unix_seconds: since.parse().ok()?, follows, line };
+    let known = KnownValidator { key: key.parse().ok()?, since_unix_seconds: since.parse().ok()?, follows, line };
     Some((address.parse().ok()?, known))
 }
 
@@ -195,7 +195,7 @@ mod tests {
         known.keep(&a, key, None, 1_767_225_599).unwrap();
         known.keep(&b, PublicKey([8; 32]), None, 5).unwrap();
         let found = known.find(&a, None).unwrap().unwrap();
-        assert_eq!(found, Known { key, since_unix_seconds: 1_767_225_599, follows: None, line: 3 });
+        assert_eq!(found, KnownValidator { key, since_unix_seconds: 1_767_225_599, follows: None, line: 3 });
         assert_eq!(known.find(&b, None).unwrap().unwrap().line, 4);
         assert_eq!(known.find(&address("validator.example:7401"), None).unwrap(), None);
         let changed = ChangedKey { address: a, known: found, found: PublicKey([9; 32]), file: known.path().into() };

@@ -8,7 +8,7 @@ use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
 use assay_program::utc;
 use assay_protocol::identity::Identity;
-use assay_protocol::key_file::{KeyFileError, Rotated, Rotation};
+use assay_protocol::key_file::{KeyFileError, KeyRotation, Rotation};
 use assay_protocol::successor::MAX_OVERLAP_S;
 use assay_work::PublicKey;
 use serde_json::json;
@@ -84,7 +84,7 @@ impl KeyTexts {
         }
         let now = now_unix_seconds();
         let rotated = Rotation::begin(key_file, now).and_then(|rotation| rotation.finish(overlap, now));
-        let Rotated { old_key, new_key, until_unix_seconds, dropped } = rotated.map_err(failure)?;
+        let KeyRotation { old_key, new_key, until_unix_seconds, dropped } = rotated.map_err(failure)?;
         if as_json {
             let shown = json!({ "old_key": old_key, "new_key": new_key, "until_unix_seconds": until_unix_seconds });
             print(&format!("{shown:#}")).map_err(not_printed)?;

@@ -8,7 +8,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{ServerConfig, SignatureScheme};
 
-use crate::certificate::Issued;
+use crate::certificate::IssuedCertificate;
 use crate::provider::{ALPN, HTTP_ALPN, provider};
 
 pub use crate::provider::channel_of;
@@ -26,7 +26,7 @@ pub struct ServerTls {
 /// The certificates that are presented now.
 struct Certificates {
     own: RwLock<Arc<CertifiedKey>>,
-    issued: RwLock<Option<Issued>>,
+    issued: RwLock<Option<IssuedCertificate>>,
 }
 
 impl ServerTls {
@@ -34,7 +34,7 @@ impl ServerTls {
     ///
     /// # Errors
     /// Rustls's, where its build lacks TLS 1.3.
-    pub fn new(own: CertifiedKey, issued: Option<Issued>) -> Result<Self, rustls::Error> {
+    pub fn new(own: CertifiedKey, issued: Option<IssuedCertificate>) -> Result<Self, rustls::Error> {
         let certificates = Arc::new(Certificates { own: RwLock::new(Arc::new(own)), issued: RwLock::new(issued) });
         Self::presenting(certificates, &[ALPN])
     }
@@ -69,7 +69,7 @@ impl ServerTls {
     }
 
     /// Presents another certificate of an authority from now on, or none.
-    pub fn set_issued(&self, issued: Option<Issued>) {
+    pub fn set_issued(&self, issued: Option<IssuedCertificate>) {
         *self.certificates.issued.write() = issued;
     }
 
@@ -80,7 +80,7 @@ impl ServerTls {
 
     /// The certificate of an authority that is presented.
     #[must_use]
-    pub fn issued(&self) -> Option<Issued> {
+    pub fn issued(&self) -> Option<IssuedCertificate> {
         self.certificates.issued.read().clone()
     }
 }

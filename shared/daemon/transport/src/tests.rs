@@ -7,8 +7,8 @@ use assay_protocol::identity::Identity;
 use assay_protocol::successor::Successor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-use crate::certificate::{CertificateError, Facts, Issued, authorities, own};
-use crate::client::{Secured, secure};
+use crate::certificate::{CertificateError, Facts, IssuedCertificate, authorities, own};
+use crate::client::{SecuredStream, secure};
 use crate::failure::TlsFailure;
 use crate::provider::channel_of;
 use crate::server::ServerTls;
@@ -19,12 +19,12 @@ fn identity(seed: u8) -> Identity {
     Identity::from_seed(&[seed; 32])
 }
 
-fn server(seed: u8, issued: Option<Issued>) -> ServerTls {
+fn server(seed: u8, issued: Option<IssuedCertificate>) -> ServerTls {
     ServerTls::new(own(&identity(seed), &[]).unwrap(), issued).unwrap()
 }
 
-fn issued(files: &CertificateFiles) -> Issued {
-    Issued::load(&files.certificate, &files.key).unwrap()
+fn issued(files: &CertificateFiles) -> IssuedCertificate {
+    IssuedCertificate::load(&files.certificate, &files.key).unwrap()
 }
 
 /// A handshake with a server, and the channel that the server sees.
@@ -32,7 +32,7 @@ async fn shake(
     server: &ServerTls,
     host: &str,
     trust: &Trust,
-) -> (Result<Secured<DuplexStream>, TlsFailure>, Option<Channel>) {
+) -> (Result<SecuredStream<DuplexStream>, TlsFailure>, Option<Channel>) {
     let (here, there) = duplex(1 << 16);
     let accept = server.accept(there);
     let served = tokio::spawn(async move {
@@ -173,7 +173,8 @@ fn certificate_files_are_checked_when_they_are_read() {
     let files = authority.issue(folder.path(), &["a"], 2099);
     let read = issued(&files);
     assert_eq!((read.names, read.not_after_unix_seconds), (vec!["a".to_owned()], 4_102_358_400));
-    let problem = |certificate: &std::path::Path, key: &std::path::Path| match Issued::load(certificate, key) {
+    let problem = |certificate: &std::path::Path, key: &std::path::Path| match IssuedCertificate::load(certificate, key)
+    {
         Err(error @ (CertificateError::Content { .. } | CertificateError::File { .. })) => error.to_string(),
         other => panic!("{other:?}"),
     };

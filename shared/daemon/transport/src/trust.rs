@@ -30,7 +30,7 @@ pub enum Trust {
 
 /// Why a certificate of a validator's own key is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyRefused {
+pub enum KeyRefusal {
     /// The certificate is another validator's.
     #[error("the certificate has the key {found}, {expected} is expected")]
     Other {
@@ -70,14 +70,14 @@ struct OwnKey {
 }
 
 impl OwnKey {
-    fn check(&self, certificate: &[u8], now_unix_seconds: u64) -> Result<(), KeyRefused> {
+    fn check(&self, certificate: &[u8], now_unix_seconds: u64) -> Result<(), KeyRefusal> {
         let facts = Facts::of(certificate);
         let Some((found, facts)) = facts.and_then(|facts| Some((facts.key?, facts))) else {
-            return Err(KeyRefused::None);
+            return Err(KeyRefusal::None);
         };
         match self.expected {
             Some(expected) if found != expected && !follow(&expected, &found, &facts.successors, now_unix_seconds) => {
-                Err(KeyRefused::Other { expected, found })
+                Err(KeyRefusal::Other { expected, found })
             }
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_device::backend::{Backend, BackendKind, Found};
+use assay_device::backend::{Backend, BackendKind, DetectedDevice};
 use serde::{Deserialize, Serialize};
 
 use crate::merge::exclude_hidden;
@@ -89,9 +89,9 @@ pub fn detect_all(
     choice: &BackendChoice,
     gpus_are_hidden: bool,
     stage: &[Box<dyn Backend>],
-    detect: impl Fn(&dyn Backend) -> Result<Vec<Found>, String>,
+    detect: impl Fn(&dyn Backend) -> Result<Vec<DetectedDevice>, String>,
     passed_over: &mut Vec<String>,
-) -> Result<Vec<Vec<Found>>, ChooseError> {
+) -> Result<Vec<Vec<DetectedDevice>>, ChooseError> {
     let mut lists = Vec::with_capacity(stage.len());
     for backend in stage {
         match detect(&**backend) {
@@ -114,13 +114,13 @@ mod tests {
     use super::*;
     use BackendKind::{Cpu, Cuda, Wgpu};
     use assay_device::DeviceInfo;
-    use assay_device::place::{NVIDIA, Place};
+    use assay_device::place::{DevicePlace, NVIDIA};
     use assay_work::DeviceId;
-    use assay_worker::testing::Fakes;
+    use assay_worker::testing::FakeBackend;
 
     fn backends(kinds: &[BackendKind]) -> Vec<Box<dyn Backend>> {
         let fake =
-            |kind: &BackendKind| Box::new(Fakes { kind: *kind, devices: Err("none".into()) }) as Box<dyn Backend>;
+            |kind: &BackendKind| Box::new(FakeBackend { kind: *kind, devices: Err("none".into()) }) as Box<dyn Backend>;
         kinds.iter().map(fake).collect()
     }
 
@@ -174,8 +174,8 @@ mod tests {
             total_bytes: 1,
             free_bytes: 1,
         };
-        let place = Place { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
-        let found = vec![Found { info, place, spec: String::new() }];
+        let place = DevicePlace { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
+        let found = vec![DetectedDevice { info, place, spec: String::new() }];
         let looked = |gpus_are_hidden, choice| {
             let (mut passed_over, wgpu) = (Vec::new(), backends(&[Wgpu]));
             let lists = detect_all(&choice, gpus_are_hidden, &wgpu, |_| Ok(found.clone()), &mut passed_over).unwrap();

@@ -1,6 +1,6 @@
 //! Which of a machine's devices a program uses: the setting `device`.
 
-use assay_device::backend::Found;
+use assay_device::backend::DetectedDevice;
 use assay_work::DeviceId;
 
 use crate::choice::ChooseError;
@@ -16,16 +16,16 @@ const MIN_ID_DIGITS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceFilter {
     /// Selectors of the devices to use; all devices when empty.
-    pub include: Vec<Selector>,
+    pub include: Vec<DeviceSelector>,
     /// Selectors of the devices not to use.
-    pub exclude: Vec<Selector>,
+    pub exclude: Vec<DeviceSelector>,
 }
 
 /// A selector of devices, as written: an index, the first digits of an id, or a part of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selector(String);
+pub struct DeviceSelector(String);
 
-impl Selector {
+impl DeviceSelector {
     /// Reads a selector, without the white space around it.
     ///
     /// # Errors
@@ -39,14 +39,14 @@ impl Selector {
     ///
     /// # Errors
     /// A sentence: it selects no device, or its digits are those of several.
-    fn find(&self, devices: &[&Found]) -> Result<Vec<usize>, String> {
+    fn find(&self, devices: &[&DetectedDevice]) -> Result<Vec<usize>, String> {
         let text = &self.0;
         if text.len() <= MAX_INDEX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit()) {
             let index = text.parse().ok().filter(|index| *index < devices.len());
             return index.map(|index| vec![index]).ok_or_else(|| format!("no device has the index {text}"));
         }
         let digits = id_digits(text);
-        let with = |is_named: &dyn Fn(&Found) -> bool| {
+        let with = |is_named: &dyn Fn(&DetectedDevice) -> bool| {
             devices.iter().enumerate().filter(|(_, found)| is_named(found)).map(|(place, _)| place).collect::<Vec<_>>()
         };
         let by_id = digits.map(|digits| with(&|found| found.info.id.to_string().starts_with(&digits)));
@@ -81,8 +81,8 @@ impl DeviceFilter {
         let mut filter = Self::default();
         for text in texts {
             match text.trim().strip_prefix(NOT) {
-                Some(text) => filter.exclude.push(Selector::new(text)?),
-                None => filter.include.push(Selector::new(text)?),
+                Some(text) => filter.exclude.push(DeviceSelector::new(text)?),
+                None => filter.include.push(DeviceSelector::new(text)?),
             }
         }
         Ok(filter)
@@ -97,13 +97,13 @@ impl DeviceFilter {
     ///
     /// # Errors
     /// [`ChooseError::Filter`], which lists the devices: a selector matches no device, or no device is left.
-    pub fn apply(&self, found: Vec<Found>) -> Result<Vec<Found>, ChooseError> {
+    pub fn apply(&self, found: Vec<DetectedDevice>) -> Result<Vec<DetectedDevice>, ChooseError> {
         let listed = in_order(&found);
         let refused = |why: &str| {
             let lines: Vec<_> = listed.iter().enumerate().map(|(index, found)| line(index, found)).collect();
             ChooseError::Filter(format!("device: {why}; the devices are {}", lines.join("; ")))
         };
-        let named = |selectors: &[Selector]| {
+        let named = |selectors: &[DeviceSelector]| {
             let places = selectors.iter().map(|selector| selector.find(&listed).map_err(|why| refused(&why)));
             let places: Vec<_> = places.collect::<Result<_, _>>()?;
             Ok(places.concat().into_iter().map(|place| listed[place].info.id).collect::<Vec<DeviceId>>())
@@ -121,13 +121,13 @@ impl DeviceFilter {
 
 /// The devices as `devices` numbers them: by their ids.
 #[must_use]
-pub fn in_order(found: &[Found]) -> Vec<&Found> {
+pub fn in_order(found: &[DetectedDevice]) -> Vec<&DetectedDevice> {
     let mut listed: Vec<_> = found.iter().collect();
     listed.sort_by_key(|found| found.info.id);
     listed
 }
 
-fn line(index: usize, found: &Found) -> String {
+fn line(index: usize, found: &DetectedDevice) -> String {
     format!("{index}: {} ({})", &found.info.id.to_string()[..8], found.info.name)
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use assay_device::backend::BackendKind;
 
     /// In another order than that of the ids.
-    fn found() -> Vec<Found> {
+    fn found() -> Vec<DetectedDevice> {
         let device = |id: u8, name: &str| {
             let id = DeviceId([id; 16]);
             let (backend, detail) = (BackendKind::Cpu, String::new());
@@ -152,7 +152,7 @@ mod tests {
                 total_bytes: 1,
                 free_bytes: 1,
             };
-            Found { info, place: Default::default(), spec: String::new() }
+            DetectedDevice { info, place: Default::default(), spec: String::new() }
         };
         vec![device(0xcc, "NVIDIA RTX 4090"), device(0xab, "NVIDIA H200"), device(0x11, "NVIDIA H200")]
     }

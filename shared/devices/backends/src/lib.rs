@@ -16,4 +16,4 @@ pub mod worker_command;
 
 pub use choice::{BackendChoice, ChooseError};
 pub use registry::HostConfig;
-pub use start::Chosen;
+pub use start::DeviceSelection;

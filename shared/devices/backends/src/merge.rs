@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES};
+use assay_device::backend::{BackendKind, DetectedDevice, MAX_HOST_DEVICES};
 use assay_device::place::{NVIDIA, PciAddress};
 use assay_work::DeviceId;
 
@@ -12,24 +12,24 @@ pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The result of a merge: the devices to use, and those left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Merged {
+pub struct MergeResult {
     /// The devices, those of the first backend first.
-    pub devices: Vec<Found>,
+    pub devices: Vec<DetectedDevice>,
     /// Devices that were found and are not used.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<ExcludedDevice>,
 }
 
 /// A device that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct ExcludedDevice {
     pub backend: BackendKind,
     pub name: String,
-    pub why: Why,
+    pub why: ExclusionReason,
 }
 
 /// The reason to leave a device out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum ExclusionReason {
     /// An earlier backend has the same hardware.
     Twin {
         /// The backend that it is used through.
@@ -48,20 +48,22 @@ pub enum Why {
     TooMany,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for ExcludedDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { backend, name, why } = self;
         let backend = backend.title();
         let at = |address: &Option<PciAddress>| address.map(|address| format!(" at {address}")).unwrap_or_default();
         match why {
-            Why::Twin { through, pci_address } => {
+            ExclusionReason::Twin { through, pci_address } => {
                 write!(f, "{name}{} ({backend}) is used through {}", at(pci_address), through.title())
             }
-            Why::Hidden { pci_address } => {
+            ExclusionReason::Hidden { pci_address } => {
                 write!(f, "{name}{} ({backend}) is hidden by {CUDA_VISIBLE_DEVICES}", at(pci_address))
             }
-            Why::SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
-            Why::TooMany => write!(f, "{name} ({backend}) is not used: a host has at most {MAX_HOST_DEVICES} devices"),
+            ExclusionReason::SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
+            ExclusionReason::TooMany => {
+                write!(f, "{name} ({backend}) is not used: a host has at most {MAX_HOST_DEVICES} devices")
+            }
         }
     }
 }
@@ -69,10 +71,10 @@ impl fmt::Display for LeftOut {
 /// Takes NVIDIA's GPUs that CUDA does not list out of the other backends' lists, and drops lists that are empty then:
 /// where an operator names the GPUs that a program may use, the others belong to other programs. A GPU that neither an
 /// address nor a UUID distinguishes from those is taken out too.
-pub fn exclude_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
-    let cuda = |found: &Found| found.info.backend == BackendKind::Cuda;
+pub fn exclude_hidden(lists: &mut Vec<Vec<DetectedDevice>>) -> Vec<ExcludedDevice> {
+    let cuda = |found: &DetectedDevice| found.info.backend == BackendKind::Cuda;
     let visible: Vec<_> = lists.iter().flatten().filter(|found| cuda(found)).map(|found| found.place.clone()).collect();
-    let hidden = |found: &Found| {
+    let hidden = |found: &DetectedDevice| {
         found.place.vendor == Some(NVIDIA)
             && !cuda(found)
             && !visible.iter().any(|visible| found.place.is_where(visible))
@@ -80,8 +82,8 @@ pub fn exclude_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     for list in lists.iter_mut() {
         for found in list.extract_if(.., |found| hidden(found)) {
-            let why = Why::Hidden { pci_address: found.place.pci_address };
-            left_out.push(LeftOut { backend: found.info.backend, name: found.info.name, why });
+            let why = ExclusionReason::Hidden { pci_address: found.place.pci_address };
+            left_out.push(ExcludedDevice { backend: found.info.backend, name: found.info.name, why });
         }
     }
     lists.retain(|list| !list.is_empty());
@@ -93,8 +95,8 @@ pub fn exclude_hidden(lists: &mut Vec<Vec<Found>>) -> Vec<LeftOut> {
 /// Devices of one backend are never taken for one another: it lists its devices itself, and the partitions of a GPU are
 /// several at one place.
 #[must_use]
-pub fn merge(lists: &[Vec<Found>]) -> Merged {
-    let mut merged = Merged::default();
+pub fn merge(lists: &[Vec<DetectedDevice>]) -> MergeResult {
+    let mut merged = MergeResult::default();
     for list in lists {
         let earlier = merged.devices.len();
         for found in list {
@@ -102,7 +104,7 @@ pub fn merge(lists: &[Vec<Found>]) -> Merged {
                 None => merged.devices.push(found.clone()),
                 Some(why) => {
                     let (backend, name) = (found.info.backend, found.info.name.clone());
-                    merged.left_out.push(LeftOut { backend, name, why });
+                    merged.left_out.push(ExcludedDevice { backend, name, why });
                 }
             }
         }
@@ -111,26 +113,26 @@ pub fn merge(lists: &[Vec<Found>]) -> Merged {
 }
 
 /// Why a device is not taken beside those taken, of which the first `earlier` are of earlier backends.
-fn why_not(found: &Found, taken: &[Found], earlier: usize) -> Option<Why> {
+fn why_not(found: &DetectedDevice, taken: &[DetectedDevice], earlier: usize) -> Option<ExclusionReason> {
     if let Some(twin) = taken[..earlier].iter().find(|taken| found.place.is_known_as(&taken.place)) {
         let pci_address = found.place.pci_address.or(twin.place.pci_address);
-        return Some(Why::Twin { through: twin.info.backend, pci_address });
+        return Some(ExclusionReason::Twin { through: twin.info.backend, pci_address });
     }
     if taken.iter().any(|taken| taken.info.id == found.info.id) {
-        return Some(Why::SameId(found.info.id));
+        return Some(ExclusionReason::SameId(found.info.id));
     }
-    (taken.len() >= MAX_HOST_DEVICES).then_some(Why::TooMany)
+    (taken.len() >= MAX_HOST_DEVICES).then_some(ExclusionReason::TooMany)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use assay_device::DeviceInfo;
-    use assay_device::place::Place;
+    use assay_device::place::DevicePlace;
 
     const AMD: u32 = 0x1002;
 
-    fn found(backend: BackendKind, id: u8, place: Place) -> Found {
+    fn found(backend: BackendKind, id: u8, place: DevicePlace) -> DetectedDevice {
         let (id, name) = (DeviceId([id; 16]), format!("card {id}"));
         let info = DeviceInfo {
             id,
@@ -142,14 +144,14 @@ mod tests {
             total_bytes: 1,
             free_bytes: 1,
         };
-        Found { info, place, spec: String::new() }
+        DetectedDevice { info, place, spec: String::new() }
     }
 
-    fn at(address: &str, vendor: u32) -> Place {
-        Place { pci_address: Some(address.parse().unwrap()), uuid: None, vendor: Some(vendor) }
+    fn at(address: &str, vendor: u32) -> DevicePlace {
+        DevicePlace { pci_address: Some(address.parse().unwrap()), uuid: None, vendor: Some(vendor) }
     }
 
-    fn ids(merged: &Merged) -> Vec<(BackendKind, u8)> {
+    fn ids(merged: &MergeResult) -> Vec<(BackendKind, u8)> {
         merged.devices.iter().map(|found| (found.info.backend, found.info.id.0[0])).collect()
     }
 
@@ -171,7 +173,7 @@ mod tests {
     /// The partitions of a GPU share its address; neither they nor the GPU are found again.
     #[test]
     fn a_partitioned_gpu_is_its_partitions() {
-        let partition = |id| Place { uuid: Some([id; 16]), ..at("0000:02:00.0", NVIDIA) };
+        let partition = |id| DevicePlace { uuid: Some([id; 16]), ..at("0000:02:00.0", NVIDIA) };
         let cuda = vec![found(BackendKind::Cuda, 1, partition(1)), found(BackendKind::Cuda, 2, partition(2))];
         let wgpu = vec![found(BackendKind::Wgpu, 3, partition(9))];
         assert_eq!(ids(&merge(&[cuda, wgpu])), [(BackendKind::Cuda, 1), (BackendKind::Cuda, 2)]);
@@ -185,7 +187,7 @@ mod tests {
         assert_eq!(ids(&merge(&[cuda.clone(), vec![old.clone()]])), [(BackendKind::Cuda, 1), (BackendKind::Wgpu, 2)]);
         assert_eq!(ids(&merge(&[vec![], vec![old]])), [(BackendKind::Wgpu, 2)]);
         // A GPU that cannot be distinguished from CUDA's is CUDA's.
-        let nameless = found(BackendKind::Wgpu, 2, Place { vendor: Some(NVIDIA), ..Place::default() });
+        let nameless = found(BackendKind::Wgpu, 2, DevicePlace { vendor: Some(NVIDIA), ..DevicePlace::default() });
         let merged = merge(&[cuda, vec![nameless]]);
         assert_eq!(ids(&merged), [(BackendKind::Cuda, 1)]);
         assert_eq!(merged.left_out[0].to_string(), "card 2 at 0000:02:00.0 (wgpu) is used through CUDA");
@@ -194,13 +196,13 @@ mod tests {
     /// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: neither takes the other's.
     #[test]
     fn what_cuda_does_not_show_is_hidden() {
-        let by_uuid = Place { pci_address: None, uuid: Some([5; 16]), vendor: Some(NVIDIA) };
-        let nameless = Place { vendor: Some(NVIDIA), ..Place::default() };
-        let cuda = vec![found(BackendKind::Cuda, 1, Place { uuid: Some([5; 16]), ..at("0000:02:00.0", NVIDIA) })];
+        let by_uuid = DevicePlace { pci_address: None, uuid: Some([5; 16]), vendor: Some(NVIDIA) };
+        let nameless = DevicePlace { vendor: Some(NVIDIA), ..DevicePlace::default() };
+        let cuda = vec![found(BackendKind::Cuda, 1, DevicePlace { uuid: Some([5; 16]), ..at("0000:02:00.0", NVIDIA) })];
         let shown =
             [found(BackendKind::Wgpu, 2, at("0000:02:00.0", NVIDIA)), found(BackendKind::Wgpu, 3, by_uuid.clone())];
         let others =
-            [found(BackendKind::Wgpu, 6, at("0000:02:00.1", AMD)), found(BackendKind::Wgpu, 7, Place::default())];
+            [found(BackendKind::Wgpu, 6, at("0000:02:00.1", AMD)), found(BackendKind::Wgpu, 7, DevicePlace::default())];
         let own = [found(BackendKind::Wgpu, 4, at("0000:03:00.0", NVIDIA)), found(BackendKind::Wgpu, 5, nameless)];
         let wgpu = [&shown[..], &own[..], &others[..]].concat();
 
@@ -219,7 +221,7 @@ mod tests {
         let mut lists = vec![wgpu];
         assert_eq!(exclude_hidden(&mut lists).len(), 4);
         assert_eq!(lists, [others]);
-        let mut lists = vec![own.to_vec(), vec![found(BackendKind::Cpu, 8, Place::default())]];
+        let mut lists = vec![own.to_vec(), vec![found(BackendKind::Cpu, 8, DevicePlace::default())]];
         exclude_hidden(&mut lists);
         assert_eq!(ids(&merge(&lists)), [(BackendKind::Cpu, 8)]);
         assert_eq!(lists.len(), 1, "a backend without a device is none");
@@ -227,17 +229,20 @@ mod tests {
 
     #[test]
     fn a_processor_and_a_program_on_it_are_two_devices() {
-        let lavapipe =
-            found(BackendKind::Wgpu, 1, Place { uuid: Some([4; 16]), vendor: Some(0x1_0005), ..Place::default() });
-        let merged = merge(&[vec![lavapipe], vec![found(BackendKind::Cpu, 2, Place::default())]]);
+        let lavapipe = found(
+            BackendKind::Wgpu,
+            1,
+            DevicePlace { uuid: Some([4; 16]), vendor: Some(0x1_0005), ..DevicePlace::default() },
+        );
+        let merged = merge(&[vec![lavapipe], vec![found(BackendKind::Cpu, 2, DevicePlace::default())]]);
         assert_eq!(ids(&merged), [(BackendKind::Wgpu, 1), (BackendKind::Cpu, 2)]);
     }
 
     #[test]
     fn an_id_that_is_there_twice_is_used_once() {
         let merged = merge(&[
-            vec![found(BackendKind::Cuda, 1, Place::default())],
-            vec![found(BackendKind::Cpu, 1, Place::default())],
+            vec![found(BackendKind::Cuda, 1, DevicePlace::default())],
+            vec![found(BackendKind::Cpu, 1, DevicePlace::default())],
         ]);
         assert_eq!(ids(&merged), [(BackendKind::Cuda, 1)]);
         assert!(merged.left_out[0].to_string().contains("another device has its id, 0101"), "{}", merged.left_out[0]);
@@ -245,10 +250,10 @@ mod tests {
 
     #[test]
     fn a_host_has_no_more_devices_than_an_inventory() {
-        let cpu = (1..=64).map(|id| found(BackendKind::Cpu, id, Place::default())).collect();
+        let cpu = (1..=64).map(|id| found(BackendKind::Cpu, id, DevicePlace::default())).collect();
         let merged = merge(&[vec![found(BackendKind::Wgpu, 99, at("0000:03:00.0", AMD))], cpu]);
         assert_eq!((merged.devices.len(), merged.left_out.len()), (MAX_HOST_DEVICES, 1));
-        assert_eq!(merged.left_out[0].why, Why::TooMany);
+        assert_eq!(merged.left_out[0].why, ExclusionReason::TooMany);
         assert_eq!(merged.left_out[0].name, "card 64");
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use assay_device::DeviceInfo;
-use assay_device::backend::Preparing;
+use assay_device::backend::StartupProgress;
 use assay_program::progress;
 use assay_work::DeviceId;
 
@@ -29,7 +29,7 @@ pub struct Preparations {
 /// Bars, drawn by a thread of their own: a terminal that takes no text stops only that thread.
 #[derive(Debug)]
 struct Bars {
-    steps: Option<SyncSender<(DeviceId, String, Preparing)>>,
+    steps: Option<SyncSender<(DeviceId, String, StartupProgress)>>,
     cleared: Receiver<()>,
 }
 
@@ -40,7 +40,7 @@ struct DeviceProgress {
 }
 
 impl Preparations {
-    pub fn show(&mut self, info: &DeviceInfo, preparing: &Preparing) {
+    pub fn show(&mut self, info: &DeviceInfo, preparing: &StartupProgress) {
         if self.bars.is_none() && progress::is_shown() {
             self.bars = Bars::start();
         }
@@ -63,7 +63,7 @@ impl Bars {
         Some(Self { steps: Some(steps), cleared })
     }
 
-    fn show(&self, info: &DeviceInfo, preparing: &Preparing) {
+    fn show(&self, info: &DeviceInfo, preparing: &StartupProgress) {
         if let Some(steps) = &self.steps {
             // A step that is left out is made up for by the next one.
             let _ = steps.try_send((info.id, info.name.clone(), preparing.clone()));
@@ -79,10 +79,10 @@ impl Drop for Bars {
 }
 
 /// Draws until there are no more steps, then clears the bars.
-fn draw(steps: &Receiver<(DeviceId, String, Preparing)>) {
+fn draw(steps: &Receiver<(DeviceId, String, StartupProgress)>) {
     let bars = MultiProgress::with_draw_target(progress::target());
     let mut of_device: HashMap<DeviceId, ProgressBar> = HashMap::new();
-    for (device, name, Preparing { what, done, total }) in steps {
+    for (device, name, StartupProgress { what, done, total }) in steps {
         let shown = of_device.entry(device).or_insert_with(|| bars.add(bar(&name)));
         shown.set_length(total.max(1));
         shown.set_position(done);
@@ -93,8 +93,8 @@ fn draw(steps: &Receiver<(DeviceId, String, Preparing)>) {
 }
 
 impl DeviceProgress {
-    fn log(&mut self, info: &DeviceInfo, preparing: &Preparing, now: Instant) {
-        let Preparing { what, done, total } = preparing;
+    fn log(&mut self, info: &DeviceInfo, preparing: &StartupProgress, now: Instant) {
+        let StartupProgress { what, done, total } = preparing;
         let again = self.logged.is_none_or(|logged| now.duration_since(logged) >= LINE_EVERY);
         if self.what == *what && !again {
             return;
@@ -130,7 +130,7 @@ mod tests {
         let mut shown = DeviceProgress::default();
         let start = Instant::now();
         let mut tell = |what: &str, at: Duration| {
-            shown.log(&info, &Preparing { what: what.into(), done: 1, total: 2 }, start + at);
+            shown.log(&info, &StartupProgress { what: what.into(), done: 1, total: 2 }, start + at);
             shown.logged
         };
         let second = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use assay_cpu::CpuConfig;
 use assay_device::DeviceError;
 use assay_device::backend::{Backend, BackendKind};
 #[cfg(feature = "bench")]
-use assay_device::backend::{Found, Prepare};
+use assay_device::backend::{DetectedDevice, StartupObserver};
 #[cfg(feature = "bench")]
 use assay_device::bench::OpenedBench;
 use serde::de::DeserializeOwned;
@@ -14,10 +14,10 @@ use crate::choice::{BackendChoice, absence};
 use crate::filter::DeviceFilter;
 
 /// Makes a backend of its settings.
-type Load = fn(&str) -> Result<Box<dyn Backend>, String>;
+type BackendLoader = fn(&str) -> Result<Box<dyn Backend>, String>;
 
 /// The backends of this build, in the order of preference.
-const BUILT: &[(BackendKind, Load)] = &[
+const BUILT: &[(BackendKind, BackendLoader)] = &[
     #[cfg(feature = "cuda")]
     (BackendKind::Cuda, read::<assay_cuda::CudaConfig>),
     #[cfg(feature = "wgpu")]
@@ -86,7 +86,7 @@ impl HostConfig {
     /// # Errors
     /// As [`Backend::open`]; [`DeviceError::Unsupported`] for a backend that this build lacks.
     #[cfg(feature = "bench")]
-    pub fn open_bench(&self, found: &Found, prepare: Prepare<'_>) -> OpenedBench {
+    pub fn open_bench(&self, found: &DetectedDevice, prepare: StartupObserver<'_>) -> OpenedBench {
         let kind = found.info.backend;
         let backend = self.backends().into_iter().find(|backend| backend.kind() == kind);
         let absent = || DeviceError::Unsupported(absence(kind));

@@ -21,7 +21,7 @@ use crate::filter::DeviceFilter;
 use crate::merge::CUDA_VISIBLE_DEVICES;
 use crate::preparing::Preparations;
 use crate::registry::{HostConfig, built, is_built};
-use crate::start::{Chosen, start};
+use crate::start::{DeviceSelection, start};
 
 /// The version and the backends of this build, for the long form of `--version`.
 pub static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -143,7 +143,7 @@ impl DeviceConfig {
     ///
     /// # Errors
     /// [`ChooseError`] when there are no devices.
-    pub fn open(&self, key: &PublicKey) -> Result<Chosen, ChooseError> {
+    pub fn open(&self, key: &PublicKey) -> Result<DeviceSelection, ChooseError> {
         let mut preparations = Preparations::default();
         start(&self.host(key), &self.workers, &mut |info, preparing| preparations.show(info, preparing))
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use assay_device::backend::{Backend, BackendKind, Found, Preparing};
+use assay_device::backend::{Backend, BackendKind, DetectedDevice, StartupProgress};
 use assay_device::host::{Changes, Host};
-use assay_device::place::Place;
+use assay_device::place::DevicePlace;
 use assay_device::{Device, DeviceError, DeviceInfo};
 use assay_program::render::units::counted;
 use assay_work::DeviceId;
@@ -17,17 +17,17 @@ pub use assay_worker::{WorkerHealth, WorkerMonitor};
 
 use crate::choice::{BackendChoice, ChooseError, detect_all};
 use crate::filter::{DeviceFilter, in_order};
-use crate::merge::{LeftOut, Why, merge};
+use crate::merge::{ExcludedDevice, ExclusionReason, merge};
 use crate::registry::HostConfig;
 
 /// How often devices that are being opened are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The devices found, and how they were chosen.
-pub struct Chosen {
+pub struct DeviceSelection {
     pub host: Host,
     /// Where each device is, as its backend found it.
-    pub places: BTreeMap<DeviceId, Place>,
+    pub places: BTreeMap<DeviceId, DevicePlace>,
     /// The index by which settings name each device: its place among all that were found, by their ids.
     pub indices: BTreeMap<DeviceId, usize>,
     pub workers: BTreeMap<DeviceId, WorkerMonitor>,
@@ -40,7 +40,7 @@ pub struct Chosen {
 }
 
 /// Takes the progress of opening a device: called now and then, from the thread that waits.
-pub type StartProgress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
+pub type StartProgress<'a> = &'a mut dyn FnMut(&DeviceInfo, &StartupProgress);
 
 /// Opens the devices of the backends chosen, each in its worker: for `auto`, every GPU that a backend gives, and the
 /// processor without any; else those of all backends asked for. Hardware that several backends have is used through the
@@ -51,7 +51,11 @@ pub type StartProgress<'a> = &'a mut dyn FnMut(&DeviceInfo, &Preparing);
 ///
 /// # Errors
 /// [`ChooseError`] when a backend asked for, or each of all backends, gives no device, with the reasons.
-pub fn start(host: &HostConfig, workers: &WorkerConfig, progress: StartProgress<'_>) -> Result<Chosen, ChooseError> {
+pub fn start(
+    host: &HostConfig,
+    workers: &WorkerConfig,
+    progress: StartProgress<'_>,
+) -> Result<DeviceSelection, ChooseError> {
     let launcher = Program::new(workers.program.clone())
         .map_err(|error| ChooseError::None(format!("no worker can be started: {error}")))?;
     let backends = host.backends();
@@ -77,7 +81,7 @@ pub fn start_with(
     backends: Vec<Box<dyn Backend>>,
     launch: &WorkerLaunch,
     progress: StartProgress<'_>,
-) -> Result<Chosen, ChooseError> {
+) -> Result<DeviceSelection, ChooseError> {
     let HostConfig { choice, filter, gpus_are_hidden, .. } = host;
     let (mut passed_over, mut unusable) = (Vec::new(), Vec::new());
     for stage in choice.stages(backends)? {
@@ -102,9 +106,9 @@ struct HostStart<'a> {
     changes: Changes,
     /// Those that were started, the preferred backend's first.
     started: Vec<(DeviceInfo, WorkerDevice)>,
-    places: BTreeMap<DeviceId, Place>,
+    places: BTreeMap<DeviceId, DevicePlace>,
     indices: BTreeMap<DeviceId, usize>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<ExcludedDevice>,
     unusable: Vec<(DeviceInfo, DeviceError)>,
 }
 
@@ -129,7 +133,7 @@ impl<'a> HostStart<'a> {
     /// [`ChooseError`] when a backend asked for has to be passed over.
     fn open(
         &mut self,
-        mut lists: Vec<Vec<Found>>,
+        mut lists: Vec<Vec<DetectedDevice>>,
         progress: StartProgress<'_>,
         passed_over: &mut Vec<String>,
     ) -> Result<bool, ChooseError> {
@@ -164,7 +168,7 @@ impl<'a> HostStart<'a> {
     }
 
     /// A backend that was asked for has to give a device that no other one gives.
-    fn expect_all(&self, lists: &[Vec<Found>], devices: &[Found]) -> Result<(), ChooseError> {
+    fn expect_all(&self, lists: &[Vec<DetectedDevice>], devices: &[DetectedDevice]) -> Result<(), ChooseError> {
         if *self.choice == BackendChoice::Auto {
             return Ok(());
         }
@@ -179,7 +183,7 @@ impl<'a> HostStart<'a> {
     }
 
     /// Starts a worker for each device that has none yet.
-    fn start(&mut self, devices: Vec<Found>) -> Result<(), ChooseError> {
+    fn start(&mut self, devices: Vec<DetectedDevice>) -> Result<(), ChooseError> {
         for found in devices {
             if self.started.iter().any(|(info, _)| info.id == found.info.id) {
                 continue;
@@ -217,8 +221,8 @@ impl<'a> HostStart<'a> {
     }
 
     /// The devices, once they are open; devices left out are logged.
-    fn into_chosen(self, passed_over: &[String]) -> Chosen {
-        for left_out in self.left_out.iter().filter(|left_out| !matches!(left_out.why, Why::Twin { .. })) {
+    fn into_chosen(self, passed_over: &[String]) -> DeviceSelection {
+        for left_out in self.left_out.iter().filter(|left_out| !matches!(left_out.why, ExclusionReason::Twin { .. })) {
             tracing::warn!("{left_out}");
         }
         let why = self.why(passed_over);
@@ -237,7 +241,7 @@ impl<'a> HostStart<'a> {
         let devices = started.into_iter().map(|(_, device)| Box::new(device) as Box<dyn Device>).collect();
         let host = Host::with_changes(devices, self.changes);
         let backend = backends.iter().map(|kind: &BackendKind| kind.name()).collect::<Vec<_>>().join(", ");
-        Chosen { host, places: self.places, indices: self.indices, workers, backend, why, unusable }
+        DeviceSelection { host, places: self.places, indices: self.indices, workers, backend, why, unusable }
     }
 
     fn why(&self, passed_over: &[String]) -> String {
@@ -250,7 +254,7 @@ impl<'a> HostStart<'a> {
             parts.push(format!("{used} of {all} devices by the setting device"));
         }
         parts.extend_from_slice(passed_over);
-        let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, Why::Twin { .. }));
+        let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, ExclusionReason::Twin { .. }));
         parts.extend(twins.map(ToString::to_string));
         if parts.len() == 1 && *self.choice == BackendChoice::Auto {
             return "auto: all that this build can use".into();
@@ -261,7 +265,7 @@ impl<'a> HostStart<'a> {
 
 /// Waits until each of these devices is open or has failed, and reports their progress.
 fn wait_for(devices: &[&(DeviceInfo, WorkerDevice)], progress: StartProgress<'_>) {
-    let mut shown = vec![Preparing::default(); devices.len()];
+    let mut shown = vec![StartupProgress::default(); devices.len()];
     while devices.iter().any(|(_, device)| device.start_outcome().is_none()) {
         for ((info, device), shown) in devices.iter().zip(&mut shown) {
             let preparing = device.preparing();

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use BackendKind::{Cpu, Cuda, Wgpu};
-use assay_worker::testing::{FakeFault, Fakes, LONG, Threads, found};
+use assay_worker::testing::{FakeBackend, FakeFault, LONG, Threads, found};
 
 use super::*;
-use crate::filter::Selector;
+use crate::filter::DeviceSelector;
 
 /// A device as these tests write it: its id, its fault, and where it is.
 type Written = (u8, FakeFault, &'static str);
@@ -18,20 +18,20 @@ type Machine = &'static [(BackendKind, &'static [Written])];
 
 fn fake(kind: BackendKind, machine: Machine) -> Box<dyn Backend> {
     let found = |(id, fault, address): &Written| {
-        found(kind, *id, *fault, Place { pci_address: address.parse().ok(), ..Place::default() })
+        found(kind, *id, *fault, DevicePlace { pci_address: address.parse().ok(), ..DevicePlace::default() })
     };
     let written = machine.iter().find(|(named, _)| *named == kind);
     let devices =
         written.map(|(_, devices)| devices.iter().map(found).collect()).ok_or("no driver: install one".into());
-    Box::new(Fakes { kind, devices })
+    Box::new(FakeBackend { kind, devices })
 }
 
 /// The choice on a host with these devices, and the number of workers that it took.
-fn choose(choice: BackendChoice, machine: Machine) -> (Result<Chosen, String>, u32) {
+fn choose(choice: BackendChoice, machine: Machine) -> (Result<DeviceSelection, String>, u32) {
     choose_of(&HostConfig { choice, ..HostConfig::default() }, machine)
 }
 
-fn choose_of(host: &HostConfig, machine: Machine) -> (Result<Chosen, String>, u32) {
+fn choose_of(host: &HostConfig, machine: Machine) -> (Result<DeviceSelection, String>, u32) {
     let threads = Arc::new(Threads::default());
     let launch = WorkerLaunch { launcher: threads.clone(), silence: LONG };
     let backends = BackendKind::ALL.map(|kind| fake(kind, machine)).into();
@@ -39,7 +39,7 @@ fn choose_of(host: &HostConfig, machine: Machine) -> (Result<Chosen, String>, u3
     (chosen.map_err(|error| error.to_string()), threads.started.load(Ordering::Relaxed))
 }
 
-fn chosen(choice: BackendChoice, machine: Machine) -> Chosen {
+fn chosen(choice: BackendChoice, machine: Machine) -> DeviceSelection {
     choose(choice, machine).0.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -51,7 +51,7 @@ fn these(kinds: &[BackendKind]) -> BackendChoice {
     BackendChoice::These(kinds.iter().copied().collect::<BTreeSet<_>>())
 }
 
-fn ids(chosen: &Chosen) -> Vec<u8> {
+fn ids(chosen: &DeviceSelection) -> Vec<u8> {
     chosen.host.ids().map(|id| id.0[0]).collect()
 }
 
@@ -189,7 +189,7 @@ fn a_device_with_wrong_bits_is_never_offered() {
 
 #[test]
 fn a_listing_that_dies_is_a_backend_without_devices() {
-    let dying = Box::new(Fakes { kind: Cpu, devices: Err("panic".into()) });
+    let dying = Box::new(FakeBackend { kind: Cpu, devices: Err("panic".into()) });
     let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
     let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
     let chosen = start_with(&host, vec![dying], &launch, &mut |_, _| ());
@@ -201,7 +201,7 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
 fn what_is_excluded_takes_no_worker() {
     let machine: Machine = &[(Cuda, &[(3, FakeFault::None, ""), (1, FakeFault::None, ""), (2, FakeFault::None, "")])];
     let filter = |include: &[&str], exclude: &[&str]| {
-        let selectors = |texts: &[&str]| texts.iter().map(|text| Selector::new(text).unwrap()).collect();
+        let selectors = |texts: &[&str]| texts.iter().map(|text| DeviceSelector::new(text).unwrap()).collect();
         let filter = DeviceFilter { include: selectors(include), exclude: selectors(exclude) };
         choose_of(&HostConfig { filter, ..HostConfig::default() }, machine)
     };

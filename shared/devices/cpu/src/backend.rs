@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use assay_device::DeviceError;
-use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare};
-use assay_device::place::Place;
+use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
+use assay_device::place::DevicePlace;
 
 use crate::config::{CpuConfig, CpuSpec, specs};
 use crate::device::CpuDevice;
@@ -20,7 +20,7 @@ impl Backend for CpuConfig {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    fn detect(&self) -> Result<Vec<Found>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
         let specs = specs(self).map_err(|error| error.to_string())?;
         if specs.is_empty() {
             return Err("no device is asked for: set cpu_devices to 1 or more".into());
@@ -28,17 +28,17 @@ impl Backend for CpuConfig {
         let found = |spec: &CpuSpec| {
             let info = spec.open().map_err(|error| error.to_string())?.info();
             let spec = serde_json::to_string(spec).map_err(|error| error.to_string())?;
-            Ok(Found { info, place: Place::default(), spec })
+            Ok(DetectedDevice { info, place: DevicePlace::default(), spec })
         };
         specs.iter().map(found).collect()
     }
 
-    fn open(&self, spec: &str, _prepare: Prepare<'_>) -> Opened {
+    fn open(&self, spec: &str, _prepare: StartupObserver<'_>) -> OpenResult {
         Ok(Box::new(device(spec)?))
     }
 
     #[cfg(feature = "bench")]
-    fn open_bench(&self, spec: &str, _prepare: Prepare<'_>) -> assay_device::bench::OpenedBench {
+    fn open_bench(&self, spec: &str, _prepare: StartupObserver<'_>) -> assay_device::bench::OpenedBench {
         Ok(Box::new(crate::bench::CpuBench::new(device(spec)?)))
     }
 }

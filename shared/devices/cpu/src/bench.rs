@@ -11,7 +11,7 @@ use assay_device::{Device, DeviceError, Handle};
 
 use crate::device::CpuDevice;
 use crate::kernel::KernelKind;
-use crate::pass::Stages;
+use crate::pass::PassStages;
 use assay_device::resident::Slots;
 use assay_work::Precision;
 pub use register_loop::RegisterLoop;
@@ -72,10 +72,10 @@ impl Bench for CpuBench {
         let turns = if stage == BenchStage::Product { repeats.div_ceil(count - 2) } else { repeats };
         let elapsed = time(turns, |turn| {
             let stages = match stage {
-                BenchStage::Product => Stages::Products,
-                BenchStage::Pass => Stages::All,
-                BenchStage::Leaves => Stages::Leaves,
-                BenchStage::Digests => Stages::Digests,
+                BenchStage::Product => PassStages::Products,
+                BenchStage::Pass => PassStages::All,
+                BenchStage::Leaves => PassStages::Leaves,
+                BenchStage::Digests => PassStages::Digests,
                 BenchStage::Probe => {
                     return self.device.probe_round(&bench_round(turn, WALKS), &handle).map(drop);
                 }
@@ -147,7 +147,7 @@ mod tests {
         let mut bench = bench(KernelKind::Portable, 2);
         let pass = bench_pass(Precision::Int8, 256, 5);
         let digests = bench.device.fill(&pass, &Handle::default()).unwrap();
-        assert_eq!(bench.device.fill_stages(&pass, &Handle::default(), Stages::Digests).unwrap(), digests);
+        assert_eq!(bench.device.fill_stages(&pass, &Handle::default(), PassStages::Digests).unwrap(), digests);
     }
 
     #[test]

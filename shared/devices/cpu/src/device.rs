@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use super::hash::ChainingValue;
 use super::kernel::{Kernel, KernelKind};
 use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
-use super::pass::{PassRun, Stages};
-use super::plan::Plan;
+use super::pass::{PassRun, PassStages};
+use super::plan::PassPlan;
 use super::probe::{LinkedStep, WalkRound};
 use super::thread_team::ThreadTeam;
-use super::walk::{LINE_BYTES, State};
+use super::walk::{LINE_BYTES, LineState};
 use assay_device::backend::BackendKind;
 use assay_device::copies::Area;
 use assay_device::machine;
@@ -79,12 +79,12 @@ impl CpuDevice {
         (machine::available_bytes() + touched).saturating_sub(promised_to_others).min(self.memory_bytes)
     }
 
-    fn plan(&self, precision: Precision, n: u32) -> Plan {
-        Plan::new(self.kernel.product(precision), n as usize, self.threads)
+    fn plan(&self, precision: Precision, n: u32) -> PassPlan {
+        PassPlan::new(self.kernel.product(precision), n as usize, self.threads)
     }
 
     /// Makes room for a pass; its memory is not touched yet.
-    fn make_room(&mut self, pass: &Pass, plan: &Plan) -> Result<(*mut u8, *mut u8), DeviceError> {
+    fn make_room(&mut self, pass: &Pass, plan: &PassPlan) -> Result<(*mut u8, *mut u8), DeviceError> {
         let needed_bytes = pass.bytes() + plan.scratch_bytes();
         let free_bytes = self.free_bytes();
         if needed_bytes > free_bytes {
@@ -99,12 +99,12 @@ impl CpuDevice {
         Ok((slots, scratch))
     }
 
-    /// Some stages of a pass; all but [`Stages::All`] need the slots of the same pass, and leave them as they are.
+    /// Some stages of a pass; all but [`PassStages::All`] need the slots of the same pass, and leave them as they are.
     pub(super) fn fill_stages(
         &mut self,
         pass: &Pass,
         handle: &Handle,
-        stages: Stages,
+        stages: PassStages,
     ) -> Result<Vec<Digest>, DeviceError> {
         self.fill_part(pass, pass.count, handle, stages)
     }
@@ -115,7 +115,7 @@ impl CpuDevice {
         whole: &Pass,
         count: u32,
         handle: &Handle,
-        stages: Stages,
+        stages: PassStages,
     ) -> Result<Vec<Digest>, DeviceError> {
         self.residency.begin_fill(whole, &PRECISIONS)?;
         let plan = self.plan(whole.precision, whole.n);
@@ -188,7 +188,7 @@ impl Device for CpuDevice {
     }
 
     fn fill(&mut self, pass: &Pass, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        self.fill_stages(pass, handle, Stages::All)
+        self.fill_stages(pass, handle, PassStages::All)
     }
 
     /// The states take `64 · walks` bytes of the host's memory, in place of a pass's scratch memory.
@@ -213,7 +213,7 @@ impl Device for CpuDevice {
             slots: slots.base(),
             count: resident.count,
             slot_bytes: resident.slot_bytes(),
-            states: scratch.base().cast::<State>(),
+            states: scratch.base().cast::<LineState>(),
         };
         // SAFETY: the slots are filled, the scratch memory holds the states, and the exclusive reference to the
         // device keeps everyone else out.
@@ -288,7 +288,7 @@ impl Device for CpuDevice {
         let pass = self.pass.ok_or_else(lost)?;
         let count = products.saturating_add(2).clamp(3, pass.count);
         let start = Instant::now();
-        self.fill_part(&pass, count, &Handle::default(), Stages::Products)?;
+        self.fill_part(&pass, count, &Handle::default(), PassStages::Products)?;
         Ok(start.elapsed())
     }
 

@@ -12,17 +12,17 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::hash::{Pieces, chaining_value};
-use super::kernel::{PackX, PackY, ProductKernel, ROW_GROUP, Tile};
+use super::kernel::{PackX, PackY, ROW_GROUP, Tile, TileKernel};
 use super::mix::SLOT_FACTOR;
-use super::plan::{MAX_ROWS, Plan};
-use super::thread_team::{Stopped, ThreadTeam};
+use super::plan::{MAX_ROWS, PassPlan};
+use super::thread_team::{EarlyExit, ThreadTeam};
 use assay_device::{DeviceError, Handle, Pass};
 use assay_work::{Digest, keys};
 
 /// Which parts of a pass to run; all of them, but for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "benchmarks alone do leaves or digests alone"))]
-pub(super) enum Stages {
+pub(super) enum PassStages {
     All,
     /// The products alone, over leaves that an earlier pass left.
     Products,
@@ -35,14 +35,14 @@ pub(super) enum Stages {
 /// The shared state of a pass's threads.
 pub(super) struct PassRun<'a> {
     pub(super) pass: &'a Pass,
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a PassPlan,
     /// The kernel, for the pass's kind of work.
-    pub(super) kernel: &'static ProductKernel,
+    pub(super) kernel: &'static TileKernel,
     /// The first byte of slot 0; `count · n²` bytes.
     pub(super) slots: *mut u8,
     /// The first byte of the scratch memory; `plan.scratch_bytes()`, aligned to 64.
     pub(super) scratch: *mut u8,
-    pub(super) stages: Stages,
+    pub(super) stages: PassStages,
 }
 
 // SAFETY: the pointers are to memory that one call of `run` owns; which thread writes which bytes in which
@@ -69,7 +69,7 @@ impl PassRun<'_> {
     /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
     pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
-        let hashes = matches!(self.stages, Stages::All | Stages::Digests);
+        let hashes = matches!(self.stages, PassStages::All | PassStages::Digests);
         let hashed = if hashes { self.pass.count as usize } else { 0 };
         let shared = PassState {
             parts_done: self.plan.row_blocks.iter().map(|_| AtomicUsize::new(0)).collect(),
@@ -77,21 +77,21 @@ impl PassRun<'_> {
             digests: Mutex::new(vec![Digest([0; 32]); hashed]),
         };
         ThreadTeam::run(self.plan.threads, handle, |team, thread| match self.stages {
-            Stages::All | Stages::Products => self.work(&shared, team, thread, handle),
-            Stages::Leaves => self.leaves(team),
-            Stages::Digests => self.digests(&shared, team),
+            PassStages::All | PassStages::Products => self.work(&shared, team, thread, handle),
+            PassStages::Leaves => self.leaves(team),
+            PassStages::Digests => self.digests(&shared, team),
         })?;
         Ok(shared.digests.into_inner())
     }
 
     /// One thread's part of the pass.
-    fn work(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, handle: &Handle) -> Result<(), Stopped> {
+    fn work(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, handle: &Handle) -> Result<(), EarlyExit> {
         let report = |slots| {
             if thread == 0 {
                 handle.advance(slots)
             }
         };
-        if self.stages == Stages::All {
+        if self.stages == PassStages::All {
             self.leaves(team)?;
             team.barrier()?;
         }
@@ -105,7 +105,7 @@ impl PassRun<'_> {
         team.barrier()
     }
 
-    fn leaves(&self, team: &ThreadTeam<'_>) -> Result<(), Stopped> {
+    fn leaves(&self, team: &ThreadTeam<'_>) -> Result<(), EarlyExit> {
         let (slot, piece) = (self.plan.slot_bytes(), self.plan.leaf_piece);
         while let Some(item) = team.take(2 * slot / piece)? {
             let start = item * piece;
@@ -120,7 +120,7 @@ impl PassRun<'_> {
     }
 
     /// Hashes all slots, one after the other.
-    fn digests(&self, shared: &PassState, team: &ThreadTeam<'_>) -> Result<(), Stopped> {
+    fn digests(&self, shared: &PassState, team: &ThreadTeam<'_>) -> Result<(), EarlyExit> {
         for slot in 0..self.pass.count {
             self.items(team, 0, |_| Ok(()), shared, slot..slot + 1)?;
             team.barrier()?;
@@ -129,7 +129,7 @@ impl PassRun<'_> {
     }
 
     /// Fills slot `u`, and hashes the slots that are done and not hashed yet. Ends with a barrier.
-    fn product(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, u: u32) -> Result<(), Stopped> {
+    fn product(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, u: u32) -> Result<(), EarlyExit> {
         let plan = self.plan;
         let (earlier, previous) = keys::parents(&self.pass.key, u);
         for first in (0..plan.n).step_by(plan.block_columns) {
@@ -154,7 +154,7 @@ impl PassRun<'_> {
     }
 
     /// Packs `block_columns` rows of slot `previous` from row `first` on, as columns of the product.
-    fn pack_block(&self, team: &ThreadTeam<'_>, previous: u32, first: usize) -> Result<(), Stopped> {
+    fn pack_block(&self, team: &ThreadTeam<'_>, previous: u32, first: usize) -> Result<(), EarlyExit> {
         while let Some(item) = team.take(self.plan.block_columns / ROW_GROUP)? {
             let row = item * ROW_GROUP;
             self.pack_rows(previous, first + row..first + row + ROW_GROUP, first, 0);
@@ -181,12 +181,12 @@ impl PassRun<'_> {
         &self,
         team: &ThreadTeam<'_>,
         tiles: usize,
-        mut tile: impl FnMut(usize) -> Result<(), Stopped>,
+        mut tile: impl FnMut(usize) -> Result<(), EarlyExit>,
         shared: &PassState,
         to_hash: Range<u32>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), EarlyExit> {
         let pieces = self.plan.slot_bytes() / self.plan.hash_piece;
-        let hashes = if self.stages == Stages::Products { 0 } else { to_hash.len() * pieces };
+        let hashes = if self.stages == PassStages::Products { 0 } else { to_hash.len() * pieces };
         while let Some(item) = team.take(tiles + hashes)? {
             match item.checked_sub(tiles) {
                 None => tile(item)?,
@@ -215,7 +215,7 @@ impl PassRun<'_> {
         thread: usize,
         product: &SlotProduct,
         item: usize,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), EarlyExit> {
         let plan = self.plan;
         let (block, split) = (item / plan.splits, item % plan.splits);
         let rows = &plan.row_blocks[block];

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::kernel::{ProductKernel, ROW_GROUP};
+use super::kernel::{ROW_GROUP, TileKernel};
 
 /// The most bytes of packed Y.
 const PACKED_Y_BYTES: usize = 32 << 20;
@@ -35,7 +35,7 @@ const ITEMS_PER_THREAD: usize = 4;
 
 /// How passes of one size run on one device.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct PassPlan {
     pub(super) n: usize,
     /// How many threads work: fewer than there are where the packed X of all is beyond the bound.
     pub(super) threads: usize,
@@ -59,9 +59,9 @@ pub(super) struct Plan {
     y_bytes: usize,
 }
 
-impl Plan {
+impl PassPlan {
     /// The plan for a valid matrix size.
-    pub(super) fn new(kernel: &ProductKernel, n: usize, threads: usize) -> Self {
+    pub(super) fn new(kernel: &TileKernel, n: usize, threads: usize) -> Self {
         let row_bytes = n * kernel.y_bytes;
         let fused = 2 * n * row_bytes <= PACKED_Y_BYTES;
         let block_columns = if fused { n } else { n.min(PACKED_Y_BYTES / row_bytes) };
@@ -136,12 +136,12 @@ mod tests {
     use super::*;
     use assay_work::Precision;
 
-    fn plans() -> impl Iterator<Item = Plan> {
+    fn plans() -> impl Iterator<Item = PassPlan> {
         let kernels = KernelKind::available().filter_map(KernelKind::kernel);
         let products = kernels.flat_map(|kernel| Precision::ALL.map(|precision| kernel.product(precision)));
         products.flat_map(|product| {
             let sizes = (8..=15).map(|log| 1 << log);
-            sizes.flat_map(move |n| [1, 2, 3, 16, 128, MAX_THREADS].map(|threads| Plan::new(product, n, threads)))
+            sizes.flat_map(move |n| [1, 2, 3, 16, 128, MAX_THREADS].map(|threads| PassPlan::new(product, n, threads)))
         })
     }
 
@@ -183,7 +183,7 @@ mod tests {
         for kernel in KernelKind::available().filter_map(KernelKind::kernel) {
             for precision in Precision::ALL {
                 let product = kernel.product(precision);
-                let threads = |n, threads| Plan::new(product, n, threads).threads;
+                let threads = |n, threads| PassPlan::new(product, n, threads).threads;
                 let least = if product.rows * product.x_bytes > 32 { 64 } else { 128 };
                 assert!(threads(16_384, 128) >= least, "{} {precision}", kernel.kind);
                 assert!(threads(32_768, MAX_THREADS) >= 64, "{} {precision}", kernel.kind);

@@ -7,8 +7,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::hash::{CHUNK_BYTES, Pieces, chaining_value};
 use super::kernel::Kernel;
-use super::thread_team::{Stopped, ThreadTeam};
-use super::walk::{BATCH, LINE_BYTES, State, WalkBatch};
+use super::thread_team::{EarlyExit, ThreadTeam};
+use super::walk::{BATCH, LINE_BYTES, LineState, WalkBatch};
 use assay_device::{DeviceError, Handle, LinkedShare, ProbeRound, StateBytes};
 use assay_work::Digest;
 use assay_work::probe::{state_bytes, state_from_bytes};
@@ -26,7 +26,7 @@ pub(super) struct WalkRound<'a> {
     pub(super) count: u32,
     pub(super) slot_bytes: u64,
     /// The first state, aligned to 64; `walks` of them.
-    pub(super) states: *mut State,
+    pub(super) states: *mut LineState,
 }
 
 // SAFETY: the slots are only read, and which thread has which states in which phase is decided by the queue.
@@ -66,7 +66,7 @@ impl WalkRound<'_> {
     }
 
     /// Starts the states: the keystream of the round's key.
-    fn start(&self, team: &ThreadTeam<'_>, bytes: usize, piece: usize) -> Result<(), Stopped> {
+    fn start(&self, team: &ThreadTeam<'_>, bytes: usize, piece: usize) -> Result<(), EarlyExit> {
         while let Some(item) = team.take(bytes / piece)? {
             let start = item * piece;
             let mut stream = ChaCha8Rng::from_seed(*self.round.key.as_bytes());
@@ -82,7 +82,7 @@ impl WalkRound<'_> {
     }
 
     /// Moves every walk all its steps, a batch an item.
-    fn walk(&self, team: &ThreadTeam<'_>) -> Result<(), Stopped> {
+    fn walk(&self, team: &ThreadTeam<'_>) -> Result<(), EarlyExit> {
         let walks = self.round.walks as usize;
         let batch = BATCH.min(walks / self.threads.next_power_of_two()).max(4);
         while let Some(item) = team.take(walks / batch)? {
@@ -116,7 +116,7 @@ unsafe impl Sync for LinkedStep<'_> {}
 
 /// States of a batch, aligned as the kernels want them.
 #[repr(align(64))]
-struct BatchStates([State; BATCH]);
+struct BatchStates([LineState; BATCH]);
 
 impl LinkedStep<'_> {
     /// Moves every state on by one step.
@@ -135,7 +135,7 @@ impl LinkedStep<'_> {
                 // SAFETY: the caller's promise.
                 if let Err(error) = unsafe { self.step(&mut batches[item].lock()) } {
                     *refused.lock() = Some(error);
-                    return Err(Stopped);
+                    return Err(EarlyExit);
                 }
             }
             Ok(())

@@ -10,7 +10,7 @@ const SPINS: u32 = 4096;
 
 /// Why a thread left its work early: someone cancelled, or another thread failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stopped;
+pub(super) struct EarlyExit;
 
 /// The shared state of one call's threads.
 pub(super) struct ThreadTeam<'a> {
@@ -30,7 +30,7 @@ impl ThreadTeam<'_> {
     /// [`DeviceError::Sick`] when a thread could not start or panicked.
     pub(super) fn run<F>(threads: usize, handle: &Handle, body: F) -> Result<(), DeviceError>
     where
-        F: Fn(&ThreadTeam<'_>, usize) -> Result<(), Stopped> + Sync,
+        F: Fn(&ThreadTeam<'_>, usize) -> Result<(), EarlyExit> + Sync,
     {
         let zero = || AtomicUsize::new(0);
         let team = ThreadTeam {
@@ -67,33 +67,33 @@ impl ThreadTeam<'_> {
                     Err(_) => return Err(DeviceError::Sick("a worker thread panicked".into())),
                 }
             }
-            done.map_err(|Stopped| DeviceError::Cancelled)
+            done.map_err(|EarlyExit| DeviceError::Cancelled)
         })
     }
 
     /// The next item of this phase, of `items`; `None` when all are taken.
     ///
     /// # Errors
-    /// [`Stopped`] when the work is to end early.
-    pub(super) fn take(&self, items: usize) -> Result<Option<usize>, Stopped> {
+    /// [`EarlyExit`] when the work is to end early.
+    pub(super) fn take(&self, items: usize) -> Result<Option<usize>, EarlyExit> {
         self.check()?;
         let item = self.next.fetch_add(1, Ordering::Relaxed);
         Ok((item < items).then_some(item))
     }
 
-    /// Fails with [`Stopped`] when the work is to end early. Cheap: for the loops inside an item.
-    pub(super) fn check(&self) -> Result<(), Stopped> {
+    /// Fails with [`EarlyExit`] when the work is to end early. Cheap: for the loops inside an item.
+    pub(super) fn check(&self) -> Result<(), EarlyExit> {
         if self.handle.is_cancelled() {
             self.stop.store(true, Ordering::Release);
         }
-        if self.stop.load(Ordering::Acquire) { Err(Stopped) } else { Ok(()) }
+        if self.stop.load(Ordering::Acquire) { Err(EarlyExit) } else { Ok(()) }
     }
 
     /// Waits until every thread is here. All writes before are seen by all threads after; the queue starts anew.
     ///
     /// # Errors
-    /// [`Stopped`] when the work is to end early.
-    pub(super) fn barrier(&self) -> Result<(), Stopped> {
+    /// [`EarlyExit`] when the work is to end early.
+    pub(super) fn barrier(&self) -> Result<(), EarlyExit> {
         let barrier = self.barriers.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::driver::{CudaEvent, DeviceMemory, PinnedMemory};
 use crate::error::Fault;
 use crate::family::FAMILIES;
 use crate::multiply::Multiplier;
-use crate::plan::{HASH_BYTES, Layout};
+use crate::plan::{HASH_BYTES, MemoryLayout};
 use crate::product::Product;
 use crate::{self_test, wait};
 use assay_device::accumulator::{LAUNCH_ROWS, OperandFormat};
@@ -145,7 +145,12 @@ impl CudaBench {
     }
 
     /// The library's products of the operands of one slot after another; of kinds with expanded operands, of one slot's.
-    fn peer_products(&mut self, precision: Precision, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn peer_products(
+        &mut self,
+        precision: Precision,
+        layout: &MemoryLayout,
+        repeats: u32,
+    ) -> Result<Duration, DeviceError> {
         self.peer(precision).map_err(DeviceError::Unsupported)?;
         let Self { device, other, peer, .. } = self;
         let result_bytes = 4 * layout.slot_bytes();
@@ -196,7 +201,7 @@ impl CudaDevice {
     }
 
     /// The product that makes slot `u` of the resident pass, with its operands expanded.
-    fn expanded(&self, pass: &Pass, layout: &Layout, u: u32) -> Result<Product, DeviceError> {
+    fn expanded(&self, pass: &Pass, layout: &MemoryLayout, u: u32) -> Result<Product, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
         let parents = parents(&pass.key, u);
@@ -210,7 +215,7 @@ impl CudaDevice {
 
     /// Products of the resident pass, slot after slot, with their operands. They write the bytes that are there
     /// already.
-    fn products(&self, pass: &Pass, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn products(&self, pass: &Pass, layout: &MemoryLayout, repeats: u32) -> Result<Duration, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
         self.timed(BenchStage::Product, repeats, |turn| {
@@ -220,7 +225,7 @@ impl CudaDevice {
         })
     }
 
-    fn leaves(&self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn leaves(&self, layout: &MemoryLayout, repeats: u32) -> Result<Duration, DeviceError> {
         let ((slots, _), bytes) = (self.memory.slots_and_scratch()?, layout.slot_bytes());
         self.timed(BenchStage::Leaves, 2 * repeats, |turn| {
             let (leaf, to) = (turn % 2, slots.address() + u64::from(turn % 2) * bytes);
@@ -229,7 +234,7 @@ impl CudaDevice {
         })
     }
 
-    fn digests(&self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn digests(&self, layout: &MemoryLayout, repeats: u32) -> Result<Duration, DeviceError> {
         let ((slots, scratch), bytes) = (self.memory.slots_and_scratch()?, layout.slot_bytes());
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
         let digests = layout.digests.address(scratch);

@@ -48,9 +48,9 @@ fn in_use(folder: Option<&Path>) -> Option<PathBuf> {
 
 /// The marker of the compiled modules of one kind of device.
 #[derive(Debug)]
-pub(super) struct Marker(Option<PathBuf>);
+pub(super) struct ModuleMarker(Option<PathBuf>);
 
-impl Marker {
+impl ModuleMarker {
     /// The marker in the folder that the driver uses; empty where that is not known.
     pub(super) fn new(folder: Option<&Path>, modules: &[&Ptx], driver: i32, capability: Capability) -> Self {
         let folder = in_use(folder);
@@ -138,8 +138,9 @@ mod tests {
     #[test]
     fn a_marker_holds_for_the_same_modules_driver_and_device() {
         let folder = tempfile::tempdir().unwrap();
-        let marker =
-            |text, driver, capability| Marker::new(Some(folder.path()), &[&Ptx { text, ..PTX }], driver, capability);
+        let marker = |text, driver, capability| {
+            ModuleMarker::new(Some(folder.path()), &[&Ptx { text, ..PTX }], driver, capability)
+        };
         assert!(!marker(PTX.text, 12_000, CAPABILITY).is_set());
         marker(PTX.text, 12_000, CAPABILITY).set();
         assert!(marker(PTX.text, 12_000, CAPABILITY).is_set());

@@ -11,21 +11,21 @@ use super::describe::{self, DeviceDescription};
 use super::driver::library::Library;
 use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Priority, Stream};
 use super::error::{CudaError, Fault};
-use super::family::{self, FAMILIES, Family};
-use super::flow::{Flow, Lane, Marks};
+use super::family::{self, FAMILIES, KernelFamily};
+use super::flow::{Flow, Lane, LaunchMarks};
 use super::kernels::Kernels;
 use super::memory::Memory;
 use super::modules;
 use super::multiply::Multiplier;
-use super::pass::Filling;
-use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, Layout, STATE_BYTES};
-use super::probe::Walking;
-use super::products::{self, NotThis};
-use super::self_test::{self, Bench};
+use super::pass::FillPass;
+use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, MemoryLayout, STATE_BYTES};
+use super::probe::ResidentRound;
+use super::products::{self, LoadFailure};
+use super::self_test::{self, LaunchContext};
 use super::wait;
-use assay_device::backend::{BackendKind, Preparing};
+use assay_device::backend::{BackendKind, StartupProgress};
 use assay_device::copies::Area;
-use assay_device::pace::{Rates, Timing, WorkKind};
+use assay_device::pace::{DeviceRates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{
     Device, DeviceError, DeviceInfo, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, PeerSlots, ProbeRound, SharedSlots,
@@ -50,16 +50,16 @@ pub struct CudaDevice {
     areas: Option<CopyAreas>,
     pub(super) compute: Stream,
     hash: Stream,
-    compute_marks: Marks,
-    hash_marks: Marks,
+    compute_marks: LaunchMarks,
+    hash_marks: LaunchMarks,
     copied: CudaEvent,
     staging: PinnedMemory,
-    rates: Rates,
+    rates: DeviceRates,
     /// The kind of work whose products have that rate.
     rates_of: Option<Precision>,
     pub(super) memory: Memory,
     /// The resident slots, and the walks of the last round of the probe.
-    pub(super) residency: Residency<Layout>,
+    pub(super) residency: Residency<MemoryLayout>,
     /// The pass whose slots these are.
     pub(super) pass: Option<Pass>,
     pub(super) context: Arc<Context>,
@@ -71,7 +71,7 @@ impl CudaDevice {
         library: Library,
         description: DeviceDescription,
         config: CudaConfig,
-        progress: &mut dyn FnMut(Preparing),
+        progress: &mut dyn FnMut(StartupProgress),
     ) -> Result<Self, CudaError> {
         let title = description.title();
         let failed = |fault| CudaError::of_device(&title, fault);
@@ -100,10 +100,10 @@ impl CudaDevice {
                         self.kernels.products.choose(precision, family);
                         break;
                     }
-                    Err(NotThis::Family(reason)) => {
+                    Err(LoadFailure::Family(reason)) => {
                         self.kernels.products.pass_over(&self.description, family, &reason);
                     }
-                    Err(NotThis::Device(fault)) => {
+                    Err(LoadFailure::Device(fault)) => {
                         return Err(CudaError::of_device(&self.description.title(), fault));
                     }
                 }
@@ -113,15 +113,15 @@ impl CudaDevice {
     }
 
     /// Loads a family, and tests its unit where it needs that.
-    fn prepare_family(&mut self, precision: Precision, family: &'static Family) -> Result<(), NotThis> {
+    fn prepare_family(&mut self, precision: Precision, family: &'static KernelFamily) -> Result<(), LoadFailure> {
         self.kernels.products.load(&self.context, &self.description, family)?;
         let is_tested = self.config.untested || !family.needs_test();
         if !is_tested && self.kernels.products.finding(precision, family).is_none() {
             let Some(loaded) = self.kernels.products.get(family) else {
-                return Err(NotThis::Family("not loaded".into()));
+                return Err(LoadFailure::Family("not loaded".into()));
             };
             if self.context.is_lost() {
-                return Err(NotThis::Family("not tested: the device was lost before".into()));
+                return Err(LoadFailure::Family("not tested: the device was lost before".into()));
             }
             let trial = self.begin_trial(family)?;
             // A launch that fails says nothing about the unit, and a lost device is found at its next use.
@@ -129,31 +129,32 @@ impl CudaDevice {
             if !self.context.is_lost() {
                 trial.end();
             }
-            let finding = tested.map_err(|error| NotThis::Family(format!("its unit could not be tested: {error}")))?;
+            let finding =
+                tested.map_err(|error| LoadFailure::Family(format!("its unit could not be tested: {error}")))?;
             let driver = self.context.library().version;
             tracing::info!(device = %self.description.id, driver, "{finding}");
             self.kernels.products.units.push(finding);
         }
         match self.kernels.products.finding(precision, family).and_then(|finding| finding.failed.clone()) {
-            Some(failed) => Err(NotThis::Family(format!("its unit is not exact for {precision}: {failed}"))),
+            Some(failed) => Err(LoadFailure::Family(format!("its unit is not exact for {precision}: {failed}"))),
             None => Ok(()),
         }
     }
 
     /// The device as self-tests are launched on it.
-    pub(super) const fn bench(&self) -> Bench<'_> {
+    pub(super) const fn bench(&self) -> LaunchContext<'_> {
         let CudaConfig { stall_limit, float_test_terms: most_terms, .. } = self.config;
-        Bench { context: &self.context, stream: &self.compute, stall_limit, most_terms }
+        LaunchContext { context: &self.context, stream: &self.compute, stall_limit, most_terms }
     }
 
     /// Notes that a family is being tested. One whose tests keep losing the device is not tested again, so that the next start
     /// has the device with another family.
-    fn begin_trial(&self, family: &Family) -> Result<Trial, NotThis> {
-        let module = modules::find(family.module).ok_or_else(|| NotThis::Family("not in this build".into()))?;
+    fn begin_trial(&self, family: &KernelFamily) -> Result<Trial, LoadFailure> {
+        let module = modules::find(family.module).ok_or_else(|| LoadFailure::Family("not in this build".into()))?;
         let (driver, id) = (self.context.library().version, self.description.id.0);
         Trial::begin(self.config.cache_folder.as_deref(), module, driver, &id).map_err(|path| {
             let again = format!("remove {} to test it again", path.display());
-            NotThis::Family(format!("its last tests on this device did not end; {again}"))
+            LoadFailure::Family(format!("its last tests on this device did not end; {again}"))
         })
     }
 
@@ -168,12 +169,12 @@ impl CudaDevice {
             // and only the pass's end waits for the digest, which fills the time that the product leaves idle.
             compute: Stream::new(&context, Priority::High)?,
             hash: Stream::new(&context, Priority::Low)?,
-            compute_marks: Marks::new(&context)?,
-            hash_marks: Marks::new(&context)?,
+            compute_marks: LaunchMarks::new(&context)?,
+            hash_marks: LaunchMarks::new(&context)?,
             copied: CudaEvent::new(&context)?,
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
             memory: Memory::new(&context, config.plain_memory),
-            rates: Rates::new(Timing::DEVICE_EVENTS),
+            rates: DeviceRates::new(Timing::DEVICE_EVENTS),
             residency: Residency::default(),
             pass: None,
             rates_of: None,
@@ -207,7 +208,7 @@ impl CudaDevice {
         })
     }
 
-    pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
+    pub(super) fn resident(&self) -> Result<MemoryLayout, DeviceError> {
         self.residency.layout()
     }
 
@@ -239,10 +240,10 @@ impl CudaDevice {
         self.kernels.products.of(precision).map_or("none", |loaded| loaded.family.name())
     }
 
-    fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+    fn run_pass(&mut self, pass: &Pass, layout: &MemoryLayout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         self.memory.fit(layout)?;
         let (slots, scratch) = self.memory.slots_and_scratch()?;
-        let filling = Filling { pass, layout, kernels: &self.kernels, slots, scratch, poison: self.config.poison };
+        let filling = FillPass { pass, layout, kernels: &self.kernels, slots, scratch, poison: self.config.poison };
         let mut flow = Flow {
             context: &self.context,
             compute: Lane::new(&self.compute, &self.compute_marks),
@@ -261,7 +262,7 @@ impl CudaDevice {
     fn run_round(
         &mut self,
         round: &ProbeRound,
-        layout: &Layout,
+        layout: &MemoryLayout,
         is_linked: bool,
         handle: &Handle,
     ) -> Result<Digest, DeviceError> {
@@ -271,7 +272,7 @@ impl CudaDevice {
         let states = self.memory.states()?;
         let poison = self.config.poison;
         let peers = is_linked.then(|| self.memory.peers()).transpose()?;
-        let walking = Walking { round, layout, kernels: &self.kernels, slots, scratch, states, peers, poison };
+        let walking = ResidentRound { round, layout, kernels: &self.kernels, slots, scratch, states, peers, poison };
         let mut flow = Flow {
             context: &self.context,
             compute: Lane::new(&self.compute, &self.compute_marks),
@@ -321,7 +322,12 @@ impl CudaDevice {
     }
 
     /// Chaining values of subtrees that a block of the kernel can make.
-    fn subtrees(&self, layout: &Layout, slot: u32, subtree_chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
+    fn subtrees(
+        &self,
+        layout: &MemoryLayout,
+        slot: u32,
+        subtree_chunks: u64,
+    ) -> Result<Vec<ChainingValue>, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let data = slots.address() + u64::from(slot) * layout.slot_bytes();
         let to = layout.values.address(scratch);
@@ -373,7 +379,7 @@ impl Device for CudaDevice {
         self.residency.begin_fill(pass, &self.kernels.products.precisions())?;
         self.bind()?;
         let room = products::room(&[pass.precision], pass.n, &self.description);
-        let layout = Layout::new(pass.n, pass.count, room);
+        let layout = MemoryLayout::new(pass.n, pass.count, room);
         if self.rates_of.replace(pass.precision) != Some(pass.precision) {
             self.rates.forget(WorkKind::Product);
         }
@@ -476,11 +482,11 @@ impl Device for CudaDevice {
         }
         self.bind()?;
         let unknown = || DeviceError::Unsupported(format!("no family that computes {precision} is called {kernel}"));
-        let of_kind = |family: &&Family| family.name() == kernel && family.computes.contains(&precision);
+        let of_kind = |family: &&KernelFamily| family.name() == kernel && family.computes.contains(&precision);
         let family = FAMILIES.iter().find(of_kind).ok_or_else(unknown)?;
         self.prepare_family(precision, family).map_err(|not| match not {
-            NotThis::Family(reason) => DeviceError::Unsupported(format!("{kernel}: {reason}")),
-            NotThis::Device(fault) => DeviceError::Sick(fault.to_string()),
+            LoadFailure::Family(reason) => DeviceError::Unsupported(format!("{kernel}: {reason}")),
+            LoadFailure::Device(fault) => DeviceError::Sick(fault.to_string()),
         })?;
         self.kernels.products.choose(precision, family);
         // The rate of another family is no estimate.

@@ -5,12 +5,12 @@
 
 use super::config::KernelChoice;
 use super::describe::Capability;
-use assay_device::accumulator::{OperandFormat, Sums};
+use assay_device::accumulator::{OperandFormat, SumFormat};
 use assay_work::Precision;
 
 /// The launch parameters of one family's product kernel. The numbers are constants of the kernel's file as well.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct KernelFamily {
     pub(super) choice: KernelChoice,
     /// The PTX that holds it.
     pub(super) module: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct Family {
     pub(super) takes_tensor_maps: bool,
 }
 
-impl Family {
+impl KernelFamily {
     pub(super) const fn tiles(&self, n: u32) -> u32 {
         (n / self.tile_rows) * (n / self.tile_columns)
     }
@@ -46,14 +46,14 @@ impl Family {
         self.tile_rows as u64 * self.tile_columns as u64
     }
 
-    pub(super) const fn sums(&self) -> Sums {
-        if matches!(self.format, OperandFormat::Int8) { Sums::Int32 } else { Sums::Float32 }
+    pub(super) const fn sums(&self) -> SumFormat {
+        if matches!(self.format, OperandFormat::Int8) { SumFormat::Int32 } else { SumFormat::Float32 }
     }
 
     /// Whether it computes only after the self-test of its kernel: units with float sums, which may not be exact, and kernels
     /// of which no GPU has shown that they are right.
     pub(super) fn needs_test(&self) -> bool {
-        self.sums() == Sums::Float32 || self.choice == KernelChoice::Tcgen05Int8Sm100a
+        self.sums() == SumFormat::Float32 || self.choice == KernelChoice::Tcgen05Int8Sm100a
     }
 
     /// Whether a slot's bytes are its operands as they are; those of E2M1 are then halves.
@@ -81,8 +81,8 @@ impl Family {
     pub(super) fn chunk_bytes(&self, precision: Precision, n: u32) -> u32 {
         let depth = n * self.bytes_per_byte(precision);
         match self.sums() {
-            Sums::Int32 => depth,
-            Sums::Float32 => depth.min(self.format.row_bytes(self.chunk_terms(precision)) as u32),
+            SumFormat::Int32 => depth,
+            SumFormat::Float32 => depth.min(self.format.row_bytes(self.chunk_terms(precision)) as u32),
         }
     }
 
@@ -111,7 +111,7 @@ const fn has_tcgen05(capability: Capability) -> bool {
 }
 
 /// The common values of the families of data-centre Blackwell.
-const TCGEN05: Family = Family {
+const TCGEN05: KernelFamily = KernelFamily {
     choice: KernelChoice::Tcgen05Bf16Sm100f,
     module: "product_tcgen05_bf16_sm100f",
     entry: "assay_product_tcgen05_bf16_sm100f",
@@ -130,8 +130,8 @@ const TCGEN05: Family = Family {
 /// All families, for each kind of work the fastest first, by the makers' figures (docs/gpus.md). Data-centre
 /// Blackwell has its rates with `tcgen05` alone. B300 has no INT8 by it, and INT8 by `mma.sync` at a fifteenth of the
 /// rate of BF16. FP8 units of cards come after INT8 ones: no card has them faster.
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
+pub(super) const FAMILIES: &[KernelFamily] = &[
+    KernelFamily {
         choice: KernelChoice::Tcgen05Fp4Sm100f,
         module: "product_tcgen05_fp4_sm100f",
         entry: "assay_product_tcgen05_fp4_sm100f",
@@ -139,7 +139,7 @@ pub(super) const FAMILIES: &[Family] = &[
         computes: &[Precision::Fp4],
         ..TCGEN05
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::Tcgen05Fp8Sm100f,
         module: "product_tcgen05_fp8_sm100f",
         entry: "assay_product_tcgen05_fp8_sm100f",
@@ -147,7 +147,7 @@ pub(super) const FAMILIES: &[Family] = &[
         computes: &[Precision::Fp8, Precision::Fp4],
         ..TCGEN05
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::Tcgen05Int8Sm100a,
         module: "product_tcgen05_int8_sm100a",
         entry: "assay_product_tcgen05_int8_sm100a",
@@ -159,7 +159,7 @@ pub(super) const FAMILIES: &[Family] = &[
         ..TCGEN05
     },
     TCGEN05,
-    Family {
+    KernelFamily {
         choice: KernelChoice::WgmmaSm90a,
         module: "product_wgmma_sm90a",
         entry: "assay_product_wgmma_sm90a",
@@ -175,7 +175,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: true,
         takes_tensor_maps: true,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::MmaSm80,
         module: "product_mma_sm80",
         entry: "assay_product_mma_sm80",
@@ -190,7 +190,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::MmaSm75,
         module: "product_mma_sm75",
         entry: "assay_product_mma_sm75",
@@ -205,7 +205,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::Dp4a,
         module: "product_dp4a",
         entry: "assay_product_dp4a",
@@ -220,7 +220,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::WgmmaBf16Sm90a,
         module: "product_wgmma_bf16_sm90a",
         entry: "assay_product_wgmma_bf16_sm90a",
@@ -235,7 +235,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: true,
         takes_tensor_maps: true,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::MmaBf16Sm80,
         module: "product_mma_bf16_sm80",
         entry: "assay_product_mma_bf16_sm80",
@@ -250,7 +250,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::MmaF16Sm75,
         module: "product_mma_f16_sm75",
         entry: "assay_product_mma_f16_sm75",
@@ -265,7 +265,7 @@ pub(super) const FAMILIES: &[Family] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
-    Family {
+    KernelFamily {
         choice: KernelChoice::MmaFp8Sm120,
         module: "product_mma_fp8_sm120",
         entry: "assay_product_mma_fp8_sm120",
@@ -285,7 +285,11 @@ pub(super) const FAMILIES: &[Family] = &[
 
 /// The families to try on a device for a kind of work, the best first: the one asked for, if it computes that kind, else
 /// all that the device can run.
-pub(super) fn candidates(precision: Precision, choice: KernelChoice, capability: Capability) -> Vec<&'static Family> {
+pub(super) fn candidates(
+    precision: Precision,
+    choice: KernelChoice,
+    capability: Capability,
+) -> Vec<&'static KernelFamily> {
     let of_kind = || FAMILIES.iter().filter(|family| family.computes.contains(&precision));
     match of_kind().find(|family| family.choice == choice) {
         Some(asked) => vec![asked],
@@ -299,7 +303,7 @@ mod tests {
     use assay_work::challenge::{MAX_N, MIN_N};
 
     fn names_of(precision: Precision, choice: KernelChoice, major: u32, minor: u32) -> Vec<&'static str> {
-        candidates(precision, choice, Capability { major, minor }).into_iter().map(Family::name).collect()
+        candidates(precision, choice, Capability { major, minor }).into_iter().map(KernelFamily::name).collect()
     }
 
     fn names(choice: KernelChoice, major: u32, minor: u32) -> Vec<&'static str> {

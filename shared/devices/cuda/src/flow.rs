@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::driver::{Context, CudaEvent, Stream};
 use super::error::Fault;
 use super::wait;
-use assay_device::pace::{Rates, WorkKind, Workload, may_enqueue};
+use assay_device::pace::{DeviceRates, WorkKind, Workload, may_enqueue};
 use assay_device::{DeviceError, Handle};
 
 /// Marks of a lane, and so its pending launches at most: short ones reach this limit, long ones the limit in time.
@@ -17,7 +17,7 @@ pub(super) const DEPTH: usize = 128;
 
 /// The purpose of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LaunchPurpose {
     Leaf(u32),
     /// The operands of a slot's product.
     Operands(u32),
@@ -28,7 +28,7 @@ pub(super) enum What {
     Steps,
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for LaunchPurpose {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Leaf(u) => write!(f, "filling leaf {u}"),
@@ -42,9 +42,9 @@ impl std::fmt::Display for What {
 
 /// The marks of a lane: where a launch starts, where it ends.
 #[derive(Debug)]
-pub(super) struct Marks(Vec<(CudaEvent, CudaEvent)>);
+pub(super) struct LaunchMarks(Vec<(CudaEvent, CudaEvent)>);
 
-impl Marks {
+impl LaunchMarks {
     /// Makes the marks of a lane; the context is bound.
     pub(super) fn new(context: &std::sync::Arc<Context>) -> Result<Self, Fault> {
         let pair = |_| Ok((CudaEvent::new(context)?, CudaEvent::new(context)?));
@@ -53,7 +53,7 @@ impl Marks {
 }
 
 struct PendingLaunch {
-    what: What,
+    what: LaunchPurpose,
     /// The index of its marks.
     mark: usize,
     /// The amount of work, where it is measured.
@@ -71,7 +71,7 @@ pub(super) struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    pub(super) fn new(stream: &'a Stream, marks: &'a Marks) -> Self {
+    pub(super) fn new(stream: &'a Stream, marks: &'a LaunchMarks) -> Self {
         Self { stream, marks: &marks.0, next: 0, entries: VecDeque::with_capacity(DEPTH), queued: Duration::ZERO }
     }
 
@@ -101,7 +101,7 @@ pub(super) struct Flow<'a> {
     /// Products, leaves, steps of a probe.
     pub(super) compute: Lane<'a>,
     pub(super) hash: Lane<'a>,
-    pub(super) rates: &'a mut Rates,
+    pub(super) rates: &'a mut DeviceRates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,
     /// How long may pass without a finished launch.
@@ -118,7 +118,7 @@ impl<'a> Flow<'a> {
     /// Enqueues on the compute lane, with marks around it; gives the mark of its end. There must be room.
     pub(super) fn compute(
         &mut self,
-        what: What,
+        what: LaunchPurpose,
         work: Option<Workload>,
         enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
     ) -> Result<&'a CudaEvent, Fault> {
@@ -128,7 +128,7 @@ impl<'a> Flow<'a> {
 
     /// Enqueues a digest on the hash lane. There must be room.
     pub(super) fn hash(&mut self, slot: u32, enqueue: impl FnOnce(&Stream) -> Result<(), Fault>) -> Result<(), Fault> {
-        let entry = PendingLaunch { what: What::Digest(slot), mark: 0, work: None, estimate: Duration::ZERO };
+        let entry = PendingLaunch { what: LaunchPurpose::Digest(slot), mark: 0, work: None, estimate: Duration::ZERO };
         push(&mut self.hash, entry, enqueue).map(drop)
     }
 

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{
     CUtensorMapSwizzle,
 };
 
-use super::cache::Marker;
+use super::cache::ModuleMarker;
 use super::config::CudaConfig;
 use super::describe::DeviceDescription;
 use super::driver::{Context, Function, Launch, Module, Stream, call};
@@ -18,10 +18,10 @@ use super::memory::Peers;
 use super::modules::{self, Ptx};
 use super::plan::BLOCK_CHUNKS;
 use super::product::Product;
-use super::products::{Loaded, Products};
+use super::products::{LoadedKernel, Products};
 use assay_device::LinkedShare;
 use assay_device::accumulator::OperandFormat;
-use assay_device::backend::Preparing;
+use assay_device::backend::StartupProgress;
 use assay_work::Precision;
 
 /// Threads of a block of the keystream and of the probe.
@@ -60,17 +60,18 @@ impl Kernels {
         context: &Arc<Context>,
         device: &DeviceDescription,
         config: &CudaConfig,
-        progress: &mut dyn FnMut(Preparing),
+        progress: &mut dyn FnMut(StartupProgress),
     ) -> Result<Self, CudaError> {
         let families = family::candidates(Precision::Int8, config.kernel, device.capability);
         let first = families.first().map(|family| family.module);
         let names: Vec<_> = COMMON.into_iter().chain(first).collect();
         let ptx: Vec<&Ptx> = names.iter().filter_map(|name| modules::find(name)).collect();
-        let marker = Marker::new(config.cache_folder.as_deref(), &ptx, context.library().version, device.capability);
+        let marker =
+            ModuleMarker::new(config.cache_folder.as_deref(), &ptx, context.library().version, device.capability);
         let what = if marker.is_set() { "loading kernels" } else { "compiling kernels, once" };
         let mut done = 0;
         let mut step = || {
-            progress(Preparing { what: what.into(), done, total: names.len() as u64 });
+            progress(StartupProgress { what: what.into(), done, total: names.len() as u64 });
             done += 1;
         };
         let mut common = Vec::new();
@@ -163,7 +164,12 @@ impl Kernels {
     /// # Safety
     /// Operands, slot and sums of `product` are of the stream's context and live until the stream is done; its tiles
     /// are some that an n-by-n product has, and earlier work of the stream has written both operands.
-    pub(super) unsafe fn multiply(&self, stream: &Stream, loaded: &Loaded, product: Product) -> Result<(), Fault> {
+    pub(super) unsafe fn multiply(
+        &self,
+        stream: &Stream,
+        loaded: &LoadedKernel,
+        product: Product,
+    ) -> Result<(), Fault> {
         // SAFETY: the caller's.
         unsafe { self.multiply_in(stream, loaded, product, self.multiprocessors) }
     }
@@ -175,7 +181,7 @@ impl Kernels {
     pub(super) unsafe fn multiply_in(
         &self,
         stream: &Stream,
-        loaded: &Loaded,
+        loaded: &LoadedKernel,
         mut product: Product,
         most_blocks: u32,
     ) -> Result<(), Fault> {

@@ -59,8 +59,8 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
-use assay_device::place::{NVIDIA, Place};
+use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress};
+use assay_device::place::{DevicePlace, NVIDIA};
 use assay_device::{DeviceError, DeviceInfo};
 use assay_work::{DeviceId, Precision};
 use driver::library::Library;
@@ -89,7 +89,11 @@ pub fn detect() -> Result<Vec<DeviceDescription>, CudaError> {
 ///
 /// # Errors
 /// [`CudaError`] when the device cannot be used, in one sentence with the remedy.
-pub fn open(id: DeviceId, config: CudaConfig, progress: &mut dyn FnMut(Preparing)) -> Result<CudaDevice, CudaError> {
+pub fn open(
+    id: DeviceId,
+    config: CudaConfig,
+    progress: &mut dyn FnMut(StartupProgress),
+) -> Result<CudaDevice, CudaError> {
     let library = Library::load()?;
     let all = describe::describe_all(library)?;
     let is_asked = |device: &DeviceDescription| device.id == id || (config.twice && twin(device.id) == id);
@@ -121,7 +125,7 @@ impl Backend for CudaConfig {
         })
     }
 
-    fn detect(&self) -> Result<Vec<Found>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
         let mut found = find().map_err(|error| error.to_string())?;
         if self.twice {
             found = found.into_iter().flat_map(|first| [twin_of(&first), first]).collect();
@@ -129,18 +133,18 @@ impl Backend for CudaConfig {
         Ok(found)
     }
 
-    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
+    fn open(&self, spec: &str, prepare: StartupObserver<'_>) -> OpenResult {
         Ok(Box::new(self.open_device(spec, prepare)?))
     }
 
     #[cfg(feature = "bench")]
-    fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> assay_device::bench::OpenedBench {
+    fn open_bench(&self, spec: &str, prepare: StartupObserver<'_>) -> assay_device::bench::OpenedBench {
         Ok(Box::new(CudaBench::new(self.open_device(spec, prepare)?)))
     }
 }
 
 impl CudaConfig {
-    fn open_device(&self, spec: &str, prepare: Prepare<'_>) -> Result<CudaDevice, DeviceError> {
+    fn open_device(&self, spec: &str, prepare: StartupObserver<'_>) -> Result<CudaDevice, DeviceError> {
         let CudaSpec { id } =
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no CUDA device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
@@ -154,7 +158,7 @@ impl CudaConfig {
 ///
 /// # Errors
 /// [`CudaError`] when there are no devices.
-pub fn find() -> Result<Vec<Found>, CudaError> {
+pub fn find() -> Result<Vec<DetectedDevice>, CudaError> {
     let (refused, usable): (Vec<_>, Vec<_>) = detect()?.into_iter().partition(|device| device.refusal.is_some());
     let refusals: Vec<_> = refused
         .into_iter()
@@ -175,7 +179,7 @@ fn twin(mut id: DeviceId) -> DeviceId {
     id
 }
 
-fn twin_of(found: &Found) -> Found {
+fn twin_of(found: &DetectedDevice) -> DetectedDevice {
     let mut second = found.clone();
     second.info.id = twin(found.info.id);
     second.spec = spec(second.info.id);
@@ -190,7 +194,7 @@ fn spec(id: DeviceId) -> String {
 /// The kinds of work that every device computes, whose operands fit INT8; others only after a self-test.
 const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
 
-fn found(device: &DeviceDescription) -> Found {
+fn found(device: &DeviceDescription) -> DetectedDevice {
     let info = DeviceInfo {
         id: device.id,
         name: device.name.clone(),
@@ -202,6 +206,7 @@ fn found(device: &DeviceDescription) -> Found {
         // The free memory is known once the device is opened: asking takes a context.
         free_bytes: device.memory_bytes,
     };
-    let place = Place { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
-    Found { info, place, spec: spec(device.id) }
+    let place =
+        DevicePlace { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
+    DetectedDevice { info, place, spec: spec(device.id) }
 }

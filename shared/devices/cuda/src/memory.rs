@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::driver::{Context, DeviceMemory, MappedMemory};
 use super::error::Fault;
-use super::plan::{Layout, paged};
+use super::plan::{MemoryLayout, paged};
 use assay_device::{DeviceError, PeerSlots, SharedSlots};
 
 /// A device's allocations.
@@ -14,7 +14,7 @@ pub(super) struct Memory {
     context: Arc<Context>,
     /// All slots, in one.
     slots: Option<DeviceMemory>,
-    /// Digests and the buffers that they are made with ([`Layout`]).
+    /// Digests and the buffers that they are made with ([`MemoryLayout`]).
     scratch: Option<DeviceMemory>,
     /// The states of a probe.
     states: Option<DeviceMemory>,
@@ -60,7 +60,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`DeviceError::Busy`] when there is less.
-    pub(super) fn fit(&mut self, layout: &Layout) -> Result<(), DeviceError> {
+    pub(super) fn fit(&mut self, layout: &MemoryLayout) -> Result<(), DeviceError> {
         let (needed_bytes, free_bytes) = (layout.total_bytes(), self.free_bytes()?);
         if needed_bytes > free_bytes {
             return Err(DeviceError::Busy { needed_bytes, free_bytes });

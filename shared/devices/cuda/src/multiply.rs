@@ -5,9 +5,9 @@ use super::driver::{DeviceMemory, Stream};
 use super::error::Fault;
 use super::kernels::Kernels;
 use super::operands::HeldOperands;
-use super::plan::Layout;
+use super::plan::MemoryLayout;
 use super::product::Product;
-use super::products::{Loaded, most_tiles};
+use super::products::{LoadedKernel, most_tiles};
 use assay_device::DeviceError;
 use assay_work::Precision;
 
@@ -15,9 +15,9 @@ use assay_work::Precision;
 pub(super) struct Multiplier<'a> {
     kernels: &'a Kernels,
     /// The product kernel in use.
-    loaded: &'a Loaded,
+    loaded: &'a LoadedKernel,
     precision: Precision,
-    layout: &'a Layout,
+    layout: &'a MemoryLayout,
     slots: &'a DeviceMemory,
     scratch: &'a DeviceMemory,
     held: HeldOperands,
@@ -31,7 +31,7 @@ impl<'a> Multiplier<'a> {
     pub(super) fn new(
         kernels: &'a Kernels,
         precision: Precision,
-        layout: &'a Layout,
+        layout: &'a MemoryLayout,
         slots: &'a DeviceMemory,
         scratch: &'a DeviceMemory,
     ) -> Result<Self, DeviceError> {

@@ -11,7 +11,7 @@ pub(super) struct HeldOperands {
 
 /// A place, and whether its operands are to be written first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct OperandPlace {
     pub(super) place: usize,
     /// Whether it held another slot.
     pub(super) is_new: bool,
@@ -19,16 +19,16 @@ pub(super) struct Held {
 
 impl HeldOperands {
     /// Places for the operands of two slots, which are held from now on. Operands that are held already stay in place.
-    pub(super) fn hold(&mut self, slots: [u32; PLACES]) -> [Held; PLACES] {
+    pub(super) fn hold(&mut self, slots: [u32; PLACES]) -> [OperandPlace; PLACES] {
         slots.map(|slot| {
             if let Some(place) = self.slots.iter().position(|held| *held == Some(slot)) {
-                return Held { place, is_new: false };
+                return OperandPlace { place, is_new: false };
             }
             // One of two places at most holds the other slot of the pair.
             let wanted = |held: &Option<u32>| held.is_some_and(|held| slots.contains(&held));
             let place = self.slots.iter().position(|held| !wanted(held)).unwrap_or(0);
             self.slots[place] = Some(slot);
-            Held { place, is_new: true }
+            OperandPlace { place, is_new: true }
         })
     }
 }
@@ -37,8 +37,8 @@ impl HeldOperands {
 mod tests {
     use super::*;
 
-    fn held(place: usize, is_new: bool) -> Held {
-        Held { place, is_new }
+    fn held(place: usize, is_new: bool) -> OperandPlace {
+        OperandPlace { place, is_new }
     }
 
     #[test]

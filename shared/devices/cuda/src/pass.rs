@@ -5,10 +5,10 @@
 
 use super::driver::{CudaEvent, DeviceMemory, Stream};
 use super::error::Fault;
-use super::flow::{Flow, What};
+use super::flow::{Flow, LaunchPurpose};
 use super::kernels::Kernels;
 use super::multiply::Multiplier;
-use super::plan::{HASH_BYTES, Layout};
+use super::plan::{HASH_BYTES, MemoryLayout};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
@@ -17,10 +17,10 @@ use assay_work::keys::parents;
 pub(super) const POISON: u8 = 0xA5;
 
 /// A pass over memory that was laid out for it.
-pub(super) struct Filling<'a> {
+pub(super) struct FillPass<'a> {
     pub(super) pass: &'a Pass,
     /// The places of its buffers.
-    pub(super) layout: &'a Layout,
+    pub(super) layout: &'a MemoryLayout,
     pub(super) kernels: &'a Kernels,
     pub(super) slots: &'a DeviceMemory,
     pub(super) scratch: &'a DeviceMemory,
@@ -28,7 +28,7 @@ pub(super) struct Filling<'a> {
     pub(super) poison: bool,
 }
 
-impl Filling<'_> {
+impl FillPass<'_> {
     /// Fills all slots and leaves their digests in the scratch memory. When it fails, no launch is pending, or the
     /// device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
@@ -70,7 +70,7 @@ impl Filling<'_> {
             // SAFETY: slot u lies in `slots`, which outlives the flow: that ends drained, or with the context lost.
             unsafe { self.kernels.keystream(stream, key, stream_id, self.slot(u), self.layout.slot_bytes()) }
         };
-        Ok(flow.compute(What::Leaf(u), None, enqueue)?)
+        Ok(flow.compute(LaunchPurpose::Leaf(u), None, enqueue)?)
     }
 
     /// One product, in as many launches as its time asks for; gives the mark of the last one's end.
@@ -83,7 +83,7 @@ impl Filling<'_> {
         let (tiles, most, tile_work) = (multiplier.tiles(), multiplier.most_tiles(), multiplier.tile_work());
         flow.make_way(Workload { kind: WorkKind::Product, units: 0 })?;
         let mut expanded = None;
-        flow.compute(What::Operands(u), None, |stream| {
+        flow.compute(LaunchPurpose::Operands(u), None, |stream| {
             expanded = Some(multiplier.operands(stream, u, parents(&self.pass.key, u))?);
             Ok(())
         })?;
@@ -101,7 +101,7 @@ impl Filling<'_> {
                 // fills both parents, and the tiles are some that an n-by-n product has.
                 unsafe { multiplier.multiply(stream, product) }
             };
-            let end = flow.compute(What::Product(u), Some(work), enqueue)?;
+            let end = flow.compute(LaunchPurpose::Product(u), Some(work), enqueue)?;
             product.first_tile += product.tiles;
             if product.first_tile == tiles {
                 return Ok(end);

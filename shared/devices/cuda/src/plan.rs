@@ -54,7 +54,7 @@ impl ProductRoom {
 
 /// The memory of `count` n-by-n slots and of the buffers of a pass, openings and a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct MemoryLayout {
     pub(super) n: u32,
     pub(super) count: u32,
     /// The digests of all slots.
@@ -75,7 +75,7 @@ pub(super) struct Layout {
     pub(super) states_bytes: u64,
 }
 
-impl Layout {
+impl MemoryLayout {
     /// The layout for `count` n-by-n slots and products that need `room`.
     pub(super) const fn new(n: u32, count: u32, room: ProductRoom) -> Self {
         let slots = Slots { n, count };
@@ -126,7 +126,7 @@ impl Layout {
 /// How many n-by-n slots fit into `free_bytes`, of which a share stays unused, beside `room`.
 pub(super) fn slots_that_fit(n: u32, room: ProductRoom, free_bytes: u64) -> u32 {
     let usable = usable_bytes(free_bytes);
-    max_slots(|count| Layout::new(n, count, room).total_bytes() <= usable)
+    max_slots(|count| MemoryLayout::new(n, count, room).total_bytes() <= usable)
 }
 
 /// The part of free memory that is used at most.
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn pieces_follow_one_another_and_stay_inside() {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
-            let layout = Layout::new(n, count, room(n));
-            let Layout { digests, round_digest, partials, arrivals, values, operands, sums, .. } = layout;
+            let layout = MemoryLayout::new(n, count, room(n));
+            let MemoryLayout { digests, round_digest, partials, arrivals, values, operands, sums, .. } = layout;
             let pieces = [digests, round_digest, partials, arrivals, values, operands, sums];
             for pair in pieces.windows(2) {
                 assert!(pair[0].first + pair[0].bytes <= pair[1].first, "{layout:?}");
@@ -188,7 +188,7 @@ mod tests {
         for n in [256, 1024, 8192, 32_768] {
             for free in [16 << 20, 200 << 20, 8 << 30, 80 << 30, 180_u64 << 30] {
                 let fit = slots_that_fit(n, room(n), free);
-                let total = |count| Layout::new(n, count, room(n)).total_bytes();
+                let total = |count| MemoryLayout::new(n, count, room(n)).total_bytes();
                 assert!(fit == 0 || total(fit) <= usable_bytes(free), "n = {n}, {free}");
                 assert!(fit == MAX_TOTAL as u32 || total(fit + 1) > usable_bytes(free), "n = {n}, {free}");
             }

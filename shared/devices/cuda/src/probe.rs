@@ -1,11 +1,11 @@
 //! A round of the residency probe: start states, walk, hash (WORK.md, Residency probe).
 
 use super::driver::{DeviceMemory, Stream};
-use super::flow::{Flow, What};
+use super::flow::{Flow, LaunchPurpose};
 use super::kernels::Kernels;
 use super::memory::Peers;
 use super::pass::POISON;
-use super::plan::{Layout, STATE_BYTES};
+use super::plan::{MemoryLayout, STATE_BYTES};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, ProbeRound};
 
@@ -13,9 +13,9 @@ use assay_device::{DeviceError, ProbeRound};
 const FIRST_STEPS: u32 = 1;
 
 /// A round over resident slots.
-pub(super) struct Walking<'a> {
+pub(super) struct ResidentRound<'a> {
     pub(super) round: &'a ProbeRound,
-    pub(super) layout: &'a Layout,
+    pub(super) layout: &'a MemoryLayout,
     pub(super) kernels: &'a Kernels,
     pub(super) slots: &'a DeviceMemory,
     /// The memory for the round's digest.
@@ -27,7 +27,7 @@ pub(super) struct Walking<'a> {
     pub(super) poison: bool,
 }
 
-impl Walking<'_> {
+impl ResidentRound<'_> {
     /// Walks the round; its digest is in the scratch memory then, the states stay. When it fails, no launch is pending,
     /// or the device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
@@ -41,7 +41,7 @@ impl Walking<'_> {
         flow.handle.check()?;
         let (key, bytes) = (self.round.key.as_bytes(), self.states_bytes());
         assert!(bytes <= self.states.bytes(), "states of this round");
-        flow.compute(What::Steps, None, |stream| {
+        flow.compute(LaunchPurpose::Steps, None, |stream| {
             if self.poison {
                 self.states.set(stream, 0, self.states.bytes(), POISON)?;
             }
@@ -53,7 +53,7 @@ impl Walking<'_> {
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
         let digest = layout.round_digest.address(scratch);
         flow.make_way(Workload { kind: self.kind(), units: 0 })?;
-        flow.compute(What::Steps, None, |stream| {
+        flow.compute(LaunchPurpose::Steps, None, |stream| {
             // SAFETY: all of it lies in memory that outlives the flow, as above.
             unsafe { self.kernels.digest(stream, self.states.address(), bytes, partials, arrivals, digest) }
         })?;
@@ -83,7 +83,7 @@ impl Walking<'_> {
                     None => unsafe { self.kernels.probe(stream, slots, shape, walks, states) },
                 }
             };
-            flow.compute(What::Steps, Some(work), enqueue)?;
+            flow.compute(LaunchPurpose::Steps, Some(work), enqueue)?;
             left -= cut;
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::config::KernelChoice;
 use super::describe::DeviceDescription;
 use super::driver::{Context, Function, Module};
 use super::error::{CudaError, Fault};
-use super::family::{self, FAMILIES, Family};
+use super::family::{self, FAMILIES, KernelFamily};
 use super::modules;
 use super::plan::ProductRoom;
 use assay_device::accumulator::UnitFinding;
@@ -20,15 +20,15 @@ const DRAINING_WAVES: u32 = 4;
 
 /// A family's kernel on a device.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) family: &'static Family,
+pub(super) struct LoadedKernel {
+    pub(super) family: &'static KernelFamily,
     pub(super) function: Function,
 }
 
 /// All product kernels of a device.
 #[derive(Debug, Default)]
 pub(super) struct Products {
-    loaded: Vec<Loaded>,
+    loaded: Vec<LoadedKernel>,
     /// By the order of [`Precision::ALL`].
     chosen: [Option<usize>; Precision::ALL.len()],
     /// Families that could not be used, and why.
@@ -37,7 +37,7 @@ pub(super) struct Products {
 }
 
 /// The failure to load a family.
-pub(super) enum NotThis {
+pub(super) enum LoadFailure {
     /// The family cannot be used; another may.
     Family(String),
     Device(Fault),
@@ -54,7 +54,7 @@ const fn place(precision: Precision) -> usize {
 
 impl Products {
     /// The kernel of a kind of work; `None` where the device does not compute it.
-    pub(super) fn of(&self, precision: Precision) -> Option<&Loaded> {
+    pub(super) fn of(&self, precision: Precision) -> Option<&LoadedKernel> {
         self.chosen[place(precision)].map(|at| &self.loaded[at])
     }
 
@@ -64,17 +64,17 @@ impl Products {
     }
 
     /// A family that is loaded.
-    pub(super) fn get(&self, family: &Family) -> Option<&Loaded> {
+    pub(super) fn get(&self, family: &KernelFamily) -> Option<&LoadedKernel> {
         self.loaded.iter().find(|loaded| loaded.family.choice == family.choice)
     }
 
     /// A loaded family computes a kind of work from now on.
-    pub(super) fn choose(&mut self, precision: Precision, family: &Family) {
+    pub(super) fn choose(&mut self, precision: Precision, family: &KernelFamily) {
         self.chosen[place(precision)] = self.loaded.iter().position(|loaded| loaded.family.choice == family.choice);
     }
 
     /// The self-test's finding about a family, if it has run.
-    pub(super) fn finding(&self, precision: Precision, family: &Family) -> Option<&UnitFinding> {
+    pub(super) fn finding(&self, precision: Precision, family: &KernelFamily) -> Option<&UnitFinding> {
         self.units.iter().find(|unit| unit.precision == precision && unit.unit == family.name())
     }
 
@@ -83,17 +83,17 @@ impl Products {
         &mut self,
         context: &Arc<Context>,
         device: &DeviceDescription,
-        family: &'static Family,
-    ) -> Result<(), NotThis> {
+        family: &'static KernelFamily,
+    ) -> Result<(), LoadFailure> {
         if self.get(family).is_none() {
             let function = load_family(context, device, family)?;
-            self.loaded.push(Loaded { family, function });
+            self.loaded.push(LoadedKernel { family, function });
         }
         Ok(())
     }
 
     /// Notes why a family is not used, once.
-    pub(super) fn pass_over(&mut self, device: &DeviceDescription, family: &Family, reason: &str) {
+    pub(super) fn pass_over(&mut self, device: &DeviceDescription, family: &KernelFamily, reason: &str) {
         let line = format!("{}: {reason}", family.name());
         if !self.passed_over.contains(&line) {
             tracing::warn!(device = %device.id, family = family.name(), %reason, "kernels passed over");
@@ -117,8 +117,8 @@ impl Products {
                         self.choose(precision, family);
                         break;
                     }
-                    Err(NotThis::Family(reason)) => self.pass_over(device, family, &reason),
-                    Err(NotThis::Device(fault)) => return Err(CudaError::of_device(&device.title(), fault)),
+                    Err(LoadFailure::Family(reason)) => self.pass_over(device, family, &reason),
+                    Err(LoadFailure::Device(fault)) => return Err(CudaError::of_device(&device.title(), fault)),
                 }
             }
         }
@@ -151,7 +151,7 @@ pub(super) fn room(precisions: &[Precision], n: u32, device: &DeviceDescription)
     rooms.fold(ProductRoom::default(), ProductRoom::max)
 }
 
-fn room_of(family: &Family, precision: Precision, n: u32, multiprocessors: u32) -> ProductRoom {
+fn room_of(family: &KernelFamily, precision: Precision, n: u32, multiprocessors: u32) -> ProductRoom {
     let operands = if family.takes_slots(precision) { 0 } else { 2 * u64::from(family.bytes_per_byte(precision)) };
     let sums = if family.drains(precision, n) {
         4 * family.tile_elements() * u64::from(most_tiles(family, precision, n, multiprocessors))
@@ -162,7 +162,7 @@ fn room_of(family: &Family, precision: Precision, n: u32, multiprocessors: u32) 
 }
 
 /// Tiles of one launch at most. Each block that drains has its own part of the sums.
-pub(super) fn most_tiles(family: &Family, precision: Precision, n: u32, multiprocessors: u32) -> u32 {
+pub(super) fn most_tiles(family: &KernelFamily, precision: Precision, n: u32, multiprocessors: u32) -> u32 {
     let tiles = family.tiles(n);
     match (family.drains(precision, n), family.is_persistent) {
         (false, _) => tiles,
@@ -174,19 +174,21 @@ pub(super) fn most_tiles(family: &Family, precision: Precision, n: u32, multipro
 fn load_family(
     context: &Arc<Context>,
     device: &DeviceDescription,
-    family: &'static Family,
-) -> Result<Function, NotThis> {
+    family: &'static KernelFamily,
+) -> Result<Function, LoadFailure> {
     if !(family.runs_on)(device.capability) {
         let reason = format!("needs {}, and this device has {}", family.needs, device.capability);
-        return Err(NotThis::Family(reason));
+        return Err(LoadFailure::Family(reason));
     }
     if family.shared_bytes > device.shared_bytes.max(UNASKED_SHARED_BYTES) {
         let (needs, has) = (family.shared_bytes, device.shared_bytes);
-        return Err(NotThis::Family(format!("needs {needs} bytes of shared memory for a block, and there are {has}")));
+        return Err(LoadFailure::Family(format!(
+            "needs {needs} bytes of shared memory for a block, and there are {has}"
+        )));
     }
-    let ptx = modules::find(family.module).ok_or_else(|| NotThis::Family("not in this build".into()))?;
+    let ptx = modules::find(family.module).ok_or_else(|| LoadFailure::Family("not in this build".into()))?;
     let refused = |fault: Fault| {
-        if fault.is_of_module() { NotThis::Family(fault.to_string()) } else { NotThis::Device(fault) }
+        if fault.is_of_module() { LoadFailure::Family(fault.to_string()) } else { LoadFailure::Device(fault) }
     };
     let module = Module::new(context, ptx.name, ptx.text).map_err(refused)?;
     let function = Function::new(&module, family.entry).map_err(refused)?;

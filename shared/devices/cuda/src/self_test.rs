@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Stream};
 use super::error::Fault;
-use super::family::Family;
+use super::family::KernelFamily;
 use super::kernels::Kernels;
 use super::product::Product;
-use super::products::Loaded;
+use super::products::LoadedKernel;
 use super::wait;
 use assay_device::DeviceError;
-use assay_device::accumulator::{LAUNCH_ROWS, RandomLaunch, Sums, SumsUnderTest, Unit, UnitFinding, examine};
+use assay_device::accumulator::{LAUNCH_ROWS, RandomLaunch, SumFormat, SumsUnderTest, Unit, UnitFinding, examine};
 use assay_work::{Precision, product};
 
 /// Rows and columns of a launch's result.
@@ -24,7 +24,7 @@ const DRAINED_CHUNKS: usize = 3;
 
 /// The context, stream and limits of a launch.
 #[derive(Clone, Copy)]
-pub(super) struct Bench<'a> {
+pub(super) struct LaunchContext<'a> {
     /// The context, which is bound.
     pub(super) context: &'a Arc<Context>,
     pub(super) stream: &'a Stream,
@@ -33,10 +33,10 @@ pub(super) struct Bench<'a> {
     pub(super) most_terms: Option<u32>,
 }
 
-struct Launches<'a> {
-    bench: Bench<'a>,
+struct SelfTestLaunches<'a> {
+    bench: LaunchContext<'a>,
     kernels: &'a Kernels,
-    loaded: &'a Loaded,
+    loaded: &'a LoadedKernel,
     /// Operands of either side, and how they get there.
     operands: [(PinnedMemory, DeviceMemory); 2],
     /// The sums of the tiles of one launch.
@@ -51,9 +51,9 @@ struct Launches<'a> {
 /// # Errors
 /// Any [`DeviceError`]; it says nothing about the unit.
 pub(super) fn test(
-    bench: Bench<'_>,
+    bench: LaunchContext<'_>,
     kernels: &Kernels,
-    loaded: &Loaded,
+    loaded: &LoadedKernel,
     precision: Precision,
 ) -> Result<UnitFinding, DeviceError> {
     let family = loaded.family;
@@ -65,9 +65,9 @@ pub(super) fn test(
         terms: family.chunk_terms(precision).min(bench.most_terms.unwrap_or(u32::MAX)),
     };
     let row_bytes = unit.row_bytes().max(DRAINED_CHUNKS * DRAINED_CHUNK_BYTES);
-    let mut launches = Launches::new(bench, kernels, loaded, row_bytes)?;
+    let mut launches = SelfTestLaunches::new(bench, kernels, loaded, row_bytes)?;
     let mut finding = examine(&unit, &mut launches)?;
-    if finding.is_exact() && unit.sums == Sums::Float32 {
+    if finding.is_exact() && unit.sums == SumFormat::Float32 {
         finding.failed = launches.drained(unit)?;
     }
     Ok(finding)
@@ -77,12 +77,12 @@ pub(super) fn test(
 /// addresses.
 #[cfg(feature = "bench")]
 pub(super) fn sums_of(
-    bench: Bench<'_>,
+    bench: LaunchContext<'_>,
     kernels: &Kernels,
-    loaded: &Loaded,
+    loaded: &LoadedKernel,
     product: &Product,
 ) -> Result<Vec<f64>, DeviceError> {
-    let launches = Launches::new(bench, kernels, loaded, product.depth as usize)?;
+    let launches = SelfTestLaunches::new(bench, kernels, loaded, product.depth as usize)?;
     let words = launches.sums_at((product.left, product.right), product.depth)?;
     let family = loaded.family;
     Ok(words.into_iter().map(|word| family.sums().value(word, family.format.kind_step())).collect())
@@ -90,13 +90,18 @@ pub(super) fn sums_of(
 
 /// How many tiles a launch has, all in one block: a persistent kernel's second tile begins where the first one left its
 /// ring, its barriers and its sums.
-fn tiles_at_once(family: &Family) -> u32 {
+fn tiles_at_once(family: &KernelFamily) -> u32 {
     if family.is_persistent { family.tiles(N) } else { 1 }
 }
 
-impl<'a> Launches<'a> {
+impl<'a> SelfTestLaunches<'a> {
     /// With memory for operands of `row_bytes` bytes a row.
-    fn new(bench: Bench<'a>, kernels: &'a Kernels, loaded: &'a Loaded, row_bytes: usize) -> Result<Self, DeviceError> {
+    fn new(
+        bench: LaunchContext<'a>,
+        kernels: &'a Kernels,
+        loaded: &'a LoadedKernel,
+        row_bytes: usize,
+    ) -> Result<Self, DeviceError> {
         let sums_bytes = 4 * loaded.family.tile_elements() * u64::from(tiles_at_once(loaded.family));
         let operand = || {
             let pinned = PinnedMemory::new(bench.context, LAUNCH_ROWS * row_bytes)?;
@@ -207,7 +212,7 @@ impl<'a> Launches<'a> {
     }
 }
 
-impl SumsUnderTest for Launches<'_> {
+impl SumsUnderTest for SelfTestLaunches<'_> {
     fn sums(&mut self, left: &[u8], right: &[u8]) -> Result<Vec<u32>, DeviceError> {
         self.copy_in(left, right)?;
         self.sums_at(self.copied_in(), (left.len() / LAUNCH_ROWS) as u32)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DeviceError;
 pub use format::{OperandFormat, operands_of};
-pub use rows::{Expect, Family, Row, rows};
+pub use rows::{FaultFamily, RequiredSum, TestRow, rows};
 
 /// Rows of operands on each side of a launch.
 pub const LAUNCH_ROWS: usize = 256;
@@ -35,14 +35,14 @@ const SMALL: i32 = 12;
 
 /// The format of a unit's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sums {
+pub enum SumFormat {
     /// Signed 32-bit integers.
     Int32,
     /// IEEE single precision.
     Float32,
 }
 
-impl Sums {
+impl SumFormat {
     /// The value of a word, where the integer 1 is `2^step`.
     #[must_use]
     pub fn value(self, word: u32, step: i32) -> f64 {
@@ -59,7 +59,7 @@ pub struct Unit {
     pub name: String,
     pub precision: Precision,
     pub format: OperandFormat,
-    pub sums: Sums,
+    pub sums: SumFormat,
     /// K: the operands of a row of a launch, which is the kernel's longest chunk. At least 64, even.
     pub terms: u32,
 }
@@ -119,10 +119,10 @@ impl Unit {
 
     /// Whether a row of the vectors is for this unit. An FP32 unit that takes integers has the rows of floats that its
     /// operands hold.
-    fn takes(&self, row: &Row) -> bool {
+    fn takes(&self, row: &TestRow) -> bool {
         let is_integer = matches!(self.format, OperandFormat::Int8 | OperandFormat::Int16);
         let formats = match (is_integer, self.sums) {
-            (true, Sums::Float32) => {
+            (true, SumFormat::Float32) => {
                 let held = |&(a, b, _): &(i32, i32, u32)| self.format.holds(a) && self.format.holds(b);
                 row.formats.contains(&OperandFormat::Bf16) && row.terms.iter().all(held)
             }
@@ -134,9 +134,9 @@ impl Unit {
     /// Whether a word of the unit is an exact sum, bit for bit; a zero may have a sign.
     fn gave(&self, word: u32, sum: i64, step: i32) -> bool {
         match self.sums {
-            Sums::Int32 => word == sum as u32,
+            SumFormat::Int32 => word == sum as u32,
             // Converted without loss, or no FP32 sum is the exact one.
-            Sums::Float32 => {
+            SumFormat::Float32 => {
                 let wanted = sum as f64 * f64::powi(2.0, 2 * step);
                 let bits = (wanted as f32).to_bits();
                 f64::from(wanted as f32) == wanted && (word == bits || (sum == 0 && word << 1 == 0))
@@ -177,7 +177,7 @@ impl RandomLaunch {
     /// Draws the operands of [`LAUNCH_ROWS`] rows on each side.
     #[must_use]
     pub fn new(unit: &Unit) -> Self {
-        let (Operands { left, right, .. }, drawn) = Operands::random(unit, &mut Random(0x0D4A_14ED));
+        let (OperandCodes { left, right, .. }, drawn) = OperandCodes::random(unit, &mut Random(0x0D4A_14ED));
         Self { left, right, drawn }
     }
 
@@ -190,7 +190,7 @@ impl RandomLaunch {
 
 /// How the terms of a row lie in a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Layout {
+enum TermLayout {
     /// One after another from the first place on.
     AsItStands,
     /// In order, at random places.
@@ -201,9 +201,9 @@ enum Layout {
 
 /// A test that failed. The order is that of diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Failure {
+struct TestFailure {
     beside_partners: bool,
-    family: Family,
+    family: FaultFamily,
     text: String,
 }
 
@@ -211,18 +211,18 @@ struct Examination<'a> {
     unit: &'a Unit,
     under_test: &'a mut dyn SumsUnderTest,
     random: Random,
-    failures: Vec<Failure>,
+    failures: Vec<TestFailure>,
 }
 
 impl Examination<'_> {
-    fn fail(&mut self, layout: Layout, family: Family, name: &str, got: f64, wanted: &str) {
+    fn fail(&mut self, layout: TermLayout, family: FaultFamily, name: &str, got: f64, wanted: &str) {
         let how = match layout {
-            Layout::AsItStands => "",
-            Layout::Apart => ", terms apart",
-            Layout::BesidePartners => ", beside zero partners",
+            TermLayout::AsItStands => "",
+            TermLayout::Apart => ", terms apart",
+            TermLayout::BesidePartners => ", beside zero partners",
         };
         let text = format!("{name}{how} gave {got}, not {wanted}");
-        self.failures.push(Failure { beside_partners: layout == Layout::BesidePartners, family, text });
+        self.failures.push(TestFailure { beside_partners: layout == TermLayout::BesidePartners, family, text });
     }
 
     /// The failure that says most about the unit, and the number of all failures.
@@ -239,14 +239,14 @@ impl Examination<'_> {
     /// The rows of the vectors, on the diagonal of one launch, each in every layout. Gives the bits kept and the bits of
     /// sums.
     fn rows(&mut self) -> Result<(Option<u8>, Option<u8>), DeviceError> {
-        let rows: Vec<Row> = rows().into_iter().filter(|row| self.unit.takes(row)).collect();
-        let layouts = [Layout::AsItStands, Layout::Apart, Layout::BesidePartners];
-        let cases: Vec<(Layout, &Row)> = layouts
+        let rows: Vec<TestRow> = rows().into_iter().filter(|row| self.unit.takes(row)).collect();
+        let layouts = [TermLayout::AsItStands, TermLayout::Apart, TermLayout::BesidePartners];
+        let cases: Vec<(TermLayout, &TestRow)> = layouts
             .into_iter()
             .flat_map(|layout| rows.iter().map(move |row| (layout, row)))
             .take(LAUNCH_ROWS)
             .collect();
-        let mut operands = Operands::new(self.unit, self.unit.format.row_step());
+        let mut operands = OperandCodes::new(self.unit, self.unit.format.row_step());
         for (i, (layout, row)) in cases.iter().enumerate() {
             self.lay_out(&mut operands, i, *layout, row);
         }
@@ -255,10 +255,10 @@ impl Examination<'_> {
         for (i, (layout, row)) in cases.iter().enumerate() {
             let word = words[i * (LAUNCH_ROWS + 1)];
             let passed = self.judge(word, *layout, row);
-            if *layout == Layout::AsItStands {
+            if *layout == TermLayout::AsItStands {
                 match row.family {
-                    Family::BitsKept => kept.count(row.bits, passed),
-                    Family::OutputBits => output.count(row.bits, passed),
+                    FaultFamily::BitsKept => kept.count(row.bits, passed),
+                    FaultFamily::OutputBits => output.count(row.bits, passed),
                     _ => {}
                 }
             }
@@ -267,15 +267,15 @@ impl Examination<'_> {
     }
 
     /// Whether a row gave its sum; a failure is noted where it had to.
-    fn judge(&mut self, word: u32, layout: Layout, row: &Row) -> bool {
+    fn judge(&mut self, word: u32, layout: TermLayout, row: &TestRow) -> bool {
         let step = self.unit.format.row_step();
         let equal = self.unit.gave(word, row.sum(), step);
         let value = self.unit.sums.value(word, step);
         // The sum's neighbours in FP32: anything else did not come from a sum of these terms.
         let is_near = (value - row.sum() as f64).abs() <= 2.0;
         match row.expect {
-            Expect::Equal if !equal => self.fail(layout, row.family, &row.name, value, &row.sum().to_string()),
-            Expect::Differs if equal || !is_near => {
+            RequiredSum::Equal if !equal => self.fail(layout, row.family, &row.name, value, &row.sum().to_string()),
+            RequiredSum::Differs if equal || !is_near => {
                 self.fail(layout, row.family, &row.name, value, "a neighbour of 16777217")
             }
             _ => {}
@@ -283,20 +283,20 @@ impl Examination<'_> {
         equal
     }
 
-    fn lay_out(&mut self, operands: &mut Operands<'_>, i: usize, layout: Layout, row: &Row) {
+    fn lay_out(&mut self, operands: &mut OperandCodes<'_>, i: usize, layout: TermLayout, row: &TestRow) {
         let terms = row.terms.iter().flat_map(|&(a, b, times)| (0..times).map(move |_| (a, b)));
         let mut terms = terms.peekable();
         let (mut left, all) = (row.length(), self.unit.terms);
         for place in 0..all {
-            let taken = layout == Layout::AsItStands || self.random.below(all - place) < left;
+            let taken = layout == TermLayout::AsItStands || self.random.below(all - place) < left;
             if let Some((a, b)) = terms.next_if(|_| taken) {
                 left -= 1;
                 operands.put(Side::Left, i, place, a);
                 operands.put(Side::Right, i, place, b);
-            } else if layout == Layout::BesidePartners {
+            } else if layout == TermLayout::BesidePartners {
                 let side = if self.random.below(2) == 0 { Side::Left } else { Side::Right };
                 operands.put(side, i, place, SMALL);
-            } else if layout == Layout::AsItStands && left == 0 {
+            } else if layout == TermLayout::AsItStands && left == 0 {
                 return;
             }
         }
@@ -306,7 +306,7 @@ impl Examination<'_> {
     fn products(&mut self) -> Result<(), DeviceError> {
         let kind = operands_of(self.unit.precision);
         let place = self.random.below(self.unit.terms);
-        let mut operands = Operands::new(self.unit, self.unit.format.kind_step());
+        let mut operands = OperandCodes::new(self.unit, self.unit.format.kind_step());
         for row in 0..LAUNCH_ROWS {
             operands.put(Side::Left, row, place, kind[row % kind.len()]);
             operands.put(Side::Right, row, place, kind[row % kind.len()]);
@@ -315,7 +315,7 @@ impl Examination<'_> {
         let product = |row: usize, column: usize| -> i64 {
             i64::from(kind[row % kind.len()]) * i64::from(kind[column % kind.len()])
         };
-        self.compare(&words, operands.step, Family::Products, "a product alone", product);
+        self.compare(&words, operands.step, FaultFamily::Products, "a product alone", product);
         Ok(())
     }
 
@@ -337,10 +337,10 @@ impl Examination<'_> {
         // Products of 0 have rows of their own.
         let small = (-SMALL..=SMALL).filter(|&x| x != 0 && self.unit.format.code(x, step).is_some());
         let small: Vec<i32> = small.collect();
-        let mut operands = Operands::new(self.unit, step);
+        let mut operands = OperandCodes::new(self.unit, step);
         let drawn = operands.draw(&mut self.random, &small, &places);
         let words = self.launch(&operands)?;
-        self.compare(&words, step, Family::MixedSigns, "mixed signs at random", |row, column| {
+        self.compare(&words, step, FaultFamily::MixedSigns, "mixed signs at random", |row, column| {
             dot(&drawn, row, column).into()
         });
         Ok(())
@@ -348,14 +348,16 @@ impl Examination<'_> {
 
     /// Operands of the kind at every place.
     fn random(&mut self) -> Result<(), DeviceError> {
-        let (operands, drawn) = Operands::random(self.unit, &mut self.random);
+        let (operands, drawn) = OperandCodes::random(self.unit, &mut self.random);
         let words = self.launch(&operands)?;
         let step = operands.step;
-        self.compare(&words, step, Family::Random, "random operands", |row, column| dot(&drawn, row, column).into());
+        self.compare(&words, step, FaultFamily::Random, "random operands", |row, column| {
+            dot(&drawn, row, column).into()
+        });
         Ok(())
     }
 
-    fn launch(&mut self, operands: &Operands<'_>) -> Result<Vec<u32>, DeviceError> {
+    fn launch(&mut self, operands: &OperandCodes<'_>) -> Result<Vec<u32>, DeviceError> {
         let words = self.under_test.sums(&operands.left, &operands.right)?;
         if words.len() == LAUNCH_ROWS * LAUNCH_ROWS {
             return Ok(words);
@@ -364,12 +366,19 @@ impl Examination<'_> {
     }
 
     /// Compares every element; the first that is wrong is the failure.
-    fn compare(&mut self, words: &[u32], step: i32, family: Family, name: &str, wanted: impl Fn(usize, usize) -> i64) {
+    fn compare(
+        &mut self,
+        words: &[u32],
+        step: i32,
+        family: FaultFamily,
+        name: &str,
+        wanted: impl Fn(usize, usize) -> i64,
+    ) {
         let sum_of = |i: usize| wanted(i / LAUNCH_ROWS, i % LAUNCH_ROWS);
         let wrong = (0..words.len()).find(|&i| !self.unit.gave(words[i], sum_of(i), step));
         if let Some(i) = wrong {
             let value = self.unit.sums.value(words[i], step);
-            self.fail(Layout::AsItStands, family, name, value, &sum_of(i).to_string());
+            self.fail(TermLayout::AsItStands, family, name, value, &sum_of(i).to_string());
         }
     }
 }
@@ -402,14 +411,14 @@ enum Side {
 }
 
 /// The codes of a launch; zeros where nothing was written.
-struct Operands<'a> {
+struct OperandCodes<'a> {
     unit: &'a Unit,
     step: i32,
     left: Vec<u8>,
     right: Vec<u8>,
 }
 
-impl<'a> Operands<'a> {
+impl<'a> OperandCodes<'a> {
     fn new(unit: &'a Unit, step: i32) -> Self {
         let zeros = || vec![0; LAUNCH_ROWS * unit.row_bytes()];
         Self { unit, step, left: zeros(), right: zeros() }

@@ -5,15 +5,15 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 pub use crate::kind::BackendKind;
-use crate::place::Place;
+use crate::place::DevicePlace;
 use crate::{Device, DeviceError, DeviceInfo};
 
 /// A device that a backend found; it holds no memory of the device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct DetectedDevice {
     pub info: DeviceInfo,
     /// The hardware's address, to merge devices of several backends.
-    pub place: Place,
+    pub place: DevicePlace,
     /// The part that [`Backend::open`] needs to open this device and no other, in the backend's own form, at most
     /// [`MAX_SPEC_BYTES`]: all decisions over the host as a whole.
     pub spec: String,
@@ -24,12 +24,12 @@ pub const MAX_HOST_DEVICES: usize = 64;
 /// The least memory that a setting may give a device, in bytes: the smallest share of a challenge and the buffers
 /// around it.
 pub const MIN_DEVICE_BYTES: u64 = 8 << 20;
-/// The longest [`Found::spec`], in bytes: a line of JSON with an id, a path and some figures.
+/// The longest [`DetectedDevice::spec`], in bytes: a line of JSON with an id, a path and some figures.
 pub const MAX_SPEC_BYTES: usize = 4096;
 
 /// The progress of a device's start-up, where that takes long.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Preparing {
+pub struct StartupProgress {
     /// The current step: "compiling kernels".
     pub what: String,
     /// The part of it that is done.
@@ -39,10 +39,10 @@ pub struct Preparing {
 }
 
 /// Takes the progress of a device's start-up.
-pub type Prepare<'a> = &'a (dyn Fn(Preparing) + Sync);
+pub type StartupObserver<'a> = &'a (dyn Fn(StartupProgress) + Sync);
 
 /// A device that was opened, or why not.
-pub type Opened = Result<Box<dyn Device>, DeviceError>;
+pub type OpenResult = Result<Box<dyn Device>, DeviceError>;
 
 /// A backend with its settings.
 ///
@@ -63,20 +63,20 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     /// The reason that no device can be used, in one sentence with the remedy.
-    fn detect(&self) -> Result<Vec<Found>, String>;
+    fn detect(&self) -> Result<Vec<DetectedDevice>, String>;
 
-    /// Opens the device that [`detect`](Self::detect) described as [`Found::spec`].
+    /// Opens the device that [`detect`](Self::detect) described as [`DetectedDevice::spec`].
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when it can never be used, another [`DeviceError`] for all other faults.
-    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened;
+    fn open(&self, spec: &str, prepare: StartupObserver<'_>) -> OpenResult;
 
     /// Opens a device as [`open`](Self::open) does, for a benchmark.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`DeviceError::Unsupported`] where the backend has no benchmarks.
     #[cfg(feature = "bench")]
-    fn open_bench(&self, _spec: &str, _prepare: Prepare<'_>) -> crate::bench::OpenedBench {
+    fn open_bench(&self, _spec: &str, _prepare: StartupObserver<'_>) -> crate::bench::OpenedBench {
         Err(DeviceError::Unsupported(format!("the {} backend has no benchmarks", self.kind().title())))
     }
 }

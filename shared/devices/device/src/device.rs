@@ -19,7 +19,7 @@ use crate::kind::BackendKind;
 use crate::shared_slots::SharedSlots;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use assay_work::probe::{
-    LINE_BYTES, MAX_STEPS, MAX_WALKS, MIN_WALKS, State, position, round_key, state_bytes, state_from_bytes, step,
+    LINE_BYTES, MAX_STEPS, MAX_WALKS, MIN_WALKS, WalkState, position, round_key, state_bytes, state_from_bytes, step,
 };
 use assay_work::{DeviceId, Digest, PassKey, Precision, ProbeKey, RoundKey};
 
@@ -209,7 +209,7 @@ impl LinkedShare {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] for the line of another device.
-    pub fn line_of(&self, state: &State) -> Result<SlotRange, DeviceError> {
+    pub fn line_of(&self, state: &WalkState) -> Result<SlotRange, DeviceError> {
         let (place, line) = position(state, self.total, self.n);
         let slot = place.checked_sub(self.offset).filter(|slot| *slot < self.count);
         let slot = slot.ok_or_else(|| DeviceError::Unsupported(format!("slot {place} is another device's")))?;

@@ -46,9 +46,9 @@ struct DeviceThread {
 }
 
 /// A job's result, once it is there.
-pub struct Pending<T>(mpsc::Receiver<T>);
+pub struct PendingResult<T>(mpsc::Receiver<T>);
 
-impl<T> Pending<T> {
+impl<T> PendingResult<T> {
     /// Waits for the result.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Host {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the host has no such device.
-    pub fn submit<T, F>(&self, id: DeviceId, job: F) -> Result<Pending<T>, DeviceError>
+    pub fn submit<T, F>(&self, id: DeviceId, job: F) -> Result<PendingResult<T>, DeviceError>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Device) -> T + Send + 'static,
@@ -124,12 +124,12 @@ impl Host {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn report(&self, sizes: &'static [u32]) -> Result<Vec<DeviceReport>, DeviceError> {
-        self.ask(sizes).into_iter().map(Pending::wait).collect()
+        self.ask(sizes).into_iter().map(PendingResult::wait).collect()
     }
 
     /// Asks as [`Self::report`] does, without waiting: ahead of all jobs queued after it.
     #[must_use]
-    pub fn ask(&self, sizes: &'static [u32]) -> Vec<Pending<DeviceReport>> {
+    pub fn ask(&self, sizes: &'static [u32]) -> Vec<PendingResult<DeviceReport>> {
         let ask = |thread: &DeviceThread| {
             thread.submit(move |device: &mut dyn Device| DeviceReport {
                 fault: device.fault(),
@@ -150,7 +150,7 @@ impl Host {
 
     /// Releases as [`Self::release`] does, without waiting: ahead of all jobs queued after it.
     #[must_use]
-    pub fn start_release(&self) -> Vec<Pending<()>> {
+    pub fn start_release(&self) -> Vec<PendingResult<()>> {
         self.threads.iter().map(|t| t.submit(|device: &mut dyn Device| device.release())).collect()
     }
 
@@ -247,7 +247,7 @@ impl DeviceThread {
         Self { id, jobs: Some(Mutex::new(jobs)), thread: thread.ok() }
     }
 
-    fn submit<T, F>(&self, job: F) -> Pending<T>
+    fn submit<T, F>(&self, job: F) -> PendingResult<T>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Device) -> T + Send + 'static,
@@ -258,10 +258,10 @@ impl DeviceThread {
             let _ = result.send(job(device));
         });
         if let Some(jobs) = &self.jobs {
-            // When the thread is gone the job is dropped here, and `Pending::wait` says so.
+            // When the thread is gone the job is dropped here, and `PendingResult::wait` says so.
             let _ = jobs.lock().send(job);
         }
-        Pending(pending)
+        PendingResult(pending)
     }
 }
 

@@ -43,16 +43,16 @@ struct LinkedRun {
     keys: Vec<ProbeKey>,
     barrier: Barrier,
     /// The states that each device has next; those of even steps and those of odd ones.
-    inboxes: Vec<[Mutex<Visitors>; 2]>,
+    inboxes: Vec<[Mutex<VisitingStates>; 2]>,
     /// Each device's digest of the round.
     digests: Mutex<Vec<Digest>>,
     /// Each device's handle for its slots, and its answer to the question at hand.
-    offers: Mutex<Vec<Offer>>,
+    offers: Mutex<Vec<LinkOffer>>,
 }
 
 /// A device's part in the agreement to walk over one another's memory.
 #[derive(Debug, Default)]
-struct Offer {
+struct LinkOffer {
     slots: Option<SharedSlots>,
     /// The answer to the question at hand.
     agrees: bool,
@@ -60,7 +60,7 @@ struct Offer {
 
 /// States with the numbers of their walks, which identify their origin.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Visitors {
+pub(crate) struct VisitingStates {
     pub(crate) walks: Vec<u32>,
     pub(crate) states: Vec<StateBytes>,
 }
@@ -100,7 +100,7 @@ pub fn parts(challenge: &Challenge, probe: &Probe, last_roots: &[Root]) -> Resul
         barrier: Barrier::new(shares.len()),
         inboxes: shares.iter().map(|_| Default::default()).collect(),
         digests: Mutex::new(vec![Digest::BEFORE_FIRST; shares.len()]),
-        offers: Mutex::new(shares.iter().map(|_| Offer::default()).collect()),
+        offers: Mutex::new(shares.iter().map(|_| LinkOffer::default()).collect()),
     });
     Ok((0..shares.len()).map(|index| LinkedPart { run: run.clone(), index, done: false }).collect())
 }
@@ -180,7 +180,7 @@ impl LinkedPart {
 
     /// The devices as this one maps them; `None` where one cannot be mapped.
     fn peers(&self) -> Option<Vec<PeerSlots>> {
-        let peer = |(index, offer): (usize, &Offer)| {
+        let peer = |(index, offer): (usize, &LinkOffer)| {
             let (share, theirs) = (self.share_of(index), offer.slots.as_ref()?);
             if index == self.index {
                 return Some(PeerSlots { share, slots: None });
@@ -192,7 +192,7 @@ impl LinkedPart {
         self.offers().iter().enumerate().map(peer).collect()
     }
 
-    fn offers(&self) -> MutexGuard<'_, Vec<Offer>> {
+    fn offers(&self) -> MutexGuard<'_, Vec<LinkOffer>> {
         self.run.offers.lock()
     }
 
@@ -265,9 +265,9 @@ impl LinkedPart {
         device: &mut dyn Device,
         starts: impl Iterator<Item = (u32, StateBytes)>,
         home: &dyn Fn(u32) -> usize,
-        visit: impl FnMut(u32, &Visitors),
+        visit: impl FnMut(u32, &VisitingStates),
         handle: &Handle,
-    ) -> Result<Visitors, DeviceError> {
+    ) -> Result<VisitingStates, DeviceError> {
         self.exchange_for(device, self.run.probe.steps(), starts, home, visit, handle)
     }
 
@@ -278,12 +278,12 @@ impl LinkedPart {
         steps: u32,
         starts: impl Iterator<Item = (u32, StateBytes)>,
         home: &dyn Fn(u32) -> usize,
-        mut visit: impl FnMut(u32, &Visitors),
+        mut visit: impl FnMut(u32, &VisitingStates),
         handle: &Handle,
-    ) -> Result<Visitors, DeviceError> {
+    ) -> Result<VisitingStates, DeviceError> {
         let share = self.share();
         let mut sorted = self.sorted();
-        let mut batch = Visitors::default();
+        let mut batch = VisitingStates::default();
         for (walk, state) in starts {
             batch.walks.push(walk);
             batch.states.push(state);
@@ -346,7 +346,7 @@ impl LinkedPart {
         vec![Vec::new(); self.run.inboxes.len()]
     }
 
-    fn inbox(&self, device: usize, step: u32) -> &Mutex<Visitors> {
+    fn inbox(&self, device: usize, step: u32) -> &Mutex<VisitingStates> {
         &self.run.inboxes[device][step as usize % 2]
     }
 
@@ -383,7 +383,7 @@ impl Drop for LinkedPart {
     }
 }
 
-impl Visitors {
+impl VisitingStates {
     fn clear(&mut self) {
         self.walks.clear();
         self.states.clear();

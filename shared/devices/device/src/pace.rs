@@ -66,19 +66,19 @@ impl Timing {
 
 /// The measured rates of a device, one for each kind of work.
 #[derive(Debug, Clone, Copy)]
-pub struct Rates {
+pub struct DeviceRates {
     timing: Timing,
-    known: [Option<Rate>; KINDS],
+    known: [Option<WorkRate>; KINDS],
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Rate {
+struct WorkRate {
     seconds_per_unit: f64,
     /// The most units of one measurement.
     most_units: u64,
 }
 
-impl Rates {
+impl DeviceRates {
     #[must_use]
     pub const fn new(timing: Timing) -> Self {
         Self { timing, known: [None; KINDS] }
@@ -105,10 +105,10 @@ impl Rates {
         let Timing { max_slower, max_faster, .. } = self.timing;
         let factor = (took / estimated).clamp(1.0 / max_faster, max_slower);
         for (kind, units) in units.into_iter().enumerate().filter(|(_, units)| *units > 0) {
-            let first = Rate { seconds_per_unit: took / units as f64, most_units: 0 };
+            let first = WorkRate { seconds_per_unit: took / units as f64, most_units: 0 };
             let known = self.known[kind].unwrap_or(first);
             let share = estimates[kind] / estimated;
-            self.known[kind] = Some(Rate {
+            self.known[kind] = Some(WorkRate {
                 seconds_per_unit: known.seconds_per_unit * (1.0 + share * (factor - 1.0)),
                 most_units: known.most_units.max(units),
             });
@@ -159,20 +159,20 @@ mod tests {
         Workload { kind: WorkKind::Digest, units }
     }
 
-    fn measured(timing: Timing, units: u64, took_us: u64) -> Rates {
-        let mut rates = Rates::new(timing);
+    fn measured(timing: Timing, units: u64, took_us: u64) -> DeviceRates {
+        let mut rates = DeviceRates::new(timing);
         rates.learn(&[product(units)], Duration::from_micros(took_us));
         rates
     }
 
-    fn products(rates: &Rates, left: u64, piece_units: u64, first: u64) -> u64 {
+    fn products(rates: &DeviceRates, left: u64, piece_units: u64, first: u64) -> u64 {
         rates.pieces(WorkKind::Product, left, piece_units, first)
     }
 
     #[test]
     fn the_first_launch_is_small_and_alone() {
         for timing in [Timing::DEVICE_EVENTS, Timing::HOST_CLOCK] {
-            let rates = Rates::new(timing);
+            let rates = DeviceRates::new(timing);
             assert_eq!(products(&rates, 1000, 1 << 30, 108), 108);
             assert_eq!(products(&rates, 50, 1 << 30, 108), 50);
             assert_eq!(rates.estimate(product(1)), None);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_close(rates: &Rates, work: Workload, expected_us: f64) {
+    fn assert_close(rates: &DeviceRates, work: Workload, expected_us: f64) {
         let us = rates.estimate(work).unwrap().as_secs_f64() * 1e6;
         assert!((us / expected_us - 1.0).abs() < 1e-3, "{us} µs, and {expected_us} µs are right");
     }

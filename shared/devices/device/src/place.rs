@@ -14,7 +14,7 @@ pub const MAX_PCI_FUNCTION: u8 = 7;
 
 /// Where a device is, as far as its backend knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Place {
+pub struct DevicePlace {
     /// Its address on the PCI bus. The partitions of a GPU share it.
     pub pci_address: Option<PciAddress>,
     /// The driver's UUID of the hardware; NVIDIA's is the same in all its APIs.
@@ -23,7 +23,7 @@ pub struct Place {
     pub vendor: Option<u32>,
 }
 
-impl Place {
+impl DevicePlace {
     /// Whether this device is hardware that an earlier backend has already, in `earlier`.
     ///
     /// An address or a UUID identifies it. A device that has neither is taken for one of its vendor's: better one GPU
@@ -121,9 +121,9 @@ impl fmt::Display for PciAddress {
 mod tests {
     use super::*;
 
-    fn place(pci_address: Option<&str>, uuid: Option<u8>, vendor: u32) -> Place {
+    fn place(pci_address: Option<&str>, uuid: Option<u8>, vendor: u32) -> DevicePlace {
         let pci_address = pci_address.map(|address| address.parse().unwrap());
-        Place { pci_address, uuid: uuid.map(|byte| [byte; 16]), vendor: Some(vendor) }
+        DevicePlace { pci_address, uuid: uuid.map(|byte| [byte; 16]), vendor: Some(vendor) }
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         let cuda = place(Some("0000:02:00.0"), Some(7), NVIDIA);
         assert!(place(None, None, NVIDIA).is_known_as(&cuda));
         assert!(!place(None, None, 0x1002).is_known_as(&cuda));
-        assert!(!Place::default().is_known_as(&Place::default()), "nothing known is nothing in common");
-        assert!(!place(None, None, NVIDIA).is_known_as(&Place::default()));
+        assert!(!DevicePlace::default().is_known_as(&DevicePlace::default()), "nothing known is nothing in common");
+        assert!(!place(None, None, NVIDIA).is_known_as(&DevicePlace::default()));
     }
 }

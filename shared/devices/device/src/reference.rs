@@ -18,12 +18,12 @@ pub struct ReferenceDevice {
     n: u32,
     slots: Vec<Vec<u8>>,
     states: Option<Vec<u8>>,
-    flip: Option<Flip>,
+    flip: Option<BitFlip>,
 }
 
 /// Bytes that turn wrong in memory once their slot is computed: later slots follow from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flip {
+pub struct BitFlip {
     pub slot: u32,
     /// Offset of the first byte in the slot.
     pub byte: u64,
@@ -41,7 +41,7 @@ impl ReferenceDevice {
 
     /// The same, with a fault in the memory of every pass. For tests.
     #[must_use]
-    pub const fn with_flip(mut self, flip: Flip) -> Self {
+    pub const fn with_flip(mut self, flip: BitFlip) -> Self {
         self.flip = Some(flip);
         self
     }

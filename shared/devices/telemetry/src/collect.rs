@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::reading::Reading;
-use assay_protocol::claims::{MAX_THROTTLE_REASONS, MAX_XIDS, Spread, Telemetry};
+use assay_protocol::claims::{MAX_THROTTLE_REASONS, MAX_XIDS, SensorSpread, Telemetry};
 
 macro_rules! collector {
     ($($(#[$about:meta])* $sensor:ident: $value:ty $(, max $max:expr)? =>
@@ -62,7 +62,7 @@ struct Mean {
 }
 
 impl Mean {
-    fn add(&mut self, value: Option<u32>, spread: &mut Option<Spread>) {
+    fn add(&mut self, value: Option<u32>, spread: &mut Option<SensorSpread>) {
         let Some(value) = value else { return };
         // 2³² readings of 2³² each fit: 34 years of four a second.
         self.sum += u64::from(value);
@@ -70,8 +70,8 @@ impl Mean {
         // The mean of 32-bit values has 32 bits.
         let mean = ((self.sum + self.count / 2) / self.count) as u32;
         *spread = Some(match *spread {
-            None => Spread { min: value, mean, max: value },
-            Some(Spread { min, max, .. }) => Spread { min: min.min(value), mean, max: max.max(value) },
+            None => SensorSpread { min: value, mean, max: value },
+            Some(SensorSpread { min, max, .. }) => SensorSpread { min: min.min(value), mean, max: max.max(value) },
         });
     }
 }
@@ -138,8 +138,8 @@ mod tests {
             let reading = |value: &u32| Reading { power_mw: Some(*value), ..Reading::default() };
             collected(values.iter().map(reading)).summary().power_mw.unwrap()
         };
-        assert_eq!(of(&[5]), Spread { min: 5, mean: 5, max: 5 });
-        assert_eq!(of(&[3, 1, 2]), Spread { min: 1, mean: 2, max: 3 });
+        assert_eq!(of(&[5]), SensorSpread { min: 5, mean: 5, max: 5 });
+        assert_eq!(of(&[3, 1, 2]), SensorSpread { min: 1, mean: 2, max: 3 });
         // 2.5 is rounded up, 1.25 down, 1.75 up.
         assert_eq!(of(&[2, 3]).mean, 3);
         assert_eq!(of(&[1, 1, 1, 2]).mean, 1);
@@ -152,8 +152,8 @@ mod tests {
         let cold = Reading { temperature_c: Some(40), ..Reading::default() };
         let collector = collected([hot, Reading::default(), cold]);
         let summary = collector.summary();
-        assert_eq!(summary.temperature_c, Some(Spread { min: 40, mean: 60, max: 80 }));
-        assert_eq!(summary.sm_clock_mhz, Some(Spread { min: 1000, mean: 1000, max: 1000 }));
+        assert_eq!(summary.temperature_c, Some(SensorSpread { min: 40, mean: 60, max: 80 }));
+        assert_eq!(summary.sm_clock_mhz, Some(SensorSpread { min: 1000, mean: 1000, max: 1000 }));
         assert_eq!((summary.samples, summary.memory_clock_mhz), (3, None));
     }
 
@@ -169,7 +169,7 @@ mod tests {
             memory_used_bytes: Some(7),
             ..Reading::default()
         };
-        let only = |value| Some(Spread { min: value, mean: value, max: value });
+        let only = |value| Some(SensorSpread { min: value, mean: value, max: value });
         let expected = Telemetry {
             samples: 1,
             temperature_c: only(1),
@@ -220,7 +220,7 @@ mod tests {
     fn a_lie_does_not_enter() {
         let reading = |value| Reading { temperature_c: Some(value), ..Reading::default() };
         let collector = collected([reading(50), reading(4_000_000_000), reading(52)]);
-        assert_eq!(collector.summary().temperature_c, Some(Spread { min: 50, mean: 51, max: 52 }));
+        assert_eq!(collector.summary().temperature_c, Some(SensorSpread { min: 50, mean: 51, max: 52 }));
         assert_eq!((collector.summary().samples, collector.dropped()), (3, 1));
     }
 }

@@ -29,18 +29,18 @@ macro_rules! reading {
 assay_protocol::for_each_sensor!(reading);
 
 /// A sensor's values, to compare with a bound.
-trait Bounded<T> {
+trait SensorValue<T> {
     /// Removes the values above `max`, and counts them.
     fn drop_above(&mut self, max: T) -> u32;
 }
 
-impl<T: PartialOrd> Bounded<T> for Option<T> {
+impl<T: PartialOrd> SensorValue<T> for Option<T> {
     fn drop_above(&mut self, max: T) -> u32 {
         self.take_if(|value| *value > max).is_some().into()
     }
 }
 
-impl<T: PartialOrd> Bounded<T> for Vec<T> {
+impl<T: PartialOrd> SensorValue<T> for Vec<T> {
     fn drop_above(&mut self, max: T) -> u32 {
         let before = self.len();
         self.retain(|value| *value <= max);

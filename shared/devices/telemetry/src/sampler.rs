@@ -70,20 +70,20 @@ struct SamplerShared {
 #[derive(Default)]
 struct SamplerState {
     host_claims: Option<Result<HostClaims, HostClaimsError>>,
-    watched: Option<Watched>,
+    watched: Option<WorkingDevices>,
     /// Devices that are read while idle too.
     always: Vec<DeviceId>,
     latest: BTreeMap<DeviceId, Reading>,
     /// When idle devices are read next.
     glance_due: Option<Instant>,
-    /// The number of the last [`Watched`].
+    /// The number of the last [`WorkingDevices`].
     watches: u64,
     /// When the running call to the source began.
     calling_since: Option<Instant>,
     stopping: bool,
 }
 
-enum Next {
+enum SamplerTask {
     /// Read these devices while they work.
     Work(u64, Vec<DeviceId>),
     /// Read these idle devices once.
@@ -91,7 +91,7 @@ enum Next {
 }
 
 /// The devices that work.
-struct Watched {
+struct WorkingDevices {
     /// A late reading of an earlier challenge has another number and is not counted.
     number: u64,
     devices: BTreeMap<DeviceId, TelemetryCollector>,
@@ -139,7 +139,7 @@ impl SensorWatch for Sampler {
         let mut state = self.shared.state.lock();
         state.watches += 1;
         let devices = ids.iter().map(|id| (*id, TelemetryCollector::default())).collect();
-        state.watched = Some(Watched { number: state.watches, devices, newest: BTreeMap::new(), wear: None });
+        state.watched = Some(WorkingDevices { number: state.watches, devices, newest: BTreeMap::new(), wear: None });
         self.shared.changed.notify_all();
     }
 
@@ -227,29 +227,29 @@ impl SamplerShared {
         self.changed.notify_all();
         while let Some(next) = self.next_reading() {
             match next {
-                Next::Work(number, ids) => {
+                SamplerTask::Work(number, ids) => {
                     self.call(|| source.begin(&ids));
                     self.sample(&mut source, number, &ids);
                 }
-                Next::Glance(ids) => self.glance(&mut source, &ids),
+                SamplerTask::Glance(ids) => self.glance(&mut source, &ids),
             }
         }
     }
 
     /// Waits until devices work, or idle ones are due; `None` when the sampler stops.
-    fn next_reading(&self) -> Option<Next> {
+    fn next_reading(&self) -> Option<SamplerTask> {
         let mut state = self.state.lock();
         loop {
             if state.stopping {
                 return None;
             }
             if let Some(watched) = &state.watched {
-                return Some(Next::Work(watched.number, watched.devices.keys().copied().collect()));
+                return Some(SamplerTask::Work(watched.number, watched.devices.keys().copied().collect()));
             }
             match state.glance_due {
                 Some(due) if due <= Instant::now() => {
                     state.glance_due = Some(Instant::now() + IDLE_PERIOD);
-                    return Some(Next::Glance(state.always.clone()));
+                    return Some(SamplerTask::Glance(state.always.clone()));
                 }
                 Some(due) => drop(self.changed.wait_until(&mut state, due)),
                 None => self.changed.wait(&mut state),

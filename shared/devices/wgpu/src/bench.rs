@@ -7,13 +7,13 @@ use ::wgpu::CommandEncoderDescriptor;
 
 use crate::PRECISIONS;
 use crate::device::WgpuDevice;
-use crate::digest::Hashing;
+use crate::digest::DigestTree;
 use crate::flow::{Dispatch, Flow, FlowParts};
-use crate::gpu::NotMade;
-use crate::kernels::{Kernels, Pipeline, ProductKernel};
+use crate::gpu::CreationFailure;
+use crate::kernels::{Kernels, Pipeline, ProductPipeline};
 use crate::memory::{DeviceBuffer, Memory, SlotPiece};
-use crate::pass::{Filling, keystream, words_of};
-use crate::plan::{self, Layout};
+use crate::pass::{BufferedPass, keystream, words_of};
+use crate::plan::{self, BufferLayout};
 use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, ShaderTile};
 use assay_device::bench::{
     Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
@@ -36,7 +36,7 @@ const MAX_ITERATIONS: u32 = 1 << 20;
 
 pub struct WgpuBench {
     /// The product that is measured in place of the one that is chosen.
-    product: Option<(String, ProductKernel)>,
+    product: Option<(String, ProductPipeline)>,
     /// The target of copies.
     other: Option<DeviceBuffer>,
     /// The handle of every sample, never cancelled.
@@ -131,10 +131,11 @@ impl WgpuBench {
     }
 
     /// Products of the resident pass, slot after slot. They write the bytes that are there already.
-    fn products(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn products(&mut self, layout: &BufferLayout, repeats: u32) -> Result<Duration, DeviceError> {
         let pass = bench_pass(self.precision(), layout.n, layout.count);
         self.timed(repeats, |flow, kernels, memory, chosen, turn| {
-            let filling = Filling { pass, layout: *layout, kernels, memory, poison: false, expanded: Cell::default() };
+            let filling =
+                BufferedPass { pass, layout: *layout, kernels, memory, poison: false, expanded: Cell::default() };
             match chosen {
                 Some((_, product)) => filling.product_with(flow, product, product_slot(&pass, turn)),
                 None => filling.product(flow, product_slot(&pass, turn)),
@@ -142,7 +143,7 @@ impl WgpuBench {
         })
     }
 
-    fn leaves(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn leaves(&mut self, layout: &BufferLayout, repeats: u32) -> Result<Duration, DeviceError> {
         let key = words_of(KEY.as_bytes());
         self.timed(2 * repeats, |flow, kernels, memory, _, turn| {
             let leaf = turn % 2;
@@ -151,9 +152,9 @@ impl WgpuBench {
         })
     }
 
-    fn digests(&mut self, layout: &Layout, repeats: u32) -> Result<Duration, DeviceError> {
+    fn digests(&mut self, layout: &BufferLayout, repeats: u32) -> Result<Duration, DeviceError> {
         self.timed(repeats, |flow, kernels, memory, _, _| {
-            let hashing = Hashing { kernels, memory, layout: *layout };
+            let hashing = DigestTree { kernels, memory, layout: *layout };
             (0..layout.count).try_for_each(|u| {
                 let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, u, piece));
                 hashing.string(flow, pieces, layout.slot_bytes(), layout.digests.first + u64::from(u))
@@ -161,7 +162,7 @@ impl WgpuBench {
         })
     }
 
-    fn copies_in(&self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+    fn copies_in(&self, layout: &BufferLayout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
         let WgpuDevice { gpu, memory, config, .. } = &self.device;
         let (piece, data) = (memory.piece(layout, 0, 0), vec![1; bytes as usize]);
         time(repeats, |_| {
@@ -174,13 +175,13 @@ impl WgpuBench {
         })
     }
 
-    fn copies_out(&self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+    fn copies_out(&self, layout: &BufferLayout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
         let WgpuDevice { gpu, memory, config, staging, .. } = &self.device;
         let (piece, mut data) = (memory.piece(layout, 0, 0), vec![0; bytes as usize]);
         time(repeats, |_| staging.read(gpu, config.stall_limit, piece, 0, &mut data))
     }
 
-    fn device_copies(&mut self, layout: &Layout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
+    fn device_copies(&mut self, layout: &BufferLayout, bytes: u64, repeats: u32) -> Result<Duration, DeviceError> {
         let to = match self.other.take() {
             Some(other) if other.bytes >= bytes => other,
             _ => self.take_other(bytes)?,
@@ -207,8 +208,8 @@ impl WgpuBench {
             return Err(busy);
         }
         self.device.memory.other(&self.device.gpu, bytes).map_err(|error| match error {
-            NotMade::OutOfMemory => busy,
-            NotMade::Refused(why) => self.device.gpu.lose(&why),
+            CreationFailure::OutOfMemory => busy,
+            CreationFailure::Refused(why) => self.device.gpu.lose(&why),
         })
     }
 
@@ -230,7 +231,7 @@ impl WgpuBench {
         let n = self.device.resident()?.n;
         let dot = dot.for_terms(precision.terms(n));
         let pipeline = self.compile(&shaders::product(tile, dot), &[true; 3])?;
-        self.product = Some((kernel.to_owned(), ProductKernel { pipeline, side: tile.side }));
+        self.product = Some((kernel.to_owned(), ProductPipeline { pipeline, side: tile.side }));
         Ok(())
     }
 
@@ -247,7 +248,7 @@ impl WgpuBench {
             &mut Flow<'a>,
             &'a Kernels,
             &'a Memory,
-            &'a Option<(String, ProductKernel)>,
+            &'a Option<(String, ProductPipeline)>,
             u32,
         ) -> Result<(), DeviceError>,
     ) -> Result<Duration, DeviceError> {

@@ -19,11 +19,11 @@ const MAX_GROUPS: usize = 4096;
 pub(super) type Binding<'a> = SlotPiece<'a>;
 
 /// The identity of a group: its pipeline, and each binding's buffer and length.
-type Key = (u64, Vec<(u64, u64)>);
+type GroupKey = (u64, Vec<(u64, u64)>);
 
 /// The bind groups of a device. Dropped with the memory that they name.
 #[derive(Default)]
-pub(super) struct Bindings(HashMap<Key, BindGroup>);
+pub(super) struct Bindings(HashMap<GroupKey, BindGroup>);
 
 impl Bindings {
     /// The group for these bindings, and the dynamic offsets to set it with.

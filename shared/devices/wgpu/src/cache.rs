@@ -20,9 +20,9 @@ const HASH_BYTES: usize = 32;
 const CONTEXT: &str = "assay v1 wgpu pipeline cache";
 
 /// The cache of a device; empty without a folder or without the driver's support.
-pub(super) struct Cache(Option<Kept>);
+pub(super) struct Cache(Option<StoredCache>);
 
-struct Kept {
+struct StoredCache {
     raw: PipelineCache,
     file: PathBuf,
     was: Vec<u8>,
@@ -43,7 +43,7 @@ impl Cache {
         let descriptor = PipelineCacheDescriptor { label: Some("pipelines"), data, fallback: true };
         // SAFETY: the data was written by this function's counterpart for this adapter and driver: its hash says so.
         let made = gpu.scoped(|| unsafe { gpu.device.create_pipeline_cache(&descriptor) });
-        Self(made.ok().map(|raw| Kept { raw, file, was }))
+        Self(made.ok().map(|raw| StoredCache { raw, file, was }))
     }
 
     /// The cache to make pipelines with, if there is one.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::wgpu::{Buffer, BufferUsages, COPY_BUFFER_ALIGNMENT, CommandEncoderDescriptor, MapMode};
 
-use super::gpu::{Gpu, NotMade};
+use super::gpu::{CreationFailure, Gpu};
 use super::memory::SlotPiece;
 use assay_device::DeviceError;
 
@@ -21,7 +21,7 @@ const FAILED: u8 = 2;
 pub(super) struct Staging(Buffer);
 
 impl Staging {
-    pub(super) fn new(gpu: &Gpu) -> Result<Self, NotMade> {
+    pub(super) fn new(gpu: &Gpu) -> Result<Self, CreationFailure> {
         gpu.buffer("staging", STAGING_BYTES, BufferUsages::MAP_READ | BufferUsages::COPY_DST).map(Self)
     }
 

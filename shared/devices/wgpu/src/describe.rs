@@ -70,7 +70,7 @@ impl AdapterDescription {
 }
 
 /// An adapter with its description.
-pub(super) struct Described {
+pub(super) struct DescribedAdapter {
     pub(super) adapter: Adapter,
     pub(super) description: AdapterDescription,
 }
@@ -79,7 +79,7 @@ pub(super) struct Described {
 ///
 /// # Errors
 /// [`WgpuError::NoAdapter`].
-pub(super) fn describe_all(seed: &[u8]) -> Result<Vec<Described>, WgpuError> {
+pub(super) fn describe_all(seed: &[u8]) -> Result<Vec<DescribedAdapter>, WgpuError> {
     let instance = Instance::new(InstanceDescriptor {
         backends: backends(),
         // No validation layers, whatever the build: they are for graphics debuggers. Nor drivers that do not call
@@ -108,7 +108,7 @@ fn backends() -> Backends {
 
 /// The identity of an adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct View {
+struct AdapterIdentity {
     api: Backend,
     vendor: u32,
     device: u32,
@@ -117,17 +117,17 @@ struct View {
     uuid: Option<[u8; 16]>,
 }
 
-struct Seen {
+struct SeenAdapter {
     adapter: Adapter,
     info: AdapterInfo,
     limits: Limits,
     facts: ApiFacts,
-    view: View,
+    view: AdapterIdentity,
 }
 
-fn see(adapter: Adapter) -> Seen {
+fn see(adapter: Adapter) -> SeenAdapter {
     let (info, limits, facts) = (adapter.get_info(), adapter.limits(), native::facts(&adapter));
-    let view = View {
+    let view = AdapterIdentity {
         api: info.backend,
         vendor: pci_vendor(info.vendor),
         device: info.device,
@@ -135,7 +135,7 @@ fn see(adapter: Adapter) -> Seen {
         pci_address: facts.pci_address,
         uuid: facts.uuid.filter(|uuid| *uuid != [0; 16]),
     };
-    Seen { adapter, info, limits, facts, view }
+    SeenAdapter { adapter, info, limits, facts, view }
 }
 
 /// PCI's number of a vendor whom DirectX knows by its name in ACPI, `QCOM`; Vulkan's driver has PCI's. The numbers of
@@ -147,8 +147,8 @@ const fn pci_vendor(vendor: u32) -> u32 {
     }
 }
 
-impl Seen {
-    fn described(self, id: DeviceId) -> Described {
+impl SeenAdapter {
+    fn described(self, id: DeviceId) -> DescribedAdapter {
         let Self { adapter, info, limits, facts, view } = self;
         let driver = [info.driver.trim(), info.driver_info.trim()].join(" ").trim().to_owned();
         let description = AdapterDescription {
@@ -166,12 +166,12 @@ impl Seen {
             packed_dot: facts.packed_dot,
             refusal: plan::refusal(&limits),
         };
-        Described { adapter, description }
+        DescribedAdapter { adapter, description }
     }
 }
 
 /// Which of the adapters are kept, so that each physical one counts once: of two that are one, the first.
-fn keep_physical(views: &[View]) -> Vec<bool> {
+fn keep_physical(views: &[AdapterIdentity]) -> Vec<bool> {
     let mut kept: Vec<bool> = Vec::with_capacity(views.len());
     // Adapters of another API by which one of this API was counted already.
     let mut used = vec![false; views.len()];
@@ -187,7 +187,7 @@ fn keep_physical(views: &[View]) -> Vec<bool> {
 
 /// Whether two adapters are the same hardware, as far as their APIs show. Within one API only an address or a UUID
 /// decides; between two, the model does, since neither shows an adapter twice.
-fn is_same(a: &View, b: &View) -> bool {
+fn is_same(a: &AdapterIdentity, b: &AdapterIdentity) -> bool {
     if a.software || b.software {
         return false;
     }
@@ -200,9 +200,9 @@ fn is_same(a: &View, b: &View) -> bool {
 
 /// An id for each: by its address where there is one, else by its UUID, else by its model and its place among those of
 /// that model which have neither.
-fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
+fn ids(views: &[AdapterIdentity], seed: &[u8]) -> Vec<DeviceId> {
     let own: Vec<_> = views.iter().map(|view| own_name(view, views)).collect();
-    let name = |(index, view): (usize, &View)| {
+    let name = |(index, view): (usize, &AdapterIdentity)| {
         let model = format!("{} {:04x}:{:04x}", api_name(view.api), view.vendor, view.device);
         let same = |earlier: &usize| {
             let other = &views[*earlier];
@@ -216,7 +216,7 @@ fn ids(views: &[View], seed: &[u8]) -> Vec<DeviceId> {
 
 /// A name that no other hardware has, whatever else is there; `None` for programs, which have no address, and whose
 /// UUID is their version's.
-fn own_name(view: &View, views: &[View]) -> Option<String> {
+fn own_name(view: &AdapterIdentity, views: &[AdapterIdentity]) -> Option<String> {
     if let Some(address) = view.pci_address {
         return Some(format!("pci {address}"));
     }
@@ -263,9 +263,9 @@ mod tests {
     use super::*;
     use assay_device::place::vendor_name;
 
-    fn view(api: Backend, pci_address: Option<&str>, uuid: Option<u8>) -> View {
+    fn view(api: Backend, pci_address: Option<&str>, uuid: Option<u8>) -> AdapterIdentity {
         let (pci_address, uuid) = (pci_address.map(|address| address.parse().unwrap()), uuid.map(|byte| [byte; 16]));
-        View { api, vendor: 0x1002, device: 0x744C, software: false, pci_address, uuid }
+        AdapterIdentity { api, vendor: 0x1002, device: 0x744C, software: false, pci_address, uuid }
     }
 
     #[test]
@@ -287,13 +287,14 @@ mod tests {
         // Two identical cards, each seen twice; and a third that only one API shows.
         let views = [a.clone(), b, other.clone(), other.clone(), other.clone()];
         assert_eq!(keep_physical(&views), [true, true, false, false, true]);
-        let another_model = View { device: 1, ..other };
+        let another_model = AdapterIdentity { device: 1, ..other };
         assert_eq!(keep_physical(&[a, another_model]), [true, true]);
     }
 
     #[test]
     fn a_vendor_has_one_number() {
-        let qualcomm = |api, vendor| View { vendor: pci_vendor(vendor), device: 0x3633_4330, ..view(api, None, None) };
+        let qualcomm =
+            |api, vendor| AdapterIdentity { vendor: pci_vendor(vendor), device: 0x3633_4330, ..view(api, None, None) };
         let views = [qualcomm(Backend::Vulkan, 0x5143), qualcomm(Backend::Dx12, u32::from_le_bytes(*b"QCOM"))];
         assert_eq!(keep_physical(&views), [true, false]);
         assert_eq!(vendor_name(views[1].vendor), "Qualcomm");
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn software_adapters_are_no_hardware_twice() {
-        let software = View { software: true, ..view(Backend::Vulkan, None, Some(1)) };
+        let software = AdapterIdentity { software: true, ..view(Backend::Vulkan, None, Some(1)) };
         assert_eq!(keep_physical(&[software.clone(), software]), [true, true]);
     }
 
@@ -339,7 +340,7 @@ mod tests {
         // A UUID that is not unique is not a name; neither is one that stands for a version of a program.
         let twice = ids(&[a.clone(), a.clone()], b"seed");
         assert!(twice[0] != twice[1] && twice[0] != all[0]);
-        let program = |uuid| ids(&[View { software: true, ..card(Some(uuid)) }], b"seed");
+        let program = |uuid| ids(&[AdapterIdentity { software: true, ..card(Some(uuid)) }], b"seed");
         assert_eq!(program(1), program(2));
     }
 }

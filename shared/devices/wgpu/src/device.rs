@@ -10,22 +10,22 @@ use super::bind::Bindings;
 use super::config::WgpuConfig;
 use super::copies::{Copier, CopyAreas};
 use super::copy::Staging;
-use super::describe::{AdapterDescription, Described};
-use super::digest::Hashing;
+use super::describe::{AdapterDescription, DescribedAdapter};
+use super::digest::DigestTree;
 use super::error::WgpuError;
 use super::findings::FloatSums;
 use super::flow::{self, Flow, FlowParts};
-use super::gpu::{Gpu, NotMade};
+use super::gpu::{CreationFailure, Gpu};
 use super::kernels::Kernels;
 use super::memory::{self, DeviceBuffer, Memory, SlotPiece};
-use super::pass::Filling;
-use super::plan::{self, Bounds, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Layout, Region, STATE_BYTES};
-use super::probe::Walking;
+use super::pass::BufferedPass;
+use super::plan::{self, AdapterBounds, BufferLayout, CHUNK_BYTES, GROUP_CHUNKS, HASH_BYTES, Region, STATE_BYTES};
+use super::probe::ResidentWalks;
 use super::shaders::{self, Dot};
 use crate::PRECISIONS;
-use assay_device::backend::{BackendKind, Preparing};
+use assay_device::backend::{BackendKind, StartupProgress};
 use assay_device::copies::Area;
-use assay_device::pace::{Rates, Timing, WorkKind};
+use assay_device::pace::{DeviceRates, Timing, WorkKind};
 use assay_device::resident::{Residency, hashes_of, merge_subtrees};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes};
 use assay_work::challenge::{MAX_N, MIN_N};
@@ -36,7 +36,7 @@ use assay_work::{ChainingValue, Digest, Precision};
 pub struct WgpuDevice {
     pub(super) description: AdapterDescription,
     pub(super) config: WgpuConfig,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: AdapterBounds,
     pub(super) kernels: Kernels,
     pub(super) precisions: Vec<Precision>,
     /// The self-test's findings about products with float sums.
@@ -45,14 +45,14 @@ pub struct WgpuDevice {
     pub(super) parameters: Buffer,
     pub(super) staging: Staging,
     pub(super) bindings: Bindings,
-    pub(super) rates: Rates,
+    pub(super) rates: DeviceRates,
     /// The layout that the probe's rate was measured on.
-    paced: Option<Layout>,
+    paced: Option<BufferLayout>,
     /// The way to multiply that the products' rate was measured on.
     paced_dot: Option<Dot>,
     pub(super) memory: Memory,
     /// The resident slots; of the last round of the probe, its walks and which states are its last.
-    pub(super) residency: Residency<Layout, (u32, usize)>,
+    pub(super) residency: Residency<BufferLayout, (u32, usize)>,
     /// The pass whose slots these are.
     pub(super) pass: Option<Pass>,
     /// Declared last, so that it is dropped last.
@@ -62,18 +62,18 @@ pub struct WgpuDevice {
 impl WgpuDevice {
     /// Opens an adapter and compiles its shaders, where its driver has not kept them.
     pub(super) fn open(
-        described: Described,
+        described: DescribedAdapter,
         config: WgpuConfig,
-        progress: &mut dyn FnMut(Preparing),
+        progress: &mut dyn FnMut(StartupProgress),
     ) -> Result<Self, WgpuError> {
         let description = described.description.clone();
         let gpu = Gpu::open(described, config.dot.opens_cooperative())?;
-        let bounds = Bounds::new(&gpu.device.limits(), config.buffer_bytes);
+        let bounds = AdapterBounds::new(&gpu.device.limits(), config.buffer_bytes);
         let kernels = Kernels::load(&gpu, &description, &config, progress)?;
-        let not_made = |error: NotMade| {
+        let not_made = |error: CreationFailure| {
             let reason = match error {
-                NotMade::OutOfMemory => "not even its parameters fit into the memory that is free".into(),
-                NotMade::Refused(reason) => reason,
+                CreationFailure::OutOfMemory => "not even its parameters fit into the memory that is free".into(),
+                CreationFailure::Refused(reason) => reason,
             };
             WgpuError::Open { device: description.title(), reason }
         };
@@ -90,7 +90,7 @@ impl WgpuDevice {
             parameters,
             staging,
             bindings: Bindings::default(),
-            rates: Rates::new(Timing::HOST_CLOCK),
+            rates: DeviceRates::new(Timing::HOST_CLOCK),
             paced: None,
             paced_dot: None,
             memory: Memory::default(),
@@ -113,12 +113,12 @@ impl WgpuDevice {
         memory::free_bytes(&self.gpu, self.memory.held_bytes(), is_host_memory, self.config.memory_bytes)
     }
 
-    pub(super) fn resident(&self) -> Result<Layout, DeviceError> {
+    pub(super) fn resident(&self) -> Result<BufferLayout, DeviceError> {
         self.residency.layout()
     }
 
     /// The layout of a pass, unless the adapter's limits forbid it.
-    fn layout(&self, pass: &Pass) -> Result<Layout, DeviceError> {
+    fn layout(&self, pass: &Pass) -> Result<BufferLayout, DeviceError> {
         let (n, count, largest) = (pass.n, pass.count, self.bounds.largest_n());
         if n > largest {
             let bytes = self.bounds.buffer_bytes;
@@ -126,7 +126,7 @@ impl WgpuDevice {
                 format!("n = {n}: with buffers of {bytes} bytes, which is all that it binds, {largest} is the largest");
             return Err(DeviceError::Unsupported(text));
         }
-        let layout = Layout::new(&self.bounds, n, count);
+        let layout = BufferLayout::new(&self.bounds, n, count);
         if layout.is_possible(&self.bounds) {
             return Ok(layout);
         }
@@ -139,7 +139,7 @@ impl WgpuDevice {
         if largest < MAX_N { format!(", n up to {largest}") } else { String::new() }
     }
 
-    fn run_pass(&mut self, pass: &Pass, layout: &Layout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+    fn run_pass(&mut self, pass: &Pass, layout: &BufferLayout, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
         let (free_bytes, made) = (self.free_bytes(), self.memory.made());
         let expansion = shaders::expansion(pass.precision, self.kernels.dot(pass.precision));
         let fitted = self.memory.fit(&self.gpu, &self.bounds, layout, expansion, free_bytes);
@@ -161,7 +161,7 @@ impl WgpuDevice {
         let parts =
             FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
         let poison = config.poison;
-        let filling = Filling { pass: *pass, layout: *layout, kernels, memory, poison, expanded: Cell::default() };
+        let filling = BufferedPass { pass: *pass, layout: *layout, kernels, memory, poison, expanded: Cell::default() };
         let mut flow = Flow::new(parts);
         filling.run(&mut flow)?;
         let completion = flow.expected_completion();
@@ -170,7 +170,7 @@ impl WgpuDevice {
     }
 
     /// Compiles the probe over the slots of a layout, unless it was.
-    pub(super) fn prepare_probe(&mut self, layout: &Layout) -> Result<(), DeviceError> {
+    pub(super) fn prepare_probe(&mut self, layout: &BufferLayout) -> Result<(), DeviceError> {
         let buffers = layout.slot_buffers().len() as u32;
         let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
         prepared.map_err(|error| self.refused(&error))
@@ -199,7 +199,7 @@ impl WgpuDevice {
     fn run_round(
         &mut self,
         round: &ProbeRound,
-        layout: &Layout,
+        layout: &BufferLayout,
         handle: &Handle,
     ) -> Result<(Digest, usize), DeviceError> {
         let (free_bytes, states_bytes) = (self.free_bytes(), u64::from(round.walks) * STATE_BYTES);
@@ -213,7 +213,7 @@ impl WgpuDevice {
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
         let parts =
             FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
-        let walking = Walking { layout: *layout, bounds, kernels, memory };
+        let walking = ResidentWalks { layout: *layout, bounds, kernels, memory };
         let mut flow = Flow::new(parts);
         let last = walking.round(&mut flow, round)?;
         let completion = flow.expected_completion();
@@ -224,7 +224,12 @@ impl WgpuDevice {
     }
 
     /// One step of linked walks, which all name lines of this device: there in one write, and back in one copy.
-    fn run_step(&mut self, share: &LinkedShare, layout: &Layout, states: &mut [StateBytes]) -> Result<(), DeviceError> {
+    fn run_step(
+        &mut self,
+        share: &LinkedShare,
+        layout: &BufferLayout,
+        states: &mut [StateBytes],
+    ) -> Result<(), DeviceError> {
         let free_bytes = self.free_bytes().saturating_sub(self.memory.held_bytes());
         self.memory.fit_stepped(&self.gpu, &self.bounds, layout, free_bytes)?;
         let handle = Handle::default();
@@ -238,7 +243,7 @@ impl WgpuDevice {
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
         let parts = FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter };
         let mut flow = Flow::new(parts);
-        let walking = Walking { layout: *layout, bounds, kernels, memory };
+        let walking = ResidentWalks { layout: *layout, bounds, kernels, memory };
         let last = walking.step(&mut flow, share, bytes.len() / STATE_BYTES as usize)?;
         let completion = flow.expected_completion();
         self.read_completed(layout, layout.round_digest, completion)?;
@@ -249,7 +254,7 @@ impl WgpuDevice {
     }
 
     /// Chaining values of subtrees that a workgroup can make.
-    fn subtrees(&mut self, layout: &Layout, slot: u32, chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
+    fn subtrees(&mut self, layout: &BufferLayout, slot: u32, chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
@@ -264,7 +269,7 @@ impl WgpuDevice {
         };
         let mut flow = Flow::new(parts);
         let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, slot, piece));
-        let hashing = Hashing { kernels, memory, layout: *layout };
+        let hashing = DigestTree { kernels, memory, layout: *layout };
         hashing.subtrees(&mut flow, pieces, chunks.ilog2(), false, layout.values.first)?;
         flow.finish()?;
         let completion = flow.expected_completion();
@@ -276,7 +281,7 @@ impl WgpuDevice {
     }
 
     /// A region that lies before the completion counter, once the counter shows that every submission was carried out.
-    fn read_completed(&self, layout: &Layout, region: Region, completion: u32) -> Result<Vec<u8>, DeviceError> {
+    fn read_completed(&self, layout: &BufferLayout, region: Region, completion: u32) -> Result<Vec<u8>, DeviceError> {
         let counter = layout.completion_counter;
         let both = Region { first: region.first, values: counter.first + counter.values - region.first };
         let mut bytes = self.read_piece(self.memory.values(layout, both))?;
@@ -310,8 +315,8 @@ impl WgpuDevice {
             return Err(busy);
         }
         self.memory.other(&self.gpu, bytes).map_err(|error| match error {
-            NotMade::OutOfMemory => busy,
-            NotMade::Refused(why) => self.gpu.lose(&why),
+            CreationFailure::OutOfMemory => busy,
+            CreationFailure::Refused(why) => self.gpu.lose(&why),
         })
     }
 
@@ -459,7 +464,7 @@ impl Device for WgpuDevice {
         let (handle, stall_limit) = (&handle, config.stall_limit);
         let parts = FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter: None };
         let mut flow = Flow::new(parts);
-        let filling = Filling { pass, layout, kernels, memory, poison: false, expanded: Cell::default() };
+        let filling = BufferedPass { pass, layout, kernels, memory, poison: false, expanded: Cell::default() };
         let start = Instant::now();
         (2..products.saturating_add(2).clamp(3, pass.count)).try_for_each(|u| filling.product(&mut flow, u))?;
         flow.finish()?;

@@ -3,7 +3,7 @@
 use super::flow::{Dispatch, Flow};
 use super::kernels::Kernels;
 use super::memory::{Memory, SlotPiece};
-use super::plan::{CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, HASH_BYTES, Layout, MAX_WORKGROUPS, Region};
+use super::plan::{BufferLayout, CHUNK_BYTES, GROUP_CHUNKS, GROUP_VALUES, HASH_BYTES, MAX_WORKGROUPS, Region};
 use super::shaders::{ChunkParams, ParentParams};
 use assay_device::DeviceError;
 use assay_device::pace::{WorkKind, Workload};
@@ -12,14 +12,14 @@ use assay_device::pace::{WorkKind, Workload};
 const FIRST_GROUPS: u64 = 16;
 
 /// Where the tree of a string is built.
-pub(super) struct Hashing<'a> {
+pub(super) struct DigestTree<'a> {
     pub(super) kernels: &'a Kernels,
     /// The memory of the layout's regions.
     pub(super) memory: &'a Memory,
-    pub(super) layout: Layout,
+    pub(super) layout: BufferLayout,
 }
 
-impl<'a> Hashing<'a> {
+impl<'a> DigestTree<'a> {
     /// Records the hashing of a string, whose pieces are equal powers of two, at least 4096 bytes together; its digest
     /// becomes value `digest` of the scratch.
     pub(super) fn string(
@@ -88,7 +88,7 @@ impl<'a> Hashing<'a> {
 
     /// Records the merging of `count` values, a power of two, up to the root.
     fn tree(&self, flow: &mut Flow<'a>, mut count: u64, digest: u64) -> Result<(), DeviceError> {
-        let Layout { values, merged, .. } = self.layout;
+        let BufferLayout { values, merged, .. } = self.layout;
         let (mut from, mut to): (Region, Region) = (values, merged);
         while count > 1 {
             let levels = GROUP_VALUES.min(count).ilog2();

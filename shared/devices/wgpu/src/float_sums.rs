@@ -6,7 +6,7 @@ use super::kernels::Pipeline;
 use super::memory::{DeviceBuffer, SlotPiece};
 use super::shaders::{self, CHUNK_TERMS, CooperativeTile, Dot, Shader};
 use assay_device::accumulator::{
-    LAUNCH_ROWS, MAX_UNIT_FAILURE_BYTES, OperandFormat, Sums, SumsUnderTest, Unit, UnitFinding, examine,
+    LAUNCH_ROWS, MAX_UNIT_FAILURE_BYTES, OperandFormat, SumFormat, SumsUnderTest, Unit, UnitFinding, examine,
 };
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Handle};
@@ -68,7 +68,7 @@ impl WgpuDevice {
         let terms = if self.description().software { SOFTWARE_TERMS } else { CHUNK_TERMS };
         let format = if dot == Dot::Cooperative { OperandFormat::F16 } else { OperandFormat::Int16 };
         let name = format!("{}, tiles of {side}", dot.name());
-        let unit = Unit { name, precision, format, sums: Sums::Float32, terms };
+        let unit = Unit { name, precision, format, sums: SumFormat::Float32, terms };
         let pipeline = match self.kernels.compile(&self.gpu, shader, &[true; 3]) {
             Ok(pipeline) => pipeline,
             // A driver that does not take the shader has no such unit, even if it lists one.
@@ -89,7 +89,8 @@ impl WgpuDevice {
         let written = self.take_area((LAUNCH_ROWS * LAUNCH_ROWS * size_of::<u32>()) as u64)?;
         // A launch of its own says nothing of the products of a pass.
         let rates = self.rates;
-        let mut launches = Launches { device: self, pipeline, side, depth: row_bytes as u32, left, right, written };
+        let mut launches =
+            FloatSumLaunches { device: self, pipeline, side, depth: row_bytes as u32, left, right, written };
         let finding = examine(&unit, &mut launches);
         self.rates = rates;
         // Groups name buffers that are gone.
@@ -108,7 +109,7 @@ impl WgpuDevice {
     }
 }
 
-struct Launches<'a> {
+struct FloatSumLaunches<'a> {
     device: &'a mut WgpuDevice,
     pipeline: Pipeline,
     /// Elements along a side of a tile.
@@ -120,7 +121,7 @@ struct Launches<'a> {
     written: DeviceBuffer,
 }
 
-impl SumsUnderTest for Launches<'_> {
+impl SumsUnderTest for FloatSumLaunches<'_> {
     fn sums(&mut self, left: &[u8], right: &[u8]) -> Result<Vec<u32>, DeviceError> {
         let WgpuDevice { gpu, bindings, parameters, rates, config, .. } = &mut *self.device;
         gpu.calling(|| {

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use ::wgpu::{Buffer, BufferUsages, CommandEncoderDescriptor, ComputePassDescriptor, SubmissionIndex};
 
 use super::bind::{Binding, Bindings};
-use super::gpu::{Gpu, MAX_COUNTED_WAIT, NotMade};
+use super::gpu::{CreationFailure, Gpu, MAX_COUNTED_WAIT};
 use super::kernels::Pipeline;
 use super::memory::SlotPiece;
 use super::plan::ALIGNMENT;
 use super::shaders;
-use assay_device::pace::{MAX_LAUNCH_TIME, Rates, WorkKind, Workload, may_enqueue};
+use assay_device::pace::{DeviceRates, MAX_LAUNCH_TIME, WorkKind, Workload, may_enqueue};
 use assay_device::{DeviceError, Handle};
 
 /// The most dispatches of a submission: their parameters lie in one buffer.
@@ -25,7 +25,7 @@ const MAX_DISPATCHES: usize = 512;
 const MAX_IN_FLIGHT: usize = 16;
 
 /// The buffer that dispatches' parameters are written to before each submission.
-pub(super) fn parameters(gpu: &Gpu) -> Result<Buffer, NotMade> {
+pub(super) fn parameters(gpu: &Gpu) -> Result<Buffer, CreationFailure> {
     let usage = BufferUsages::UNIFORM | BufferUsages::COPY_DST;
     gpu.buffer("parameters", MAX_DISPATCHES as u64 * ALIGNMENT, usage)
 }
@@ -41,7 +41,7 @@ pub(super) struct Dispatch<'a, 'd> {
     pub(super) work: Workload,
 }
 
-struct Recorded<'a> {
+struct RecordedDispatch<'a> {
     pipeline: &'a Pipeline,
     group: ::wgpu::BindGroup,
     offsets: Vec<u32>,
@@ -51,7 +51,7 @@ struct Recorded<'a> {
 /// The dispatches of the next submission.
 #[derive(Default)]
 struct PendingBatch<'a> {
-    dispatches: Vec<Recorded<'a>>,
+    dispatches: Vec<RecordedDispatch<'a>>,
     parameters: Vec<u8>,
     work: Vec<Workload>,
     estimate: Duration,
@@ -60,7 +60,7 @@ struct PendingBatch<'a> {
     unmeasured: bool,
 }
 
-struct Submitted {
+struct Submission {
     number: u64,
     index: SubmissionIndex,
     at: Instant,
@@ -74,11 +74,11 @@ pub(super) struct Flow<'a> {
     gpu: &'a Gpu,
     bindings: &'a mut Bindings,
     parameters: &'a Buffer,
-    pub(super) rates: &'a mut Rates,
+    pub(super) rates: &'a mut DeviceRates,
     handle: &'a Handle,
     stall_limit: Duration,
     batch: PendingBatch<'a>,
-    in_flight: VecDeque<Submitted>,
+    in_flight: VecDeque<Submission>,
     queued: Duration,
     submitted: u64,
     done: Arc<AtomicU64>,
@@ -97,7 +97,7 @@ pub(super) struct FlowParts<'a> {
     pub(super) bindings: &'a mut Bindings,
     /// See [`parameters`].
     pub(super) parameters: &'a Buffer,
-    pub(super) rates: &'a mut Rates,
+    pub(super) rates: &'a mut DeviceRates,
     /// Progress out, cancellation in.
     pub(super) handle: &'a Handle,
     /// How long may pass without a finished submission.
@@ -154,7 +154,7 @@ impl<'a> Flow<'a> {
         batch.parameters.resize(at + ALIGNMENT as usize, 0);
         let (group, offsets) =
             self.bindings.bind(self.gpu, dispatch.pipeline, self.parameters, at as u32, dispatch.bindings)?;
-        batch.dispatches.push(Recorded {
+        batch.dispatches.push(RecordedDispatch {
             pipeline: dispatch.pipeline,
             group,
             offsets,
@@ -198,7 +198,7 @@ impl<'a> Flow<'a> {
             done.fetch_max(number, Ordering::Relaxed);
         });
         self.queued = self.queued.saturating_add(batch.estimate);
-        self.in_flight.push_back(Submitted {
+        self.in_flight.push_back(Submission {
             number,
             index,
             at: Instant::now(),

@@ -16,7 +16,7 @@ use ::wgpu::{
 
 use parking_lot::Mutex;
 
-use super::describe::Described;
+use super::describe::DescribedAdapter;
 use super::error::WgpuError;
 use assay_device::DeviceError;
 
@@ -35,15 +35,15 @@ pub(super) struct Gpu {
     pub(super) adapter: Adapter,
     pub(super) device: Device,
     pub(super) queue: Queue,
-    health: Health,
+    health: DeviceHealth,
     submissions: AtomicU32,
 }
 
 /// The reason that a device is lost, once it is. Clones share it.
 #[derive(Debug, Clone, Default)]
-struct Health(Arc<Mutex<Option<String>>>);
+struct DeviceHealth(Arc<Mutex<Option<String>>>);
 
-impl Health {
+impl DeviceHealth {
     /// Notes a failure; the first one counts.
     fn lose(&self, why: &str) {
         self.0.lock().get_or_insert_with(|| why.trim().replace('\n', " "));
@@ -56,7 +56,7 @@ impl Health {
 
 /// Why a buffer or a pipeline was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NotMade {
+pub(super) enum CreationFailure {
     OutOfMemory,
     /// Any other error, in wgpu's words.
     Refused(String),
@@ -64,8 +64,8 @@ pub(super) enum NotMade {
 
 impl Gpu {
     /// Opens an adapter with all its limits, and with cooperative matrices if that is asked and it has them.
-    pub(super) fn open(described: Described, cooperative: bool) -> Result<Self, WgpuError> {
-        let Described { adapter, description } = described;
+    pub(super) fn open(described: DescribedAdapter, cooperative: bool) -> Result<Self, WgpuError> {
+        let DescribedAdapter { adapter, description } = described;
         let mut required_features = adapter.features() & WANTED;
         let mut experimental_features = ExperimentalFeatures::disabled();
         if cooperative && adapter.features().contains(COOPERATIVE) {
@@ -89,7 +89,7 @@ impl Gpu {
         let (device, queue) = opened
             .and_then(|opened| opened.map_err(|error| error.to_string()))
             .map_err(|error| WgpuError::Open { device: description.title(), reason: one_line(&error) })?;
-        let health = Health::default();
+        let health = DeviceHealth::default();
         let lost = health.clone();
         device.set_device_lost_callback(move |reason, why| {
             if reason != DeviceLostReason::Destroyed {
@@ -132,22 +132,22 @@ impl Gpu {
     }
 
     /// A buffer of device memory, or of the host's where `usage` maps it.
-    pub(super) fn buffer(&self, label: &str, bytes: u64, usage: BufferUsages) -> Result<Buffer, NotMade> {
+    pub(super) fn buffer(&self, label: &str, bytes: u64, usage: BufferUsages) -> Result<Buffer, CreationFailure> {
         let descriptor = BufferDescriptor { label: Some(label), size: bytes, usage, mapped_at_creation: false };
         self.scoped(|| self.device.create_buffer(&descriptor))
     }
 
     /// Makes an object, with its errors caught.
-    pub(super) fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T, NotMade> {
+    pub(super) fn scoped<T>(&self, make: impl FnOnce() -> T) -> Result<T, CreationFailure> {
         let scopes = [ErrorFilter::OutOfMemory, ErrorFilter::Internal, ErrorFilter::Validation]
             .map(|filter| self.device.push_error_scope(filter));
         let made = self.calling(make);
         // The innermost first.
         let errors = scopes.into_iter().rev().filter_map(|scope| pollster::block_on(scope.pop()));
         match errors.collect::<Vec<_>>().into_iter().next() {
-            None => made.map_err(|error| NotMade::Refused(error.to_string())),
-            Some(Error::OutOfMemory { .. }) => Err(NotMade::OutOfMemory),
-            Some(error) => Err(NotMade::Refused(one_line(&error.to_string()))),
+            None => made.map_err(|error| CreationFailure::Refused(error.to_string())),
+            Some(Error::OutOfMemory { .. }) => Err(CreationFailure::OutOfMemory),
+            Some(error) => Err(CreationFailure::Refused(one_line(&error.to_string()))),
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_is_the_one_that_is_told() {
-        let health = Health::default();
+        let health = DeviceHealth::default();
         assert_eq!(health.why(), None);
         health.clone().lose("first\nline");
         health.lose("second");

@@ -12,10 +12,10 @@ use super::cache::Cache;
 use super::config::{DotChoice, WgpuConfig};
 use super::describe::AdapterDescription;
 use super::error::WgpuError;
-use super::gpu::{Gpu, NotMade};
-use super::plan::{ALIGNMENT, Bounds};
+use super::gpu::{CreationFailure, Gpu};
+use super::plan::{ALIGNMENT, AdapterBounds};
 use super::shaders::{self, CooperativeTile, Dot, Format, ProbeShape, QUAD_LANES, Shader, ShaderTile};
-use assay_device::backend::Preparing;
+use assay_device::backend::StartupProgress;
 use assay_work::Precision;
 
 /// Steps of the start-up's progress while shaders are compiled.
@@ -55,7 +55,7 @@ impl Pipeline {
 }
 
 /// A product's pipeline, and its tiles.
-pub(super) struct ProductKernel {
+pub(super) struct ProductPipeline {
     pub(super) pipeline: Pipeline,
     /// Elements along a side of its tiles.
     pub(super) side: u32,
@@ -67,7 +67,7 @@ pub(super) struct Kernels {
     pub(super) parents: Pipeline,
     pub(super) completion_counter: Pipeline,
     /// Of every way to multiply that was in use: with large tiles and with small ones, or with tiles of one size.
-    products: HashMap<Dot, Vec<ProductKernel>>,
+    products: HashMap<Dot, Vec<ProductPipeline>>,
     /// The index of the one that is tried alone.
     only: Option<usize>,
     /// The pipelines that write the operands of a kind of work out, once they were in use.
@@ -93,7 +93,7 @@ impl Kernels {
         gpu: &Gpu,
         description: &AdapterDescription,
         config: &WgpuConfig,
-        progress: &mut dyn FnMut(Preparing),
+        progress: &mut dyn FnMut(StartupProgress),
     ) -> Result<Self, WgpuError> {
         let dot = chosen(config.dot, description).unwrap_or(Dot::Plain);
         let limits = gpu.device.limits();
@@ -106,7 +106,7 @@ impl Kernels {
         let what = if compiler.cache.is_warm() { "loading shaders" } else { "compiling shaders, once for each driver" };
         let mut done = 0;
         let mut step = || {
-            progress(Preparing { what: what.into(), done, total: STEPS });
+            progress(StartupProgress { what: what.into(), done, total: STEPS });
             done += 1;
         };
         let quads = gpu.device.features().contains(Features::SUBGROUP)
@@ -119,7 +119,7 @@ impl Kernels {
         let chunks = compile(shaders::chunks(), &[true, true])?;
         let parents = compile(shaders::parents(), &[true])?;
         let completion_counter = compile(shaders::completion_counter(), &[true])?;
-        let product = |tile: ShaderTile, pipeline| ProductKernel { side: tile.side, pipeline };
+        let product = |tile: ShaderTile, pipeline| ProductPipeline { side: tile.side, pipeline };
         let tiles = [large, small];
         let large = product(large, compile(shaders::product(large, dot), &[true; 3])?);
         let small = product(small, compile(shaders::product(small, dot), &[true; 3])?);
@@ -201,7 +201,7 @@ impl Kernels {
         if !has_products {
             let products = self.product_shaders(dot).into_iter().map(|(side, shader)| {
                 let pipeline = self.compiler.compile(gpu, &shader, &[true; 3])?;
-                Ok(ProductKernel { pipeline, side })
+                Ok(ProductPipeline { pipeline, side })
             });
             let products = products.collect::<Result<_, WgpuError>>()?;
             self.products.insert(dot, products);
@@ -241,7 +241,7 @@ impl Kernels {
     ///
     /// # Panics
     /// When it was not prepared.
-    pub(super) fn product(&self, precision: Precision, n: u32, piece_rows: u64) -> &ProductKernel {
+    pub(super) fn product(&self, precision: Precision, n: u32, piece_rows: u64) -> &ProductPipeline {
         let dot = self.dot_for(precision, n);
         let Some([large, others @ ..]) = self.products.get(&dot).map(Vec::as_slice) else {
             unreachable!("{dot:?} was prepared with the slots")
@@ -267,7 +267,7 @@ impl Kernels {
     }
 
     /// Compiles the probe over `buffers` slot buffers, unless that was done before.
-    pub(super) fn prepare_probe(&mut self, gpu: &Gpu, bounds: &Bounds, buffers: u32) -> Result<(), WgpuError> {
+    pub(super) fn prepare_probe(&mut self, gpu: &Gpu, bounds: &AdapterBounds, buffers: u32) -> Result<(), WgpuError> {
         let shape = self.probe_shape(bounds, buffers);
         if !self.probes.contains_key(&shape) {
             let pipeline = self.compiler.compile(gpu, &shaders::probe(shape), &probe_storages(shape))?;
@@ -278,7 +278,7 @@ impl Kernels {
     }
 
     /// The shape of the probe over `buffers` slot buffers: few shapes, so that few are compiled.
-    pub(super) fn probe_shape(&self, bounds: &Bounds, buffers: u32) -> ProbeShape {
+    pub(super) fn probe_shape(&self, bounds: &AdapterBounds, buffers: u32) -> ProbeShape {
         let bound = buffers.next_power_of_two().min(bounds.slot_buffers);
         ProbeShape { buffers: bound, grouped: buffers > bound, quads: self.quads }
     }
@@ -382,17 +382,19 @@ impl Compiler {
     }
 
     /// Why there is no pipeline: only a fault of the shader itself is permanent.
-    fn refused(&self, gpu: &Gpu, shader: &str, error: NotMade) -> WgpuError {
+    fn refused(&self, gpu: &Gpu, shader: &str, error: CreationFailure) -> WgpuError {
         let device = self.title.clone();
         match (gpu.check(), error) {
             (Err(error), _) => WgpuError::Device { device, error },
-            (Ok(()), NotMade::OutOfMemory) => WgpuError::NoMemory { device },
-            (Ok(()), NotMade::Refused(reason)) => WgpuError::Shader { device, shader: shader.to_owned(), reason },
+            (Ok(()), CreationFailure::OutOfMemory) => WgpuError::NoMemory { device },
+            (Ok(()), CreationFailure::Refused(reason)) => {
+                WgpuError::Shader { device, shader: shader.to_owned(), reason }
+            }
         }
     }
 }
 
-fn module(gpu: &Gpu, shader: &Shader) -> Result<ShaderModule, NotMade> {
+fn module(gpu: &Gpu, shader: &Shader) -> Result<ShaderModule, CreationFailure> {
     let descriptor =
         ShaderModuleDescriptor { label: Some(&shader.name), source: ShaderSource::Wgsl(shader.source.as_str().into()) };
     gpu.scoped(|| {

@@ -51,8 +51,8 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
-use assay_device::place::Place;
+use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress};
+use assay_device::place::DevicePlace;
 use assay_device::{DeviceError, DeviceInfo};
 use assay_work::{DeviceId, Precision};
 
@@ -75,7 +75,7 @@ pub fn detect(seed: &[u8]) -> Result<Vec<AdapterDescription>, WgpuError> {
 ///
 /// # Errors
 /// [`WgpuError`] when there are no adapters to use.
-pub fn find(config: &WgpuConfig) -> Result<Vec<Found>, WgpuError> {
+pub fn find(config: &WgpuConfig) -> Result<Vec<DetectedDevice>, WgpuError> {
     let (refused, usable): (Vec<_>, Vec<_>) =
         detect(&config.seed)?.into_iter().partition(|adapter| adapter.refusal.is_some());
     let refusals: Vec<_> = refused
@@ -101,7 +101,7 @@ pub fn find(config: &WgpuConfig) -> Result<Vec<Found>, WgpuError> {
 /// The kinds of work that a device computes.
 const PRECISIONS: [Precision; 4] = Precision::ALL;
 
-fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
+fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> DetectedDevice {
     let total_bytes = adapter.memory_bytes.or(config.memory_bytes).unwrap_or(0);
     let info = DeviceInfo {
         id: adapter.id,
@@ -115,16 +115,20 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> Found {
         free_bytes: total_bytes,
     };
     let pci_address = adapter.pci_address.as_ref().and_then(|address| address.parse().ok());
-    let place = Place { pci_address, uuid: adapter.uuid, vendor: Some(adapter.vendor) };
+    let place = DevicePlace { pci_address, uuid: adapter.uuid, vendor: Some(adapter.vendor) };
     // A struct of plain fields: turning it into text cannot fail.
-    Found { info, place, spec: serde_json::to_string(&WgpuSpec { id: adapter.id }).unwrap_or_default() }
+    DetectedDevice { info, place, spec: serde_json::to_string(&WgpuSpec { id: adapter.id }).unwrap_or_default() }
 }
 
 /// Opens one device.
 ///
 /// # Errors
 /// [`WgpuError`] when it cannot be used, in one sentence with the remedy.
-pub fn open(id: DeviceId, config: WgpuConfig, progress: &mut dyn FnMut(Preparing)) -> Result<WgpuDevice, WgpuError> {
+pub fn open(
+    id: DeviceId,
+    config: WgpuConfig,
+    progress: &mut dyn FnMut(StartupProgress),
+) -> Result<WgpuDevice, WgpuError> {
     let all = describe::describe_all(&config.seed)?;
     let described = all.into_iter().find(|described| described.description.id == id);
     let described = described.ok_or(WgpuError::Unknown { id })?;
@@ -149,22 +153,22 @@ impl Backend for WgpuConfig {
         vec![("NODEVICE_SELECT", "1".into())]
     }
 
-    fn detect(&self) -> Result<Vec<Found>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
         find(self).map_err(|error| error.to_string())
     }
 
-    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
+    fn open(&self, spec: &str, prepare: StartupObserver<'_>) -> OpenResult {
         Ok(Box::new(self.open_device(spec, prepare)?))
     }
 
     #[cfg(feature = "bench")]
-    fn open_bench(&self, spec: &str, prepare: Prepare<'_>) -> assay_device::bench::OpenedBench {
+    fn open_bench(&self, spec: &str, prepare: StartupObserver<'_>) -> assay_device::bench::OpenedBench {
         Ok(Box::new(WgpuBench::new(self.open_device(spec, prepare)?)))
     }
 }
 
 impl WgpuConfig {
-    fn open_device(&self, spec: &str, prepare: Prepare<'_>) -> Result<WgpuDevice, DeviceError> {
+    fn open_device(&self, spec: &str, prepare: StartupObserver<'_>) -> Result<WgpuDevice, DeviceError> {
         let WgpuSpec { id } =
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {

@@ -2,9 +2,9 @@
 
 use ::wgpu::{Buffer, BufferUsages, PollType};
 
-use super::gpu::{Gpu, NotMade};
+use super::gpu::{CreationFailure, Gpu};
 use super::native;
-use super::plan::{self, Bounds, HASH_BYTES, Layout, OPERAND_MATRICES, Region, STATE_BYTES};
+use super::plan::{self, AdapterBounds, BufferLayout, HASH_BYTES, OPERAND_MATRICES, Region, STATE_BYTES};
 use assay_device::machine;
 use assay_device::{DeviceError, MAX_STEPPED_STATES};
 
@@ -51,8 +51,8 @@ impl Memory {
     pub(super) fn fit(
         &mut self,
         gpu: &Gpu,
-        bounds: &Bounds,
-        layout: &Layout,
+        bounds: &AdapterBounds,
+        layout: &BufferLayout,
         expansion: Option<u32>,
         free_bytes: u64,
     ) -> Result<(), DeviceError> {
@@ -82,7 +82,7 @@ impl Memory {
     pub(super) fn fit_operands(
         &mut self,
         gpu: &Gpu,
-        layout: &Layout,
+        layout: &BufferLayout,
         expansion: Option<u32>,
         free_bytes: u64,
     ) -> Result<(), DeviceError> {
@@ -99,8 +99,8 @@ impl Memory {
     pub(super) fn fit_states(
         &mut self,
         gpu: &Gpu,
-        bounds: &Bounds,
-        layout: &Layout,
+        bounds: &AdapterBounds,
+        layout: &BufferLayout,
         bytes: u64,
         free_bytes: u64,
     ) -> Result<(), DeviceError> {
@@ -123,8 +123,8 @@ impl Memory {
     pub(super) fn fit_stepped(
         &mut self,
         gpu: &Gpu,
-        bounds: &Bounds,
-        layout: &Layout,
+        bounds: &AdapterBounds,
+        layout: &BufferLayout,
         free_bytes: u64,
     ) -> Result<(), DeviceError> {
         let sets = if layout.grouped { 2 } else { 1 };
@@ -134,8 +134,8 @@ impl Memory {
             while self.stepped[set].len() < count as usize {
                 match self.make(gpu, "stepped states", bytes) {
                     Ok(buffer) => self.stepped[set].push(buffer),
-                    Err(NotMade::OutOfMemory) => return gpu.check().and(Err(busy)),
-                    Err(NotMade::Refused(why)) => return Err(gpu.lose(&why)),
+                    Err(CreationFailure::OutOfMemory) => return gpu.check().and(Err(busy)),
+                    Err(CreationFailure::Refused(why)) => return Err(gpu.lose(&why)),
                 }
             }
         }
@@ -143,18 +143,18 @@ impl Memory {
     }
 
     /// The result of an allocation: out of memory frees everything and is [`DeviceError::Busy`].
-    fn conclude(&mut self, gpu: &Gpu, made: Result<(), NotMade>, busy: DeviceError) -> Result<(), DeviceError> {
+    fn conclude(&mut self, gpu: &Gpu, made: Result<(), CreationFailure>, busy: DeviceError) -> Result<(), DeviceError> {
         match made {
             Ok(()) => gpu.check(),
-            Err(NotMade::OutOfMemory) => {
+            Err(CreationFailure::OutOfMemory) => {
                 self.release(gpu);
                 gpu.check().and(Err(busy))
             }
-            Err(NotMade::Refused(why)) => Err(gpu.lose(&why)),
+            Err(CreationFailure::Refused(why)) => Err(gpu.lose(&why)),
         }
     }
 
-    fn make_all(&mut self, gpu: &Gpu, layout: &Layout, states: (u64, u32)) -> Result<(), NotMade> {
+    fn make_all(&mut self, gpu: &Gpu, layout: &BufferLayout, states: (u64, u32)) -> Result<(), CreationFailure> {
         for bytes in layout.slot_buffers() {
             let buffer = self.make(gpu, "slots", bytes)?;
             self.slots.push(buffer);
@@ -163,7 +163,7 @@ impl Memory {
         self.make_states(gpu, states, layout.grouped)
     }
 
-    fn make_operands(&mut self, gpu: &Gpu, (bytes, count): (u64, usize)) -> Result<(), NotMade> {
+    fn make_operands(&mut self, gpu: &Gpu, (bytes, count): (u64, usize)) -> Result<(), CreationFailure> {
         for _ in 0..OPERAND_MATRICES * count {
             let buffer = self.make(gpu, "operands", bytes)?;
             self.operands.push(buffer);
@@ -171,7 +171,7 @@ impl Memory {
         Ok(())
     }
 
-    fn make_states(&mut self, gpu: &Gpu, (bytes, count): (u64, u32), twice: bool) -> Result<(), NotMade> {
+    fn make_states(&mut self, gpu: &Gpu, (bytes, count): (u64, u32), twice: bool) -> Result<(), CreationFailure> {
         for _ in 0..count {
             let buffer = self.make(gpu, "states", bytes)?;
             self.states.push(buffer);
@@ -184,11 +184,11 @@ impl Memory {
     }
 
     /// A buffer beside all of these, for benchmarks and burn-ins.
-    pub(super) fn other(&mut self, gpu: &Gpu, bytes: u64) -> Result<DeviceBuffer, NotMade> {
+    pub(super) fn other(&mut self, gpu: &Gpu, bytes: u64) -> Result<DeviceBuffer, CreationFailure> {
         self.make(gpu, "other", bytes)
     }
 
-    fn make(&mut self, gpu: &Gpu, label: &str, bytes: u64) -> Result<DeviceBuffer, NotMade> {
+    fn make(&mut self, gpu: &Gpu, label: &str, bytes: u64) -> Result<DeviceBuffer, CreationFailure> {
         let usage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         let raw = gpu.buffer(label, bytes, usage)?;
         self.made += 1;
@@ -196,7 +196,7 @@ impl Memory {
     }
 
     /// Whether slots and scratch are there already.
-    fn holds(&self, layout: &Layout) -> bool {
+    fn holds(&self, layout: &BufferLayout) -> bool {
         let slots = layout.slot_buffers();
         slots.len() <= self.slots.len()
             && slots.zip(&self.slots).all(|(needed, held)| needed <= held.bytes)
@@ -240,7 +240,7 @@ impl Memory {
     ///
     /// # Panics
     /// When the slots are not allocated.
-    pub(super) fn piece(&self, layout: &Layout, slot: u32, piece: u64) -> SlotPiece<'_> {
+    pub(super) fn piece(&self, layout: &BufferLayout, slot: u32, piece: u64) -> SlotPiece<'_> {
         let number = u64::from(slot) * layout.pieces_per_slot + piece;
         assert!(number < layout.pieces(), "a piece of this layout");
         let buffer = &self.slots[(number / layout.pieces_per_buffer) as usize];
@@ -253,7 +253,7 @@ impl Memory {
     ///
     /// # Panics
     /// When they do not, or the slots are not allocated.
-    pub(super) fn rows(&self, layout: &Layout, slot: u32, first_row: u64, rows: u64) -> SlotPiece<'_> {
+    pub(super) fn rows(&self, layout: &BufferLayout, slot: u32, first_row: u64, rows: u64) -> SlotPiece<'_> {
         let (piece, inside) = (first_row / layout.piece_rows(), first_row % layout.piece_rows());
         assert!(inside + rows <= layout.piece_rows(), "rows of one piece");
         let whole = self.piece(layout, slot, piece);
@@ -265,7 +265,7 @@ impl Memory {
     ///
     /// # Panics
     /// When the operands are not allocated.
-    pub(super) fn operands(&self, layout: &Layout, expansion: u32, matrix: usize, piece: u64) -> SlotPiece<'_> {
+    pub(super) fn operands(&self, layout: &BufferLayout, expansion: u32, matrix: usize, piece: u64) -> SlotPiece<'_> {
         let (bytes, count) = layout.operand_buffers(expansion);
         let buffer = &self.operands[matrix * count + piece as usize];
         assert!(bytes <= buffer.bytes, "operands of this layout");
@@ -273,7 +273,7 @@ impl Memory {
     }
 
     /// The buffers that the slots of a layout lie in.
-    pub(super) fn slot_buffers(&self, layout: &Layout) -> &[DeviceBuffer] {
+    pub(super) fn slot_buffers(&self, layout: &BufferLayout) -> &[DeviceBuffer] {
         &self.slots[..layout.slot_buffers().len()]
     }
 
@@ -281,20 +281,20 @@ impl Memory {
     ///
     /// # Panics
     /// When it is not there.
-    pub(super) fn scratch(&self, layout: &Layout) -> SlotPiece<'_> {
+    pub(super) fn scratch(&self, layout: &BufferLayout) -> SlotPiece<'_> {
         let buffer = self.scratch.as_ref().unwrap_or_else(|| unreachable!("memory was made room in"));
         assert!(layout.scratch_bytes() <= buffer.bytes, "the scratch of this layout");
         SlotPiece { buffer, first: 0, bytes: layout.scratch_bytes() }
     }
 
     /// The piece of a region of the scratch buffer.
-    pub(super) fn values(&self, layout: &Layout, region: Region) -> SlotPiece<'_> {
+    pub(super) fn values(&self, layout: &BufferLayout, region: Region) -> SlotPiece<'_> {
         let scratch = self.scratch(layout);
         SlotPiece { first: region.first * HASH_BYTES, bytes: region.values * HASH_BYTES, ..scratch }
     }
 
     /// States of `bytes` altogether: the ones that a round starts with, and, for walks by groups, the others.
-    pub(super) fn states(&self, bounds: &Bounds, bytes: u64) -> [Vec<SlotPiece<'_>>; 2] {
+    pub(super) fn states(&self, bounds: &AdapterBounds, bytes: u64) -> [Vec<SlotPiece<'_>>; 2] {
         let (each, count) = plan::state_buffers(bounds, bytes);
         [&self.states, &self.next_states].map(|buffers| {
             let piece = |buffer| SlotPiece { buffer, first: 0, bytes: each };

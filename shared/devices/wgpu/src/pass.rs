@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use super::digest::Hashing;
+use super::digest::DigestTree;
 use super::flow::{Dispatch, Flow};
-use super::kernels::{Kernels, ProductKernel};
+use super::kernels::{Kernels, ProductPipeline};
 use super::memory::{Memory, SlotPiece};
-use super::plan::{Layout, MAX_WORKGROUPS, OPERAND_MATRICES, STATE_BYTES};
+use super::plan::{BufferLayout, MAX_WORKGROUPS, OPERAND_MATRICES, STATE_BYTES};
 use super::shaders::{self, EXPAND_THREADS, KEYSTREAM_THREADS};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
@@ -22,10 +22,10 @@ const VECTOR_BYTES: u64 = 16;
 const POISON: [u32; 8] = [0xA5A5_A5A5; 8];
 
 /// A pass over memory that was laid out for it.
-pub(super) struct Filling<'a> {
+pub(super) struct BufferedPass<'a> {
     pub(super) pass: Pass,
     /// The places of its buffers.
-    pub(super) layout: Layout,
+    pub(super) layout: BufferLayout,
     pub(super) kernels: &'a Kernels,
     pub(super) memory: &'a Memory,
     /// Whether to overwrite all slots first.
@@ -34,7 +34,7 @@ pub(super) struct Filling<'a> {
     pub(super) expanded: Cell<[Option<u32>; OPERAND_MATRICES]>,
 }
 
-impl<'a> Filling<'a> {
+impl<'a> BufferedPass<'a> {
     /// Fills all slots and leaves their digests in the scratch. When it fails, no submission is pending, or the
     /// device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'a>) -> Result<(), DeviceError> {
@@ -57,7 +57,7 @@ impl<'a> Filling<'a> {
             } else {
                 self.product(flow, u)?;
             }
-            let hashing = Hashing { kernels: self.kernels, memory: self.memory, layout: self.layout };
+            let hashing = DigestTree { kernels: self.kernels, memory: self.memory, layout: self.layout };
             let digest = self.layout.digests.first + u64::from(u);
             hashing.string(flow, self.pieces(u), self.layout.slot_bytes(), digest)?;
             flow.finish_steps(1)?;
@@ -81,11 +81,11 @@ impl<'a> Filling<'a> {
         self.product_with(flow, product, u)
     }
 
-    /// As [`Filling::product`], with tiles of the caller's choice.
+    /// As [`BufferedPass::product`], with tiles of the caller's choice.
     pub(super) fn product_with(
         &self,
         flow: &mut Flow<'a>,
-        product: &'a ProductKernel,
+        product: &'a ProductPipeline,
         u: u32,
     ) -> Result<(), DeviceError> {
         let (earlier, previous) = parents(&self.pass.key, u);
@@ -115,8 +115,8 @@ impl<'a> Filling<'a> {
     }
 
     /// Where the operands of these slots lie, once they are written out.
-    fn operands(&self, flow: &mut Flow<'a>, slots: [u32; 2]) -> Result<[Operands; 2], DeviceError> {
-        let Some(expansion) = self.expansion() else { return Ok(slots.map(Operands::Slot)) };
+    fn operands(&self, flow: &mut Flow<'a>, slots: [u32; 2]) -> Result<[OperandSource; 2], DeviceError> {
+        let Some(expansion) = self.expansion() else { return Ok(slots.map(OperandSource::Slot)) };
         let mut held = self.expanded.get();
         let matrices = places(held, slots);
         for (matrix, slot) in matrices.into_iter().zip(slots) {
@@ -126,13 +126,13 @@ impl<'a> Filling<'a> {
             }
         }
         self.expanded.set(held);
-        Ok(matrices.map(|matrix| Operands::Matrix { matrix, expansion }))
+        Ok(matrices.map(|matrix| OperandSource::Matrix { matrix, expansion }))
     }
 
-    fn operand_piece(&self, operands: Operands, piece: u64) -> SlotPiece<'a> {
+    fn operand_piece(&self, operands: OperandSource, piece: u64) -> SlotPiece<'a> {
         match operands {
-            Operands::Slot(slot) => self.memory.piece(&self.layout, slot, piece),
-            Operands::Matrix { matrix, expansion } => self.memory.operands(&self.layout, expansion, matrix, piece),
+            OperandSource::Slot(slot) => self.memory.piece(&self.layout, slot, piece),
+            OperandSource::Matrix { matrix, expansion } => self.memory.operands(&self.layout, expansion, matrix, piece),
         }
     }
 
@@ -166,7 +166,7 @@ impl<'a> Filling<'a> {
     fn tiles(
         &self,
         flow: &mut Flow<'a>,
-        product: &'a ProductKernel,
+        product: &'a ProductPipeline,
         slot: u32,
         (row_piece, column_piece): (u64, u64),
         bindings: &[SlotPiece<'a>; 3],
@@ -203,7 +203,7 @@ impl<'a> Filling<'a> {
 
 /// The place of a product's operands.
 #[derive(Clone, Copy)]
-enum Operands {
+enum OperandSource {
     /// In a slot itself.
     Slot(u32),
     /// Written out.

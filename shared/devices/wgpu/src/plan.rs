@@ -67,7 +67,7 @@ pub(super) fn refusal(limits: &Limits) -> Option<String> {
 
 /// The limits of an adapter that layouts depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(super) struct AdapterBounds {
     /// The most bytes of a buffer, all of which can be bound.
     pub(super) buffer_bytes: u64,
     /// The most bytes of a binding, independent of the setting for buffers.
@@ -76,7 +76,7 @@ pub(super) struct Bounds {
     pub(super) slot_buffers: u32,
 }
 
-impl Bounds {
+impl AdapterBounds {
     /// Of an adapter with these limits, and at most `asked_bytes` of a buffer.
     pub(super) fn new(limits: &Limits, asked_bytes: Option<u64>) -> Self {
         let driver = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
@@ -95,7 +95,8 @@ impl Bounds {
     pub(super) fn largest_n(&self) -> u32 {
         let rows = |n: u32| self.operand_rows(n);
         let sizes = (MIN_N.ilog2()..=MAX_N.ilog2()).map(|log| 1 << log);
-        let is_possible = |n: &u32| rows(*n) >= MIN_TILE_ROWS && Layout::new(self, *n, MIN_COUNT).is_possible(self);
+        let is_possible =
+            |n: &u32| rows(*n) >= MIN_TILE_ROWS && BufferLayout::new(self, *n, MIN_COUNT).is_possible(self);
         sizes.take_while(is_possible).last().unwrap_or(0)
     }
 
@@ -120,7 +121,7 @@ pub(super) struct Region {
 
 /// The memory of `count` n-by-n slots and of the buffers of a pass, openings and a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct BufferLayout {
     pub(super) n: u32,
     pub(super) count: u32,
     pub(super) piece_bytes: u64,
@@ -143,8 +144,8 @@ pub(super) struct Layout {
     pub(super) merged: Region,
 }
 
-impl Layout {
-    pub(super) fn new(bounds: &Bounds, n: u32, count: u32) -> Self {
+impl BufferLayout {
+    pub(super) fn new(bounds: &AdapterBounds, n: u32, count: u32) -> Self {
         let slot_bytes = u64::from(n) * u64::from(n);
         let piece_bytes = bounds.piece_bytes(n);
         let pieces_per_slot = slot_bytes / piece_bytes;
@@ -223,25 +224,25 @@ impl Layout {
     }
 
     /// Whether an adapter can bind all of it, memory aside.
-    pub(super) const fn is_possible(&self, bounds: &Bounds) -> bool {
+    pub(super) const fn is_possible(&self, bounds: &AdapterBounds) -> bool {
         self.scratch_bytes() <= bounds.binding_bytes
     }
 }
 
 /// The sizes of the buffers that states of `bytes`, a power of two, lie in.
-pub(super) fn state_buffers(bounds: &Bounds, bytes: u64) -> (u64, u32) {
+pub(super) fn state_buffers(bounds: &AdapterBounds, bytes: u64) -> (u64, u32) {
     let buffer = bytes.min(1 << bounds.buffer_bytes.ilog2());
     (buffer, (bytes / buffer) as u32)
 }
 
 /// How many n-by-n slots fit into `free_bytes`, of which a share stays unused.
-pub(super) fn slots_that_fit(bounds: &Bounds, n: u32, free_bytes: u64) -> u32 {
+pub(super) fn slots_that_fit(bounds: &AdapterBounds, n: u32, free_bytes: u64) -> u32 {
     if check_size(n).is_err() || n > bounds.largest_n() {
         return 0;
     }
     let usable = usable_bytes(free_bytes);
     max_slots(|count| {
-        let layout = Layout::new(bounds, n, count);
+        let layout = BufferLayout::new(bounds, n, count);
         layout.is_possible(bounds) && layout.total_bytes() <= usable
     })
 }
@@ -261,8 +262,8 @@ mod tests {
     use super::*;
     use assay_work::challenge::MAX_TOTAL;
 
-    fn bounds(buffer_bytes: u64, slot_buffers: u32) -> Bounds {
-        Bounds { buffer_bytes, binding_bytes: 1 << 27, slot_buffers }
+    fn bounds(buffer_bytes: u64, slot_buffers: u32) -> AdapterBounds {
+        AdapterBounds { buffer_bytes, binding_bytes: 1 << 27, slot_buffers }
     }
 
     #[test]
@@ -279,8 +280,8 @@ mod tests {
     fn the_least_adapter_has_room_for_the_smallest_pass() {
         let least = Limits { max_storage_buffer_binding_size: MIN_BINDING_BYTES, ..Limits::default() };
         assert_eq!(refusal(&least), None);
-        let bounds = Bounds::new(&least, None);
-        assert!(Layout::new(&bounds, MIN_N, MIN_COUNT).is_possible(&bounds));
+        let bounds = AdapterBounds::new(&least, None);
+        assert!(BufferLayout::new(&bounds, MIN_N, MIN_COUNT).is_possible(&bounds));
     }
 
     /// A regression: on Metal 29 storage buffers may be bound, and 29 buffers altogether.
@@ -291,29 +292,29 @@ mod tests {
             max_buffers_and_acceleration_structures_per_shader_stage: 29,
             ..Limits::default()
         };
-        assert_eq!(Bounds::new(&metal, None).slot_buffers, 26);
+        assert_eq!(AdapterBounds::new(&metal, None).slot_buffers, 26);
         let vulkan = Limits { max_buffers_and_acceleration_structures_per_shader_stage: u32::MAX, ..metal };
-        assert_eq!(Bounds::new(&vulkan, None).slot_buffers, 27);
+        assert_eq!(AdapterBounds::new(&vulkan, None).slot_buffers, 27);
     }
 
     #[test]
     fn buffers_hold_whole_pieces() {
         let limits = Limits { max_storage_buffer_binding_size: (1 << 31) - 4, ..Limits::default() };
         let limits = Limits { max_buffer_size: u64::MAX, ..limits };
-        let bounds = Bounds::new(&limits, None);
+        let bounds = AdapterBounds::new(&limits, None);
         assert_eq!(bounds.buffer_bytes, (1 << 31) - MIN_BUFFER_BYTES);
         assert_eq!(bounds.piece_bytes(32_768), 1 << 30);
-        let layout = Layout::new(&bounds, 8192, 100);
+        let layout = BufferLayout::new(&bounds, 8192, 100);
         assert_eq!((layout.piece_bytes, layout.pieces_per_buffer), (64 << 20, 31));
         let buffers: Vec<_> = layout.slot_buffers().map(|bytes| bytes >> 26).collect();
         assert_eq!(buffers, [31, 31, 31, 7]);
-        assert_eq!(Bounds::new(&limits, Some(100_000)).buffer_bytes, 65_536);
-        assert_eq!(Bounds::new(&limits, Some(1)).buffer_bytes, 65_536);
+        assert_eq!(AdapterBounds::new(&limits, Some(100_000)).buffer_bytes, 65_536);
+        assert_eq!(AdapterBounds::new(&limits, Some(1)).buffer_bytes, 65_536);
     }
 
     #[test]
     fn a_slot_larger_than_a_buffer_is_cut_into_rows() {
-        let layout = Layout::new(&bounds(5 << 16, 8), 1024, 3);
+        let layout = BufferLayout::new(&bounds(5 << 16, 8), 1024, 3);
         assert_eq!((layout.piece_bytes, layout.pieces_per_slot, layout.pieces_per_buffer), (1 << 18, 4, 1));
         assert_eq!(layout.piece_rows(), 256);
         assert_eq!(layout.slot_buffers().collect::<Vec<_>>(), [1 << 18; 12]);
@@ -327,7 +328,7 @@ mod tests {
             [(1 << 27, 8192, 8192, 1), (1 << 27, 32_768, 2048, 16), (5 << 16, 512, 256, 2)]
         {
             let bounds = bounds(buffer_bytes, 8);
-            let layout = Layout::new(&bounds, n, 3);
+            let layout = BufferLayout::new(&bounds, n, 3);
             assert_eq!((layout.operand_rows, layout.operand_buffers(2).1), (rows, buffers), "n = {n}");
             assert!(layout.operand_buffers(2).0 <= bounds.buffer_bytes && layout.piece_rows().is_multiple_of(rows));
             assert_eq!(layout.operand_buffers(1).0 * 2, layout.operand_buffers(2).0);
@@ -349,7 +350,7 @@ mod tests {
     fn regions_follow_one_another_and_the_scratch_can_be_bound() {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
             let bounds = bounds(1 << 27, 8);
-            let layout = Layout::new(&bounds, n, count);
+            let layout = BufferLayout::new(&bounds, n, count);
             let regions =
                 [layout.digests, layout.round_digest, layout.completion_counter, layout.values, layout.merged];
             for pair in regions.windows(2) {
@@ -370,7 +371,7 @@ mod tests {
             for n in [256, 1024, 8192, 32_768] {
                 for free in [16 << 20, 200 << 20, 8 << 30, 180_u64 << 30] {
                     let fit = slots_that_fit(&bounds, n, free);
-                    let fits = |count| Layout::new(&bounds, n, count).total_bytes() <= usable_bytes(free);
+                    let fits = |count| BufferLayout::new(&bounds, n, count).total_bytes() <= usable_bytes(free);
                     assert!(fit == 0 || fits(fit), "n = {n}, {free}");
                     assert!(fit == MAX_TOTAL as u32 || !fits(fit + 1), "n = {n}, {free}");
                 }

@@ -1,12 +1,12 @@
 //! Steps of probes: a round of the residency probe, from its start states to their hash, and one step of linked walks
 //! (WORK.md, Residency probe and Linked probe).
 
-use super::digest::Hashing;
+use super::digest::DigestTree;
 use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, Pipeline};
 use super::memory::{Memory, SlotPiece};
 use super::pass::{keystream, words_of};
-use super::plan::{Bounds, Layout, STATE_BYTES};
+use super::plan::{AdapterBounds, BufferLayout, STATE_BYTES};
 use super::shaders::{self, PROBE_THREADS, ProbeShape, QUAD_LANES};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, LinkedShare, ProbeRound};
@@ -15,29 +15,29 @@ use assay_device::{DeviceError, LinkedShare, ProbeRound};
 const MAX_WALKS: u64 = 1 << 18;
 
 /// Walks over resident slots.
-pub(super) struct Walking<'a> {
+pub(super) struct ResidentWalks<'a> {
     /// The layout of the slots.
-    pub(super) layout: Layout,
-    pub(super) bounds: &'a Bounds,
+    pub(super) layout: BufferLayout,
+    pub(super) bounds: &'a AdapterBounds,
     pub(super) kernels: &'a Kernels,
     pub(super) memory: &'a Memory,
 }
 
 /// The slots that walks are over: how many, and which of them is the device's first.
 #[derive(Clone, Copy)]
-struct Ground {
+struct WalkRange {
     total: u32,
     first_slot: u32,
 }
 
 /// Walks of one dispatch, and the states that they are in.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct DispatchWalks<'a> {
     states: SlotPiece<'a>,
     walks: u32,
 }
 
-impl<'a> Walking<'a> {
+impl<'a> ResidentWalks<'a> {
     /// Walks a round and leaves its digest in the scratch. Gives which of the two sets of states holds the last ones.
     /// When it fails, no submission is pending, or the device is lost.
     pub(super) fn round(&self, flow: &mut Flow<'a>, round: &ProbeRound) -> Result<usize, DeviceError> {
@@ -51,9 +51,9 @@ impl<'a> Walking<'a> {
         let bytes = u64::from(round.walks) * STATE_BYTES;
         let states = self.memory.states(self.bounds, bytes);
         keystream(flow, self.kernels, states[0].iter().copied(), &words_of(round.key.as_bytes()), 0)?;
-        let ground = Ground { total: self.layout.count, first_slot: 0 };
+        let ground = WalkRange { total: self.layout.count, first_slot: 0 };
         let last = self.walk(flow, ground, &states.each_ref().map(|states| parts(states)), round.steps)?;
-        let hashing = Hashing { kernels: self.kernels, memory: self.memory, layout: self.layout };
+        let hashing = DigestTree { kernels: self.kernels, memory: self.memory, layout: self.layout };
         let digest = self.layout.round_digest.first;
         hashing.string(flow, states[last].iter().copied(), bytes, digest)?;
         Ok(last)
@@ -68,11 +68,11 @@ impl<'a> Walking<'a> {
                 let states = SlotPiece::whole(buffer);
                 let walks = left.min(states.bytes / STATE_BYTES);
                 left -= walks;
-                Part { states, walks: walks as u32 }
+                DispatchWalks { states, walks: walks as u32 }
             };
             buffers.iter().map(part).filter(|part| part.walks > 0).collect()
         };
-        let ground = Ground { total: share.total, first_slot: share.offset };
+        let ground = WalkRange { total: share.total, first_slot: share.offset };
         let last = self.walk(flow, ground, &self.memory.stepped().each_ref().map(of_set), 1)?;
         flow.finish()?;
         Ok(last)
@@ -82,8 +82,8 @@ impl<'a> Walking<'a> {
     fn walk(
         &self,
         flow: &mut Flow<'a>,
-        ground: Ground,
-        parts: &[Vec<Part<'a>>; 2],
+        ground: WalkRange,
+        parts: &[Vec<DispatchWalks<'a>>; 2],
         steps: u32,
     ) -> Result<usize, DeviceError> {
         let buffers = self.memory.slot_buffers(&self.layout).len() as u32;
@@ -111,8 +111,8 @@ impl<'a> Walking<'a> {
         &self,
         flow: &mut Flow<'a>,
         shape: ProbeShape,
-        ground: Ground,
-        parts: &[Vec<Part<'a>>; 2],
+        ground: WalkRange,
+        parts: &[Vec<DispatchWalks<'a>>; 2],
         steps: u32,
     ) -> Result<usize, DeviceError> {
         let buffers = self.memory.slot_buffers(&self.layout).len() as u32;
@@ -142,7 +142,7 @@ impl<'a> Walking<'a> {
     fn dispatch(
         &self,
         flow: &mut Flow<'a>,
-        (shape, ground): (ProbeShape, Ground),
+        (shape, ground): (ProbeShape, WalkRange),
         bindings: &[SlotPiece<'a>],
         walks: u32,
         (steps, first_buffer): (u32, u32),
@@ -170,10 +170,10 @@ impl<'a> Walking<'a> {
 }
 
 /// All walks of states that fill their buffers, in parts that one dispatch takes.
-fn parts<'a>(states: &[SlotPiece<'a>]) -> Vec<Part<'a>> {
+fn parts<'a>(states: &[SlotPiece<'a>]) -> Vec<DispatchWalks<'a>> {
     let of_piece = |piece: &SlotPiece<'a>| {
         let (piece, bytes) = (*piece, piece.bytes.min(MAX_WALKS * STATE_BYTES));
-        (0..piece.bytes / bytes).map(move |part| Part {
+        (0..piece.bytes / bytes).map(move |part| DispatchWalks {
             states: SlotPiece { first: piece.first + part * bytes, bytes, ..piece },
             walks: (bytes / STATE_BYTES) as u32,
         })

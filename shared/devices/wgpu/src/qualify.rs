@@ -12,7 +12,7 @@ use super::config::DotChoice;
 use super::device::WgpuDevice;
 use super::error::WgpuError;
 use super::kernels;
-use super::plan::Bounds;
+use super::plan::AdapterBounds;
 use super::shaders::Dot;
 use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
 use assay_work::challenge::{MIN_COUNT, MIN_N};
@@ -188,7 +188,7 @@ impl WgpuDevice {
     /// A small round over `count` small slots, in buffers of at most `buffer_bytes`: in threads, and in subgroups where
     /// walks may go in them.
     fn try_walks(&mut self, buffer_bytes: u64, count: u32, subgroups: bool) -> Result<[Digest; 2], DeviceError> {
-        let tried = Bounds { buffer_bytes: buffer_bytes.min(self.bounds.binding_bytes), ..self.bounds };
+        let tried = AdapterBounds { buffer_bytes: buffer_bytes.min(self.bounds.binding_bytes), ..self.bounds };
         let bounds = std::mem::replace(&mut self.bounds, tried);
         let filled = self.fill(&Pass { n: MIN_N, count, ..PASS }, &Handle::default());
         let threads = filled.and_then(|_| self.try_round(false));

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::link::{Link, LinkError, Steps};
+use super::link::{RequestError, RequestSteps, WorkerLink};
 use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
-use assay_device::backend::Preparing;
+use assay_device::backend::StartupProgress;
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
 use assay_device::{
@@ -65,7 +65,7 @@ impl WorkerDevice {
     }
 
     /// The progress of its start-up.
-    pub fn preparing(&self) -> Preparing {
+    pub fn preparing(&self) -> StartupProgress {
         self.shared.preparing()
     }
 
@@ -74,10 +74,13 @@ impl WorkerDevice {
     }
 
     /// Does something with the worker, and with its number.
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Link, u64) -> Result<T, LinkError>) -> Result<T, DeviceError> {
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&mut WorkerLink, u64) -> Result<T, RequestError>,
+    ) -> Result<T, DeviceError> {
         let (mut link, number) = self.shared.take()?;
         // Should `work` panic, the supervisor starts another worker; this one ends with its input.
-        let unwinding = GiveUp(&self.shared);
+        let unwinding = LossGuard(&self.shared);
         let done = work(&mut link, number);
         std::mem::forget(unwinding);
         match done {
@@ -88,7 +91,7 @@ impl WorkerDevice {
             }
             other => {
                 self.shared.give_back(link, number);
-                other.map_err(LinkError::into_error)
+                other.map_err(RequestError::into_error)
             }
         }
     }
@@ -96,21 +99,21 @@ impl WorkerDevice {
     /// As [`WorkerDevice::with`], for requests that need the slots: they are gone with the worker that filled them.
     fn with_resident<T>(
         &self,
-        work: impl FnOnce(&mut Link, Resident) -> Result<T, LinkError>,
+        work: impl FnOnce(&mut WorkerLink, Resident) -> Result<T, RequestError>,
     ) -> Result<T, DeviceError> {
         // The worker may hold slots of a pass that counts no more.
         let none = || DeviceError::Unsupported("no pass is resident on this device".into());
         let resident = self.resident.ok_or_else(none)?;
         self.with(|link, number| {
-            if resident.worker == number { work(link, resident) } else { Err(LinkError::Past(self.shared.loss())) }
+            if resident.worker == number { work(link, resident) } else { Err(RequestError::Past(self.shared.loss())) }
         })
     }
 }
 
 /// Says that a worker is lost, when it is dropped.
-struct GiveUp<'a>(&'a SharedWorker);
+struct LossGuard<'a>(&'a SharedWorker);
 
-impl Drop for GiveUp<'_> {
+impl Drop for LossGuard<'_> {
     fn drop(&mut self) {
         self.0.give_up(None, DeviceError::Lost("a request to its worker failed for a fault of this program".into()));
     }
@@ -154,7 +157,7 @@ impl Device for WorkerDevice {
         self.resident = None;
         let count = u64::from(pass.count);
         let (digests, worker) = self.with(|link, worker| {
-            let steps = Steps::of(count);
+            let steps = RequestSteps::of(count);
             Ok((link.ask_bytes(Request::Fill(*pass), count * HASH_BYTES, handle, steps)?, worker))
         })?;
         self.resident = Some(Resident { worker, n: pass.n, walks: None });
@@ -162,8 +165,8 @@ impl Device for WorkerDevice {
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        let bytes =
-            self.with_resident(|link, _| link.ask_bytes(Request::Round(*round), HASH_BYTES, handle, Steps::of(1)))?;
+        let bytes = self
+            .with_resident(|link, _| link.ask_bytes(Request::Round(*round), HASH_BYTES, handle, RequestSteps::of(1)))?;
         self.note_walks(round.walks);
         digests_of(&bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
     }
@@ -174,7 +177,7 @@ impl Device for WorkerDevice {
         }
         let rounds = u64::from(probe.rounds);
         let bytes = self.with_resident(|link, _| {
-            link.ask_bytes(Request::Probe(*probe), rounds * HASH_BYTES, handle, Steps::of(rounds))
+            link.ask_bytes(Request::Probe(*probe), rounds * HASH_BYTES, handle, RequestSteps::of(rounds))
         })?;
         self.note_walks(probe.walks);
         Ok(digests_of(&bytes))
@@ -206,7 +209,7 @@ impl Device for WorkerDevice {
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         self.with_resident(|link, resident| {
             let bytes = u64::from(resident.walks.unwrap_or(0).min(MAX_WALKS)) * STATE_BYTES;
-            link.ask_bytes(Request::ReadStates, bytes, &Handle::default(), Steps::none())
+            link.ask_bytes(Request::ReadStates, bytes, &Handle::default(), RequestSteps::none())
         })
     }
 
@@ -221,7 +224,7 @@ impl Device for WorkerDevice {
         for ranges in ranges.chunks(MAX_RANGES) {
             let bytes = ranges.iter().fold(0, |sum: u64, range| sum.saturating_add(range.bytes));
             let read = self.with_resident(|link, _| {
-                link.ask_bytes(Request::Read(ranges.to_vec()), bytes, &Handle::default(), Steps::none())
+                link.ask_bytes(Request::Read(ranges.to_vec()), bytes, &Handle::default(), RequestSteps::none())
             })?;
             all.extend_from_slice(&read);
         }
@@ -233,7 +236,7 @@ impl Device for WorkerDevice {
             let slot_bytes = u64::from(resident.n) * u64::from(resident.n);
             let bytes = slot_bytes.checked_div(subtree_bytes).unwrap_or(0) * HASH_BYTES;
             let request = Request::ReadChainingValues { slot, subtree_bytes };
-            link.ask_bytes(request, bytes, &Handle::default(), Steps::none())
+            link.ask_bytes(request, bytes, &Handle::default(), RequestSteps::none())
         })?;
         Ok(hashes_of(&bytes).collect())
     }

@@ -34,15 +34,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_device::DeviceError;
-use assay_device::backend::{Backend, Found};
+use assay_device::backend::{Backend, DetectedDevice};
 
 pub use device::WorkerDevice;
-pub use process::{Launched, Launcher, Process, Program};
+pub use process::{LaunchedWorker, Launcher, Process, Program};
 pub use self_test::self_test;
 pub use serve::{BackendFactory, serve};
 pub use supervisor::{StartOutcome, WorkerHealth, WorkerMonitor, WorkerSpec};
 
-use link::{Link, LinkError, Timeouts};
+use link::{RequestError, Timeouts, WorkerLink};
 use message::{Reply, Request};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,18 +68,22 @@ impl Default for WorkerConfig {
 ///
 /// # Errors
 /// The reason that there are no devices, in one sentence.
-pub fn detect(backend: &dyn Backend, launcher: &dyn Launcher, silence: Duration) -> Result<Vec<Found>, String> {
+pub fn detect(
+    backend: &dyn Backend,
+    launcher: &dyn Launcher,
+    silence: Duration,
+) -> Result<Vec<DetectedDevice>, String> {
     let (kind, settings) = (backend.kind(), backend.settings());
     let timeouts = Timeouts { silence, over: Default::default() };
     let cannot = |error: DeviceError| format!("its devices cannot be listed: {error}");
-    let mut link = Link::start(launcher, kind, timeouts).map_err(cannot)?;
+    let mut link = WorkerLink::start(launcher, kind, timeouts).map_err(cannot)?;
     let reply = match link.ask(Request::Detect { backend: kind, settings }) {
         Ok(Reply::Detected(found)) => Ok(found),
         Ok(_) => Err(link.malformed("another answer than its devices")),
         Err(error) => Err(error),
     };
     let _ = link.end();
-    let mut found = reply.map_err(|error: LinkError| cannot(error.into_error()))??;
+    let mut found = reply.map_err(|error: RequestError| cannot(error.into_error()))??;
     found.sort_by_key(|found| found.info.id);
     Ok(found)
 }

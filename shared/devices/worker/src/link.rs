@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use super::frame::{self, FrameError};
 use super::handles::Handles;
 use super::message::{FromWorker, Reply, Request, ToWorker, VERSION};
-use super::process::{Launched, Launcher, Process};
+use super::process::{LaunchedWorker, Launcher, Process};
 use super::states::StatesWay;
-use assay_device::backend::{BackendKind, Preparing};
+use assay_device::backend::{BackendKind, StartupProgress};
 use assay_device::{DeviceError, Handle};
 use parking_lot::Mutex;
 
@@ -54,7 +54,7 @@ pub struct Timeouts {
 
 /// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkError {
+pub enum RequestError {
     /// The device's own answer.
     Device(DeviceError),
     /// The worker is gone, hung, or speaks no sense.
@@ -63,7 +63,7 @@ pub enum LinkError {
     Past(DeviceError),
 }
 
-impl LinkError {
+impl RequestError {
     /// Whether the worker is of no more use: a device that failed may have taken its process with it, and only a new
     /// process is known to be whole.
     pub const fn is_fatal(&self) -> bool {
@@ -86,11 +86,11 @@ struct Heartbeats {
     number: AtomicU64,
     steps: AtomicU64,
     ended: AtomicBool,
-    preparing: Mutex<Preparing>,
+    preparing: Mutex<StartupProgress>,
 }
 
 /// The program's end of one worker.
-pub struct Link {
+pub struct WorkerLink {
     requests: Option<Box<dyn Write + Send>>,
     replies: Receiver<Result<(u64, u64, Reply), String>>,
     heartbeats: Arc<Heartbeats>,
@@ -104,14 +104,14 @@ pub struct Link {
     pub(super) handles: Option<Handles>,
 }
 
-impl Link {
+impl WorkerLink {
     /// Starts a worker for a device of `backend` and waits for its greeting.
     ///
     /// # Errors
     /// [`DeviceError::Lost`] when it does not come up, [`DeviceError::Sick`] when it stays silent.
     pub fn start(launcher: &dyn Launcher, backend: BackendKind, timeouts: Timeouts) -> Result<Self, DeviceError> {
         let lost = |error: io::Error| DeviceError::Lost(format!("its worker cannot be started: {error}"));
-        let Launched { input, output, process } = launcher.launch().map_err(lost)?;
+        let LaunchedWorker { input, output, process } = launcher.launch().map_err(lost)?;
         let heartbeats = Arc::new(Heartbeats::default());
         let (sender, replies) = sync_channel(REPLIES_AHEAD);
         let mut link = Self {
@@ -131,7 +131,7 @@ impl Link {
         };
         thread::Builder::new().name("worker-replies".into()).spawn(read).map_err(lost)?;
         // The first word comes as the answer to request 0.
-        match link.wait(&Handle::default(), 0, &mut Steps::none(), &|_| ()) {
+        match link.wait(&Handle::default(), 0, &mut RequestSteps::none(), &|_| ()) {
             Ok(Reply::Done) => Ok(link),
             Ok(_) => Err(DeviceError::Lost("its worker did not say hello".into())),
             Err(error) => Err(error.into_error()),
@@ -144,28 +144,28 @@ impl Link {
     }
 
     /// Opens the device; each new progress goes to `shown`.
-    pub fn open(&mut self, request: Request, shown: &dyn Fn(&Preparing)) -> Result<Reply, LinkError> {
+    pub fn open(&mut self, request: Request, shown: &dyn Fn(&StartupProgress)) -> Result<Reply, RequestError> {
         self.number += 1;
         self.send(ToWorker::Request(self.number, request))?;
-        self.wait(&Handle::default(), self.number, &mut Steps::start_up(), shown)
+        self.wait(&Handle::default(), self.number, &mut RequestSteps::start_up(), shown)
     }
 
     /// Sends a request, and waits for the answer; it takes no longer than [`CALL_LIMIT`].
-    pub fn ask(&mut self, request: Request) -> Result<Reply, LinkError> {
-        self.ask_counting(request, &Handle::default(), &mut Steps::none())
+    pub fn ask(&mut self, request: Request) -> Result<Reply, RequestError> {
+        self.ask_counting(request, &Handle::default(), &mut RequestSteps::none())
     }
 
     /// Asks for `bytes` bytes, passes progress on to `handle` and cancellation on to the worker, and waits for them.
     ///
     /// # Errors
-    /// [`LinkError`]; another number of bytes breaks the link.
+    /// [`RequestError`]; another number of bytes breaks the link.
     pub fn ask_bytes(
         &mut self,
         request: Request,
         bytes: u64,
         handle: &Handle,
-        steps: Steps,
-    ) -> Result<Vec<u8>, LinkError> {
+        steps: RequestSteps,
+    ) -> Result<Vec<u8>, RequestError> {
         let mut steps = steps;
         let mut reply = self.ask_counting(request, handle, &mut steps)?;
         let mut all = Vec::new();
@@ -185,9 +185,14 @@ impl Link {
         }
     }
 
-    fn ask_counting(&mut self, request: Request, handle: &Handle, steps: &mut Steps) -> Result<Reply, LinkError> {
+    fn ask_counting(
+        &mut self,
+        request: Request,
+        handle: &Handle,
+        steps: &mut RequestSteps,
+    ) -> Result<Reply, RequestError> {
         // An answer may come before the first poll at the handle: a chain of short requests would never stop.
-        handle.check().map_err(LinkError::Device)?;
+        handle.check().map_err(RequestError::Device)?;
         self.number += 1;
         self.send(ToWorker::Request(self.number, request))?;
         self.wait(handle, self.number, steps, &|_| ())
@@ -203,9 +208,9 @@ impl Link {
         (silent >= self.timeouts.silence).then(|| self.hung(&format!("said nothing for {silent:.1?}")))
     }
 
-    pub fn malformed(&mut self, what: &str) -> LinkError {
+    pub fn malformed(&mut self, what: &str) -> RequestError {
         self.process.kill();
-        LinkError::Broken(DeviceError::Lost(format!("its worker gave {what}")))
+        RequestError::Broken(DeviceError::Lost(format!("its worker gave {what}")))
     }
 
     /// Ends the worker: it is asked to, then made to. Gives the process back when not even that ends it.
@@ -222,14 +227,14 @@ impl Link {
         Some(self.process)
     }
 
-    fn send(&mut self, message: ToWorker) -> Result<(), LinkError> {
+    fn send(&mut self, message: ToWorker) -> Result<(), RequestError> {
         let sent = match &mut self.requests {
             Some(pipe) => frame::write(pipe, &message),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         };
         sent.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => LinkError::Device(DeviceError::Unsupported(error.to_string())),
-            _ => LinkError::Broken(self.post_mortem()),
+            io::ErrorKind::InvalidInput => RequestError::Device(DeviceError::Unsupported(error.to_string())),
+            _ => RequestError::Broken(self.post_mortem()),
         })
     }
 
@@ -237,9 +242,9 @@ impl Link {
         &mut self,
         handle: &Handle,
         number: u64,
-        steps: &mut Steps,
-        shown: &dyn Fn(&Preparing),
-    ) -> Result<Reply, LinkError> {
+        steps: &mut RequestSteps,
+        shown: &dyn Fn(&StartupProgress),
+    ) -> Result<Reply, RequestError> {
         let mut detector = HangDetector::new(self.heartbeats.beats.load(Ordering::Relaxed));
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
@@ -247,13 +252,13 @@ impl Link {
                     steps.advance(handle, done);
                     self.show(&mut detector, shown);
                     return match reply {
-                        Reply::Failed(error) => Err(LinkError::Device(error)),
+                        Reply::Failed(error) => Err(RequestError::Device(error)),
                         reply => Ok(reply),
                     };
                 }
                 Ok(Ok((of, ..))) => return Err(self.malformed(&format!("an answer to request {of}, not {number}"))),
                 Ok(Err(problem)) => return Err(self.malformed(&problem)),
-                Err(RecvTimeoutError::Disconnected) => return Err(LinkError::Broken(self.post_mortem())),
+                Err(RecvTimeoutError::Disconnected) => return Err(RequestError::Broken(self.post_mortem())),
                 Err(RecvTimeoutError::Timeout) => {
                     let moved = self.show(&mut detector, shown);
                     self.check_hang(handle, number, steps, &mut detector, moved)?;
@@ -263,7 +268,7 @@ impl Link {
     }
 
     /// Shows the progress of the start-up, when it changed; whether it did.
-    fn show(&self, detector: &mut HangDetector, shown: &dyn Fn(&Preparing)) -> bool {
+    fn show(&self, detector: &mut HangDetector, shown: &dyn Fn(&StartupProgress)) -> bool {
         let preparing = self.heartbeats.preparing.lock().clone();
         let moved = preparing != detector.preparing;
         if moved {
@@ -278,13 +283,13 @@ impl Link {
         &mut self,
         handle: &Handle,
         number: u64,
-        steps: &mut Steps,
+        steps: &mut RequestSteps,
         detector: &mut HangDetector,
         moved: bool,
-    ) -> Result<(), LinkError> {
+    ) -> Result<(), RequestError> {
         if self.timeouts.over.load(Ordering::Relaxed) {
             self.process.kill();
-            return Err(LinkError::Broken(DeviceError::Cancelled));
+            return Err(RequestError::Broken(DeviceError::Cancelled));
         }
         if self.heartbeats.number.load(Ordering::Acquire) == number {
             let done = self.heartbeats.steps.load(Ordering::Relaxed);
@@ -295,7 +300,7 @@ impl Link {
             detector.check(slice, beats, moved || detector.told != steps.told, self.timeouts.silence, steps.limit);
         detector.told = steps.told;
         if let Some(why) = hung {
-            return Err(LinkError::Broken(self.hung(&why)));
+            return Err(RequestError::Broken(self.hung(&why)));
         }
         if handle.is_cancelled() && detector.cancelled.is_none() {
             detector.cancelled = Some(Duration::ZERO);
@@ -367,14 +372,14 @@ fn read_replies(
 
 /// Steps of a request: how many it has, and how many the handle knows of.
 #[derive(Debug, Clone, Copy)]
-pub struct Steps {
+pub struct RequestSteps {
     all: u64,
     told: u64,
     /// The longest time of one step.
     limit: Duration,
 }
 
-impl Steps {
+impl RequestSteps {
     pub const fn none() -> Self {
         Self { all: 0, told: 0, limit: CALL_LIMIT }
     }
@@ -403,7 +408,7 @@ struct HangDetector {
     /// Time in the current step.
     step: Duration,
     told: u64,
-    preparing: Preparing,
+    preparing: StartupProgress,
     /// Time since the request was cancelled.
     cancelled: Option<Duration>,
 }
@@ -411,7 +416,7 @@ struct HangDetector {
 impl HangDetector {
     fn new(beats: u64) -> Self {
         let silence = SilenceClock { beats, ..SilenceClock::default() };
-        Self { silence, step: Duration::ZERO, told: 0, preparing: Preparing::default(), cancelled: None }
+        Self { silence, step: Duration::ZERO, told: 0, preparing: StartupProgress::default(), cancelled: None }
     }
 
     /// Why the worker counts as hung after a further `slice` of time, if it does. `moved`: it came further in it.
@@ -529,7 +534,7 @@ mod tests {
     #[test]
     fn no_more_steps_are_told_than_there_are() {
         let handle = Handle::default();
-        let mut steps = Steps::of(5);
+        let mut steps = RequestSteps::of(5);
         for (done, told) in [(2, 2), (1, 2), (u64::MAX, 5), (0, 5)] {
             steps.advance(&handle, done);
             assert_eq!(handle.done_steps(), told);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use assay_device::accumulator::{MAX_UNIT_FAILURE_BYTES, MAX_UNIT_NAME_BYTES, MAX_UNITS};
-use assay_device::backend::{BackendKind, Found, MAX_HOST_DEVICES, MAX_SPEC_BYTES, Preparing};
+use assay_device::backend::{BackendKind, DetectedDevice, MAX_HOST_DEVICES, MAX_SPEC_BYTES, StartupProgress};
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
@@ -145,7 +145,7 @@ pub enum FromWorker {
         done_steps: u64,
     },
     /// Progress of a device's start-up.
-    Preparing(Preparing),
+    Preparing(StartupProgress),
     /// An answer, or a part of one.
     Reply {
         /// The request.
@@ -161,7 +161,7 @@ pub enum FromWorker {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// The devices of a backend, in order of id, or the reason that there are none.
-    Detected(Result<Vec<Found>, String>),
+    Detected(Result<Vec<DetectedDevice>, String>),
     /// The device's description.
     Device(DeviceInfo),
     /// How many slots fit.
@@ -190,7 +190,7 @@ pub enum Reply {
 /// A field of a message that breaks its bound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
-pub struct Malformed {
+pub struct MalformedField {
     pub field: &'static str,
     /// The violated bound.
     pub problem: String,
@@ -203,8 +203,8 @@ impl ToWorker {
     /// Checks every bound of a message that was read.
     ///
     /// # Errors
-    /// [`Malformed`]: the first field that breaks its bound.
-    pub fn check(&self) -> Result<(), Malformed> {
+    /// [`MalformedField`]: the first field that breaks its bound.
+    pub fn check(&self) -> Result<(), MalformedField> {
         match self {
             Self::Request(_, Request::Read(ranges)) => at_most("Read.ranges", MAX_RANGES, ranges.len()),
             Self::Request(_, Request::Probe(ProbeRounds { rounds, .. })) => {
@@ -247,8 +247,8 @@ impl FromWorker {
     /// Checks every bound of a message that was read from a worker of `backend`.
     ///
     /// # Errors
-    /// [`Malformed`]: the first field that breaks its bound.
-    pub fn check(&mut self, backend: BackendKind) -> Result<(), Malformed> {
+    /// [`MalformedField`]: the first field that breaks its bound.
+    pub fn check(&mut self, backend: BackendKind) -> Result<(), MalformedField> {
         for (field, max, text) in self.texts() {
             at_most(field, max, text.len())?;
             ensure(field, is_printable(text), || "a character that is not printable".into())?;
@@ -268,7 +268,9 @@ impl FromWorker {
             Self::Preparing(preparing) => vec![("Preparing.what", MAX_DEVICE_DETAIL_BYTES, &mut preparing.what)],
             Self::Reply { reply: Reply::Detected(Ok(found)), .. } => found
                 .iter_mut()
-                .flat_map(|Found { info, spec, place: _ }| texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)]))
+                .flat_map(|DetectedDevice { info, spec, place: _ }| {
+                    texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)])
+                })
                 .collect(),
             Self::Reply { reply: Reply::Detected(Err(why)), .. } => vec![("Detected.none", MAX_REASON_BYTES, why)],
             Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).collect(),
@@ -296,11 +298,11 @@ fn texts_of(info: &mut DeviceInfo) -> impl Iterator<Item = Text<'_>> {
     own.into_iter().chain(units)
 }
 
-fn check_found(found: &[Found], backend: BackendKind) -> Result<(), Malformed> {
+fn check_found(found: &[DetectedDevice], backend: BackendKind) -> Result<(), MalformedField> {
     at_most("Detected.found", MAX_HOST_DEVICES, found.len())?;
     let ids: BTreeSet<_> = found.iter().map(|found| found.info.id).collect();
     ensure("Detected.found", ids.len() == found.len(), || "an id is there twice".into())?;
-    for Found { info, place, spec: _ } in found {
+    for DetectedDevice { info, place, spec: _ } in found {
         check_info(info, backend)?;
         // Findings are of opened devices; a list of all devices has no room for them.
         at_most("Found.units", 0, info.units.len())?;
@@ -312,19 +314,19 @@ fn check_found(found: &[Found], backend: BackendKind) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn check_info(info: &DeviceInfo, backend: BackendKind) -> Result<(), Malformed> {
+fn check_info(info: &DeviceInfo, backend: BackendKind) -> Result<(), MalformedField> {
     let ascending = info.precisions.is_sorted_by(|a, b| a < b);
     at_most("DeviceInfo.units", MAX_UNITS, info.units.len())?;
     ensure("DeviceInfo.precisions", ascending, || "not ascending".into())?;
     ensure("DeviceInfo.backend", info.backend == backend, || format!("{}, not {backend}", info.backend))
 }
 
-fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), Malformed> {
+fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), MalformedField> {
     ensure(field, found <= max, || format!("{found}, at most {max} are allowed"))
 }
 
-fn ensure(field: &'static str, holds: bool, problem: impl FnOnce() -> String) -> Result<(), Malformed> {
-    if holds { Ok(()) } else { Err(Malformed { field, problem: problem() }) }
+fn ensure(field: &'static str, holds: bool, problem: impl FnOnce() -> String) -> Result<(), MalformedField> {
+    if holds { Ok(()) } else { Err(MalformedField { field, problem: problem() }) }
 }
 
 #[cfg(test)]
@@ -332,7 +334,7 @@ mod tests {
     use super::super::frame;
     use super::*;
     use assay_device::accumulator::UnitFinding;
-    use assay_device::place::{PciAddress, Place};
+    use assay_device::place::{DevicePlace, PciAddress};
     use assay_work::{DeviceId, PassKey, ProbeKey, RoundKey};
 
     const SHARE: LinkedShare = LinkedShare { n: 256, offset: 3, count: 3, total: 9 };
@@ -356,13 +358,13 @@ mod tests {
         UnitFinding { unit, precision: Precision::Fp8, bits_kept: Some(13), output_bits: None, failed }
     }
 
-    fn place() -> Place {
+    fn place() -> DevicePlace {
         let pci_address = Some(PciAddress { domain: u32::MAX, bus: 255, device: 31, function: 7 });
-        Place { pci_address, uuid: Some([8; 16]), vendor: Some(0x1_0005) }
+        DevicePlace { pci_address, uuid: Some([8; 16]), vendor: Some(0x1_0005) }
     }
 
-    fn found(id: u8) -> Found {
-        Found { info: DeviceInfo { id: DeviceId([id; 16]), ..info() }, place: place(), spec: "{}".into() }
+    fn found(id: u8) -> DetectedDevice {
+        DetectedDevice { info: DeviceInfo { id: DeviceId([id; 16]), ..info() }, place: place(), spec: "{}".into() }
     }
 
     fn reply(reply: Reply) -> FromWorker {
@@ -441,7 +443,7 @@ mod tests {
         let others = [
             FromWorker::Hello(VERSION.into()),
             FromWorker::Heartbeat { number: 3, done_steps: 4 },
-            FromWorker::Preparing(Preparing { what: "compiling".into(), done: 1, total: 2 }),
+            FromWorker::Preparing(StartupProgress { what: "compiling".into(), done: 1, total: 2 }),
         ];
         for message in replies.map(reply).into_iter().chain(others) {
             let mut read = carried(&message.clone().bounded());
@@ -467,22 +469,22 @@ mod tests {
         assert_eq!(units(UnitFinding { unit: "\n".into(), ..finding() }, 1), "UnitFinding.unit");
         let failed = Some("x".repeat(MAX_UNIT_FAILURE_BYTES + 1));
         assert_eq!(units(UnitFinding { failed, ..finding() }, 1), "UnitFinding.failed");
-        let detected = |found: Vec<Found>| refused(reply(Reply::Detected(Ok(found))));
+        let detected = |found: Vec<DetectedDevice>| refused(reply(Reply::Detected(Ok(found))));
         assert_eq!(detected((0..65).map(found).collect()), "Detected.found");
         assert_eq!(detected(vec![found(1), found(1)]), "Detected.found");
         let examined = DeviceInfo { units: vec![finding()], ..info() };
-        assert_eq!(detected(vec![Found { info: examined, ..found(1) }]), "Found.units");
-        assert_eq!(detected(vec![Found { spec: "x".repeat(MAX_SPEC_BYTES + 1), ..found(1) }]), "Found.spec");
+        assert_eq!(detected(vec![DetectedDevice { info: examined, ..found(1) }]), "Found.units");
+        assert_eq!(detected(vec![DetectedDevice { spec: "x".repeat(MAX_SPEC_BYTES + 1), ..found(1) }]), "Found.spec");
         let at = |device, function| {
             let pci_address = Some(PciAddress { domain: 0, bus: 0, device, function });
-            detected(vec![Found { place: Place { pci_address, ..place() }, ..found(1) }])
+            detected(vec![DetectedDevice { place: DevicePlace { pci_address, ..place() }, ..found(1) }])
         };
         assert_eq!((at(32, 0), at(0, 8)), ("PciAddress.device", "PciAddress.function"));
         assert_eq!(refused(reply(Reply::Detected(Err("\n".into())))), "Detected.none");
         assert_eq!(refused(reply(Reply::Failed(DeviceError::Sick("\u{202e}".into())))), "Failed.why");
         assert_eq!(refused(reply(Reply::Data { bytes: vec![0; MAX_DATA_BYTES + 1], last: false })), "Data.bytes");
         let what = "x".repeat(MAX_DEVICE_DETAIL_BYTES + 1);
-        assert_eq!(refused(FromWorker::Preparing(Preparing { what, done: 0, total: 0 })), "Preparing.what");
+        assert_eq!(refused(FromWorker::Preparing(StartupProgress { what, done: 0, total: 0 })), "Preparing.what");
         assert_eq!(refused(FromWorker::Hello("\u{7}".into())), "Hello.version");
         let kernels = |names: Vec<String>| refused(reply(Reply::Kernels(names)));
         assert_eq!(kernels(vec!["x".into(); MAX_KERNELS + 1]), "Kernels.names");
@@ -524,7 +526,7 @@ mod tests {
         let long = |id: u8| {
             let info =
                 DeviceInfo { id: DeviceId([id; 16]), name: "n".repeat(9999), detail: "\n".repeat(9999), ..info() };
-            Found { info, place: place(), spec: "o".repeat(MAX_SPEC_BYTES) }
+            DetectedDevice { info, place: place(), spec: "o".repeat(MAX_SPEC_BYTES) }
         };
         let found = (0..MAX_HOST_DEVICES as u8).map(long).collect();
         let sent = FromWorker::Reply { number: u64::MAX, done_steps: u64::MAX, reply: Reply::Detected(Ok(found)) };

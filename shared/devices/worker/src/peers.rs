@@ -2,14 +2,14 @@
 //! from one to the other.
 
 use super::handles::Listener;
-use super::link::{Link, LinkError, Steps};
+use super::link::{RequestError, RequestSteps, WorkerLink};
 use super::message::{PeerShare, Reply, Request};
 use assay_device::resident::HASH_BYTES;
 use assay_device::{DeviceError, Handle, PeerSlots, ProbeRound, SharedSlots};
 
-impl Link {
+impl WorkerLink {
     /// `Device::share_slots` of the worker's device.
-    pub fn share_slots(&mut self) -> Result<Option<SharedSlots>, LinkError> {
+    pub fn share_slots(&mut self) -> Result<Option<SharedSlots>, RequestError> {
         if self.handles.is_none() && !self.connect_handles()? {
             return Ok(None);
         }
@@ -27,7 +27,7 @@ impl Link {
     }
 
     /// Makes the way of handles; whether there is one.
-    fn connect_handles(&mut self) -> Result<bool, LinkError> {
+    fn connect_handles(&mut self) -> Result<bool, RequestError> {
         let without = |error: &dyn std::fmt::Display| {
             tracing::debug!(%error, "slots are shared with no other device");
             Ok(false)
@@ -40,7 +40,7 @@ impl Link {
         match self.ask(Request::ConnectHandles(path.to_owned())) {
             Ok(Reply::Done) => {}
             Ok(_) => return Err(self.malformed("an answer of another kind")),
-            Err(LinkError::Device(error @ DeviceError::Unsupported(_))) => return without(&error),
+            Err(RequestError::Device(error @ DeviceError::Unsupported(_))) => return without(&error),
             Err(error) => return Err(error),
         }
         match listener.accept() {
@@ -53,7 +53,7 @@ impl Link {
     }
 
     /// `Device::map_peers` of the worker's device.
-    pub fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, LinkError> {
+    pub fn map_peers(&mut self, peers: &[PeerSlots]) -> Result<bool, RequestError> {
         let Some(handles) = &self.handles else { return Ok(false) };
         let theirs: Vec<_> = peers.iter().filter_map(|peer| Some(&peer.slots.as_ref()?.handle)).collect();
         if let Err(error) = handles.send(&theirs) {
@@ -70,12 +70,12 @@ impl Link {
     }
 
     /// `Device::linked_round` of the worker's device.
-    pub fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Vec<u8>, LinkError> {
-        self.ask_bytes(Request::LinkedRound(*round), HASH_BYTES, handle, Steps::of(1))
+    pub fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Vec<u8>, RequestError> {
+        self.ask_bytes(Request::LinkedRound(*round), HASH_BYTES, handle, RequestSteps::of(1))
     }
 
     /// `Device::unmap_peers` of the worker's device.
-    pub fn unmap_peers(&mut self) -> Result<(), LinkError> {
+    pub fn unmap_peers(&mut self) -> Result<(), RequestError> {
         if self.handles.is_none() {
             return Ok(());
         }

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use super::log;
 #[cfg(unix)]
-use unix::{Group, describe, own_program};
+use unix::{ProcessGroup, describe, own_program};
 #[cfg(windows)]
-use windows::{Group, describe, own_program};
+use windows::{ProcessGroup, describe, own_program};
 
 /// How often an ending process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -28,10 +28,10 @@ const DROP_LIMIT: Duration = Duration::from_millis(500);
 
 /// A way to start workers.
 pub trait Launcher: Send + Sync {
-    fn launch(&self) -> io::Result<Launched>;
+    fn launch(&self) -> io::Result<LaunchedWorker>;
 }
 
-pub struct Launched {
+pub struct LaunchedWorker {
     pub input: Box<dyn Write + Send>,
     pub output: Box<dyn Read + Send>,
     pub process: Box<dyn Process>,
@@ -80,7 +80,7 @@ impl Program {
 }
 
 impl Launcher for Program {
-    fn launch(&self) -> io::Result<Launched> {
+    fn launch(&self) -> io::Result<LaunchedWorker> {
         let mut command = Command::new(&self.program);
         command.arg("worker").arg("--log").arg(log::level());
         for name in
@@ -90,13 +90,13 @@ impl Launcher for Program {
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (child, group) = Group::start(&mut command, &self.name)?;
+        let (child, group) = ProcessGroup::start(&mut command, &self.name)?;
         let mut process = RunningProcess { child, group };
         let pipe = || io::Error::other("a pipe that was asked for is missing");
         let input = process.child.stdin.take().ok_or_else(pipe)?;
         let output = process.child.stdout.take().ok_or_else(pipe)?;
         log::forward(process.id(), process.child.stderr.take().ok_or_else(pipe)?)?;
-        Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(process) })
+        Ok(LaunchedWorker { input: Box::new(input), output: Box::new(output), process: Box::new(process) })
     }
 }
 
@@ -110,7 +110,7 @@ fn is_the_programs_own(name: &str) -> bool {
 
 struct RunningProcess {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
 }
 
 impl Process for RunningProcess {
@@ -152,7 +152,7 @@ mod tests {
     fn start(script: &str) -> RunningProcess {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        let (child, group) = Group::start(&mut command, "sh".as_ref()).unwrap();
+        let (child, group) = ProcessGroup::start(&mut command, "sh".as_ref()).unwrap();
         RunningProcess { child, group }
     }
 

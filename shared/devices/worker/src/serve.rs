@@ -16,7 +16,7 @@ use super::handles::Handles;
 use super::message::{FromWorker, MAX_KERNELS, PeerShare, Reply, Request, ToWorker, VERSION};
 use super::self_test::self_test;
 use super::states::SharedStates;
-use assay_device::backend::{Backend, BackendKind, Preparing};
+use assay_device::backend::{Backend, BackendKind, StartupProgress};
 use assay_device::{Device, DeviceError, Handle, PeerSlots, SharedSlots, SlotRange};
 use assay_work::probe::LINE_BYTES;
 use assay_work::{Digest, Precision};
@@ -41,7 +41,8 @@ pub fn serve(
     output: impl Write + Send + 'static,
     gone: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    let outbox = Arc::new(Outbox { output: Mutex::new(Box::new(output)), current: Mutex::new((0, Handle::default())) });
+    let outbox =
+        Arc::new(ReplyOutbox { output: Mutex::new(Box::new(output)), current: Mutex::new((0, Handle::default())) });
     outbox.say(FromWorker::Hello(VERSION.into()))?;
     let (queue, requests) = sync_channel(REQUESTS_AHEAD);
     let reader = outbox.clone();
@@ -63,13 +64,13 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// The state that the threads share.
-struct Outbox {
+struct ReplyOutbox {
     output: Mutex<Box<dyn Write + Send>>,
     /// The request that was read last, and its handle.
     current: Mutex<(u64, Handle)>,
 }
 
-impl Outbox {
+impl ReplyOutbox {
     fn say(&self, message: FromWorker) -> io::Result<()> {
         frame::write(&mut *self.output.lock(), &message.bounded())
     }
@@ -86,7 +87,7 @@ impl Outbox {
 
 type QueuedRequest = (u64, Request, Handle);
 
-fn read_requests(mut input: impl Read, outbox: &Outbox, queue: &SyncSender<QueuedRequest>) {
+fn read_requests(mut input: impl Read, outbox: &ReplyOutbox, queue: &SyncSender<QueuedRequest>) {
     loop {
         let message = match frame::read::<ToWorker>(&mut input) {
             Ok(message) => message,
@@ -115,7 +116,7 @@ fn read_requests(mut input: impl Read, outbox: &Outbox, queue: &SyncSender<Queue
     }
 }
 
-fn beat(outbox: &Outbox, stopped: &Receiver<()>) {
+fn beat(outbox: &ReplyOutbox, stopped: &Receiver<()>) {
     while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
         if outbox.heartbeat().is_err() {
             // The program does not read any more; the end of the input follows.
@@ -126,7 +127,7 @@ fn beat(outbox: &Outbox, stopped: &Receiver<()>) {
 
 struct DeviceServer {
     factory: BackendFactory,
-    outbox: Arc<Outbox>,
+    outbox: Arc<ReplyOutbox>,
     device: Option<Box<dyn Device>>,
     /// The kinds of work whose bits are right.
     passed: Vec<Precision>,
@@ -270,7 +271,7 @@ impl DeviceServer {
 
     fn open(&self, backend: BackendKind, settings: &str, spec: &str) -> Result<Box<dyn Device>, DeviceError> {
         let outbox = &*self.outbox;
-        let prepare = |preparing: Preparing| {
+        let prepare = |preparing: StartupProgress| {
             // When the output is broken, the reply finds out.
             let _ = outbox.say(FromWorker::Preparing(preparing));
         };

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::link::{Link, LinkError, Timeouts};
+use super::link::{RequestError, Timeouts, WorkerLink};
 use super::message::{Reply, Request};
 use super::process::{Launcher, Process};
-use assay_device::backend::{Found, Preparing};
+use assay_device::backend::{DetectedDevice, StartupProgress};
 use assay_device::host::Changes;
 use assay_device::{DeviceError, DeviceInfo};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -27,7 +27,7 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
 /// The parameters of a device's worker.
 pub struct WorkerSpec {
-    pub found: Found,
+    pub found: DetectedDevice,
     /// The settings of its backend, as JSON.
     pub settings: String,
     pub launcher: Arc<dyn Launcher>,
@@ -43,7 +43,7 @@ pub struct SharedWorker {
     changed: Condvar,
     /// Set when the device is dropped; whatever waits gives up.
     over: Arc<AtomicBool>,
-    preparing: Mutex<Preparing>,
+    preparing: Mutex<StartupProgress>,
     /// The error that the last worker was lost with.
     loss: Mutex<Option<DeviceError>>,
     /// Which worker it is of this device's, from 1, and its process.
@@ -81,11 +81,11 @@ impl WorkerMonitor {
 enum WorkerState {
     Starting,
     /// Idle. The number counts the workers of this device.
-    Ready(Box<Link>, u64),
+    Ready(Box<WorkerLink>, u64),
     /// With the device's thread.
     Taken,
     /// Lost; given back unless it is gone.
-    Lost(Option<Box<Link>>, DeviceError),
+    Lost(Option<Box<WorkerLink>>, DeviceError),
     /// Not running now.
     Down(DeviceError),
     /// It gave wrong bits: no other one is started.
@@ -121,7 +121,7 @@ impl SharedWorker {
     }
 
     /// The progress of the device's start-up.
-    pub fn preparing(&self) -> Preparing {
+    pub fn preparing(&self) -> StartupProgress {
         self.preparing.lock().clone()
     }
 
@@ -140,7 +140,7 @@ impl SharedWorker {
     ///
     /// # Errors
     /// The error for which there is no worker.
-    pub fn take(&self) -> Result<(Box<Link>, u64), DeviceError> {
+    pub fn take(&self) -> Result<(Box<WorkerLink>, u64), DeviceError> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, WorkerState::Taken) {
             WorkerState::Ready(link, number) => Ok((link, number)),
@@ -152,12 +152,12 @@ impl SharedWorker {
         }
     }
 
-    pub fn give_back(&self, link: Box<Link>, number: u64) {
+    pub fn give_back(&self, link: Box<WorkerLink>, number: u64) {
         self.set(WorkerState::Ready(link, number));
     }
 
     /// Gives a lost worker back; `None` when it is gone already.
-    pub fn give_up(&self, link: Option<Box<Link>>, why: DeviceError) {
+    pub fn give_up(&self, link: Option<Box<WorkerLink>>, why: DeviceError) {
         self.set(WorkerState::Lost(link, why));
     }
 
@@ -188,7 +188,7 @@ impl SharedWorker {
     }
 
     /// Waits until the worker is lost, or the device is dropped.
-    fn watch(&self) -> Option<(Option<Box<Link>>, DeviceError)> {
+    fn watch(&self) -> Option<(Option<Box<WorkerLink>>, DeviceError)> {
         loop {
             let mut state = self.state.lock();
             let why = match &mut *state {
@@ -239,14 +239,14 @@ pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
                 spec.changes.note();
                 link.and_then(|link| link.end())
             }
-            Err((left, Failed::Rejected(why))) => {
+            Err((left, StartFailure::Rejected(why))) => {
                 tracing::error!(device = %id, "{} is not offered: {why}", spec.found.info.name);
                 shared.set(WorkerState::Rejected(why));
                 spec.changes.note();
                 wait_for_end(left, shared);
                 return;
             }
-            Err((left, Failed::Down(why))) => {
+            Err((left, StartFailure::Down(why))) => {
                 if !shared.is_over() {
                     tracing::error!(device = %id, "{} cannot be used now: {why}", spec.found.info.name);
                 }
@@ -280,7 +280,7 @@ fn started_line(spec: &WorkerSpec, number: u64, process: u32) {
 }
 
 /// A failure to start a worker.
-enum Failed {
+enum StartFailure {
     Down(DeviceError),
     Rejected(DeviceError),
 }
@@ -288,19 +288,20 @@ enum Failed {
 type Left = Option<Box<dyn Process>>;
 
 /// Starts a worker, opens the device in it, and compares it with known bits.
-fn start(spec: &WorkerSpec, shared: &SharedWorker) -> Result<Link, (Left, Failed)> {
+fn start(spec: &WorkerSpec, shared: &SharedWorker) -> Result<WorkerLink, (Left, StartFailure)> {
     let timeouts = Timeouts { silence: spec.silence, over: shared.over.clone() };
     let info = &spec.found.info;
-    let mut link = Link::start(&*spec.launcher, info.backend, timeouts).map_err(|e| (None, Failed::Down(e)))?;
+    let mut link =
+        WorkerLink::start(&*spec.launcher, info.backend, timeouts).map_err(|e| (None, StartFailure::Down(e)))?;
     match open(&mut link, spec, shared) {
         Ok(()) => Ok(link),
         Err(failed) => Err((link.end(), failed)),
     }
 }
 
-fn open(link: &mut Link, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(), Failed> {
-    let down = |error: LinkError| Failed::Down(error.into_error());
-    let Found { info, spec: device, place: _ } = &spec.found;
+fn open(link: &mut WorkerLink, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(), StartFailure> {
+    let down = |error: RequestError| StartFailure::Down(error.into_error());
+    let DetectedDevice { info, spec: device, place: _ } = &spec.found;
     let request = Request::Open { backend: info.backend, settings: spec.settings.clone(), spec: device.clone() };
     let opened = link.open(request, &|preparing| {
         tracing::debug!(device = %info.id, done = preparing.done, total = preparing.total, "{}", preparing.what);
@@ -308,14 +309,16 @@ fn open(link: &mut Link, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(),
     });
     match expect_done(link, opened) {
         // A device that does not support the work does not in another worker either.
-        Err(LinkError::Device(DeviceError::Unsupported(why))) => {
-            return Err(Failed::Rejected(DeviceError::Unsupported(why)));
+        Err(RequestError::Device(DeviceError::Unsupported(why))) => {
+            return Err(StartFailure::Rejected(DeviceError::Unsupported(why)));
         }
         other => other.map_err(down)?,
     }
     let tested = link.ask(Request::SelfTest);
     match expect_done(link, tested) {
-        Err(LinkError::Device(DeviceError::Sick(why))) => return Err(Failed::Rejected(DeviceError::Sick(why))),
+        Err(RequestError::Device(DeviceError::Sick(why))) => {
+            return Err(StartFailure::Rejected(DeviceError::Sick(why)));
+        }
         other => other.map_err(down)?,
     }
     match link.ask(Request::Describe).map_err(down)? {
@@ -324,7 +327,7 @@ fn open(link: &mut Link, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(),
     }
 }
 
-fn expect_done(link: &mut Link, reply: Result<Reply, LinkError>) -> Result<(), LinkError> {
+fn expect_done(link: &mut WorkerLink, reply: Result<Reply, RequestError>) -> Result<(), RequestError> {
     match reply? {
         Reply::Done => Ok(()),
         _ => Err(link.malformed("an answer of another kind")),

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assay_device::backend::{Backend, BackendKind, Found, Opened, Prepare, Preparing};
-use assay_device::place::Place;
+use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress};
+use assay_device::place::DevicePlace;
 use assay_device::reference::ReferenceDevice;
 use assay_device::testing::FakeDevice;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass};
 use assay_work::{DeviceId, PassKey, Precision};
 
-use crate::process::{Launched, Launcher, Process};
+use crate::process::{LaunchedWorker, Launcher, Process};
 use crate::serve::{BackendFactory, serve};
 
 /// The longest time that a test waits for an expected event.
@@ -83,31 +83,31 @@ fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: FakeFault) ->
 
 /// A backend of devices with faults.
 #[derive(Debug, Clone)]
-pub struct Fakes {
+pub struct FakeBackend {
     /// The backend that it stands for.
     pub kind: BackendKind,
     /// The devices, or the reason that there are none, where `panic` stands for a driver that takes the process with
     /// it.
-    pub devices: Result<Vec<Found>, String>,
+    pub devices: Result<Vec<DetectedDevice>, String>,
 }
 
 /// A device of a backend, with a fault.
 #[must_use]
-pub fn found(backend: BackendKind, id: u8, fault: FakeFault, place: Place) -> Found {
+pub fn found(backend: BackendKind, id: u8, fault: FakeFault, place: DevicePlace) -> DetectedDevice {
     let info = DeviceInfo { id: DeviceId([id; 16]), name: format!("card {id}"), backend, ..reference().info() };
-    Found { info, place, spec: format!("{fault:?} {id}") }
+    DetectedDevice { info, place, spec: format!("{fault:?} {id}") }
 }
 
 /// The registry of workers that have fakes for backends.
 ///
 /// # Errors
-/// Settings that are not [`Fakes`].
+/// Settings that are not [`FakeBackend`].
 pub fn fakes(kind: BackendKind, settings: &str) -> Result<Box<dyn Backend>, String> {
     let devices = serde_json::from_str(settings).map_err(|error| error.to_string())?;
-    Ok(Box::new(Fakes { kind, devices }))
+    Ok(Box::new(FakeBackend { kind, devices }))
 }
 
-impl Backend for Fakes {
+impl Backend for FakeBackend {
     fn kind(&self) -> BackendKind {
         self.kind
     }
@@ -116,13 +116,13 @@ impl Backend for Fakes {
         serde_json::to_string(&self.devices).expect("plain fields")
     }
 
-    fn detect(&self) -> Result<Vec<Found>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
         assert!(self.devices != Err("panic".into()), "as the test wants it");
         self.devices.clone()
     }
 
-    fn open(&self, spec: &str, prepare: Prepare<'_>) -> Opened {
-        prepare(Preparing { what: "looking".into(), done: 1, total: 2 });
+    fn open(&self, spec: &str, prepare: StartupObserver<'_>) -> OpenResult {
+        prepare(StartupProgress { what: "looking".into(), done: 1, total: 2 });
         let (fault, id) = spec.split_once(' ').expect("a spec of the test");
         let fault = FAULTS.into_iter().find(|known| format!("{known:?}") == fault).expect("a fault of the test");
         if fault == FakeFault::Closed {
@@ -148,7 +148,7 @@ impl Default for Threads {
 }
 
 impl Launcher for Threads {
-    fn launch(&self) -> io::Result<Launched> {
+    fn launch(&self) -> io::Result<LaunchedWorker> {
         self.started.fetch_add(1, Ordering::Relaxed);
         let (requests, input) = io::pipe()?;
         let (output, replies) = io::pipe()?;
@@ -158,14 +158,14 @@ impl Launcher for Threads {
             let _ = serve(registry, requests, replies, || ());
             done.store(true, Ordering::Relaxed);
         });
-        Ok(Launched { input: Box::new(input), output: Box::new(output), process: Box::new(Pretended(ended)) })
+        Ok(LaunchedWorker { input: Box::new(input), output: Box::new(output), process: Box::new(FakeProcess(ended)) })
     }
 }
 
 /// A stand-in for a process: it has ended when the flag is set.
-pub struct Pretended(pub Arc<AtomicBool>);
+pub struct FakeProcess(pub Arc<AtomicBool>);
 
-impl Process for Pretended {
+impl Process for FakeProcess {
     fn id(&self) -> u32 {
         0
     }

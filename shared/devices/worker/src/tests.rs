@@ -11,12 +11,12 @@ use proptest::prelude::*;
 use super::message::{FromWorker, MAX_SENT_STATES, VERSION};
 use super::states::StatesWay;
 use super::testing::FakeFault::{self, Busy, Panic, Sick, SickRead, Slow};
-use super::testing::{Fakes, LONG, PASS, Pretended, Threads, fakes, found, reference};
+use super::testing::{FakeBackend, FakeProcess, LONG, PASS, Threads, fakes, found, reference};
 use super::*;
 use assay_cpu::CpuConfig;
-use assay_device::backend::{Backend, BackendKind, Preparing};
+use assay_device::backend::{Backend, BackendKind, StartupProgress};
 use assay_device::host::Changes;
-use assay_device::place::Place;
+use assay_device::place::DevicePlace;
 use assay_device::{Device, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange};
 use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes};
 use assay_work::{Digest, PassKey, Precision, ProbeKey, RoundKey};
@@ -28,8 +28,8 @@ const ROUND: ProbeRound = ProbeRound { key: RoundKey([3; 32]), walks: 8192, step
 const SHARE: LinkedShare = LinkedShare { n: 256, offset: 0, count: 8, total: 8 };
 
 fn spec(fault: FakeFault, launcher: Arc<dyn Launcher>) -> WorkerSpec {
-    let found = found(BackendKind::Cpu, 9, fault, Place::default());
-    let settings = Fakes { kind: BackendKind::Cpu, devices: Ok(Vec::new()) }.settings();
+    let found = found(BackendKind::Cpu, 9, fault, DevicePlace::default());
+    let settings = FakeBackend { kind: BackendKind::Cpu, devices: Ok(Vec::new()) }.settings();
     WorkerSpec { found, settings, launcher, silence: LONG, changes: Changes::default() }
 }
 
@@ -232,7 +232,7 @@ fn a_device_that_fails_at_a_step_is_sick() {
 
 #[test]
 fn progress_of_start_up_is_shown() {
-    assert_eq!(device(FakeFault::None).preparing(), Preparing { what: "looking".into(), done: 1, total: 2 });
+    assert_eq!(device(FakeFault::None).preparing(), StartupProgress { what: "looking".into(), done: 1, total: 2 });
 }
 
 /// Starts a worker that sends these bytes, independent of its requests.
@@ -243,7 +243,7 @@ struct Says {
 }
 
 impl Launcher for Says {
-    fn launch(&self) -> io::Result<Launched> {
+    fn launch(&self) -> io::Result<LaunchedWorker> {
         let (output, mut replies) = io::pipe()?;
         let (bytes, stays) = (self.bytes.clone(), self.stays);
         let ended = Arc::new(AtomicBool::new(false));
@@ -255,7 +255,11 @@ impl Launcher for Says {
             }
             done.store(true, Ordering::Relaxed);
         });
-        Ok(Launched { input: Box::new(io::sink()), output: Box::new(output), process: Box::new(Pretended(ended)) })
+        Ok(LaunchedWorker {
+            input: Box::new(io::sink()),
+            output: Box::new(output),
+            process: Box::new(FakeProcess(ended)),
+        })
     }
 }
 
@@ -281,9 +285,9 @@ fn data(number: u64, bytes: usize, last: bool) -> FromWorker {
 
 /// Asks a [`Says`] worker for 100 bytes.
 fn ask(bytes: Vec<u8>, stays: bool, silence: Duration) -> Result<Vec<u8>, DeviceError> {
-    let mut link = Link::start(&Says { bytes, stays }, BackendKind::Cpu, timeouts(silence))?;
+    let mut link = WorkerLink::start(&Says { bytes, stays }, BackendKind::Cpu, timeouts(silence))?;
     let handle = Handle::default();
-    let answer = link.ask_bytes(Request::ReadStates, 100, &handle, link::Steps::of(3));
+    let answer = link.ask_bytes(Request::ReadStates, 100, &handle, link::RequestSteps::of(3));
     assert!(handle.done_steps() <= 3, "a worker that lies about its steps makes no more of them");
     answer.map_err(|error| error.into_error())
 }
@@ -329,7 +333,7 @@ fn a_worker_that_ends_is_lost_and_one_that_is_silent_is_sick() {
 #[test]
 fn a_worker_that_cannot_be_started_is_lost() {
     let program = Program::new(Some("/no/such/program".into())).unwrap();
-    let Err(DeviceError::Lost(said)) = Link::start(&program, BackendKind::Cpu, timeouts(LONG)) else {
+    let Err(DeviceError::Lost(said)) = WorkerLink::start(&program, BackendKind::Cpu, timeouts(LONG)) else {
         panic!("it was started")
     };
     assert!(said.contains("cannot be started"), "{said}");

@@ -53,7 +53,8 @@ fn matrix_sizes() -> Schema {
 
 /// A challenge under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Running {
+#[schema(as = Running)]
+pub struct ChallengeProgress {
     /// The challenge.
     pub challenge_id: ChallengeId,
     /// The key of its miner's session.
@@ -70,11 +71,12 @@ pub struct Running {
 
 /// A challenge, with its progress and its verdict.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct Challenge {
+#[schema(as = Challenge)]
+pub struct ChallengeDetail {
     /// The data of its beginning.
     pub record: ChallengeRecord,
     /// Its progress; null where it does not run at this validator.
-    pub running: Option<Running>,
+    pub running: Option<ChallengeProgress>,
     /// Its verdict; null until it is judged.
     pub verdict: Option<FullVerdict>,
 }
@@ -83,7 +85,7 @@ pub struct Challenge {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChallengeUpdate {
     /// Event `running`: its progress, once per second at most.
-    Running(Running),
+    Running(ChallengeProgress),
     /// Event `verdict`: its verdict. No event follows.
     Verdict(Box<Verdict>),
 }

@@ -52,14 +52,15 @@ impl Cursor {
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Listed<T> {
+#[schema(as = Listed)]
+pub struct ListPage<T> {
     /// Items of this page.
     pub items: Vec<T>,
     /// `cursor` of the next page; null on the last one.
     pub next: Option<Cursor>,
 }
 
-impl<T> Listed<T> {
+impl<T> ListPage<T> {
     /// A whole list.
     #[must_use]
     pub const fn all(items: Vec<T>) -> Self {
@@ -94,9 +95,9 @@ mod tests {
 
     #[test]
     fn a_page_says_where_the_next_one_begins() {
-        let page = Listed::page(vec![1, 2, 3], 2, |item| *item);
+        let page = ListPage::page(vec![1, 2, 3], 2, |item| *item);
         assert_eq!((page.items, page.next.unwrap().place()), (vec![1, 2], Ok(2)));
-        assert_eq!(Listed::page(vec![1, 2], 2, |item| *item), Listed::all(vec![1, 2]));
-        assert_eq!(Listed::page(Vec::<u32>::new(), 2, |item| *item).next, None);
+        assert_eq!(ListPage::page(vec![1, 2], 2, |item| *item), ListPage::all(vec![1, 2]));
+        assert_eq!(ListPage::page(Vec::<u32>::new(), 2, |item| *item).next, None);
     }
 }

@@ -9,8 +9,9 @@ use crate::{MinerDetail, Round};
 
 /// The item of an id, or of its first digits, with its related records.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Found)]
 #[serde(rename_all = "snake_case", tag = "found")]
-pub enum Found {
+pub enum SearchResult {
     /// A challenge that has a verdict.
     #[serde(rename = "challenge")]
     Verdict(Box<FullVerdict>),
@@ -19,16 +20,17 @@ pub enum Found {
     /// A miner.
     Miner(Box<MinerDetail>),
     /// A device.
-    Device(Device),
+    Device(DeviceDetail),
     /// A receipt.
-    Receipt(Receipt),
+    Receipt(ReceiptDetail),
     /// A round.
     Round(Round),
 }
 
 /// A device: the miners that list or listed it, and its changes.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct Device {
+#[schema(as = Device)]
+pub struct DeviceDetail {
     /// Its id: a claim.
     pub device_id: String,
     /// Its record at each miner.
@@ -39,7 +41,8 @@ pub struct Device {
 
 /// A signed receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Receipt {
+#[schema(as = Receipt)]
+pub struct ReceiptDetail {
     /// The receipt.
     #[serde(flatten)]
     pub record: ReceiptRecord,
@@ -47,10 +50,10 @@ pub struct Receipt {
     pub challenge: String,
 }
 
-/// The kinds of a [`Found`].
+/// The kinds of a [`SearchResult`].
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum SearchResultKind {
     Challenge,
     Miner,
     Device,
@@ -60,23 +63,23 @@ enum Kind {
 
 #[derive(Deserialize)]
 struct Tag {
-    found: Kind,
+    found: SearchResultKind,
     /// Of a challenge that has a verdict.
     #[serde(default)]
     verdict: Option<serde::de::IgnoredAny>,
 }
 
-impl<'de> Deserialize<'de> for Found {
+impl<'de> Deserialize<'de> for SearchResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Document::deserialize(deserializer)?;
         let Tag { found, verdict } = document.part::<_, D::Error>()?;
         Ok(match found {
-            Kind::Challenge if verdict.is_some() => Self::Verdict(document.part()?),
-            Kind::Challenge => Self::Challenge(document.part()?),
-            Kind::Miner => Self::Miner(document.part()?),
-            Kind::Device => Self::Device(document.part()?),
-            Kind::Receipt => Self::Receipt(document.part()?),
-            Kind::Round => Self::Round(document.part()?),
+            SearchResultKind::Challenge if verdict.is_some() => Self::Verdict(document.part()?),
+            SearchResultKind::Challenge => Self::Challenge(document.part()?),
+            SearchResultKind::Miner => Self::Miner(document.part()?),
+            SearchResultKind::Device => Self::Device(document.part()?),
+            SearchResultKind::Receipt => Self::Receipt(document.part()?),
+            SearchResultKind::Round => Self::Round(document.part()?),
         })
     }
 }

@@ -24,26 +24,28 @@ mod token;
 mod verdict;
 mod webhook;
 
-pub use self::challenge::{BeginChallenge, Challenge, ChallengeUpdate, Running, VERDICT_PHASE};
-pub use self::cursor::{Cursor, CursorError, Listed, MAX_CURSOR_BYTES, MAX_DOCUMENTS};
+pub use self::challenge::{BeginChallenge, ChallengeDetail, ChallengeProgress, ChallengeUpdate, VERDICT_PHASE};
+pub use self::cursor::{Cursor, CursorError, ListPage, MAX_CURSOR_BYTES, MAX_DOCUMENTS};
 pub use self::decision::Decision;
-pub use self::find::{Device, Found, Receipt};
+pub use self::find::{DeviceDetail, ReceiptDetail, SearchResult};
 pub use self::label::{
     ChangeLabels, LabelError, MAX_LABEL_NAME_BYTES, MAX_LABEL_VALUE_CHARS, MAX_LABELS, parse_label, parse_name,
 };
-pub use self::miner::{ClaimedDevice, Connected, Forgotten, Known, Miner, MinerChanged, MinerDetail, WhyNot};
-pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
+pub use self::miner::{
+    AttestationGap, ClaimedDevice, ForgottenDevices, Miner, MinerChanged, MinerConnection, MinerDetail, MinerSnapshot,
+};
+pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, ProblemCode, ProblemDetails};
 pub use self::query::{
     DevicesQuery, EventsQuery, Gap, HistoryQuery, MinerOrder, MinersQuery, PageQuery, RoundsQuery, SeriesQuery,
     StreamEvent, VerdictsQuery,
 };
 pub use self::record::{EventRecord as LiveEvent, Role, SeriesPoint};
-pub use self::round::{BeginRound, Round, RoundBegun, RoundDetail};
-pub use self::series::{Band, Quantity, Series};
-pub use self::status::{Counts, ReplayWorker, Status, VerdictCounts};
+pub use self::round::{BeginRound, Round, RoundDetail, StartedRound};
+pub use self::series::{MinerSeries, Quantity, SeriesBand};
+pub use self::status::{FleetCounts, ReplayWorkerStatus, ServerStatus, VerdictCounts};
 pub use self::token::{
-    ApiToken, Backup, CreateApiToken, CreateJoinToken, CreateLoginCode, Export, JoinToken, LoginCode, Reloaded,
-    WrittenFile, WrittenFolder,
+    ApiToken, BackupRequest, CreateApiToken, CreateJoinToken, CreateLoginCode, CreatedJoinToken, ExportRequest,
+    LoginCode, ReloadResult, WrittenFile, WrittenFolder,
 };
 pub use self::verdict::verdict_of;
 pub use self::webhook::{AddWebhook, AddedWebhook, TestedWebhook};

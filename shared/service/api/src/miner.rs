@@ -1,14 +1,14 @@
 //! Miners: their records, and the validator's other facts about them.
 
 use crate::record::flat::Document;
-use crate::record::{Action, DeviceRecord, MinerRecord, NotedFinding, SessionRecord, Status};
+use crate::record::{Approval, DeviceRecord, MinerRecord, NotedFinding, OperatorAction, SessionRecord};
 use assay_protocol::claims::Hardware;
 use assay_protocol::verdict::NamedDevice;
 use assay_work::{DeviceId, PublicKey};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::Running;
+use crate::ChallengeProgress;
 
 /// A miner.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -18,12 +18,13 @@ pub struct Miner {
     pub record: MinerRecord,
     /// Further data of the validator.
     #[serde(flatten)]
-    pub known: Known,
+    pub known: MinerSnapshot,
 }
 
 /// A validator's data about a miner beside its record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Known {
+#[schema(as = Known)]
+pub struct MinerSnapshot {
     /// The reason why its newest key is admitted here, or is not.
     pub admitted: String,
     /// Its name: its label `name`.
@@ -33,12 +34,13 @@ pub struct Known {
     /// The models of its devices, each once, in order of their names: claims.
     pub models: Vec<String>,
     /// The reason why it is not attested; null where it is.
-    pub reason: Option<WhyNot>,
+    pub reason: Option<AttestationGap>,
 }
 
 /// The reason why a miner is not attested, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WhyNot {
+#[schema(as = WhyNot)]
+pub struct AttestationGap {
     /// The reason.
     pub why: String,
     /// The remedy.
@@ -62,9 +64,9 @@ pub struct MinerDetail {
     /// The last findings about it, newest first.
     pub findings: Vec<NotedFinding>,
     /// The last actions of operators on it, newest first.
-    pub actions: Vec<Action>,
+    pub actions: Vec<OperatorAction>,
     /// Its connection to this validator.
-    pub connection: Option<Connected>,
+    pub connection: Option<MinerConnection>,
 }
 
 /// A miner after a decision about it.
@@ -74,14 +76,15 @@ pub struct MinerChanged {
     #[serde(flatten)]
     pub miner: Miner,
     /// Its status before.
-    pub before: Status,
+    pub before: Approval,
     /// Where settings and decision differ, the one in force.
     pub note: Option<String>,
 }
 
 /// A miner that is connected to this validator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Connected {
+#[schema(as = Connected)]
+pub struct MinerConnection {
     /// Its key.
     pub miner_key: PublicKey,
     /// Its program and version: a claim.
@@ -97,7 +100,7 @@ pub struct Connected {
     /// Whether a challenge runs, or just begins.
     pub challenged_now: bool,
     /// The running challenge.
-    pub challenge: Option<Running>,
+    pub challenge: Option<ChallengeProgress>,
     /// Seconds since it connected.
     pub connected_seconds: u64,
     /// The devices that it showed before and does not list now.
@@ -127,7 +130,8 @@ pub struct ClaimedDevice {
 
 /// The devices of a miner that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Forgotten {
+#[schema(as = Forgotten)]
+pub struct ForgottenDevices {
     /// The miner's key.
     pub miner: String,
     /// Number of devices.
@@ -143,36 +147,36 @@ impl<'de> Deserialize<'de> for Miner {
 
 /// The parts of a [`MinerDetail`] beside the miner.
 #[derive(Deserialize)]
-struct Behind {
+struct MinerDetailParts {
     #[serde(default)]
     group: String,
     delayed: Option<String>,
     devices: Vec<DeviceRecord>,
     sessions: Vec<SessionRecord>,
     findings: Vec<NotedFinding>,
-    actions: Vec<Action>,
-    connection: Option<Connected>,
+    actions: Vec<OperatorAction>,
+    connection: Option<MinerConnection>,
 }
 
 impl<'de> Deserialize<'de> for MinerDetail {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Document::deserialize(deserializer)?;
-        let Behind { group, delayed, devices, sessions, findings, actions, connection } = document.part()?;
+        let MinerDetailParts { group, delayed, devices, sessions, findings, actions, connection } = document.part()?;
         Ok(Self { miner: document.part()?, group, delayed, devices, sessions, findings, actions, connection })
     }
 }
 
 /// The parts of a [`MinerChanged`] beside the miner.
 #[derive(Deserialize)]
-struct Change {
-    before: Status,
+struct MinerChangeParts {
+    before: Approval,
     note: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for MinerChanged {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Document::deserialize(deserializer)?;
-        let Change { before, note } = document.part()?;
+        let MinerChangeParts { before, note } = document.part()?;
         Ok(Self { miner: document.part()?, before, note })
     }
 }

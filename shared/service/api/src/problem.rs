@@ -7,7 +7,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// The media type of a [`Problem`].
+/// The media type of a [`ProblemDetails`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
 /// The prefix of a problem's `type`; its code follows.
 const TYPE: &str = "urn:assay:problem:";
@@ -89,7 +89,8 @@ impl ToSchema for ProblemCode {}
 
 /// A refused request (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
+#[schema(as = Problem)]
+pub struct ProblemDetails {
     /// `urn:assay:problem:` and the code: a name within this API, without a page behind it. Programs compare `code`.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
@@ -106,7 +107,7 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
 }
 
-impl Problem {
+impl ProblemDetails {
     /// Creates a problem with these details.
     #[must_use]
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
@@ -135,11 +136,11 @@ mod tests {
     #[test]
     fn a_problem_is_read_back_as_it_was_written() {
         for code in ProblemCode::ALL {
-            let problem = Problem::new(*code, "why").after(3);
+            let problem = ProblemDetails::new(*code, "why").after(3);
             let text = serde_json::to_string(&problem).unwrap();
             assert!(text.contains(&format!("\"code\":\"{}\"", code.name())), "{text}");
             assert!(text.contains(&format!("\"type\":\"urn:assay:problem:{}\"", code.name())), "{text}");
-            assert_eq!(serde_json::from_str::<Problem>(&text).unwrap(), problem);
+            assert_eq!(serde_json::from_str::<ProblemDetails>(&text).unwrap(), problem);
             assert!((400..600).contains(&code.status()));
         }
     }

@@ -1,6 +1,6 @@
 //! The parameters of queries for lists. Unset fields select all.
 
-use crate::record::Status;
+use crate::record::Approval;
 use assay_protocol::verdict::Outcome;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -26,7 +26,7 @@ pub struct MinersQuery {
     /// The status; `pending`: those that wait for a decision.
     #[param(inline)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
+    pub status: Option<Approval>,
     /// The attestation state; `not_passing`: each but `passing`, `suspended` and `revoked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,

@@ -23,19 +23,21 @@ mod tokens;
 mod verdicts;
 mod webhooks;
 
-pub use self::actor::{Action, Actor};
+pub use self::actor::{Actor, OperatorAction};
 pub use self::api_tokens::ApiTokenRecord;
-pub use self::begun::{Begun, RoundRecord};
+pub use self::begun::{ChallengeStart, RoundRecord};
 pub use self::challenges::ChallengeRecord;
 pub use self::conclusion::{CommitmentRecord, EvidenceRecord, FindingRecord, ReceiptRecord, Transition};
 pub use self::counts::{MinerCount, ModelCount};
 pub use self::devices::{DeviceEvent, DeviceRecord};
-pub use self::due::Due;
-pub use self::event::{ConnectedTold, EventKind, EventRecord, HealthTold, LeftTold, Told, VerdictTold};
+pub use self::due::NextChallenge;
+pub use self::event::{
+    ConnectedEvent, DisconnectedEvent, EventDocument, EventKind, EventRecord, HealthEvent, VerdictEvent,
+};
 pub use self::evidence::KeptEvidence;
-pub use self::export::Exported;
-pub use self::history::{Event, Found};
-pub use self::miner::{Labels, LastVerdict, MinerRecord, Status};
+pub use self::export::ExportSummary;
+pub use self::history::{MinerEvent, ResolvedId};
+pub use self::miner::{Approval, Labels, LastVerdict, MinerRecord};
 pub use self::role::Role;
 pub use self::rounds::RoundMember;
 pub use self::series::SeriesPoint;

@@ -41,7 +41,8 @@ pub struct BeginRound {
 
 /// A round that began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RoundBegun {
+#[schema(as = RoundBegun)]
+pub struct StartedRound {
     /// Its id. The round continues: `GET /api/v1/rounds/{id}` shows its progress.
     pub round: String,
 }

@@ -6,11 +6,12 @@ use utoipa::ToSchema;
 
 /// Results of a miner's devices, with the bands of their models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Series {
+#[schema(as = Series)]
+pub struct MinerSeries {
     /// Oldest first.
     pub points: Vec<SeriesPoint>,
     /// Expected ranges for these models.
-    pub bands: Vec<Band>,
+    pub bands: Vec<SeriesBand>,
 }
 
 /// The quantity of a figure.
@@ -27,7 +28,8 @@ pub enum Quantity {
 
 /// The expected range of a figure of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Band {
+#[schema(as = Band)]
+pub struct SeriesBand {
     /// The model.
     pub model: String,
     /// The kind of work that it holds for, by its number; null for all.

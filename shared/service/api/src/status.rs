@@ -5,11 +5,12 @@ use assay_work::PublicKey;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Running;
+use crate::ChallengeProgress;
 
 /// State of a validator, and its counters since its start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Status {
+#[schema(as = Status)]
+pub struct ServerStatus {
     /// Its key.
     pub validator_key: PublicKey,
     /// The program and its version.
@@ -42,7 +43,7 @@ pub struct Status {
     /// Number of its own devices for replays.
     pub devices: u32,
     /// Machines that replay for it, in order of their names.
-    pub replay_workers: Vec<ReplayWorker>,
+    pub replay_workers: Vec<ReplayWorkerStatus>,
     /// Verdicts since the start.
     pub verdicts: VerdictCounts,
     /// Location of the records: a file, or a database without its password; only its name for callers below admin.
@@ -53,12 +54,13 @@ pub struct Status {
     #[serde(default)]
     pub evidence_lost: u64,
     /// The running challenges.
-    pub challenges: Vec<Running>,
+    pub challenges: Vec<ChallengeProgress>,
 }
 
 /// Counts of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Counts {
+#[schema(as = Counts)]
+pub struct FleetCounts {
     /// Miners by status, attestation state and last outcome.
     pub miners: Vec<MinerCount>,
     /// The devices that miners list now, by model, the most frequent first.
@@ -67,7 +69,8 @@ pub struct Counts {
 
 /// A machine that replays for validators.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ReplayWorker {
+#[schema(as = ReplayWorker)]
+pub struct ReplayWorkerStatus {
     /// Its name.
     pub name: String,
     /// Address of the machine.

@@ -1,6 +1,6 @@
 //! Join tokens, tokens of the API, codes to log in with, and operations on the validator itself.
 
-use crate::record::{ApiTokenRecord, Exported, Labels, Role, TokenRecord};
+use crate::record::{ApiTokenRecord, ExportSummary, Labels, Role, TokenRecord};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,7 +21,8 @@ pub struct CreateJoinToken {
 
 /// A join token that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct JoinToken {
+#[schema(as = JoinToken)]
+pub struct CreatedJoinToken {
     /// Its record.
     #[serde(flatten)]
     pub record: TokenRecord,
@@ -74,7 +75,8 @@ pub struct LoginCode {
 
 /// Result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Reloaded {
+#[schema(as = Reloaded)]
+pub struct ReloadResult {
     /// Settings that have changed and are now in effect, by their names in a file; `receipt_key` when receipts have a
     /// new signing key.
     pub changed: Vec<String>,
@@ -84,8 +86,9 @@ pub struct Reloaded {
 
 /// Writes all records into a folder of the validator's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Export)]
 #[serde(deny_unknown_fields)]
-pub struct Export {
+pub struct ExportRequest {
     /// The folder, which is created: an absolute path.
     pub folder: String,
 }
@@ -95,15 +98,16 @@ pub struct Export {
 pub struct WrittenFolder {
     /// The contents of the export.
     #[serde(flatten)]
-    pub exported: Exported,
+    pub exported: ExportSummary,
     /// The folder.
     pub folder: String,
 }
 
 /// Copies the records into a file of the validator's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Backup)]
 #[serde(deny_unknown_fields)]
-pub struct Backup {
+pub struct BackupRequest {
     /// The file, which must not exist: an absolute path.
     pub file: String,
     /// Whether to read and check everything first: damaged records are not copied.

@@ -5,15 +5,15 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use assay_api::{Problem, ProblemCode};
+use assay_api::{ProblemCode, ProblemDetails};
 use assay_program::exit::{Exit, Failure, causes, chain};
 use assay_transport::dial::DialError;
 use assay_transport::failure::TlsFailure;
 use assay_work::text::printable;
 
 use super::ANSWER_LIMIT;
-use super::place::{Place, Server};
-use super::reach::ReachError;
+use super::place::{ApiLocation, Server};
+use super::reach::ConnectError;
 
 /// The most bytes shown of a validator's sentence.
 const MAX_SENTENCE_BYTES: usize = 4096;
@@ -22,7 +22,7 @@ const MAX_SENTENCE_BYTES: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("the validator refused: {}", .0.detail)]
-    Refused(Box<Problem>),
+    Refused(Box<ProblemDetails>),
     /// The validator cannot be reached, or is of another version.
     #[error("{0}")]
     Failed(Failure),
@@ -53,7 +53,7 @@ impl From<ClientError> for Failure {
 }
 
 /// The exit of a command whose request was refused.
-fn refused(problem: &Problem) -> Failure {
+fn refused(problem: &ProblemDetails) -> Failure {
     use ProblemCode as Code;
     let exit = match problem.code {
         Code::SeveralMiners | Code::Invalid | Code::Malformed | Code::LocalOnly | Code::TooLarge => Exit::Usage,
@@ -79,7 +79,7 @@ fn refused(problem: &Problem) -> Failure {
     Failure::new(exit, format!("the validator refused: {said}"))
 }
 
-fn remedy(problem: &Problem) -> Option<String> {
+fn remedy(problem: &ProblemDetails) -> Option<String> {
     Some(match problem.code {
         ProblemCode::Unauthorized => "give a token that counts, with --token-file or ASSAY_VALIDATOR_TOKEN; \
                                       `assay-validator token create` on the validator's machine makes one"
@@ -94,13 +94,13 @@ fn remedy(problem: &Problem) -> Option<String> {
 }
 
 /// The failure when the server is not a validator, or of another version.
-pub fn not_a_validator(place: &Place) -> String {
+pub fn not_a_validator(place: &ApiLocation) -> String {
     let remedy = match place {
-        Place::Socket(_) => "give the validator's --control-socket",
-        Place::Server(server) if server.trust.is_none() => {
+        ApiLocation::Socket(_) => "give the validator's --control-socket",
+        ApiLocation::Server(server) if server.trust.is_none() => {
             "give the address in its http_listen, with https:// where it speaks TLS"
         }
-        Place::Server(_) => "give the address in its http_listen",
+        ApiLocation::Server(_) => "give the address in its http_listen",
     };
     format!(
         "what serves {place} does not answer as a validator of this version: {remedy}, or restart it after an update"
@@ -108,13 +108,13 @@ pub fn not_a_validator(place: &Place) -> String {
 }
 
 /// The failure when an answer cannot be a validator's.
-pub fn no_answer(place: &Place, why: impl std::fmt::Display) -> ClientError {
+pub fn no_answer(place: &ApiLocation, why: impl std::fmt::Display) -> ClientError {
     let why = printable(&why.to_string(), MAX_SENTENCE_BYTES);
     ClientError::Failed(Failure::new(Exit::Io, format!("{} ({why})", not_a_validator(place))))
 }
 
 /// The failure when a validator takes too long.
-pub fn slow(place: &Place) -> ClientError {
+pub fn slow(place: &ApiLocation) -> ClientError {
     no_answer(place, format!("no answer within {ANSWER_LIMIT:?}"))
 }
 
@@ -130,10 +130,10 @@ fn is_lost(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// The failure when a request got no answer.
-pub fn unreachable(place: &Place, error: &(dyn Error + 'static)) -> ClientError {
-    let Some(reach) = causes(error).find_map(|cause| cause.downcast_ref::<ReachError>()) else {
+pub fn unreachable(place: &ApiLocation, error: &(dyn Error + 'static)) -> ClientError {
+    let Some(reach) = causes(error).find_map(|cause| cause.downcast_ref::<ConnectError>()) else {
         // TLS has proved the peer's identity; any other peer that closes may be another program.
-        let is_validator = matches!(place, Place::Server(server) if server.trust.is_some());
+        let is_validator = matches!(place, ApiLocation::Server(server) if server.trust.is_some());
         return if is_validator && is_lost(error) {
             ClientError::Broken(printable(&chain(error), MAX_SENTENCE_BYTES))
         } else {
@@ -141,9 +141,9 @@ pub fn unreachable(place: &Place, error: &(dyn Error + 'static)) -> ClientError 
         };
     };
     ClientError::Failed(match (reach, place) {
-        (ReachError::Socket { path, source }, _) => unreachable_socket(path, source),
-        (ReachError::Tls(failure), Place::Server(server)) => no_tls(server, failure),
-        (ReachError::Dial(DialError::Unreachable { problem, .. }), _) => {
+        (ConnectError::Socket { path, source }, _) => unreachable_socket(path, source),
+        (ConnectError::Tls(failure), ApiLocation::Server(server)) => no_tls(server, failure),
+        (ConnectError::Dial(DialError::Unreachable { problem, .. }), _) => {
             let remedy = "check the address, and that the validator runs with http_listen set to it";
             Failure::new(Exit::Io, format!("no connection to {place}: {problem}: {remedy}"))
         }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn refusals_end_as_they_did_before_there_was_http() {
-        let exit = |code| refused(&Problem::new(code, "why")).exit;
+        let exit = |code| refused(&ProblemDetails::new(code, "why")).exit;
         for (code, expected) in [
             (ProblemCode::NoMiner, Exit::Inconclusive),
             (ProblemCode::SeveralMiners, Exit::Usage),
@@ -225,9 +225,11 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do_and_draws_nothing() {
-        let said = |problem: Problem| refused(&problem).message;
-        assert!(said(Problem::new(ProblemCode::Unauthorized, "no token")).contains("--token-file"));
-        assert!(said(Problem::new(ProblemCode::TooManyRequests, "slow down").after(7)).ends_with("try again in 7 s"));
-        assert!(!said(Problem::new(ProblemCode::Internal, "\u{1b}[2J")).contains('\u{1b}'));
+        let said = |problem: ProblemDetails| refused(&problem).message;
+        assert!(said(ProblemDetails::new(ProblemCode::Unauthorized, "no token")).contains("--token-file"));
+        assert!(
+            said(ProblemDetails::new(ProblemCode::TooManyRequests, "slow down").after(7)).ends_with("try again in 7 s")
+        );
+        assert!(!said(ProblemDetails::new(ProblemCode::Internal, "\u{1b}[2J")).contains('\u{1b}'));
     }
 }

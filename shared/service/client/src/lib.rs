@@ -18,7 +18,7 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::{Cursor, Listed, Problem};
+use assay_api::{Cursor, ListPage, ProblemDetails};
 use assay_work::text::printable;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -34,7 +34,7 @@ use self::events::LAST_EVENT_ID;
 pub use self::events::{Events, ServerEvent};
 pub use self::failure::ClientError;
 pub use self::follow::Updates;
-use self::place::Place;
+use self::place::ApiLocation;
 use self::reach::Connector;
 
 /// Time limit of an answer. A validator answers within milliseconds: a silent server is not a validator.
@@ -54,7 +54,7 @@ const AGENT: &str = concat!("assay-validator/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone)]
 pub struct Client {
     http: HttpClient<Connector, Full<Bytes>>,
-    place: Arc<Place>,
+    place: Arc<ApiLocation>,
     origin: Arc<str>,
 }
 
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Client {
 
 impl Client {
     /// Creates a client; it connects on first use.
-    pub fn of(place: &Place) -> Self {
+    pub fn of(place: &ApiLocation) -> Self {
         let place = Arc::new(place.clone());
         let http = HttpClient::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -75,13 +75,13 @@ impl Client {
             .http2_keep_alive_timeout(KEEPALIVE)
             .build(Connector(place.clone()));
         let origin = match &*place {
-            Place::Socket(_) => "http://localhost".into(),
-            Place::Server(server) => server.url.to_string().into(),
+            ApiLocation::Socket(_) => "http://localhost".into(),
+            ApiLocation::Server(server) => server.url.to_string().into(),
         };
         Self { http, place, origin }
     }
 
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ApiLocation {
         &self.place
     }
 
@@ -100,8 +100,8 @@ impl Client {
         let (mut found, mut cursor) = (Vec::new(), None::<Cursor>);
         loop {
             let limit = most.saturating_sub(found.len() as u32).min(PAGE);
-            let page = Page { query, limit, cursor };
-            let Listed { items, next } = self.get(&format!("{path}{}", query_of(&page))).await?;
+            let page = PageRequest { query, limit, cursor };
+            let ListPage { items, next } = self.get(&format!("{path}{}", query_of(&page))).await?;
             let is_empty = items.is_empty();
             found.extend(items);
             // An empty page could be followed by others without end.
@@ -193,7 +193,7 @@ impl Client {
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        if let Place::Server(server) = &*self.place
+        if let ApiLocation::Server(server) = &*self.place
             && let Some(token) = &server.token
             && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", token.secret()))
         {
@@ -220,7 +220,7 @@ impl Client {
             Ok(body) => body,
             Err(error) => return error,
         };
-        match serde_json::from_slice::<Problem>(&body) {
+        match serde_json::from_slice::<ProblemDetails>(&body) {
             Ok(problem) => ClientError::Refused(Box::new(problem)),
             Err(_) => failure::no_answer(&self.place, format!("HTTP status {status}")),
         }
@@ -229,7 +229,7 @@ impl Client {
 
 /// The query of one page of a list.
 #[derive(Serialize)]
-struct Page<'a, Q> {
+struct PageRequest<'a, Q> {
     #[serde(flatten)]
     query: &'a Q,
     limit: u32,
@@ -293,7 +293,7 @@ mod tests {
         }
         let query = |state| {
             let asked = Asked { label: Some("rack=7,dc=Hal le&ü"), state, connected: true };
-            query_of(&Page { query: &asked, limit: 7, cursor: None })
+            query_of(&PageRequest { query: &asked, limit: 7, cursor: None })
         };
         let expected = "?connected=true&label=rack%3D7%2Cdc%3DHal%20le%26%C3%BC&limit=7";
         assert_eq!(query(None), expected);

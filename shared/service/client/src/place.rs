@@ -24,7 +24,7 @@ const MAX_READ_BYTES: u64 = 2 * MAX_TOKEN_BYTES as u64;
 
 /// Location of a validator's API.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum ApiLocation {
     /// Control socket of a validator on this machine.
     Socket(PathBuf),
     /// HTTP API of a validator on any machine.
@@ -43,12 +43,12 @@ pub struct Server {
     /// Proxies of the environment.
     pub proxies: Proxies,
     /// Credential of the caller.
-    pub token: Option<Token>,
+    pub token: Option<BearerToken>,
 }
 
 /// An API token. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct BearerToken(String);
 
 /// A validator that is reached over HTTP.
 #[derive(Debug, Clone, Default, Args)]
@@ -91,7 +91,7 @@ impl ServerFlags {
     }
 }
 
-impl Place {
+impl ApiLocation {
     /// Selects the validator: the server of the flags or of the environment, else the control socket.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Place {
         }
         let (trust, authorities) = trust(&url, flags.server_ca.as_deref())?;
         let proxies = Proxies::from_environment().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-        let token = Token::take(flags.token_file.as_deref())?;
+        let token = BearerToken::take(flags.token_file.as_deref())?;
         Ok(Self::Server(Arc::new(Server { url, trust, authorities, proxies, token })))
     }
 
@@ -122,7 +122,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ApiLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(path) => path.display().fmt(f),
@@ -162,7 +162,7 @@ fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-impl Token {
+impl BearerToken {
     /// Reads the token from a file, where `-` is standard input, else from the environment.
     fn take(file: Option<&Path>) -> Result<Option<Self>, Failure> {
         let (origin, text) = match (file, variable(ENV_TOKEN)?) {
@@ -190,9 +190,9 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("BearerToken")
     }
 }
 
@@ -204,25 +204,27 @@ mod tests {
 
     #[test]
     fn a_token_is_not_shown_and_has_a_form() {
-        let token = |text: &str| Token(text.to_owned());
+        let token = |text: &str| BearerToken(text.to_owned());
         assert!(token("assay_read_AbC-_9").is_well_formed());
         for text in
             ["", "Bearer assay_read_x", "assay_read_x\r\nHost: b", "secret", &format!("assay_{}", "x".repeat(256))]
         {
             assert!(!token(text).is_well_formed(), "{text}");
         }
-        assert_eq!(format!("{:?}", token("assay_read_secret")), "Token");
+        assert_eq!(format!("{:?}", token("assay_read_secret")), "BearerToken");
     }
 
     #[test]
     fn plaintext_leaves_this_machine_only_where_that_is_allowed() {
         let of = |url: &str, server_insecure| {
             let flags = ServerFlags { server: Some(url.parse().unwrap()), server_insecure, ..ServerFlags::default() };
-            Place::of(Path::new("unused"), &flags).map_err(|failure| failure.exit)
+            ApiLocation::of(Path::new("unused"), &flags).map_err(|failure| failure.exit)
         };
         assert!(of("http://127.0.0.1:7480", false).is_ok() && of("http://10.0.0.1:7480", true).is_ok());
         assert_eq!(of("http://10.0.0.1:7480", false).unwrap_err(), Exit::Usage);
         let key = format!("https://10.0.0.1:7480#{KEY}");
-        assert!(matches!(of(&key, false), Ok(Place::Server(server)) if matches!(server.trust, Some(Trust::Key(_)))));
+        assert!(
+            matches!(of(&key, false), Ok(ApiLocation::Server(server)) if matches!(server.trust, Some(Trust::Key(_))))
+        );
     }
 }

@@ -17,14 +17,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tower::Service;
 
-use super::place::{Place, Server};
+use super::place::{ApiLocation, Server};
 
 /// Time limit of a connection's setup.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Reasons for a failed connection.
 #[derive(Debug, thiserror::Error)]
-pub enum ReachError {
+pub enum ConnectError {
     #[error("cannot connect to {path}: {source}")]
     Socket {
         path: PathBuf,
@@ -44,21 +44,21 @@ trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
 /// A new connection, before any data.
-pub struct Reached {
+pub struct ApiConnection {
     stream: Box<dyn Bytes>,
     is_http2: bool,
 }
 
 /// Connects to one validator, regardless of a request's address.
 #[derive(Clone)]
-pub struct Connector(pub Arc<Place>);
+pub struct Connector(pub Arc<ApiLocation>);
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<Reached>;
-    type Error = ReachError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ReachError>> + Send>>;
+    type Response = TokioIo<ApiConnection>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), ReachError>> {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -66,44 +66,44 @@ impl Service<Uri> for Connector {
         let place = self.0.clone();
         Box::pin(async move {
             let reached = tokio::time::timeout(CONNECT_LIMIT, reach(&place)).await;
-            reached.map_err(|_| ReachError::Slow)?.map(TokioIo::new)
+            reached.map_err(|_| ConnectError::Slow)?.map(TokioIo::new)
         })
     }
 }
 
-async fn reach(place: &Place) -> Result<Reached, ReachError> {
+async fn reach(place: &ApiLocation) -> Result<ApiConnection, ConnectError> {
     match place {
-        Place::Socket(path) => {
+        ApiLocation::Socket(path) => {
             let stream = UnixStream::connect(path).await;
-            let stream = stream.map_err(|source| ReachError::Socket { path: path.clone(), source })?;
-            Ok(Reached { stream: Box::new(stream), is_http2: false })
+            let stream = stream.map_err(|source| ConnectError::Socket { path: path.clone(), source })?;
+            Ok(ApiConnection { stream: Box::new(stream), is_http2: false })
         }
-        Place::Server(server) => over_network(server).await,
+        ApiLocation::Server(server) => over_network(server).await,
     }
 }
 
-async fn over_network(server: &Server) -> Result<Reached, ReachError> {
+async fn over_network(server: &Server) -> Result<ApiConnection, ConnectError> {
     let address = &server.url.address;
     let stream = dial(address, &server.proxies, CONNECT_LIMIT).await?;
-    let Some(trust) = &server.trust else { return Ok(Reached { stream: Box::new(stream), is_http2: false }) };
+    let Some(trust) = &server.trust else { return Ok(ApiConnection { stream: Box::new(stream), is_http2: false }) };
     let SecuredHttp { stream, is_http2 } = secure_http(stream, &address.host, trust).await?;
-    Ok(Reached { stream: Box::new(stream), is_http2 })
+    Ok(ApiConnection { stream: Box::new(stream), is_http2 })
 }
 
-impl Connection for Reached {
+impl Connection for ApiConnection {
     fn connected(&self) -> Connected {
         let connected = Connected::new();
         if self.is_http2 { connected.negotiated_h2() } else { connected }
     }
 }
 
-impl AsyncRead for Reached {
+impl AsyncRead for ApiConnection {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Reached {
+impl AsyncWrite for ApiConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }

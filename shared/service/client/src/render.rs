@@ -251,7 +251,7 @@ fn changed_devices(verdict: &Verdict) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use assay_protocol::verdict::{Mode, NotChallenged, ReasonCode};
+    use assay_protocol::verdict::{Mode, ReasonCode, UnchallengedDevice};
     use assay_work::{ChallengeId, DeviceId, PublicKey};
 
     fn work() -> Work {
@@ -310,7 +310,7 @@ pub(crate) mod tests {
             handover_ms: Some(0.05),
             roots_ms: Some(1.5),
             digests_ms: None,
-            not_challenged: vec![NotChallenged { device_id: DeviceId([0xcc; 16]), name: "tiny".into(), slots: 2 }],
+            not_challenged: vec![UnchallengedDevice { device_id: DeviceId([0xcc; 16]), name: "tiny".into(), slots: 2 }],
             missing_devices: Vec::new(),
             new_devices: Vec::new(),
             link: Some(LinkWork {

@@ -41,12 +41,12 @@ pub enum EvidenceError {
     OutboxFull,
     /// No room is left for more evidence.
     #[error("{0}")]
-    NoRoom(NoRoom),
+    NoRoom(StorageShortage),
 }
 
 /// The reason for a lack of room for evidence. Verdicts stand without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoRoom {
+pub enum StorageShortage {
     /// All evidence has reached its limit of size.
     #[error("evidence has reached its limit of size")]
     Limit,

@@ -21,9 +21,9 @@ mod store;
 
 pub use bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
 pub use digest::{Digest, NotADigest};
-pub use error::{EvidenceError, NoRoom};
-pub use limits::{Limits, Swept, YOUNG};
+pub use error::{EvidenceError, StorageShortage};
+pub use limits::{StoreLimits, SweepReport, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};
 pub use read::EvidenceReader;
-pub use spool::{Spool, Spooled};
-pub use store::{Backlog, Delivered, EvidenceStore, Held, Stored};
+pub use spool::{Spool, SpooledObject};
+pub use store::{Backlog, EvidenceStore, ObjectEntry, StoredObject, UploadTotals};

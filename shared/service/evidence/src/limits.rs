@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use crate::digest::Digest;
 use crate::error::EvidenceError;
-use crate::store::{EvidenceStore, Held};
+use crate::store::{EvidenceStore, ObjectEntry};
 
 /// No object younger than this is removed: the record that names it may be on its way to the disk.
 pub const YOUNG: Duration = Duration::from_secs(3600);
 
 /// Limits of all objects together. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Objects older than this are removed.
     pub max_age: Option<Duration>,
     /// While there are more bytes than this, the oldest object is removed.
@@ -20,7 +20,7 @@ pub struct Limits {
 
 /// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Swept {
+pub struct SweepReport {
     /// The objects removed, the oldest first.
     pub removed: Vec<Digest>,
     /// Bytes of the removed objects.
@@ -42,15 +42,18 @@ impl EvidenceStore {
     /// removed; the next sweep goes on.
     pub async fn sweep(
         &self,
-        limits: &Limits,
+        limits: &StoreLimits,
         is_needed: &(dyn Fn(&Digest) -> bool + Sync),
         now: SystemTime,
-    ) -> Result<Swept, EvidenceError> {
+    ) -> Result<SweepReport, EvidenceError> {
         let mut objects = self.list().await?;
         objects.sort_by_key(|held| (held.modified, held.digest));
-        let mut swept =
-            Swept { kept: objects.len(), kept_bytes: objects.iter().map(|h| h.bytes).sum(), ..Swept::default() };
-        let age = |held: &Held| now.duration_since(held.modified).unwrap_or_default();
+        let mut swept = SweepReport {
+            kept: objects.len(),
+            kept_bytes: objects.iter().map(|h| h.bytes).sum(),
+            ..SweepReport::default()
+        };
+        let age = |held: &ObjectEntry| now.duration_since(held.modified).unwrap_or_default();
         for held in &objects {
             let is_old = limits.max_age.is_some_and(|most| age(held) > most);
             let is_too_much = limits.max_bytes.is_some_and(|most| swept.kept_bytes > most);

@@ -11,22 +11,22 @@ const MAX_REFUSALS: u32 = 5;
 
 /// What was refused since the start, of what waits.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<Counts>);
+pub(crate) struct Refusals(Mutex<RefusalCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct RefusalCounts {
     /// Objects that were taken.
     taken: u64,
-    refused: BTreeMap<Digest, Refused>,
+    refused: BTreeMap<Digest, DigestRefusals>,
 }
 
 #[derive(Debug, Default)]
-struct Refused {
+struct DigestRefusals {
     /// How often.
     times: u32,
     /// How often while others were taken since the time before.
     alone: u32,
-    /// [`Counts::taken`] at the last time.
+    /// [`RefusalCounts::taken`] at the last time.
     taken: u64,
 }
 
@@ -46,7 +46,7 @@ impl Refusals {
 
     /// Notes that an object was refused. Whether it steps aside now.
     pub(crate) fn refused(&self, digest: Digest) -> bool {
-        let Counts { taken, refused } = &mut *self.counts();
+        let RefusalCounts { taken, refused } = &mut *self.counts();
         let refused = refused.entry(digest).or_default();
         refused.times += 1;
         refused.alone += u32::from(*taken > refused.taken);
@@ -54,7 +54,7 @@ impl Refusals {
         refused.alone == MAX_REFUSALS
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+    fn counts(&self) -> MutexGuard<'_, RefusalCounts> {
         self.0.lock()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::error::{EvidenceError, NoRoom};
+use crate::error::{EvidenceError, StorageShortage};
 
 /// Bytes of a file system that evidence leaves free, for the records of verdicts: a hundred thousand of them.
 const RESERVE_BYTES: u64 = 1 << 30;
@@ -51,11 +51,11 @@ impl Room {
     /// Takes room for an object.
     pub(crate) fn take(&self, bytes: u64, is_stranger: bool) -> Result<(), EvidenceError> {
         if self.bytes.load(Ordering::Relaxed).saturating_add(bytes) > self.max_bytes.load(Ordering::Relaxed) {
-            return Err(self.refuse(NoRoom::Limit));
+            return Err(self.refuse(StorageShortage::Limit));
         }
         if is_stranger {
             if self.stranger_bytes.load(Ordering::Relaxed).saturating_add(bytes) > self.max_stranger_bytes() {
-                return Err(self.refuse(NoRoom::Strangers));
+                return Err(self.refuse(StorageShortage::Strangers));
             }
             self.stranger_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -66,7 +66,7 @@ impl Room {
     /// Whether a folder's file system has room for more evidence beside its reserve.
     pub(crate) fn check_reserve(&self, folder: &Path) -> Result<(), EvidenceError> {
         let (free, total) = space(folder).map_err(EvidenceError::file(folder))?;
-        if leaves_reserve(free, total) { Ok(()) } else { Err(self.refuse(NoRoom::Reserve)) }
+        if leaves_reserve(free, total) { Ok(()) } else { Err(self.refuse(StorageShortage::Reserve)) }
     }
 
     pub(crate) fn max_stranger_bytes(&self) -> u64 {
@@ -101,7 +101,7 @@ impl Room {
         self.pressed.notified().await;
     }
 
-    fn refuse(&self, why: NoRoom) -> EvidenceError {
+    fn refuse(&self, why: StorageShortage) -> EvidenceError {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.pressed.notify_one();
         EvidenceError::NoRoom(why)
@@ -139,9 +139,9 @@ mod tests {
             Err(error) => panic!("{error}"),
         };
         assert_eq!(take(100, true), None);
-        assert_eq!(take(1, true), Some(NoRoom::Strangers));
+        assert_eq!(take(1, true), Some(StorageShortage::Strangers));
         assert_eq!(take(700, false), None, "what strangers did leaves room for others");
-        assert_eq!(take(1, false), Some(NoRoom::Limit));
+        assert_eq!(take(1, false), Some(StorageShortage::Limit));
         assert_eq!(room.refused(), 2);
         room.counted(300);
         assert_eq!(take(500, false), None, "a sweep made room");

@@ -34,7 +34,7 @@ pub struct Spool {
 
 /// An object that is written whole and on disk, under a temporary name. Dropped, it leaves nothing.
 #[derive(Debug)]
-pub struct Spooled {
+pub struct SpooledObject {
     /// The name that it will have.
     pub digest: Digest,
     /// Bytes before compression.
@@ -45,7 +45,7 @@ pub struct Spooled {
 }
 
 /// A file whose bytes are hashed as they are written.
-struct Hashed {
+struct HashedFile {
     file: NamedTempFile,
     hasher: blake3::Hasher,
     bytes: u64,
@@ -89,12 +89,12 @@ impl Spool {
     ///
     /// # Errors
     /// [`EvidenceError::NoRoom`] when the disk is nearly full, [`EvidenceError::File`] for the disk.
-    pub fn finish(mut self) -> Result<Spooled, EvidenceError> {
+    pub fn finish(mut self) -> Result<SpooledObject, EvidenceError> {
         self.room.check_reserve(&self.folder)?;
         let compressed = self.file.rewind().and_then(|()| compress(self.file.as_file(), &self.folder));
-        let Hashed { file, hasher, bytes } = compressed.map_err(EvidenceError::file(self.file.path()))?;
+        let HashedFile { file, hasher, bytes } = compressed.map_err(EvidenceError::file(self.file.path()))?;
         let digest = Digest(*hasher.finalize().as_bytes());
-        Ok(Spooled { digest, bytes: self.bytes, stored_bytes: bytes, file })
+        Ok(SpooledObject { digest, bytes: self.bytes, stored_bytes: bytes, file })
     }
 }
 
@@ -103,8 +103,8 @@ fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Compresses a file from its position to its end, onto disk.
-fn compress(raw: &File, folder: &Path) -> io::Result<Hashed> {
-    let hashed = Hashed { file: temporary(folder)?, hasher: blake3::Hasher::new(), bytes: 0 };
+fn compress(raw: &File, folder: &Path) -> io::Result<HashedFile> {
+    let hashed = HashedFile { file: temporary(folder)?, hasher: blake3::Hasher::new(), bytes: 0 };
     let mut encoder = Encoder::new(hashed, LEVEL)?;
     encoder.window_log(WINDOW_LOG)?;
     io::copy(&mut BufReader::with_capacity(READ_BYTES, raw), &mut encoder)?;
@@ -113,7 +113,7 @@ fn compress(raw: &File, folder: &Path) -> io::Result<Hashed> {
     Ok(hashed)
 }
 
-impl Write for Hashed {
+impl Write for HashedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.hasher.update(&bytes[..written]);

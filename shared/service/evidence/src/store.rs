@@ -21,7 +21,7 @@ use crate::location::EvidenceLocation;
 use crate::read::EvidenceReader;
 use crate::refusals::Refusals;
 use crate::room::Room;
-use crate::spool::{SPOOL_PREFIX, Spool, Spooled};
+use crate::spool::{SPOOL_PREFIX, Spool, SpooledObject};
 
 /// Bytes of an object as stored: the content, and zstd's overhead for bytes that it cannot compress.
 const MAX_STORED_BYTES: u64 = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 8) + 1024;
@@ -50,7 +50,7 @@ pub struct EvidenceStore {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredObject {
     pub digest: Digest,
     /// Bytes before compression.
     pub bytes: u64,
@@ -60,7 +60,7 @@ pub struct Stored {
 
 /// An object of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct ObjectEntry {
     pub digest: Digest,
     /// Its bytes, compressed.
     pub bytes: u64,
@@ -77,7 +77,7 @@ pub struct Backlog {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Delivered {
+pub struct UploadTotals {
     /// Count of uploaded objects.
     pub objects: usize,
     /// Their bytes.
@@ -185,14 +185,14 @@ impl EvidenceStore {
     /// # Errors
     /// [`EvidenceError::NoRoom`] where the limits leave none, [`EvidenceError::File`] for the disk,
     /// [`EvidenceError::OutboxFull`] when a bucket has not taken anything for long.
-    pub async fn keep(&self, spooled: Spooled, is_stranger: bool) -> Result<Stored, EvidenceError> {
+    pub async fn keep(&self, spooled: SpooledObject, is_stranger: bool) -> Result<StoredObject, EvidenceError> {
         let store = self.clone();
         spawn_blocking(move || store.keep_blocking(spooled, is_stranger)).await.map_err(lost_thread(&self.folder))?
     }
 
     /// [`EvidenceStore::keep`] on a thread that may block.
-    pub fn keep_blocking(&self, spooled: Spooled, is_stranger: bool) -> Result<Stored, EvidenceError> {
-        let Spooled { digest, bytes, stored_bytes, file } = spooled;
+    pub fn keep_blocking(&self, spooled: SpooledObject, is_stranger: bool) -> Result<StoredObject, EvidenceError> {
+        let SpooledObject { digest, bytes, stored_bytes, file } = spooled;
         self.room.take(stored_bytes, is_stranger)?;
         if self.has_outbox() {
             let waiting: u64 = self.waiting()?.iter().map(|(_, bytes)| bytes).sum();
@@ -204,7 +204,7 @@ impl EvidenceStore {
         file.persist(&path).map_err(|error| EvidenceError::File { path: path.clone(), source: error.error })?;
         // The name is on disk with the folder. A file system without that has nothing to say.
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(EvidenceError::file(&self.folder))?;
-        Ok(Stored { digest, bytes, stored_bytes })
+        Ok(StoredObject { digest, bytes, stored_bytes })
     }
 
     /// Uploads the objects that wait for the bucket, the oldest first; nothing for a folder. An object that is unreadable
@@ -214,8 +214,8 @@ impl EvidenceStore {
     /// # Errors
     /// [`EvidenceError`] for the first object that was not taken: it goes on waiting, as do those after one that the
     /// bucket does not take.
-    pub async fn deliver(&self) -> Result<Delivered, EvidenceError> {
-        let mut delivered = Delivered::default();
+    pub async fn deliver(&self) -> Result<UploadTotals, EvidenceError> {
+        let mut delivered = UploadTotals::default();
         if !self.has_outbox() {
             return Ok(delivered);
         }
@@ -269,14 +269,14 @@ impl EvidenceStore {
     }
 
     /// Every object of the store, those that wait for a bucket included.
-    pub async fn list(&self) -> Result<Vec<Held>, EvidenceError> {
+    pub async fn list(&self) -> Result<Vec<ObjectEntry>, EvidenceError> {
         let prefix = self.prefix();
         let mut listed = self.objects.list(prefix.as_ref());
         let mut objects = Vec::new();
         while let Some(meta) = listed.next().await {
             let meta = meta?;
             let Some(digest) = meta.location.filename().and_then(digest_of) else { continue };
-            objects.push(Held { digest, bytes: meta.size, modified: meta.last_modified.into() });
+            objects.push(ObjectEntry { digest, bytes: meta.size, modified: meta.last_modified.into() });
         }
         Ok(objects)
     }

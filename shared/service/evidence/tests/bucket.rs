@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use assay_evidence::{Delivered, Digest, EvidenceError, EvidenceLocation, EvidenceStore, Limits, Stored};
+use assay_evidence::{Digest, EvidenceError, EvidenceLocation, EvidenceStore, StoreLimits, StoredObject, UploadTotals};
 
 /// A server in a process of its own, with one bucket. It keeps objects in memory.
 struct Server {
@@ -123,7 +123,7 @@ fn noise(seed: u8, bytes: usize) -> Vec<u8> {
     noise
 }
 
-async fn keep(store: &EvidenceStore, content: &[u8]) -> Stored {
+async fn keep(store: &EvidenceStore, content: &[u8]) -> StoredObject {
     let mut spool = store.spool().unwrap();
     content.chunks(1 << 18).for_each(|part| spool.write(part).unwrap());
     store.keep(spool.finish().unwrap(), false).await.unwrap()
@@ -149,14 +149,14 @@ async fn a_bucket_has_what_was_kept() {
     assert_eq!(content(&store, &first.digest).await.unwrap(), small, "from the outbox");
     assert_eq!((waiting(outbox.path()), store.list().await.unwrap().len()), (2, 0));
     let delivered = store.deliver().await.unwrap();
-    assert_eq!(delivered, Delivered { objects: 2, bytes: first.stored_bytes + second.stored_bytes });
+    assert_eq!(delivered, UploadTotals { objects: 2, bytes: first.stored_bytes + second.stored_bytes });
     assert_eq!((waiting(outbox.path()), store.list().await.unwrap().len()), (0, 2));
     for (stored, kept) in [(first, &small), (second, &large)] {
         assert_eq!(&content(&store, &stored.digest).await.unwrap(), kept, "from the bucket");
     }
-    assert_eq!(store.deliver().await.unwrap(), Delivered::default());
+    assert_eq!(store.deliver().await.unwrap(), UploadTotals::default());
 
-    let none = Limits { max_age: Some(Duration::ZERO), max_bytes: None };
+    let none = StoreLimits { max_age: Some(Duration::ZERO), max_bytes: None };
     let is_needed = move |digest: &Digest| *digest == first.digest;
     let later = SystemTime::now() + Duration::from_secs(7200);
     assert_eq!(store.sweep(&none, &is_needed, later).await.unwrap().removed, [second.digest]);
@@ -199,7 +199,7 @@ async fn an_object_that_the_bucket_changed_is_refused() {
 async fn what_cannot_be_uploaded_keeps_nothing_else_back() {
     let (server, outbox) = (Server::start(0), tempfile::tempdir().unwrap());
     let store = store_at(server.address, outbox.path());
-    let file = |stored: &Stored| outbox.path().join(format!("{}.zst", stored.digest));
+    let file = |stored: &StoredObject| outbox.path().join(format!("{}.zst", stored.digest));
     let [changed, folder] = [keep(&store, &noise(6, 1000)).await, keep(&store, &noise(7, 1000)).await];
     std::fs::write(file(&changed), "something else").unwrap();
     std::fs::remove_file(file(&folder)).unwrap();
@@ -229,7 +229,7 @@ async fn what_the_bucket_refuses_alone_keeps_nothing_else_back() {
         assert!(store.deliver().await.is_err());
     }
     bucket.asked();
-    assert_eq!(store.deliver().await.unwrap(), Delivered::default());
+    assert_eq!(store.deliver().await.unwrap(), UploadTotals::default());
     assert_eq!(bucket.asked(), 0, "it has stepped aside");
     assert_eq!(content(&store, &refused.digest).await.unwrap(), noise(9, 1000));
     // As after a restart.

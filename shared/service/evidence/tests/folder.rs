@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use assay_evidence::{
-    Digest, EvidenceError, EvidenceLocation, EvidenceStore, Limits, MAX_CONTENT_BYTES, Spool, Stored, YOUNG,
+    Digest, EvidenceError, EvidenceLocation, EvidenceStore, MAX_CONTENT_BYTES, Spool, StoreLimits, StoredObject, YOUNG,
 };
 
 fn open(folder: &Path) -> EvidenceStore {
@@ -27,7 +27,7 @@ fn spooled(store: &EvidenceStore, content: &[u8]) -> Spool {
     spool
 }
 
-async fn keep(store: &EvidenceStore, content: &[u8]) -> Stored {
+async fn keep(store: &EvidenceStore, content: &[u8]) -> StoredObject {
     store.keep(spooled(store, content).finish().unwrap(), false).await.unwrap()
 }
 
@@ -156,20 +156,20 @@ async fn limits_remove_the_oldest_that_nobody_needs() {
     let digests: Vec<_> = objects.iter().map(|stored| stored.digest).collect();
     let needed = digests[1];
     let is_needed = move |digest: &Digest| *digest == needed;
-    let nothing = Limits::default();
+    let nothing = StoreLimits::default();
     let swept = store.sweep(&nothing, &is_needed, at(1000)).await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![], 5), "no limits");
 
     // The third is young while it is not an hour old.
-    let of_age = Limits { max_age: Some(Duration::from_secs(60)), max_bytes: None };
+    let of_age = StoreLimits { max_age: Some(Duration::from_secs(60)), max_bytes: None };
     let swept = store.sweep(&of_age, &is_needed, at(20) + YOUNG - Duration::from_secs(1)).await.unwrap();
     assert_eq!(swept.removed, [digests[0]], "the second is needed, the third young, the others younger");
 
     let size = objects[4].stored_bytes;
-    let of_size = Limits { max_age: None, max_bytes: Some(2 * size + size / 2) };
+    let of_size = StoreLimits { max_age: None, max_bytes: Some(2 * size + size / 2) };
     let swept = store.sweep(&of_size, &is_needed, at(100)).await.unwrap();
     assert_eq!((swept.removed, swept.kept, swept.bytes_over), (vec![digests[2], digests[3]], 2, 0));
-    let none = Limits { max_age: None, max_bytes: Some(1) };
+    let none = StoreLimits { max_age: None, max_bytes: Some(1) };
     let swept = store.sweep(&none, &is_needed, at(100)).await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![digests[4]], 1));
     assert_eq!(swept.bytes_over, objects[1].stored_bytes - 1, "what is needed stays, and is said");

@@ -7,7 +7,7 @@ use assay_judge::session::Access;
 use assay_program::utc;
 use assay_protocol::message::RefusedCode;
 use assay_protocol::successor::{Lineage, Successor};
-use assay_records::{Status, TokenRefusal};
+use assay_records::{Approval, TokenRefusal};
 use assay_work::PublicKey;
 use clap::ValueEnum;
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ pub enum Enrolment {
 }
 
 /// Operators' decisions about keys, as recorded: no key that is pending.
-pub type Decided = HashMap<PublicKey, Status>;
+pub type KeyDecisions = HashMap<PublicKey, Approval>;
 
 /// Miners' keys, by the operator's settings and decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,26 +37,26 @@ pub struct Lists {
     /// Admission of other keys.
     pub enrolment: Enrolment,
     /// Decisions in the records.
-    pub decided: Arc<Decided>,
+    pub decided: Arc<KeyDecisions>,
 }
 
 /// Reason to admit a key, or to refuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admitted {
+pub enum AdmissionReason {
     /// Any key is admitted.
     Open,
     /// It is in allowed_miners.
     Listed,
     /// Approved in the records: by an operator, or with a join token.
     Approved,
-    /// Not admitted, with the status [`Status::Pending`].
+    /// Not admitted, with the status [`Approval::Pending`].
     Pending,
     Suspended,
     /// Revoked by an operator, in the settings or in the records.
     Revoked,
 }
 
-impl Admitted {
+impl AdmissionReason {
     /// Name for people and programs.
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Admitted {
 
 /// Reason why a miner may not connect, or stay. Miners receive these words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotAllowed {
+pub enum AdmissionError {
     /// The key is not on the list, and follows none of its keys.
     #[error("this key is not on the validator's list of miners")]
     Unlisted,
@@ -122,7 +122,7 @@ pub enum NotAllowed {
     TokenInClear,
 }
 
-impl NotAllowed {
+impl AdmissionError {
     /// Whether the miner's session must end at once.
     pub const fn is_revocation(self) -> bool {
         matches!(self, Self::Revoked | Self::VoucherRevoked(_) | Self::Suspended)
@@ -151,8 +151,8 @@ impl Access for AllowList {
     /// A key that waits for an operator is recorded later, and a token is consumed later.
     fn check(&self, miner: &Lineage, has_token: bool, now_unix_seconds: u64) -> Result<(), (RefusedCode, String)> {
         match Self::check(self, miner, now_unix_seconds) {
-            Ok(_) | Err(NotAllowed::Pending) => Ok(()),
-            Err(NotAllowed::TokenNeeded) if has_token => Ok(()),
+            Ok(_) | Err(AdmissionError::Pending) => Ok(()),
+            Err(AdmissionError::TokenNeeded) if has_token => Ok(()),
             Err(why) => Err((why.code(), why.to_string())),
         }
     }
@@ -160,7 +160,7 @@ impl Access for AllowList {
 
 /// A listed key that vouches for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Followed {
+pub struct FollowedKey {
     pub old_key: PublicKey,
     /// End of the overlap, in seconds since 1970.
     pub until_unix_seconds: u64,
@@ -169,12 +169,12 @@ pub struct Followed {
 impl Lists {
     /// Checks whether a miner may connect, or stay, at this time; returns the key that vouches for it, if it is not its
     /// own.
-    pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<Followed>, NotAllowed> {
+    pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<FollowedKey>, AdmissionError> {
         match self.admitted(&miner.key()) {
-            Admitted::Open | Admitted::Listed | Admitted::Approved => return Ok(None),
-            Admitted::Revoked => return Err(NotAllowed::Revoked),
-            Admitted::Suspended => return Err(NotAllowed::Suspended),
-            Admitted::Pending => {}
+            AdmissionReason::Open | AdmissionReason::Listed | AdmissionReason::Approved => return Ok(None),
+            AdmissionReason::Revoked => return Err(AdmissionError::Revoked),
+            AdmissionReason::Suspended => return Err(AdmissionError::Suspended),
+            AdmissionReason::Pending => {}
         }
         let is_current = |statement: &Successor| statement.is_current(now_unix_seconds);
         let stands = |statement: &Successor| is_current(statement) && !self.is_barred(&statement.old_key);
@@ -182,35 +182,35 @@ impl Lists {
         if let Some(Successor { old_key, .. }) = listed(miner.standing(stands))
             && let Some(until_unix_seconds) = miner.until(&old_key, stands)
         {
-            return Ok(Some(Followed { old_key, until_unix_seconds }));
+            return Ok(Some(FollowedKey { old_key, until_unix_seconds }));
         }
         if let Some(voucher) = miner.standing(is_current).iter().find(|s| self.is_barred(&s.old_key)) {
-            let is_revoked = self.admitted(&voucher.old_key) == Admitted::Revoked;
-            let revoked = NotAllowed::VoucherRevoked(voucher.old_key);
-            return Err(if is_revoked { revoked } else { NotAllowed::Suspended });
+            let is_revoked = self.admitted(&voucher.old_key) == AdmissionReason::Revoked;
+            let revoked = AdmissionError::VoucherRevoked(voucher.old_key);
+            return Err(if is_revoked { revoked } else { AdmissionError::Suspended });
         }
         let ended = listed(miner.standing(|_| true)).and_then(|Successor { old_key, .. }| {
             let until_unix_seconds = miner.until(&old_key, |_| true).filter(|until| *until <= now_unix_seconds)?;
-            Some(NotAllowed::Ended { old_key, until_unix_seconds })
+            Some(AdmissionError::Ended { old_key, until_unix_seconds })
         });
         Err(ended.unwrap_or(match self.enrolment {
-            Enrolment::Open => NotAllowed::Unlisted,
-            Enrolment::Approve => NotAllowed::Pending,
-            Enrolment::Token => NotAllowed::TokenNeeded,
+            Enrolment::Open => AdmissionError::Unlisted,
+            Enrolment::Approve => AdmissionError::Pending,
+            Enrolment::Token => AdmissionError::TokenNeeded,
         }))
     }
 
     /// Admission of a key on its own, or the reason to refuse it.
-    pub fn admitted(&self, key: &PublicKey) -> Admitted {
+    pub fn admitted(&self, key: &PublicKey) -> AdmissionReason {
         match self.decided.get(key) {
-            _ if self.revoked.contains(key) => Admitted::Revoked,
-            Some(Status::Revoked) => Admitted::Revoked,
-            Some(Status::Suspended) => Admitted::Suspended,
-            _ if self.allowed.contains(key) => Admitted::Listed,
-            _ if self.is_open() => Admitted::Open,
+            _ if self.revoked.contains(key) => AdmissionReason::Revoked,
+            Some(Approval::Revoked) => AdmissionReason::Revoked,
+            Some(Approval::Suspended) => AdmissionReason::Suspended,
+            _ if self.allowed.contains(key) => AdmissionReason::Listed,
+            _ if self.is_open() => AdmissionReason::Open,
             // With a list and open enrolment, the list alone decides.
-            Some(Status::Approved) if self.enrolment != Enrolment::Open => Admitted::Approved,
-            _ => Admitted::Pending,
+            Some(Approval::Approved) if self.enrolment != Enrolment::Open => AdmissionReason::Approved,
+            _ => AdmissionReason::Pending,
         }
     }
 
@@ -220,12 +220,12 @@ impl Lists {
     }
 
     fn is_listed(&self, key: &PublicKey) -> bool {
-        matches!(self.admitted(key), Admitted::Listed | Admitted::Approved)
+        matches!(self.admitted(key), AdmissionReason::Listed | AdmissionReason::Approved)
     }
 
     /// Whether an operator keeps the key out. Such a key vouches for no other.
     fn is_barred(&self, key: &PublicKey) -> bool {
-        matches!(self.admitted(key), Admitted::Revoked | Admitted::Suspended)
+        matches!(self.admitted(key), AdmissionReason::Revoked | AdmissionReason::Suspended)
     }
 }
 
@@ -259,12 +259,12 @@ impl AllowList {
     }
 
     /// As [`Lists::admitted`].
-    pub fn admitted(&self, key: &PublicKey) -> Admitted {
+    pub fn admitted(&self, key: &PublicKey) -> AdmissionReason {
         self.0.borrow().admitted(key)
     }
 
     /// As [`Lists::check`].
-    pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<Followed>, NotAllowed> {
+    pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<FollowedKey>, AdmissionError> {
         self.0.borrow().check(miner, now_unix_seconds)
     }
 
@@ -272,7 +272,7 @@ impl AllowList {
     /// required or not.
     pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {
         let lists = self.0.borrow();
-        let is_approved = |key: &PublicKey| lists.decided.get(key) == Some(&Status::Approved);
+        let is_approved = |key: &PublicKey| lists.decided.get(key) == Some(&Approval::Approved);
         let stands = |s: &Successor| s.is_current(now_unix_seconds) && !lists.is_barred(&s.old_key);
         is_approved(&miner.key()) || miner.standing(stands).iter().any(|s| is_approved(&s.old_key))
     }
@@ -287,7 +287,7 @@ impl AllowList {
     }
 
     /// Replaces the decisions, and notifies every session of a difference.
-    pub fn decide(&self, decided: Decided) {
+    pub fn decide(&self, decided: KeyDecisions) {
         self.0.send_if_modified(|current| {
             let differs = *current.decided != decided;
             current.decided = Arc::new(decided);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// Checks a key with a chain of statements: each key's for the next, the last key's for this one.
-    fn says(lists: &Lists, chain: &[u8], now: u64) -> Result<Option<PublicKey>, NotAllowed> {
+    fn says(lists: &Lists, chain: &[u8], now: u64) -> Result<Option<PublicKey>, AdmissionError> {
         let statements: Vec<_> = chain.windows(2).map(|pair| identity(pair[0]).succeed(key(pair[1]), END)).collect();
         let new_key = key(*chain.last().unwrap());
         let said = lists.check(&Lineage::verify(new_key, &statements), now);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     /// Checks a key with these statements.
-    fn admits(list: &AllowList, key: PublicKey, statements: &[Successor]) -> Result<(), NotAllowed> {
+    fn admits(list: &AllowList, key: PublicKey, statements: &[Successor]) -> Result<(), AdmissionError> {
         list.check(&Lineage::verify(key, statements), NOW).map(|_| ())
     }
 
@@ -341,7 +341,7 @@ mod tests {
         let mut changes = list.changes();
         assert_eq!([key(1), key(2)].map(|key| admits(&list, key, &[])), [Ok(()), Ok(())]);
         list.clone().replace(lists(&[1], &[]));
-        assert_eq!([key(1), key(2)].map(|key| admits(&list, key, &[])), [Ok(()), Err(NotAllowed::Unlisted)]);
+        assert_eq!([key(1), key(2)].map(|key| admits(&list, key, &[])), [Ok(()), Err(AdmissionError::Unlisted)]);
         assert!(changes.has_changed().unwrap() && changes.borrow_and_update().allowed.len() == 1);
     }
 
@@ -350,8 +350,8 @@ mod tests {
         let list = lists(&[1], &[]);
         assert_eq!(says(&list, &[1, 2], NOW), Ok(Some(key(1))));
         assert_eq!(says(&list, &[1, 2, 3], NOW), Ok(Some(key(1))));
-        assert_eq!(says(&list, &[4, 2], NOW), Err(NotAllowed::Unlisted));
-        let ended = NotAllowed::Ended { old_key: key(1), until_unix_seconds: END };
+        assert_eq!(says(&list, &[4, 2], NOW), Err(AdmissionError::Unlisted));
+        let ended = AdmissionError::Ended { old_key: key(1), until_unix_seconds: END };
         assert_eq!(says(&list, &[1, 2], END), Err(ended));
         assert!(ended.to_string().contains("until 2027-01-15 08:01:00 UTC"), "{ended}");
         assert_eq!(says(&lists(&[1, 2], &[]), &[1, 2], END), Ok(None), "it is on the list itself");
@@ -361,60 +361,64 @@ mod tests {
     fn a_statement_of_somebody_else_admits_nobody() {
         let mut forged = identity(9).succeed(key(2), END);
         forged.old_key = key(1);
-        assert_eq!(admits(&AllowList::new(lists(&[1], &[])), key(2), &[forged]), Err(NotAllowed::Unlisted));
+        assert_eq!(admits(&AllowList::new(lists(&[1], &[])), key(2), &[forged]), Err(AdmissionError::Unlisted));
         // A copied statement of another key admits no other.
         let others = identity(1).succeed(key(2), END);
-        assert_eq!(admits(&AllowList::new(lists(&[1], &[])), key(3), &[others]), Err(NotAllowed::Unlisted));
+        assert_eq!(admits(&AllowList::new(lists(&[1], &[])), key(3), &[others]), Err(AdmissionError::Unlisted));
     }
 
     #[test]
     fn a_revoked_key_is_refused_and_vouches_for_nobody() {
-        assert_eq!(says(&lists(&[], &[1]), &[1], NOW), Err(NotAllowed::Revoked));
-        assert_eq!(says(&lists(&[1], &[1]), &[1], NOW), Err(NotAllowed::Revoked));
+        assert_eq!(says(&lists(&[], &[1]), &[1], NOW), Err(AdmissionError::Revoked));
+        assert_eq!(says(&lists(&[1], &[1]), &[1], NOW), Err(AdmissionError::Revoked));
         for list in [lists(&[1], &[1]), lists(&[5], &[1])] {
-            assert_eq!(says(&list, &[1, 2], NOW), Err(NotAllowed::VoucherRevoked(key(1))));
+            assert_eq!(says(&list, &[1, 2], NOW), Err(AdmissionError::VoucherRevoked(key(1))));
         }
-        assert_eq!(says(&lists(&[1], &[2]), &[1, 2, 3], NOW), Err(NotAllowed::VoucherRevoked(key(2))), "in between");
+        assert_eq!(
+            says(&lists(&[1], &[2]), &[1, 2, 3], NOW),
+            Err(AdmissionError::VoucherRevoked(key(2))),
+            "in between"
+        );
         // A key that the operator listed counts on its own, and so does open admission.
         assert_eq!(says(&lists(&[2], &[1]), &[1, 2], NOW), Ok(None));
         assert_eq!(says(&lists(&[], &[1]), &[1, 2], NOW), Ok(None));
     }
 
-    fn enrolled(enrolment: Enrolment, decided: &[(u8, Status)]) -> Lists {
+    fn enrolled(enrolment: Enrolment, decided: &[(u8, Approval)]) -> Lists {
         let decided = decided.iter().map(|(seed, status)| (key(*seed), *status)).collect();
         Lists { enrolment, decided: Arc::new(decided), ..Lists::default() }
     }
 
     #[test]
     fn a_key_that_nobody_decided_about_waits_or_takes_a_token() {
-        let decided = [(1, Status::Approved), (2, Status::Suspended), (3, Status::Revoked)];
+        let decided = [(1, Approval::Approved), (2, Approval::Suspended), (3, Approval::Revoked)];
         for (enrolment, unknown) in [
             (Enrolment::Open, Ok(None)),
-            (Enrolment::Approve, Err(NotAllowed::Pending)),
-            (Enrolment::Token, Err(NotAllowed::TokenNeeded)),
+            (Enrolment::Approve, Err(AdmissionError::Pending)),
+            (Enrolment::Token, Err(AdmissionError::TokenNeeded)),
         ] {
             let list = enrolled(enrolment, &decided);
             assert_eq!(says(&list, &[1], NOW), Ok(None));
-            assert_eq!(says(&list, &[2], NOW), Err(NotAllowed::Suspended));
-            assert_eq!(says(&list, &[3], NOW), Err(NotAllowed::Revoked));
+            assert_eq!(says(&list, &[2], NOW), Err(AdmissionError::Suspended));
+            assert_eq!(says(&list, &[3], NOW), Err(AdmissionError::Revoked));
             assert_eq!(says(&list, &[4], NOW), unknown);
         }
     }
 
     #[test]
     fn a_key_follows_an_approved_one_and_no_suspended_one() {
-        let list = enrolled(Enrolment::Token, &[(1, Status::Approved), (2, Status::Suspended)]);
+        let list = enrolled(Enrolment::Token, &[(1, Approval::Approved), (2, Approval::Suspended)]);
         assert_eq!(says(&list, &[1, 5], NOW), Ok(Some(key(1))));
-        assert!(matches!(says(&list, &[1, 5], END), Err(NotAllowed::Ended { .. })));
-        assert_eq!(says(&list, &[2, 5], NOW), Err(NotAllowed::Suspended));
-        assert_eq!(says(&list, &[1, 2, 5], NOW), Err(NotAllowed::Suspended), "in between");
-        assert_eq!(says(&list, &[6, 5], NOW), Err(NotAllowed::TokenNeeded));
+        assert!(matches!(says(&list, &[1, 5], END), Err(AdmissionError::Ended { .. })));
+        assert_eq!(says(&list, &[2, 5], NOW), Err(AdmissionError::Suspended));
+        assert_eq!(says(&list, &[1, 2, 5], NOW), Err(AdmissionError::Suspended), "in between");
+        assert_eq!(says(&list, &[6, 5], NOW), Err(AdmissionError::TokenNeeded));
     }
 
     #[test]
     fn a_miner_is_approved_by_its_key_or_one_that_it_follows() {
         for enrolment in [Enrolment::Open, Enrolment::Approve, Enrolment::Token] {
-            let list = AllowList::new(enrolled(enrolment, &[(1, Status::Approved), (2, Status::Suspended)]));
+            let list = AllowList::new(enrolled(enrolment, &[(1, Approval::Approved), (2, Approval::Suspended)]));
             let follows = |old: u8| Lineage::verify(key(5), &[identity(old).succeed(key(5), END)]);
             let cases = [Lineage::alone(key(1)), Lineage::alone(key(5)), follows(1), follows(2), follows(3)];
             assert_eq!(cases.map(|miner| list.is_approved(&miner, NOW)), [true, false, true, false, false]);
@@ -424,13 +428,13 @@ mod tests {
 
     #[test]
     fn a_list_of_keys_goes_with_every_enrolment() {
-        let approved = [(2, Status::Approved), (3, Status::Suspended)];
+        let approved = [(2, Approval::Approved), (3, Approval::Suspended)];
         let listed = |enrolment| Lists { allowed: [key(1), key(3)].into(), ..enrolled(enrolment, &approved) };
         for enrolment in [Enrolment::Open, Enrolment::Approve, Enrolment::Token] {
             assert_eq!(says(&listed(enrolment), &[1], NOW), Ok(None));
-            assert_eq!(says(&listed(enrolment), &[3], NOW), Err(NotAllowed::Suspended), "whatever the list says");
+            assert_eq!(says(&listed(enrolment), &[3], NOW), Err(AdmissionError::Suspended), "whatever the list says");
         }
-        assert_eq!(says(&listed(Enrolment::Open), &[2], NOW), Err(NotAllowed::Unlisted), "the list alone decides");
+        assert_eq!(says(&listed(Enrolment::Open), &[2], NOW), Err(AdmissionError::Unlisted), "the list alone decides");
         assert_eq!(says(&listed(Enrolment::Approve), &[2], NOW), Ok(None));
         assert_eq!(listed(Enrolment::Token).admitted(&key(1)).name(), "listed");
     }
@@ -439,14 +443,14 @@ mod tests {
     fn settings_and_records_change_apart() {
         let list = AllowList::new(enrolled(Enrolment::Token, &[]));
         let mut changes = list.changes();
-        list.decide([(key(1), Status::Approved)].into());
+        list.decide([(key(1), Approval::Approved)].into());
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        list.decide([(key(1), Status::Approved)].into());
+        list.decide([(key(1), Approval::Approved)].into());
         assert!(!changes.has_changed().unwrap(), "nothing differs");
         list.replace(lists(&[2], &[]));
         list.replace(Lists { enrolment: Enrolment::Approve, ..Lists::default() });
         assert_eq!(admits(&list, key(1), &[]), Ok(()), "what the records say stays");
-        assert_eq!(admits(&list, key(2), &[]), Err(NotAllowed::Pending));
+        assert_eq!(admits(&list, key(2), &[]), Err(AdmissionError::Pending));
     }
 }

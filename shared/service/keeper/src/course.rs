@@ -12,7 +12,7 @@ const MAX_PHASES: usize = 32;
 
 /// Snapshot of a running challenge, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunningChallenge {
+pub struct ChallengeSnapshot {
     pub id: ChallengeId,
     /// The key of its miner's session.
     pub miner: PublicKey,
@@ -31,8 +31,8 @@ pub struct RunningChallenge {
 #[derive(Debug, Clone)]
 pub struct Course {
     /// Snapshots at the end of each earlier phase.
-    before: Vec<RunningChallenge>,
-    now: RunningChallenge,
+    before: Vec<ChallengeSnapshot>,
+    now: ChallengeSnapshot,
     /// Whether its beginning is in the records, or could not be written.
     pub is_noted: bool,
     /// Its verdict, once recorded.
@@ -54,17 +54,17 @@ impl Course {
 
     fn new(id: ChallengeId, miner: PublicKey, phase: &'static str, all_slots: u64) -> Self {
         let (since, after) = (Instant::now(), Duration::ZERO);
-        let now = RunningChallenge { id, miner, since, after, phase, done_slots: 0, all_slots };
+        let now = ChallengeSnapshot { id, miner, since, after, phase, done_slots: 0, all_slots };
         Self { before: Vec::new(), now, is_noted: false, verdict: None }
     }
 
     /// The current snapshot.
-    pub const fn now(&self) -> &RunningChallenge {
+    pub const fn now(&self) -> &ChallengeSnapshot {
         &self.now
     }
 
     /// The snapshots at the end of each phase, and the current one.
-    pub fn phases(&self) -> impl Iterator<Item = &RunningChallenge> {
+    pub fn phases(&self) -> impl Iterator<Item = &ChallengeSnapshot> {
         self.before.iter().chain([&self.now])
     }
 
@@ -73,11 +73,11 @@ impl Course {
         if self.before.len() < MAX_PHASES {
             self.before.push(self.now.clone());
         }
-        self.now = RunningChallenge { phase, after: self.now.since.elapsed(), ..self.now.clone() };
+        self.now = ChallengeSnapshot { phase, after: self.now.since.elapsed(), ..self.now.clone() };
     }
 
     /// Sets the number of filled slots.
     pub fn advance(&mut self, done_slots: u64) {
-        self.now = RunningChallenge { done_slots, after: self.now.since.elapsed(), ..self.now.clone() };
+        self.now = ChallengeSnapshot { done_slots, after: self.now.since.elapsed(), ..self.now.clone() };
     }
 }

@@ -17,45 +17,45 @@ use assay_policy::DeviceShown;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Reason;
-use assay_records::{CommitmentRecord, DeviceSeen, MinerRecord};
+use assay_records::{CommitmentRecord, ListedDevice, MinerRecord};
 use assay_work::ChallengeId;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinHandle;
 
-use self::schedule::{Turn, turn};
-use self::stages::Stages;
-use self::standing::{REVOKED_LIMIT, Standing};
+use self::schedule::{ScheduleTask, turn};
+use self::stages::ChallengePhases;
+use self::standing::{MinerKeys, REVOKED_LIMIT};
 use self::verdict::concluded;
-use crate::allow::NotAllowed;
+use crate::allow::AdmissionError;
 use crate::case::capture::Capture;
 use crate::course::Course;
-use crate::events::Who;
-use crate::fleet::conclude::Concluded;
-use crate::fleet::schedule::Places;
+use crate::events::EventSession;
+use crate::fleet::conclude::ConcludedChallenge;
+use crate::fleet::schedule::ChallengePlaces;
 use crate::memory::return_freed_soon;
-use crate::order::{Asked, Order};
+use crate::order::{Order, OrderOrigin};
 use crate::registry::SessionCommand;
 use crate::sharing::leases::MinerLease;
 use crate::validator::Validator;
 use assay_judge::action::{Action, ChallengeFacts, SentAt};
 use assay_judge::entropy::OsEntropy;
-use assay_judge::session::{Session, SessionContext};
+use assay_judge::session::{SessionContext, ValidatorSession};
 use assay_listen::bounds::DEVICE_CHANGES;
 use assay_listen::peer::Peer;
 use assay_listen::rates::Bucket;
 use assay_program::clock::unix_seconds;
 
 /// A received message, and the time of its reading.
-pub struct Incoming {
+pub struct IncomingMessage {
     /// The message, or the reason why reading failed.
-    pub message: Result<MinerMessage, Broken>,
+    pub message: Result<MinerMessage, ReadFailure>,
     /// Time of the reading.
     pub at: Instant,
 }
 
 /// Reason why no further message can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Broken {
+pub enum ReadFailure {
     /// The miner sent a malformed message.
     Malformed(String),
     /// The stream ended or broke.
@@ -64,14 +64,14 @@ pub enum Broken {
 
 /// A message to send, with the slot for its sending time. Boxed, like all items of a session's queues: each queue
 /// allocates room for 32 at the start.
-pub type Outgoing = Box<(ValidatorMessage, SentAt)>;
+pub type OutgoingMessage = Box<(ValidatorMessage, SentAt)>;
 
 /// Runs a session to its end.
 pub async fn drive(
     validator: Arc<Validator>,
     peer: Option<Peer>,
-    mut incoming: mpsc::Receiver<Box<Incoming>>,
-    outgoing: mpsc::Sender<Outgoing>,
+    mut incoming: mpsc::Receiver<Box<IncomingMessage>>,
+    outgoing: mpsc::Sender<OutgoingMessage>,
     permit: OwnedSemaphorePermit,
 ) {
     let address = peer.as_ref().map(|peer| peer.address);
@@ -81,7 +81,7 @@ pub async fn drive(
     let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
     let number = validator.session_number();
     let mut driver = Driver {
-        session: Session::new(validator.admission.clone(), channel, Instant::now()),
+        session: ValidatorSession::new(validator.admission.clone(), channel, Instant::now()),
         validator: validator.clone(),
         number,
         peer,
@@ -90,8 +90,8 @@ pub async fn drive(
         replayed,
         entropy: OsEntropy,
         host: HostState::new(),
-        due: Due::default(),
-        running: Running::default(),
+        due: ChallengeTimer::default(),
+        running: ChallengeState::default(),
         end: EndState::default(),
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
@@ -102,7 +102,7 @@ pub async fn drive(
         let idle = !driver.session.is_running() && driver.running.recording.is_none();
         let (reads, was_stopped, timeout) = (driver.reads(), driver.end.was_stopped, driver.poll_timeout());
         let refused = driver.end.interrupted.or_else(|| driver.not_allowed());
-        let (is_revoked, is_expelled) = (refused.is_some_and(NotAllowed::is_revocation), refused.is_some());
+        let (is_revoked, is_expelled) = (refused.is_some_and(AdmissionError::is_revocation), refused.is_some());
         let actions = tokio::select! {
             biased;
             () = std::future::ready(()), if is_revoked && driver.end.revoked_at.is_none() => driver.revoke(),
@@ -137,31 +137,31 @@ pub async fn drive(
 }
 
 struct Driver {
-    session: Session,
+    session: ValidatorSession,
     validator: Arc<Validator>,
     number: u64,
     /// `None` when the stream did not come through our listener.
     peer: Option<Peer>,
-    outgoing: mpsc::Sender<Outgoing>,
+    outgoing: mpsc::Sender<OutgoingMessage>,
     commands: mpsc::Sender<SessionCommand>,
     replayed: mpsc::Sender<Box<(ChallengeId, Result<(), Reason>)>>,
     entropy: OsEntropy,
     host: HostState,
-    due: Due,
-    running: Running,
+    due: ChallengeTimer,
+    running: ChallengeState,
     end: EndState,
 }
 
 /// Data about the miner beside its session.
 struct HostState {
     /// `Some` after it proved its key.
-    who: Option<Who>,
+    who: Option<EventSession>,
     /// Its keys, after it proved its own.
-    standing: Option<Standing>,
+    standing: Option<MinerKeys>,
     /// Its record as of its connection.
     record: Option<MinerRecord>,
     /// Its devices as recorded.
-    noted_devices: Vec<DeviceSeen>,
+    noted_devices: Vec<ListedDevice>,
     /// Rate limit on recorded changes of devices.
     device_changes: Bucket,
     /// Whether the rate limit left changes unrecorded, for a later message.
@@ -186,10 +186,10 @@ impl HostState {
 
 /// Schedule of the miner's next challenge.
 #[derive(Default)]
-struct Due {
+struct ChallengeTimer {
     next_challenge: Option<Instant>,
     /// The decision on a due challenge that waits for a place.
-    turn: Option<Turn>,
+    turn: Option<ScheduleTask>,
     /// No challenge was due yet since the miner connected.
     is_first: bool,
     /// Whether a new policy moved the due time.
@@ -200,17 +200,17 @@ struct Due {
 
 /// State of the current challenge.
 #[derive(Default)]
-struct Running {
+struct ChallengeState {
     /// The challenge, until its verdict is on disk.
-    challenge: Option<Ongoing>,
+    challenge: Option<OngoingChallenge>,
     /// Its place among the concurrent challenges.
-    places: Option<Places>,
+    places: Option<ChallengePlaces>,
     /// Its course, for operators.
     course: Option<watch::Sender<Course>>,
     /// Its evidence.
     capture: Option<Capture>,
     /// Its verdict, on the way to the disk.
-    recording: Option<JoinHandle<Concluded>>,
+    recording: Option<JoinHandle<ConcludedChallenge>>,
     replay: Handle,
 }
 
@@ -218,7 +218,7 @@ struct Running {
 #[derive(Default)]
 struct EndState {
     /// A revocation that interrupted another wait.
-    interrupted: Option<NotAllowed>,
+    interrupted: Option<AdmissionError>,
     /// Time at which the miner was notified of the revocation.
     revoked_at: Option<Instant>,
     /// The stream has no further messages.
@@ -230,12 +230,12 @@ struct EndState {
 }
 
 /// A challenge, from its start until its verdict is on disk.
-struct Ongoing {
+struct OngoingChallenge {
     /// `None` where the host had no device to challenge.
     facts: Option<ChallengeFacts>,
     began: Instant,
     /// Time spent in its phases.
-    stages: Stages,
+    stages: ChallengePhases,
     /// Start, in milliseconds since 1970.
     began_ms: i64,
     order: Order,
@@ -245,10 +245,10 @@ struct Ongoing {
     shown: Vec<DeviceShown>,
 }
 
-impl Ongoing {
+impl OngoingChallenge {
     /// Whether an operator asked for the challenge, who may follow it.
     fn is_watched(&self) -> bool {
-        self.order.asked == Asked::Operator
+        self.order.asked == OrderOrigin::Operator
     }
 }
 
@@ -259,15 +259,17 @@ impl Driver {
         !self.end.has_ended && !self.session.is_over()
     }
 
-    fn incoming(&mut self, incoming: Option<Box<Incoming>>) -> Vec<Action> {
+    fn incoming(&mut self, incoming: Option<Box<IncomingMessage>>) -> Vec<Action> {
         match incoming.map(|incoming| *incoming) {
-            Some(Incoming { message: Ok(message), at }) => {
+            Some(IncomingMessage { message: Ok(message), at }) => {
                 self.note_signed(&message);
                 let Self { session, validator, entropy, .. } = self;
                 session.message(message, at, &mut context(validator, entropy))
             }
-            Some(Incoming { message: Err(Broken::Malformed(problem)), .. }) => self.session.malformed(&problem),
-            Some(Incoming { message: Err(Broken::Disconnected(detail)), .. }) => self.disconnected(&detail),
+            Some(IncomingMessage { message: Err(ReadFailure::Malformed(problem)), .. }) => {
+                self.session.malformed(&problem)
+            }
+            Some(IncomingMessage { message: Err(ReadFailure::Disconnected(detail)), .. }) => self.disconnected(&detail),
             None => self.disconnected("the miner ended the stream"),
         }
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use assay_policy::Event;
 use assay_protocol::join_token::JoinToken;
 use assay_protocol::successor::Lineage;
-use assay_records::{Connected, MinerRecord, RecordsError, Status};
+use assay_records::{Approval, ConnectedSession, MinerRecord, RecordsError};
 use assay_work::PublicKey;
 
-use crate::allow::{Decided, NotAllowed};
+use crate::allow::{AdmissionError, KeyDecisions};
 use crate::sweep::unheeded;
 use crate::takeover::EnterError;
 use crate::validator::Validator;
@@ -48,46 +48,46 @@ impl Validator {
         miner: &Lineage,
         token: Option<&JoinToken>,
         is_private: bool,
-        connected: &Connected,
+        connected: &ConnectedSession,
     ) -> Result<(), EnterError> {
         let mut known = self.check(miner);
         // Another validator of the same records may have admitted it since.
-        if matches!(known, Err(NotAllowed::Pending | NotAllowed::TokenNeeded)) {
+        if matches!(known, Err(AdmissionError::Pending | AdmissionError::TokenNeeded)) {
             let record = asked(self.records.miner(&miner.key().to_string())).await?;
-            if record.is_some_and(|record| record.status != Status::Pending) {
+            if record.is_some_and(|record| record.status != Approval::Pending) {
                 asked(self.follow_decisions()).await?;
             }
             known = self.check(miner);
         }
         let token = token.filter(|_| !self.allowed.is_approved(miner, unix_seconds()));
         match (known, token) {
-            (Ok(()) | Err(NotAllowed::Pending | NotAllowed::TokenNeeded), Some(token)) => {
+            (Ok(()) | Err(AdmissionError::Pending | AdmissionError::TokenNeeded), Some(token)) => {
                 self.redeem(miner, token, is_private).await
             }
-            (Err(NotAllowed::Pending), None) => Err(self.wait(miner.key(), connected).await),
+            (Err(AdmissionError::Pending), None) => Err(self.wait(miner.key(), connected).await),
             (known, _) => known.map_err(EnterError::NotAllowed),
         }
     }
 
-    fn check(&self, miner: &Lineage) -> Result<(), NotAllowed> {
+    fn check(&self, miner: &Lineage) -> Result<(), AdmissionError> {
         self.allowed.check(miner, unix_seconds()).map(|_| ())
     }
 
     /// Consumes a join token.
     async fn redeem(&self, miner: &Lineage, token: &JoinToken, is_private: bool) -> Result<(), EnterError> {
         if !is_private {
-            return Err(EnterError::NotAllowed(NotAllowed::TokenInClear));
+            return Err(EnterError::NotAllowed(AdmissionError::TokenInClear));
         }
         let key = miner.key();
         let redeemed = asked(self.records.redeem(token.secret(), &key.to_string(), unix_millis())).await?;
-        let labels = redeemed.map_err(|refusal| EnterError::NotAllowed(NotAllowed::Token(refusal)))?;
+        let labels = redeemed.map_err(|refusal| EnterError::NotAllowed(AdmissionError::Token(refusal)))?;
         asked(self.follow_decisions()).await?;
         tracing::info!(miner = %key, ?labels, "a join token was used");
         self.check(miner).map_err(EnterError::NotAllowed)
     }
 
     /// Records a key that waits for an operator; returns the time of its next attempt.
-    async fn wait(&self, key: PublicKey, connected: &Connected) -> EnterError {
+    async fn wait(&self, key: PublicKey, connected: &ConnectedSession) -> EnterError {
         let address = connected.address.parse().ok();
         match asked(self.records.miner(&key.to_string())).await {
             Ok(Some(record)) => EnterError::Waiting(pause(unix_millis().saturating_sub(record.first_seen_ms))),
@@ -100,9 +100,9 @@ impl Validator {
     }
 
     /// Records the claims of a waiting key, for the operator's decision.
-    async fn note_waiting(&self, key: PublicKey, connected: &Connected) -> Result<(), RecordsError> {
+    async fn note_waiting(&self, key: PublicKey, connected: &ConnectedSession) -> Result<(), RecordsError> {
         // Only its own key: a predecessor has made no claims here.
-        let alone = Connected { keys: vec![key.to_string()], ..connected.clone() };
+        let alone = ConnectedSession { keys: vec![key.to_string()], ..connected.clone() };
         self.records.connected(&alone).await?;
         self.records.disconnected(&alone.session, unix_millis(), "it waits for an operator").await
     }
@@ -116,7 +116,7 @@ impl Validator {
         let _one = self.following.lock().await;
         let decided = self.records.decided().await?;
         let keys = decided.into_iter().filter_map(|(key, status)| Some((key.parse().ok()?, status)));
-        let decided: Decided = keys.collect();
+        let decided: KeyDecisions = keys.collect();
         self.waiting.settle(&decided);
         self.allowed.decide(decided);
         Ok(())
@@ -155,12 +155,12 @@ impl Validator {
     ///
     /// # Errors
     /// [`EnterError::NoRecords`], or a decision against it in the records that memory did not have yet.
-    pub async fn note_connected(&self, connected: &Connected) -> Result<MinerRecord, EnterError> {
+    pub async fn note_connected(&self, connected: &ConnectedSession) -> Result<MinerRecord, EnterError> {
         let record = asked(self.records.connected(connected)).await?;
         let refused = match record.status {
-            Status::Suspended => NotAllowed::Suspended,
-            Status::Revoked => NotAllowed::Revoked,
-            Status::Approved | Status::Pending => return Ok(record),
+            Approval::Suspended => AdmissionError::Suspended,
+            Approval::Revoked => AdmissionError::Revoked,
+            Approval::Approved | Approval::Pending => return Ok(record),
         };
         // Its two records may have been merged just now, with the state of the other one.
         if let Some(word) = unheeded(record.status, false, record.standing().state) {

@@ -16,15 +16,15 @@ use assay_work::{ChallengeId, PublicKey};
 use tracing::field::{DisplayValue, display};
 
 use crate::order::Order;
-use crate::registry::Miner;
+use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, place};
 use assay_judge::action::ChallengeFacts;
-use assay_judge::facts::Found;
-use assay_listen::gate::{Gate, Line};
+use assay_judge::facts::FleetFinding;
+use assay_listen::gate::{Gate, LogPermit};
 
 /// The session of an event.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct EventSession {
     pub session: u64,
     /// Proved key of the miner.
     pub miner: PublicKey,
@@ -37,14 +37,14 @@ pub struct Who {
 }
 
 /// Logs a miner that proved its key and was entered, perhaps in the place of an earlier session.
-pub fn connected(gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>) {
-    let Who { session, miner, address, agent, .. } = who;
-    if let Some(Line { left_out }) = gate.line(*address) {
+pub fn connected(gate: &Gate, who: &EventSession, devices: usize, before: Option<&ConnectedMiner>) {
+    let EventSession { session, miner, address, agent, .. } = who;
+    if let Some(LogPermit { left_out }) = gate.line(*address) {
         let (address, agent) = (field(*address), agent.as_str());
         tracing::info!(%miner, address, agent, devices, session, left_out, "miner connected");
     }
     if let Some(before) = before
-        && let Some(Line { left_out }) = gate.line(*address)
+        && let Some(LogPermit { left_out }) = gate.line(*address)
     {
         tracing::warn!(
             %miner,
@@ -60,9 +60,9 @@ pub fn connected(gate: &Gate, who: &Who, devices: usize, before: Option<&Miner>)
 }
 
 /// Logs a miner that proved its key and was not entered.
-pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
-    let Who { session, miner, address, .. } = who;
-    let Some(Line { left_out }) = gate.line(*address) else { return };
+pub fn not_entered(gate: &Gate, who: &EventSession, error: EnterError) {
+    let EventSession { session, miner, address, .. } = who;
+    let Some(LogPermit { left_out }) = gate.line(*address) else { return };
     let address = field(*address);
     match error {
         EnterError::Full | EnterError::AddressFull(_) | EnterError::TooOften(_) => {
@@ -81,27 +81,27 @@ pub fn not_entered(gate: &Gate, who: &Who, error: EnterError) {
 }
 
 /// Logs the end of a miner's session.
-pub fn left(gate: &Gate, who: &Who, why: &str) {
-    let Who { session, miner, address, agent, since } = who;
+pub fn left(gate: &Gate, who: &EventSession, why: &str) {
+    let EventSession { session, miner, address, agent, since } = who;
     let connected_s = since.elapsed().as_secs();
-    let Some(Line { left_out }) = gate.line(*address) else { return };
+    let Some(LogPermit { left_out }) = gate.line(*address) else { return };
     let (address, agent) = (field(*address), agent.as_str());
     tracing::info!(%miner, address, agent, connected_s, session, left_out, "miner left: {why}");
 }
 
 /// Logs a connection that ended before it belonged to a miner.
 pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: &str) {
-    if let Some(Line { left_out }) = gate.line(address) {
+    if let Some(LogPermit { left_out }) = gate.line(address) {
         tracing::info!(address = field(address), session, left_out, "no session: {why}");
     }
 }
 
 /// Logs the start of a challenge.
-pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
+pub fn started(who: &EventSession, facts: &ChallengeFacts, order: &Order) {
     let ChallengeFacts { id, mode, precision, n, iterations, devices, slots, .. } = *facts;
     let (by, kind, round) =
         (order.asked.name(), order.kind.as_str(), field(order.round.as_ref().map(|round| &round.id)));
-    let Who { miner, address, .. } = who;
+    let EventSession { miner, address, .. } = who;
     tracing::info!(
         challenge = %id,
         trace_id = trace_id(id),
@@ -121,14 +121,14 @@ pub fn started(who: &Who, facts: &ChallengeFacts, order: &Order) {
 }
 
 /// Logs the start of a challenge's phase.
-pub fn phase(who: &Who, challenge: ChallengeId, phase: &str, began: Instant) {
+pub fn phase(who: &EventSession, challenge: ChallengeId, phase: &str, began: Instant) {
     let seconds = seconds(began);
     let (miner, address, trace_id) = (&who.miner, field(who.address), trace_id(challenge));
     tracing::info!(%challenge, trace_id, %miner, address, phase, seconds, "challenge goes on");
 }
 
 /// Logs a recorded verdict. `began` is `None` where the host had no device to challenge.
-pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
+pub fn verdict(who: &EventSession, verdict: &Verdict, began: Option<Instant>) {
     let Verdict {
         challenge_id, miner_key, outcome, reasons, mode, precision, n, iterations, devices, whole, link, ..
     } = verdict;
@@ -170,9 +170,9 @@ pub fn verdict(who: &Who, verdict: &Verdict, began: Option<Instant>) {
 }
 
 /// Logs findings beside the work, and the change of the attestation state.
-pub fn judged(who: &Who, found: &[Found], change: Option<&Change>) {
-    let Who { miner, .. } = who;
-    for Found { code, device_id, other, detail, enforced, disputed: _ } in found {
+pub fn judged(who: &EventSession, found: &[FleetFinding], change: Option<&Change>) {
+    let EventSession { miner, .. } = who;
+    for FleetFinding { code, device_id, other, detail, enforced, disputed: _ } in found {
         let (device, other) = (field(*device_id), other.as_deref());
         tracing::warn!(%miner, device, other, enforced, finding = %code, "found: {detail}");
     }

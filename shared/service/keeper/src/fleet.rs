@@ -14,7 +14,7 @@ use std::sync::Arc;
 use assay_policy::{Change, Distribution, Group, Standing};
 use assay_program::clock::unix_ms;
 use assay_receipts::Signer;
-use assay_records::{DeviceFilter, DeviceRecord, MinerRecord, Records, RecordsError, StandingChange, Transition};
+use assay_records::{DeviceQuery, DeviceRecord, MinerRecord, Records, RecordsError, StandingChange, Transition};
 use assay_work::ChallengeId;
 use assay_work::Precision;
 use parking_lot::Mutex;
@@ -80,7 +80,7 @@ impl Fleet {
         let rules = self.rules();
         let mut models = Vec::new();
         if rules.policy.groups.iter().any(|group| group.select.model.is_some()) {
-            let filter = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
+            let filter = DeviceQuery { miner: Some(record.id.clone()), ..DeviceQuery::default() };
             let claimed = |device: DeviceRecord| Some(device.model).filter(|it| !it.is_empty()).unwrap_or(device.name);
             models = self.records.devices(&filter).await?.into_iter().map(claimed).collect();
         }

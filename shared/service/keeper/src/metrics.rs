@@ -18,7 +18,7 @@ pub use self::families::Families;
 pub use self::sessions::SessionCounts;
 
 /// The metrics of one validator.
-pub struct Metrics {
+pub struct ValidatorMetrics {
     pub registry: Registry,
     /// Counted and set where things happen.
     pub families: Families,
@@ -29,7 +29,7 @@ pub struct Metrics {
     pub scrape: Mutex<()>,
 }
 
-impl Metrics {
+impl ValidatorMetrics {
     /// Registers the metrics, all at zero: a rate has a first value then.
     ///
     /// # Errors
@@ -45,9 +45,9 @@ impl Metrics {
 }
 
 /// Increments a gauge while it lives.
-pub struct Counted(IntGauge);
+pub struct GaugeGuard(IntGauge);
 
-impl Counted {
+impl GaugeGuard {
     /// Increments the gauge.
     pub fn new(gauge: IntGauge) -> Self {
         gauge.inc();
@@ -55,7 +55,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

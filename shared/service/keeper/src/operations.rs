@@ -18,8 +18,8 @@ mod why;
 use assay_api::ProblemCode;
 use assay_records::RecordsError;
 
-pub use self::change::{Decide, Enroll, Label};
-pub use self::keep::{Backup, Export};
+pub use self::change::{Enroll, Label, MinerDecision};
+pub use self::keep::{RecordsBackup, RecordsExport};
 
 /// Default number of documents on a page.
 pub const DEFAULT_DOCUMENTS: u32 = 100;

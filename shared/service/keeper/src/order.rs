@@ -10,13 +10,13 @@ pub const MANUAL: &str = "manual";
 
 /// Origin of a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum OrderOrigin {
     /// The policy: on connect, or after its interval.
     Schedule,
     Operator,
 }
 
-impl Asked {
+impl OrderOrigin {
     /// Name in logs and records.
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Asked {
 pub struct Order {
     /// Sizes, deadlines and bounds.
     pub policy: Arc<Policy>,
-    pub asked: Asked,
+    pub asked: OrderOrigin,
     /// Name of the kind of challenge: from the fleet's policy, or [`MANUAL`].
     pub kind: String,
     /// Group of the fleet's policy; empty for an operator's request.
@@ -56,7 +56,7 @@ impl Order {
     pub fn manual(policy: Arc<Policy>) -> Self {
         Self {
             policy,
-            asked: Asked::Operator,
+            asked: OrderOrigin::Operator,
             kind: MANUAL.to_owned(),
             group: String::new(),
             eat_nonce: None,

@@ -10,11 +10,11 @@ use assay_work::{ChallengeId, PublicKey};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use crate::course::{Course, RunningChallenge};
+use crate::course::{ChallengeSnapshot, Course};
 use crate::order::Order;
-use crate::takeover::{EnterError, Resumption};
+use crate::takeover::{EnterError, SessionNonces};
 use assay_judge::session::StartError;
-use assay_listen::bounds::{Bounds, MAX_WATCHED, WATCHED_LIMIT};
+use assay_listen::bounds::{ConnectionBounds, MAX_WATCHED, WATCHED_LIMIT};
 use assay_listen::gate::origin;
 use assay_listen::peer::{Peer, SessionPlace};
 
@@ -55,7 +55,7 @@ pub enum SessionCommand {
 
 /// Snapshot of a connected miner, for operators.
 #[derive(Debug, Clone)]
-pub struct Miner {
+pub struct ConnectedMiner {
     /// Proved key of the miner.
     pub key: PublicKey,
     /// Its program: a claim.
@@ -74,7 +74,7 @@ pub struct Miner {
     pub missing: Vec<NamedDevice>,
     pub round_trip: Option<Duration>,
     /// Nonce of the session, and of the one that it resumes.
-    pub resumption: Resumption,
+    pub resumption: SessionNonces,
 }
 
 /// Number of connected miners, and phases of their challenges.
@@ -97,7 +97,7 @@ impl Census {
 /// keys: one that changed its key has one session with both.
 #[derive(Debug)]
 pub struct Registry {
-    bounds: Bounds,
+    bounds: ConnectionBounds,
     /// Miners by seat.
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
     /// Ended challenges of operators with the time of their end, the oldest first.
@@ -106,7 +106,7 @@ pub struct Registry {
 
 #[derive(Debug)]
 struct MinerEntry {
-    miner: Miner,
+    miner: ConnectedMiner,
     commands: mpsc::Sender<SessionCommand>,
     /// Number that distinguishes sessions of one key.
     session: u64,
@@ -115,7 +115,7 @@ struct MinerEntry {
 }
 
 impl Registry {
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: ConnectionBounds) -> Self {
         Self { bounds, entries: Mutex::default(), ended: Mutex::default() }
     }
 
@@ -129,11 +129,11 @@ impl Registry {
         &self,
         session: u64,
         seat: PublicKey,
-        miner: Miner,
+        miner: ConnectedMiner,
         commands: mpsc::Sender<SessionCommand>,
         peer: Option<&Peer>,
         is_open: bool,
-    ) -> Result<Option<Miner>, EnterError> {
+    ) -> Result<Option<ConnectedMiner>, EnterError> {
         let mut entries = self.entries.lock();
         if !entries.contains_key(&seat) {
             self.check_room(&entries, &miner, is_open)?;
@@ -159,7 +159,7 @@ impl Registry {
     fn check_room(
         &self,
         entries: &HashMap<PublicKey, MinerEntry>,
-        miner: &Miner,
+        miner: &ConnectedMiner,
         is_open: bool,
     ) -> Result<(), EnterError> {
         if entries.len() >= self.bounds.max_miners as usize {
@@ -189,7 +189,7 @@ impl Registry {
     }
 
     /// Changes the snapshot of a miner.
-    pub fn update(&self, session: u64, seat: PublicKey, change: impl FnOnce(&mut Miner)) {
+    pub fn update(&self, session: u64, seat: PublicKey, change: impl FnOnce(&mut ConnectedMiner)) {
         if let Some(entry) = self.entries.lock().get_mut(&seat).filter(|entry| entry.session == session) {
             change(&mut entry.miner);
         }
@@ -209,19 +209,19 @@ impl Registry {
         Census { connected: entries.len(), phases: running.map(|course| course.borrow().now().phase).collect() }
     }
 
-    pub const fn bounds(&self) -> &Bounds {
+    pub const fn bounds(&self) -> &ConnectionBounds {
         &self.bounds
     }
 
     /// Connected miners, in order of key.
-    pub fn miners(&self) -> Vec<Miner> {
+    pub fn miners(&self) -> Vec<ConnectedMiner> {
         let mut miners: Vec<_> = self.entries.lock().values().map(|entry| entry.miner.clone()).collect();
         miners.sort_by_key(|miner| miner.key);
         miners
     }
 
     /// The challenge of a session with this key.
-    pub fn running(&self, key: PublicKey) -> Option<RunningChallenge> {
+    pub fn running(&self, key: PublicKey) -> Option<ChallengeSnapshot> {
         let course = self.entries.lock().values().find(|entry| entry.miner.key == key)?.miner.running.clone()?;
         let now = course.borrow().now().clone();
         Some(now)
@@ -262,11 +262,11 @@ mod tests {
     use assay_work::Nonce;
 
     fn registry(max_miners: u32) -> Registry {
-        Registry::new(Bounds { max_miners, ..Bounds::default() })
+        Registry::new(ConnectionBounds { max_miners, ..ConnectionBounds::default() })
     }
 
-    fn miner(key: u8) -> Miner {
-        Miner {
+    fn miner(key: u8) -> ConnectedMiner {
+        ConnectedMiner {
             key: PublicKey([key; 32]),
             agent: "test".into(),
             address: None,
@@ -276,7 +276,7 @@ mod tests {
             since: Instant::now(),
             missing: Vec::new(),
             round_trip: None,
-            resumption: Resumption::default(),
+            resumption: SessionNonces::default(),
         }
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
         let key = PublicKey([7; 32]);
-        let at = |address: &str| Miner { address: Some(address.parse().unwrap()), ..miner(7) };
+        let at = |address: &str| ConnectedMiner { address: Some(address.parse().unwrap()), ..miner(7) };
         registry.enter(1, key, at("10.0.0.1:5000"), old, None, false).unwrap();
         assert!(registry.begin(1, key));
         let refused = registry.enter(2, key, at("10.0.0.2:5000"), new.clone(), None, false).unwrap_err();
@@ -347,17 +347,17 @@ mod tests {
 
     #[test]
     fn one_address_has_a_part_of_the_places_where_anyone_may_connect() {
-        let at = |key: u8, host: u8| Miner { address: Some(([10, 0, 0, host], 5000).into()), ..miner(key) };
-        let enter = |registry: &Registry, miner: Miner, is_open: bool| {
+        let at = |key: u8, host: u8| ConnectedMiner { address: Some(([10, 0, 0, host], 5000).into()), ..miner(key) };
+        let enter = |registry: &Registry, miner: ConnectedMiner, is_open: bool| {
             registry.enter(1, miner.key, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
         };
-        let registry = Registry::new(Bounds { max_miners: 100, ..Bounds::default() });
+        let registry = Registry::new(ConnectionBounds { max_miners: 100, ..ConnectionBounds::default() });
         assert!((0..16).all(|key| enter(&registry, at(key, 1), true).is_ok()));
         assert_eq!(enter(&registry, at(16, 1), true), Err(EnterError::AddressFull(16)));
         assert_eq!(enter(&registry, at(3, 1), true), Ok(()), "a key that is here takes over from itself");
         assert_eq!(enter(&registry, at(16, 2), true), Ok(()));
         assert_eq!(enter(&registry, at(17, 1), false), Ok(()), "a list of keys bounds an address by itself");
-        let registry = Registry::new(Bounds { max_address_miners: Some(1), ..Bounds::default() });
+        let registry = Registry::new(ConnectionBounds { max_address_miners: Some(1), ..ConnectionBounds::default() });
         assert_eq!(enter(&registry, at(1, 1), false), Ok(()));
         assert_eq!(enter(&registry, at(2, 1), false), Err(EnterError::AddressFull(1)), "as the operator says");
     }
@@ -367,8 +367,8 @@ mod tests {
     fn a_challenge_is_taken_over_by_the_session_that_goes_on_from_its_own() {
         let registry = registry(2);
         let (key, nonce) = (PublicKey([7; 32]), |byte| Some(Nonce([byte; 32])));
-        let session = |nonce, resumes| Miner { resumption: Resumption { nonce, resumes }, ..miner(7) };
-        let enter = |number, miner: Miner| {
+        let session = |nonce, resumes| ConnectedMiner { resumption: SessionNonces { nonce, resumes }, ..miner(7) };
+        let enter = |number, miner: ConnectedMiner| {
             let (commands, received) = mpsc::channel(1);
             registry.enter(number, miner.key, miner, commands, None, false).map(|_| received)
         };

@@ -69,7 +69,7 @@ pub struct RoundReport {
 
 /// Progress of a member's challenge.
 #[derive(Debug)]
-enum News {
+enum MemberEvent {
     Started(Result<ChallengeId, String>),
     Committed,
     Ended(Option<Box<Verdict>>),
@@ -77,7 +77,7 @@ enum News {
 
 /// State of a member while the round runs.
 #[derive(Debug, Default)]
-struct Progress {
+struct MemberProgress {
     challenge: Option<ChallengeId>,
     committed: Option<Instant>,
     end: Option<MemberEnd>,
@@ -85,7 +85,7 @@ struct Progress {
 
 /// Time limits of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RoundLimits {
     /// For a member to begin: longer means that it did not start in time.
     pub start_within: Duration,
     /// For the others' commitments, while the probe of a committed member is held.
@@ -93,10 +93,11 @@ pub struct Limits {
 }
 
 /// Challenges all members at once, and waits for their verdicts.
-pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: Limits) -> RoundReport {
+pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: RoundLimits) -> RoundReport {
     let began = Instant::now();
     let mut report = RoundReport::default();
-    let mut progress: BTreeMap<PublicKey, Progress> = members.iter().map(|m| (m.miner, Progress::default())).collect();
+    let mut progress: BTreeMap<PublicKey, MemberProgress> =
+        members.iter().map(|m| (m.miner, MemberProgress::default())).collect();
     let (news, mut told) = mpsc::channel(NEWS);
     let mut tasks = JoinSet::new();
     for (member, place) in places(validator, members, &mut progress).await {
@@ -113,14 +114,14 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     while let Some((miner, what)) = told.recv().await {
         let Some(member) = progress.get_mut(&miner) else { continue };
         match what {
-            News::Started(Ok(id)) => member.challenge = Some(id),
-            News::Started(Err(why)) => member.end = Some(not_started(&why)),
-            News::Committed => member.committed = Some(Instant::now()),
-            News::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
+            MemberEvent::Started(Ok(id)) => member.challenge = Some(id),
+            MemberEvent::Started(Err(why)) => member.end = Some(not_started(&why)),
+            MemberEvent::Committed => member.committed = Some(Instant::now()),
+            MemberEvent::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
         }
         if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
             released = true;
-            let held = |member: &&Progress| member.end.is_none();
+            let held = |member: &&MemberProgress| member.end.is_none();
             report.probed_together = progress.values().filter(held).count() as u32;
             if report.probed_together > 0 {
                 report.probed_ms = Some(began.elapsed().as_millis() as u64);
@@ -136,7 +137,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
 async fn places(
     validator: &Validator,
     members: Vec<Member>,
-    progress: &mut BTreeMap<PublicKey, Progress>,
+    progress: &mut BTreeMap<PublicKey, MemberProgress>,
 ) -> Vec<(Member, OwnedSemaphorePermit)> {
     let mut placed = Vec::with_capacity(members.len());
     let until = Instant::now() + PLACES_LIMIT;
@@ -154,7 +155,7 @@ async fn places(
 async fn follow(
     (miner, order, place): (PublicKey, Order, OwnedSemaphorePermit),
     commands: mpsc::Sender<SessionCommand>,
-    news: mpsc::Sender<(PublicKey, News)>,
+    news: mpsc::Sender<(PublicKey, MemberEvent)>,
     start_within: Duration,
 ) {
     let (started, answer) = oneshot::channel();
@@ -173,20 +174,20 @@ async fn follow(
         Err(why) => (Err(why), None),
     };
     // The round receives as long as it has members.
-    let _ = news.send((miner, News::Started(id))).await;
+    let _ = news.send((miner, MemberEvent::Started(id))).await;
     if let Some(mut course) = course {
         let has_committed = |course: &Course| course.phases().any(|now| now.phase == HELD) || course.verdict.is_some();
         if course.wait_for(has_committed).await.is_ok_and(|course| course.verdict.is_none()) {
-            let _ = news.send((miner, News::Committed)).await;
+            let _ = news.send((miner, MemberEvent::Committed)).await;
         }
         // Without a session there is no further information.
         let verdict = course.wait_for(|course| course.verdict.is_some()).await.ok().and_then(|it| it.verdict.clone());
-        let _ = news.send((miner, News::Ended(verdict))).await;
+        let _ = news.send((miner, MemberEvent::Ended(verdict))).await;
     }
 }
 
 /// Sends the held probes at once.
-fn release(validator: &Validator, progress: &BTreeMap<PublicKey, Progress>) {
+fn release(validator: &Validator, progress: &BTreeMap<PublicKey, MemberProgress>) {
     for (miner, member) in progress {
         let (Some(id), None) = (member.challenge, &member.end) else { continue };
         if let Some(commands) = validator.registry.commands(*miner)
@@ -198,7 +199,7 @@ fn release(validator: &Validator, progress: &BTreeMap<PublicKey, Progress>) {
     }
 }
 
-fn conclude(progress: &mut BTreeMap<PublicKey, Progress>, miner: PublicKey, end: MemberEnd) {
+fn conclude(progress: &mut BTreeMap<PublicKey, MemberProgress>, miner: PublicKey, end: MemberEnd) {
     progress.entry(miner).or_default().end = Some(end);
 }
 
@@ -206,7 +207,7 @@ fn not_started(why: &str) -> MemberEnd {
     MemberEnd::NotStarted { why: why.to_owned() }
 }
 
-fn ended(member: &Progress, began: Instant, verdict: Option<&Verdict>) -> MemberEnd {
+fn ended(member: &MemberProgress, began: Instant, verdict: Option<&Verdict>) -> MemberEnd {
     let committed_ms = member.committed.map(|at| at.saturating_duration_since(began).as_millis() as u64);
     match (verdict, member.challenge) {
         (Some(verdict), _) => {
@@ -217,8 +218,8 @@ fn ended(member: &Progress, began: Instant, verdict: Option<&Verdict>) -> Member
     }
 }
 
-fn end_of(member: Progress) -> MemberEnd {
-    let Progress { challenge, end, .. } = member;
+fn end_of(member: MemberProgress) -> MemberEnd {
+    let MemberProgress { challenge, end, .. } = member;
     end.unwrap_or_else(|| match challenge {
         Some(challenge_id) => MemberEnd::Lost { challenge_id },
         None => not_started("its session ended"),

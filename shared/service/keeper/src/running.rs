@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_api::Reloaded;
+use assay_api::ReloadResult;
 use assay_transport::target::Target;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::validator::Validator;
 
 /// A request to read the configuration again: the answer is what has changed, or why nothing has.
-pub type ReloadRequest = oneshot::Sender<Result<Reloaded, String>>;
+pub type ReloadRequest = oneshot::Sender<Result<ReloadResult, String>>;
 
 /// A running validator, with its data for operators.
-pub struct Running {
+pub struct RunningValidator {
     /// State shared by the sessions.
     pub validator: Arc<Validator>,
     /// Takes requests to read the configuration again.

@@ -12,8 +12,8 @@ use assay_observe::prometheus::IntGaugeVec;
 use assay_policy::State;
 use assay_program::clock::unix_ms;
 use assay_program::logging;
-use assay_records::{MinerCount, RecordsError, Status, WebhookRecord};
-use assay_replay::turns::Load;
+use assay_records::{Approval, MinerCount, RecordsError, WebhookRecord};
+use assay_replay::turns::ReplayLoad;
 
 /// The longest wait of a scrape for the records. Without an answer their last numbers stay.
 const RECORDS_LIMIT: Duration = Duration::from_secs(2);
@@ -78,7 +78,7 @@ impl Families {
     }
 
     fn read_replays(&self, validator: &Validator) {
-        let Load { running, waiting } = validator.replays.load();
+        let ReplayLoad { running, waiting } = validator.replays.load();
         set(&self.jobs_running, [("replay", number(running))]);
         set(&self.jobs_waiting, [("replay", number(waiting))]);
         let workers = validator.replays.shared().map_or(0, |shared| shared.workers().len());
@@ -108,7 +108,7 @@ impl Families {
     }
 
     fn set_fleet(&self, fleet: &FleetNumbers) {
-        for (status, state) in Status::ALL.into_iter().flat_map(|status| State::ALL.map(|state| (status, state))) {
+        for (status, state) in Approval::ALL.into_iter().flat_map(|status| State::ALL.map(|state| (status, state))) {
             let miners = self.miners.with_label_values(&[status.name(), state.name()]);
             miners.set(fleet.sum(|count| count.status == status && count.state == state.name()));
         }

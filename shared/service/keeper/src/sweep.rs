@@ -9,7 +9,7 @@ use assay_policy::policy::Cadence;
 use assay_policy::schedule::draw_wait;
 use assay_policy::state::Word;
 use assay_policy::{Event, State};
-use assay_records::{Due, MinerFilter, MinerRecord, RecordsError, Status};
+use assay_records::{Approval, MinerFilter, MinerRecord, NextChallenge, RecordsError};
 
 use crate::fleet::Fleet;
 use crate::fleet::schedule::{next_wait, uniform};
@@ -71,12 +71,13 @@ impl Fleet {
         }
         let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
         let was_due = miner.due.as_ref().is_some_and(|due| due.at_ms + MISSED_AFTER_MS < unix_ms());
-        let is_awaited = miner.status == Status::Approved && miner.connected_to.is_none() && was_due;
+        let is_awaited = miner.status == Approval::Approved && miner.connected_to.is_none() && was_due;
         if is_awaited {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
             let next = next_wait(&group, &validator.policy(), &mut OsEntropy);
-            let due = next.map(|wait| Due { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
+            let due =
+                next.map(|wait| NextChallenge { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
             self.records.set_due(&miner.id, due.as_ref()).await
         } else if ages {
             self.happened_to(miner, &Event::Tick).await
@@ -88,8 +89,8 @@ impl Fleet {
 
 /// A decision of operators that the state does not follow yet: by the settings, from a release without states, or about
 /// a key that turned out to be the same miner's.
-pub fn unheeded(status: Status, is_revoked: bool, state: State) -> Option<Word> {
-    let (is_revoked, is_suspended) = (is_revoked || status == Status::Revoked, status == Status::Suspended);
+pub fn unheeded(status: Approval, is_revoked: bool, state: State) -> Option<Word> {
+    let (is_revoked, is_suspended) = (is_revoked || status == Approval::Revoked, status == Approval::Suspended);
     match state {
         State::Revoked => (!is_revoked && !is_suspended).then_some(Word::Resume),
         _ if is_revoked => Some(Word::Revoke),
@@ -127,12 +128,12 @@ mod tests {
     #[test]
     fn a_state_follows_what_operators_decided() {
         for state in State::ALL {
-            for status in Status::ALL {
+            for status in Approval::ALL {
                 for by_settings in [false, true] {
                     let expected = match (status, by_settings) {
-                        (Status::Revoked, _) | (_, true) => (state != State::Revoked).then_some(Word::Revoke),
+                        (Approval::Revoked, _) | (_, true) => (state != State::Revoked).then_some(Word::Revoke),
                         // A revocation overrides a suspension.
-                        (Status::Suspended, _) => state.is_challenged().then_some(Word::Suspend),
+                        (Approval::Suspended, _) => state.is_challenged().then_some(Word::Suspend),
                         _ => (!state.is_challenged()).then_some(Word::Resume),
                     };
                     assert_eq!(unheeded(status, by_settings, state), expected, "{status} {by_settings} {state}");

@@ -7,7 +7,7 @@ use assay_program::render::units::counted;
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
 use assay_work::Nonce;
 
-use crate::allow::NotAllowed;
+use crate::allow::AdmissionError;
 use assay_judge::refusal::refusal;
 
 /// Reasons not to enter a miner that proved its key. Miners receive these words.
@@ -33,9 +33,9 @@ pub enum EnterError {
     InChallenge(Option<SocketAddr>),
     /// An operator excludes the key, or its join token is invalid.
     #[error(transparent)]
-    NotAllowed(NotAllowed),
+    NotAllowed(AdmissionError),
     /// An operator must approve the key: it may ask again after this time.
-    #[error("{}", NotAllowed::Pending)]
+    #[error("{}", AdmissionError::Pending)]
     Waiting(Duration),
     /// The limit of recorded waiting keys is reached.
     #[error(
@@ -68,14 +68,14 @@ impl EnterError {
 /// The nonce of a session, and of the one that it resumes. Only the miner of that session knows its nonce and has the
 /// key: another miner with the same key cannot resume it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Resumption {
+pub struct SessionNonces {
     /// Nonce of the session.
     pub nonce: Option<Nonce>,
     /// Nonce of the resumed session, which lost its connection.
     pub resumes: Option<Nonce>,
 }
 
-impl Resumption {
+impl SessionNonces {
     /// Whether it resumes that session, or the one that that session resumes: the miner may not have learned of that
     /// session.
     pub fn goes_on_from(&self, before: &Self) -> bool {

@@ -16,9 +16,9 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::allow::AllowList;
 use crate::drain::Drain;
-use crate::events::{self, Who};
+use crate::events::{self, EventSession};
 use crate::fleet::Fleet;
-use crate::metrics::Metrics;
+use crate::metrics::ValidatorMetrics;
 use crate::registry::Registry;
 use crate::sharing::leases::MinerLeases;
 use crate::waiting::WaitingKeys;
@@ -66,11 +66,11 @@ pub struct Validator {
     pub following: tokio::sync::Mutex<()>,
     /// Store of evidence.
     pub evidence: EvidenceStore,
-    pub metrics: Metrics,
+    pub metrics: ValidatorMetrics,
     /// Export of spans.
     pub traces: Traces,
     /// Counts of verdicts since the start.
-    pub verdict_counts: VerdictCounts,
+    pub verdict_counts: VerdictCounters,
     pub webhooks: Webhooks,
     /// Signal to end.
     pub shutdown: Shutdown,
@@ -95,7 +95,7 @@ impl Validator {
     pub fn in_a_line(&self) -> String {
         let miners = self.registry.miners();
         let challenged = miners.iter().filter(|miner| miner.challenged).count();
-        let VerdictCounts { passed, failed, inconclusive } = &self.verdict_counts;
+        let VerdictCounters { passed, failed, inconclusive } = &self.verdict_counts;
         let [pass, fail, inconclusive] = [passed, failed, inconclusive].map(|count| count.load(Ordering::Relaxed));
         let verdicts = format!("{pass} pass, {fail} fail, {inconclusive} inconclusive");
         format!("{}, {challenged} challenged; verdicts: {verdicts}", counted(miners.len() as u64, "miner"))
@@ -117,7 +117,7 @@ impl Validator {
     /// Logs and counts a verdict of this validator on a challenge of a lost one. It is in the records.
     pub fn concluded_lost(&self, verdict: &Verdict) {
         let (miner, since) = (verdict.miner_key, Instant::now());
-        let who = Who { session: 0, miner, address: None, agent: String::new(), since };
+        let who = EventSession { session: 0, miner, address: None, agent: String::new(), since };
         events::verdict(&who, verdict, None);
         self.verdict_counts.add(verdict.outcome);
         self.metrics.families.verdict(verdict, None);
@@ -126,13 +126,13 @@ impl Validator {
 
 /// Counts of verdicts by outcome.
 #[derive(Debug, Default)]
-pub struct VerdictCounts {
+pub struct VerdictCounters {
     pub passed: AtomicU64,
     pub failed: AtomicU64,
     pub inconclusive: AtomicU64,
 }
 
-impl VerdictCounts {
+impl VerdictCounters {
     pub fn add(&self, outcome: Outcome) {
         let count = match outcome {
             Outcome::Pass => &self.passed,

@@ -7,7 +7,7 @@ use assay_listen::gate::origin;
 use assay_work::PublicKey;
 use parking_lot::Mutex;
 
-use crate::allow::Decided;
+use crate::allow::KeyDecisions;
 
 /// The most waiting keys recorded since the start: more than anyone reads through.
 pub const MAX_WAITING_KEYS: usize = 4096;
@@ -28,7 +28,7 @@ impl WaitingKeys {
     }
 
     /// Releases the places of keys with a decision.
-    pub fn settle(&self, decided: &Decided) {
+    pub fn settle(&self, decided: &KeyDecisions) {
         let mut waiting = self.0.lock();
         waiting.values_mut().for_each(|keys| keys.retain(|key| !decided.contains_key(key)));
         waiting.retain(|_, keys| !keys.is_empty());
@@ -37,7 +37,7 @@ impl WaitingKeys {
 
 #[cfg(test)]
 mod tests {
-    use assay_records::Status;
+    use assay_records::Approval;
 
     use super::*;
 
@@ -56,7 +56,7 @@ mod tests {
         let noted = (0..10_000).filter(|number| waiting.note(key(1000 + number), address(2 + number / 100))).count();
         assert_eq!(noted + MAX_ADDRESS_WAITING_KEYS, MAX_WAITING_KEYS);
         assert!(!waiting.note(key(100_000), address(9999)));
-        waiting.settle(&[(key(0), Status::Approved), (key(1), Status::Revoked)].into());
+        waiting.settle(&[(key(0), Approval::Approved), (key(1), Approval::Revoked)].into());
         assert!(waiting.note(key(100_000), address(9999)) && waiting.note(key(100_001), None));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use assay_protocol::wire::limits::{MAX_HANDSHAKE_BYTES, MAX_MESSAGE_BYTES};
 
-use crate::rates::Rate;
+use crate::rates::RateLimit;
 
 // Settings of an operator: defaults and maxima.
 
@@ -51,11 +51,11 @@ pub const MAX_ADDRESSES: usize = 16_384;
 /// The most addresses of former sessions remembered: they are exempt from the rate over all addresses.
 pub const MAX_KNOWN_ADDRESSES: usize = 4096;
 /// Refused connections of one address that get an answer, instead of being closed at once.
-pub const TOLD_PER_ADDRESS: Rate = Rate::new(1, 5);
+pub const TOLD_PER_ADDRESS: RateLimit = RateLimit::new(1, 5);
 /// Refused connections over all addresses that get an answer.
-pub const TOLD: Rate = Rate::new(10, 50);
+pub const TOLD: RateLimit = RateLimit::new(10, 50);
 /// Sessions of one key: an honest miner that fails doubles its pauses, and has 8 in its first minute.
-pub const SESSIONS_PER_KEY: Rate = Rate::every(Duration::from_secs(5), 20);
+pub const SESSIONS_PER_KEY: RateLimit = RateLimit::every(Duration::from_secs(5), 20);
 /// The most keys whose sessions are counted. Further ones share one rate.
 pub const MAX_COUNTED_KEYS: usize = 16_384;
 
@@ -76,16 +76,16 @@ pub const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 pub const MAX_RESET_STREAMS: usize = 8;
 /// Rate and burst of a connection's frames with less than [`LARGE_FRAME_BYTES`] of data. The openings of the largest
 /// challenge end 8192 items with a frame each.
-pub const FRAMES: Rate = Rate::new(2048, 32_768);
+pub const FRAMES: RateLimit = RateLimit::new(2048, 32_768);
 /// Rate and burst of frames on the HTTP API, where a downloading client returns its window in frames: 2048 control
 /// frames in a second, 8192 at once.
-pub const HTTP_FRAMES: Rate = Rate::new(16_384, 65_536);
+pub const HTTP_FRAMES: RateLimit = RateLimit::new(16_384, 65_536);
 /// Cost of a control frame: 256 in a second, 4096 at once. An honest miner sends a few in a minute.
 pub const CONTROL_FRAME_COST: u32 = 8;
 /// Bytes from which a data frame costs nothing: its bytes are counted.
 pub const LARGE_FRAME_BYTES: usize = 1024;
 /// Rate and burst of a session's connection in bytes: 268 Mbit/s. Faster senders are throttled.
-pub const BYTES: Rate = Rate::new(32 << 20, 16 << 20);
+pub const BYTES: RateLimit = RateLimit::new(32 << 20, 16 << 20);
 /// The most bytes of a request to the services beside the session's.
 pub const MAX_QUERY_BYTES: usize = 4 << 10;
 
@@ -99,7 +99,7 @@ pub const MAX_OUTGOING_MESSAGES: usize = 16;
 pub const SEND_LIMIT: Duration = Duration::from_secs(10);
 /// Rate of recorded changes of a session's devices: a host whose driver restarts has a handful, and each is a
 /// transaction.
-pub const DEVICE_CHANGES: Rate = Rate::every(Duration::from_secs(60), 16);
+pub const DEVICE_CHANGES: RateLimit = RateLimit::every(Duration::from_secs(60), 16);
 
 // Overload.
 
@@ -117,7 +117,7 @@ pub const MAX_HTTP_CONNECTIONS: usize = 512;
 /// handful.
 pub const MAX_HTTP_ADDRESS_CONNECTIONS: usize = 64;
 /// Rate and burst of new connections from one address of another machine: each may cost a TLS handshake.
-pub const HTTP_ADDRESS_CONNECTS: Rate = Rate::new(50, 200);
+pub const HTTP_ADDRESS_CONNECTS: RateLimit = RateLimit::new(50, 200);
 /// The most connections to the control socket, which only the daemon's user can open: a guard against faulty scripts.
 pub const MAX_SOCKET_CONNECTIONS: usize = 256;
 /// Time limit for a TLS handshake, and for the headers of a request: seconds on a slow link.
@@ -149,10 +149,10 @@ pub const MAX_STRANGER_REQUESTS_AT_ONCE: usize = 16;
 /// The most logins of one token: browsers and windows of one operator. The oldest makes room.
 pub const MAX_TOKEN_LOGINS: usize = 16;
 /// Rate and burst of requests of one address, and of one token: a page is ten requests.
-pub const REQUESTS: Rate = Rate::new(200, 1000);
+pub const REQUESTS: RateLimit = RateLimit::new(200, 1000);
 /// Rate and burst of wrong tokens, codes or cookies of one address: 256 bits cannot be guessed, but the log stays
 /// readable.
-pub const FAILED_LOGINS: Rate = Rate::new(5, 50);
+pub const FAILED_LOGINS: RateLimit = RateLimit::new(5, 50);
 /// The most concurrent streams of events: open pages, and programs that follow.
 pub const MAX_EVENT_STREAMS: usize = 256;
 /// The most streams of one caller.
@@ -183,18 +183,18 @@ pub const MAX_LOGIN_CODES: usize = 16;
 // The log.
 
 /// Rate and burst of log lines about the connections and sessions of one address.
-pub const LINES_PER_ADDRESS: Rate = Rate::new(1, 100);
+pub const LINES_PER_ADDRESS: RateLimit = RateLimit::new(1, 100);
 /// Rate and burst of such lines over all addresses.
-pub const LINES: Rate = Rate::new(20, 1000);
+pub const LINES: RateLimit = RateLimit::new(20, 1000);
 /// Interval of logging the numbers of refused connections and omitted lines.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Bounds on connections, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct ConnectionBounds {
     /// The most connected miners, each with a proved key.
     pub max_miners: u32,
-    /// The most miners from one address; `None`: [`Bounds::address_miners`].
+    /// The most miners from one address; `None`: [`ConnectionBounds::address_miners`].
     pub max_address_miners: Option<u32>,
     /// New connections of one address per second; `None`: unlimited.
     pub address_connects_per_s: Option<u32>,
@@ -204,7 +204,7 @@ pub struct Bounds {
     pub max_challenges: u32,
 }
 
-impl Default for Bounds {
+impl Default for ConnectionBounds {
     fn default() -> Self {
         Self {
             max_miners: 256,
@@ -216,7 +216,7 @@ impl Default for Bounds {
     }
 }
 
-impl Bounds {
+impl ConnectionBounds {
     /// The most miners from one address. Where anyone may connect, one host could otherwise take all places with new
     /// keys.
     pub fn address_miners(&self, is_open: bool) -> u32 {

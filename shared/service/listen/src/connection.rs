@@ -20,7 +20,7 @@ use tonic::transport::server::Connected;
 
 use crate::intake::{Intake, Pause};
 use crate::peer::Peer;
-use crate::traffic::{Handshake, Traffic};
+use crate::traffic::{HandshakeResult, Traffic};
 
 /// The first byte of a TLS connection: a handshake record. HTTP/2 begins with a letter.
 pub const TLS_HANDSHAKE: u8 = 22;
@@ -32,7 +32,7 @@ pub struct Admittance {
     pub tls: ServerTls,
     pub plaintext: PlaintextRule,
     traffic: Traffic,
-    refused: Mutex<Refused>,
+    refused: Mutex<PlaintextRefusals>,
 }
 
 /// Plaintext peers accepted beside this machine's own miners.
@@ -46,7 +46,7 @@ pub struct PlaintextRule {
 
 /// Count of refused plaintext connections, with the time of the last log line.
 #[derive(Debug, Default)]
-struct Refused {
+struct PlaintextRefusals {
     connections: u64,
     said: Option<Instant>,
 }
@@ -68,7 +68,7 @@ impl Admittance {
 
     /// Counts a refused plaintext connection, and logs the count at intervals.
     fn refuse(&self, peer: &Peer) -> io::Error {
-        self.traffic.handshake(Handshake::PlaintextRefused);
+        self.traffic.handshake(HandshakeResult::PlaintextRefused);
         let due = self.refused.lock().due(Instant::now());
         if let Some(connections) = due {
             tracing::warn!(
@@ -82,7 +82,7 @@ impl Admittance {
     }
 }
 
-impl Refused {
+impl PlaintextRefusals {
     /// Counts a connection; returns the count since the last log line when another is due.
     fn due(&mut self, now: Instant) -> Option<u64> {
         self.connections += 1;
@@ -118,8 +118,8 @@ pub struct Connection {
 }
 
 /// A stream that carries HTTP/2.
-trait Stream: AsyncRead + AsyncWrite + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+trait Http2Stream: AsyncRead + AsyncWrite + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Unpin> Http2Stream for S {}
 
 impl Connection {
     /// Wraps a connection that was just accepted.
@@ -156,7 +156,7 @@ impl Connection {
     }
 
     /// Returns the stream once the connection is within its bounds and its handshake is done.
-    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut (dyn Stream + Send)>>> {
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut (dyn Http2Stream + Send)>>> {
         if let Poll::Ready(error) = self.peer.poll_closed(self.timer.as_mut(), cx) {
             return Poll::Ready(Err(error));
         }
@@ -183,7 +183,7 @@ impl Connection {
                 let channel = self.admittance.plaintext.channel(self.peer.address.ip());
                 let Some(channel) = channel else { return Poll::Ready(Err(self.admittance.refuse(&self.peer))) };
                 self.peer.set_channel(channel);
-                self.admittance.traffic.handshake(Handshake::Plaintext);
+                self.admittance.traffic.handshake(HandshakeResult::Plaintext);
                 self.transport = Transport::Plaintext(stream);
                 return Poll::Ready(Ok(()));
             }
@@ -192,7 +192,7 @@ impl Connection {
         let Transport::Handshake(handshake) = &mut self.transport else { return Poll::Ready(Ok(())) };
         let done = ready!(Pin::new(&mut **handshake).poll(cx));
         self.transport = Transport::Failed;
-        self.admittance.traffic.handshake(if done.is_ok() { Handshake::Tls } else { Handshake::TlsFailed });
+        self.admittance.traffic.handshake(if done.is_ok() { HandshakeResult::Tls } else { HandshakeResult::TlsFailed });
         let stream = done.inspect_err(|error| {
             tracing::debug!(address = %self.peer.address, %error, "a TLS handshake failed");
         })?;
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn refused_connections_are_counted_and_told_once_a_minute() {
-        let (mut refused, start) = (Refused::default(), Instant::now());
+        let (mut refused, start) = (PlaintextRefusals::default(), Instant::now());
         let told: Vec<_> = (0..130_u32).filter_map(|s| refused.due(start + Duration::from_secs(1) * s)).collect();
         assert_eq!(told, [1, 60, 60]);
     }

@@ -14,11 +14,11 @@ use assay_work::PublicKey;
 use parking_lot::Mutex;
 
 use crate::bounds::{
-    Bounds, CONNECT_BURST_S, LINES, LINES_PER_ADDRESS, MAX_ADDRESSES, MAX_COUNTED_KEYS, MAX_KNOWN_ADDRESSES,
+    CONNECT_BURST_S, ConnectionBounds, LINES, LINES_PER_ADDRESS, MAX_ADDRESSES, MAX_COUNTED_KEYS, MAX_KNOWN_ADDRESSES,
     SESSIONS_PER_KEY, TOLD, TOLD_PER_ADDRESS,
 };
-use crate::intake::TooMuch;
-use crate::rates::{Bucket, Buckets, Rate};
+use crate::intake::ExcessData;
+use crate::rates::{Bucket, Buckets, RateLimit};
 
 /// Decision on a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,10 +33,10 @@ pub enum Entrance {
 
 /// The rates, and counts of refused connections.
 #[derive(Debug)]
-pub struct Gate(Mutex<State>);
+pub struct Gate(Mutex<GateState>);
 
 #[derive(Debug)]
-struct State {
+struct GateState {
     /// New connections of each address; `None`: unlimited.
     connects: Option<Buckets<IpAddr>>,
     /// New connections over all unknown addresses; `None`: unlimited.
@@ -71,9 +71,9 @@ pub struct Report {
 
 impl Gate {
     /// Creates the gate with these bounds.
-    pub fn new(bounds: &Bounds, now: Instant) -> Self {
-        let rate = |per_s: u32| Rate::new(per_s, per_s.saturating_mul(CONNECT_BURST_S));
-        Self(Mutex::new(State {
+    pub fn new(bounds: &ConnectionBounds, now: Instant) -> Self {
+        let rate = |per_s: u32| RateLimit::new(per_s, per_s.saturating_mul(CONNECT_BURST_S));
+        Self(Mutex::new(GateState {
             connects: bounds.address_connects_per_s.map(|per_s| Buckets::new(rate(per_s), MAX_ADDRESSES, now)),
             all_connects: bounds.connects_per_s.map(|per_s| Bucket::full(rate(per_s), now)),
             told: Buckets::new(TOLD_PER_ADDRESS, MAX_ADDRESSES, now),
@@ -134,20 +134,20 @@ impl Gate {
     }
 
     /// Counts a connection closed for excess data, and logs it if its address has a line left.
-    pub fn sent_too_much(&self, address: SocketAddr, why: TooMuch) {
+    pub fn sent_too_much(&self, address: SocketAddr, why: ExcessData) {
         self.0.lock().report.sent_too_much += 1;
-        if let Some(Line { left_out }) = self.line(Some(address)) {
+        if let Some(LogPermit { left_out }) = self.line(Some(address)) {
             tracing::info!(%address, left_out, "connection closed: {why}");
         }
     }
 
     /// Returns a log line about the connections and sessions of an address, if one is left.
-    pub fn line(&self, address: Option<SocketAddr>) -> Option<Line> {
+    pub fn line(&self, address: Option<SocketAddr>) -> Option<LogPermit> {
         let (mut state, now) = (self.0.lock(), Instant::now());
         let own = address.map_or(Ok(0), |address| state.lines.take(origin(address.ip()), now)).ok();
         let left_out = own.filter(|_| state.all_lines.take(now).is_ok());
         state.report.lines_left_out += u64::from(left_out.is_none());
-        left_out.map(|count| Line { left_out: Some(count).filter(|count| *count > 0) })
+        left_out.map(|count| LogPermit { left_out: Some(count).filter(|count| *count > 0) })
     }
 
     /// The counts since the last report.
@@ -164,7 +164,7 @@ impl Gate {
     }
 }
 
-impl State {
+impl GateState {
     /// Refuses a connection, with an answer or without.
     fn turn_away(&mut self, origin: IpAddr, now: Instant) -> Entrance {
         let is_told = self.told.take(origin, now).is_ok() && self.all_told.take(now).is_ok();
@@ -174,7 +174,7 @@ impl State {
 
 /// Permission for a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
+pub struct LogPermit {
     /// Number of lines about the same address omitted before it, if any.
     pub left_out: Option<u64>,
 }
@@ -234,7 +234,11 @@ mod tests {
     }
 
     fn gate(now: Instant) -> Gate {
-        let bounds = Bounds { address_connects_per_s: Some(2), connects_per_s: Some(10), ..Bounds::default() };
+        let bounds = ConnectionBounds {
+            address_connects_per_s: Some(2),
+            connects_per_s: Some(10),
+            ..ConnectionBounds::default()
+        };
         Gate::new(&bounds, now)
     }
 
@@ -294,7 +298,7 @@ mod tests {
         let address = |port| Some(SocketAddr::from(([10, 0, 0, 1], port)));
         let lines = (0..1000).filter(|port| gate.line(address(*port)).is_some()).count();
         assert!((100..110).contains(&lines), "{lines}");
-        assert_eq!(gate.line(Some(SocketAddr::from(([10, 0, 0, 2], 1)))), Some(Line { left_out: None }));
+        assert_eq!(gate.line(Some(SocketAddr::from(([10, 0, 0, 2], 1)))), Some(LogPermit { left_out: None }));
         assert_eq!(gate.report().lines_left_out, 1000 - lines as u64);
     }
 

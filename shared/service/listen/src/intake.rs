@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::bounds::{
     BYTES, CONTROL_FRAME_COST, FRAMES, HTTP_FRAMES, LARGE_FRAME_BYTES, MAX_STRANGER_BYTES, MAX_STRANGER_REQUESTS,
 };
-use crate::rates::{Bucket, Rate};
+use crate::rates::{Bucket, RateLimit};
 
 /// Preface of an HTTP/2 client.
 const PREFACE: &[u8; PREFACE_BYTES] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -19,7 +19,7 @@ const HEADERS: u8 = 1;
 
 /// Reason to close a connection for excess data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TooMuch {
+pub enum ExcessData {
     /// More frames than its rate.
     #[error("it sends too many small HTTP/2 frames")]
     Frames,
@@ -57,7 +57,7 @@ impl Intake {
         Self::with_rate(FRAMES, now)
     }
 
-    fn with_rate(frames: Rate, now: Instant) -> Self {
+    fn with_rate(frames: RateLimit, now: Instant) -> Self {
         let (room, bytes) = (Bucket::full(frames, now), Bucket::full(BYTES, now));
         Self { frames: Frames { skip: PREFACE_BYTES, ..Frames::default() }, room, bytes, stranger: None }
     }
@@ -65,11 +65,16 @@ impl Intake {
     /// Counts received bytes, without TLS. `stranger` is the start of the time without a session; `None` during one.
     ///
     /// # Errors
-    /// [`TooMuch`]: the connection must be closed.
-    pub fn count(&mut self, data: &[u8], stranger: Option<tokio::time::Instant>, now: Instant) -> Result<(), TooMuch> {
-        let Counted { frames, requests } = self.frames.count(data);
+    /// [`ExcessData`]: the connection must be closed.
+    pub fn count(
+        &mut self,
+        data: &[u8],
+        stranger: Option<tokio::time::Instant>,
+        now: Instant,
+    ) -> Result<(), ExcessData> {
+        let FrameCounts { frames, requests } = self.frames.count(data);
         if frames > 0 && self.room.draw(f64::from(frames), now) > Duration::ZERO {
-            return Err(TooMuch::Frames);
+            return Err(ExcessData::Frames);
         }
         self.bytes.draw(data.len() as f64, now);
         let Some(since) = stranger else {
@@ -79,7 +84,7 @@ impl Intake {
         let (_, bytes, made) = self.stranger.filter(|(before, ..)| *before == since).unwrap_or((since, 0, 0));
         let (bytes, made) = (bytes + data.len(), made + requests);
         self.stranger = Some((since, bytes, made));
-        if made > MAX_STRANGER_REQUESTS { Err(TooMuch::Requests) } else { Ok(()) }
+        if made > MAX_STRANGER_REQUESTS { Err(ExcessData::Requests) } else { Ok(()) }
     }
 
     /// The wait before more is read; `stranger` as in [`Intake::count`].
@@ -112,8 +117,8 @@ impl HttpIntake {
     /// Counts received bytes, without TLS.
     ///
     /// # Errors
-    /// [`TooMuch`]: the connection must be closed.
-    pub fn count(&mut self, data: &[u8], now: Instant) -> Result<(), TooMuch> {
+    /// [`ExcessData`]: the connection must be closed.
+    pub fn count(&mut self, data: &[u8], now: Instant) -> Result<(), ExcessData> {
         let Some(before) = self.preface else { return Ok(()) };
         let expected = &PREFACE[before..];
         let length = expected.len().min(data.len());
@@ -129,7 +134,7 @@ impl HttpIntake {
 
 /// Contents of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Counted {
+struct FrameCounts {
     /// Cost of their frames.
     frames: u32,
     /// Number of requests begun.
@@ -146,8 +151,8 @@ struct Frames {
 }
 
 impl Frames {
-    fn count(&mut self, mut data: &[u8]) -> Counted {
-        let mut counted = Counted::default();
+    fn count(&mut self, mut data: &[u8]) -> FrameCounts {
+        let mut counted = FrameCounts::default();
         while !data.is_empty() {
             let skipped = self.skip.min(data.len());
             self.skip -= skipped;
@@ -192,11 +197,11 @@ mod tests {
         let stream =
             [vec![b'P'; PREFACE_BYTES], frame(4, 18), frame(1, 300), frame(0, 1023), frame(0, 1024), frame(6, 8)];
         let stream = stream.concat();
-        let expected = Counted { frames: 3 * CONTROL_FRAME_COST + 1, requests: 1 };
+        let expected = FrameCounts { frames: 3 * CONTROL_FRAME_COST + 1, requests: 1 };
         for piece in [1, 2, 3, 8, 9, 10, 100, stream.len()] {
             let mut frames = Frames { skip: PREFACE_BYTES, ..Frames::default() };
             let counted = stream.chunks(piece).map(|piece| frames.count(piece));
-            let sum = counted.fold(Counted::default(), |a, b| Counted {
+            let sum = counted.fold(FrameCounts::default(), |a, b| FrameCounts {
                 frames: a.frames + b.frames,
                 requests: a.requests + b.requests,
             });
@@ -212,7 +217,7 @@ mod tests {
             let ping = frame(kind, 8);
             let most = 32_768 / CONTROL_FRAME_COST;
             assert!((0..most).all(|_| flood.count(&ping, None, start).is_ok()));
-            assert_eq!(flood.count(&ping, None, start), Err(TooMuch::Frames), "kind {kind}");
+            assert_eq!(flood.count(&ping, None, start), Err(ExcessData::Frames), "kind {kind}");
             let at = |second: u32| start + Duration::from_secs(second.into());
             assert!((0..1000).all(|second| slow.count(&ping.repeat(256), None, at(second)).is_ok()));
         }
@@ -225,7 +230,7 @@ mod tests {
         for piece in [1, 5, 30] {
             let (mut second, mut first) = (HttpIntake::new(now), HttpIntake::new(now));
             assert!(PREFACE.chunks(piece).all(|bytes| second.count(bytes, now).is_ok()));
-            assert_eq!(second.count(&flood, now), Err(TooMuch::Frames), "by {piece}");
+            assert_eq!(second.count(&flood, now), Err(ExcessData::Frames), "by {piece}");
             assert!(b"PROPFIND / HTTP/1.1\r\n".chunks(piece).all(|bytes| first.count(bytes, now).is_ok()));
             assert_eq!(first.count(&flood, now), Ok(()));
         }
@@ -241,7 +246,7 @@ mod tests {
         let (mut small, mut large) = (intake(start), intake(start));
         let tiny = frame(0, 1);
         assert!((0..32_768).all(|_| small.count(&tiny, None, start).is_ok()));
-        assert_eq!(small.count(&tiny, None, start), Err(TooMuch::Frames));
+        assert_eq!(small.count(&tiny, None, start), Err(ExcessData::Frames));
         let row = frame(0, 16_384);
         assert!((0..10_000).all(|_| large.count(&row, None, start).is_ok()));
     }
@@ -261,7 +266,7 @@ mod tests {
         assert_eq!(bytes.pause(Some(later), now), Pause::None, "after a session it is counted anew");
         let headers = frame(HEADERS, 50);
         assert!((0..MAX_STRANGER_REQUESTS).all(|_| requests.count(&headers, Some(since), now).is_ok()));
-        assert_eq!(requests.count(&headers, Some(since), now), Err(TooMuch::Requests));
+        assert_eq!(requests.count(&headers, Some(since), now), Err(ExcessData::Requests));
         assert!(requests.count(&headers, None, now).is_ok(), "a session has no bound of its requests");
     }
 

@@ -18,10 +18,10 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// Delays of this process longer than [`HELD_UP_LIMIT`].
 #[derive(Debug)]
-pub struct Lag(Mutex<State>);
+pub struct Lag(Mutex<LagState>);
 
 #[derive(Debug)]
-struct State {
+struct LagState {
     /// The last punctual beat.
     beat: Instant,
     /// End and length of each delay.
@@ -45,7 +45,7 @@ pub struct LagReport {
 impl Lag {
     pub fn new(now: Instant) -> Self {
         let (held_up, worst) = (Duration::ZERO, [Duration::ZERO; 2]);
-        Self(Mutex::new(State { beat: now, times: VecDeque::new(), held_up, worst, window_began: now }))
+        Self(Mutex::new(LagState { beat: now, times: VecDeque::new(), held_up, worst, window_began: now }))
     }
 
     /// Measures the delays of the runtime, for ever.

@@ -25,14 +25,14 @@ use crate::intake::{Intake, Pause};
 pub struct Strangers {
     max: usize,
     gate: Arc<Gate>,
-    list: Mutex<Vec<Arc<Connection>>>,
+    list: Mutex<Vec<Arc<PeerConnection>>>,
 }
 
 /// The peer of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
     pub address: SocketAddr,
-    connection: Arc<Connection>,
+    connection: Arc<PeerConnection>,
     strangers: Arc<Strangers>,
 }
 
@@ -41,7 +41,7 @@ pub struct Peer {
 pub struct SessionPlace(Peer);
 
 #[derive(Debug)]
-struct Connection {
+struct PeerConnection {
     origin: IpAddr,
     /// Set when the first byte shows the protocol; with TLS, after the handshake.
     channel: OnceLock<Channel>,
@@ -49,7 +49,7 @@ struct Connection {
     is_known: bool,
     /// Whether it is above the limit, and gets an answer to come back later.
     is_overload: bool,
-    state: Mutex<State>,
+    state: Mutex<PeerState>,
     streams: Arc<Semaphore>,
 }
 
@@ -65,8 +65,8 @@ pub enum NoStream {
 }
 
 #[derive(Debug)]
-struct State {
-    standing: Standing,
+struct PeerState {
+    standing: PeerStanding,
     /// Streams since the last session.
     tries: u32,
     /// Wakes the task that serves the connection.
@@ -74,7 +74,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum PeerStanding {
     /// No session.
     Stranger {
         since: Instant,
@@ -101,12 +101,12 @@ impl Strangers {
         if entrance == Entrance::Closed {
             return None;
         }
-        let connection = Arc::new(Connection {
+        let connection = Arc::new(PeerConnection {
             origin,
             is_known: self.gate.is_known(origin),
             is_overload: entrance == Entrance::Overloaded,
             channel: OnceLock::new(),
-            state: Mutex::new(State { standing: Standing::Closed, tries: 0, task: None }),
+            state: Mutex::new(PeerState { standing: PeerStanding::Closed, tries: 0, task: None }),
             streams: Arc::new(Semaphore::new(MAX_STREAMS as usize)),
         });
         self.add(&mut self.list.lock(), &connection);
@@ -114,7 +114,7 @@ impl Strangers {
     }
 
     /// Makes a connection a stranger's.
-    fn add(&self, strangers: &mut Vec<Arc<Connection>>, connection: &Arc<Connection>) {
+    fn add(&self, strangers: &mut Vec<Arc<PeerConnection>>, connection: &Arc<PeerConnection>) {
         if strangers.len() >= self.max
             && let Some(place) =
                 first_to_go(strangers, connection.origin, |stranger| stranger.origin, |stranger| stranger.rank())
@@ -123,7 +123,7 @@ impl Strangers {
             self.gate.made_room();
         }
         let mut state = connection.state.lock();
-        state.standing = Standing::Stranger { since: Instant::now(), is_greeted: false };
+        state.standing = PeerStanding::Stranger { since: Instant::now(), is_greeted: false };
         state.tries = 0;
         drop(state);
         strangers.push(connection.clone());
@@ -155,7 +155,7 @@ impl Peer {
     pub fn stream(&self) -> Result<OwnedSemaphorePermit, NoStream> {
         let permit = self.connection.streams.clone().try_acquire_owned().map_err(|_| NoStream::Streams)?;
         let mut state = self.connection.state.lock();
-        if matches!(state.standing, Standing::Stranger { .. }) {
+        if matches!(state.standing, PeerStanding::Stranger { .. }) {
             state.tries += 1;
             let under_way = MAX_STREAMS as usize - self.connection.streams.available_permits();
             if state.tries > MAX_HANDSHAKE_TRIES || under_way > MAX_HANDSHAKES_AT_ONCE {
@@ -188,8 +188,8 @@ impl Peer {
 
     fn stranger_since(&self) -> Option<Instant> {
         match self.connection.state.lock().standing {
-            Standing::Stranger { since, .. } => Some(since),
-            Standing::Sessions(_) | Standing::Closed => None,
+            PeerStanding::Stranger { since, .. } => Some(since),
+            PeerStanding::Sessions(_) | PeerStanding::Closed => None,
         }
     }
 
@@ -207,7 +207,7 @@ impl Peer {
 
     /// Sets whether a hello came whose handshake is under way.
     pub fn set_greeted(&self, greeted: bool) {
-        if let Standing::Stranger { is_greeted, .. } = &mut self.connection.state.lock().standing {
+        if let PeerStanding::Stranger { is_greeted, .. } = &mut self.connection.state.lock().standing {
             *is_greeted = greeted;
         }
     }
@@ -218,16 +218,16 @@ impl Peer {
         let mut strangers = self.strangers.list.lock();
         let mut state = self.connection.state.lock();
         match &mut state.standing {
-            Standing::Stranger { .. } => {
-                state.standing = Standing::Sessions(1);
+            PeerStanding::Stranger { .. } => {
+                state.standing = PeerStanding::Sessions(1);
                 strangers.retain(|stranger| !Arc::ptr_eq(stranger, &self.connection));
                 drop(state);
                 // More data may have come than was read so far.
                 self.connection.wake();
             }
-            Standing::Sessions(sessions) => *sessions += 1,
+            PeerStanding::Sessions(sessions) => *sessions += 1,
             // It is being closed, and the session will end.
-            Standing::Closed => {}
+            PeerStanding::Closed => {}
         }
         SessionPlace(self.clone())
     }
@@ -249,11 +249,11 @@ impl Peer {
             state.standing
         };
         match standing {
-            Standing::Sessions(_) => Poll::Pending,
-            Standing::Closed => {
+            PeerStanding::Sessions(_) => Poll::Pending,
+            PeerStanding::Closed => {
                 Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, "it made room for another"))
             }
-            Standing::Stranger { since, .. } => {
+            PeerStanding::Stranger { since, .. } => {
                 let end = since + STRANGER_LIMIT;
                 if timer.deadline() != end {
                     timer.as_mut().reset(end);
@@ -270,29 +270,29 @@ impl Drop for SessionPlace {
         let mut list = strangers.list.lock();
         let mut state = connection.state.lock();
         match &mut state.standing {
-            Standing::Sessions(sessions) if *sessions > 1 => *sessions -= 1,
-            Standing::Sessions(_) => {
+            PeerStanding::Sessions(sessions) if *sessions > 1 => *sessions -= 1,
+            PeerStanding::Sessions(_) => {
                 drop(state);
                 strangers.add(&mut list, connection);
                 connection.wake();
             }
-            Standing::Stranger { .. } | Standing::Closed => {}
+            PeerStanding::Stranger { .. } | PeerStanding::Closed => {}
         }
     }
 }
 
-impl Connection {
+impl PeerConnection {
     /// Rank for making room: the least goes first, the idle one for longest. Connections with a handshake under way go
     /// after idle ones, and those of addresses with a former session last.
     fn rank(&self) -> (bool, bool, Option<Instant>) {
         match self.state.lock().standing {
-            Standing::Stranger { since, is_greeted } => (self.is_known, is_greeted, Some(since)),
-            Standing::Sessions(_) | Standing::Closed => (false, false, None),
+            PeerStanding::Stranger { since, is_greeted } => (self.is_known, is_greeted, Some(since)),
+            PeerStanding::Sessions(_) | PeerStanding::Closed => (false, false, None),
         }
     }
 
     fn close(&self) {
-        self.state.lock().standing = Standing::Closed;
+        self.state.lock().standing = PeerStanding::Closed;
         self.wake();
     }
 
@@ -310,13 +310,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::bounds::Bounds;
+    use crate::bounds::ConnectionBounds;
 
     /// Places in these tests.
     const PLACES: usize = 64;
 
     fn strangers() -> Arc<Strangers> {
-        let bounds = Bounds { address_connects_per_s: None, connects_per_s: None, ..Bounds::default() };
+        let bounds =
+            ConnectionBounds { address_connects_per_s: None, connects_per_s: None, ..ConnectionBounds::default() };
         Arc::new(Strangers::new(PLACES, Arc::new(Gate::new(&bounds, std::time::Instant::now()))))
     }
 
@@ -328,12 +329,12 @@ mod tests {
         SocketAddr::from(([10, 0, 0, host], 50_000))
     }
 
-    fn standing(peer: &Peer) -> Standing {
+    fn standing(peer: &Peer) -> PeerStanding {
         peer.connection.state.lock().standing
     }
 
     fn is_closed(peer: &Peer) -> bool {
-        standing(peer) == Standing::Closed
+        standing(peer) == PeerStanding::Closed
     }
 
     #[test]
@@ -362,7 +363,7 @@ mod tests {
         let (place, peer) = &peers[0];
         let second = peer.session();
         drop(second);
-        assert_eq!((standing(peer), standing(&place.0)), (Standing::Sessions(1), Standing::Sessions(1)));
+        assert_eq!((standing(peer), standing(&place.0)), (PeerStanding::Sessions(1), PeerStanding::Sessions(1)));
         let peers: Vec<_> = peers.into_iter().map(|(place, peer)| (drop(place), peer)).collect();
         let closed: Vec<_> = peers.iter().map(|((), peer)| is_closed(peer)).collect();
         assert!(closed[..PLACES].iter().all(|closed| *closed) && closed[PLACES..].iter().all(|c| !c));
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn an_address_over_its_rate_gets_no_connection() {
-        let gate = Arc::new(Gate::new(&Bounds::default(), std::time::Instant::now()));
+        let gate = Arc::new(Gate::new(&ConnectionBounds::default(), std::time::Instant::now()));
         let strangers = Arc::new(Strangers::new(PLACES, gate));
         let peers: Vec<_> = (0..1000).map_while(|_| strangers.enter(address(1))).collect();
         assert!((200..300).contains(&peers.len()), "{}", peers.len());

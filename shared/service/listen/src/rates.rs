@@ -9,12 +9,12 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A rate per second with a burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct RateLimit {
     per_s: f64,
     burst: f64,
 }
 
-impl Rate {
+impl RateLimit {
     /// `per_s` in a second, and `burst` at once.
     pub const fn new(per_s: u32, burst: u32) -> Self {
         Self { per_s: per_s as f64, burst: burst as f64 }
@@ -29,14 +29,14 @@ impl Rate {
 /// A token bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
-    rate: Rate,
+    rate: RateLimit,
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
     /// A full bucket.
-    pub const fn full(rate: Rate, now: Instant) -> Self {
+    pub const fn full(rate: RateLimit, now: Instant) -> Self {
         Self { rate, tokens: rate.burst, at: now }
     }
 
@@ -80,32 +80,32 @@ impl Bucket {
 /// Buckets of the recently used keys, in bounded memory: a full bucket carries no information and is dropped.
 #[derive(Debug)]
 pub struct Buckets<K> {
-    rate: Rate,
+    rate: RateLimit,
     max_keys: usize,
-    keys: HashMap<K, Entry>,
+    keys: HashMap<K, BucketEntry>,
     /// Shared bucket of keys beyond the limit.
-    others: Entry,
+    others: BucketEntry,
     pruned: Instant,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct BucketEntry {
     bucket: Bucket,
     /// Consecutive refusals.
     refused: u64,
 }
 
-impl Entry {
-    const fn new(rate: Rate, now: Instant) -> Self {
+impl BucketEntry {
+    const fn new(rate: RateLimit, now: Instant) -> Self {
         Self { bucket: Bucket::full(rate, now), refused: 0 }
     }
 
-    fn take(&mut self, now: Instant) -> Result<u64, Refused> {
+    fn take(&mut self, now: Instant) -> Result<u64, RateExceeded> {
         match self.bucket.take(now) {
             Ok(()) => Ok(std::mem::take(&mut self.refused)),
             Err(until) => {
                 self.refused += 1;
-                Err(Refused { until, count: self.refused })
+                Err(RateExceeded { until, count: self.refused })
             }
         }
     }
@@ -113,7 +113,7 @@ impl Entry {
 
 /// The rate is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused {
+pub struct RateExceeded {
     /// The wait until a token is there.
     pub until: Duration,
     /// Consecutive refusals of the key.
@@ -122,12 +122,12 @@ pub struct Refused {
 
 impl<K: Copy + Eq + Hash> Buckets<K> {
     /// Buckets for at most `max_keys` keys, each with this rate.
-    pub fn new(rate: Rate, max_keys: usize, now: Instant) -> Self {
-        Self { rate, max_keys, keys: HashMap::new(), others: Entry::new(rate, now), pruned: now }
+    pub fn new(rate: RateLimit, max_keys: usize, now: Instant) -> Self {
+        Self { rate, max_keys, keys: HashMap::new(), others: BucketEntry::new(rate, now), pruned: now }
     }
 
     /// Takes one token of a key; returns the number of refusals before.
-    pub fn take(&mut self, key: K, now: Instant) -> Result<u64, Refused> {
+    pub fn take(&mut self, key: K, now: Instant) -> Result<u64, RateExceeded> {
         if let Some(entry) = self.keys.get_mut(&key) {
             return entry.take(now);
         }
@@ -138,7 +138,7 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
         if self.keys.len() >= self.max_keys {
             return self.others.take(now);
         }
-        self.keys.entry(key).or_insert_with(|| Entry::new(self.rate, now)).take(now)
+        self.keys.entry(key).or_insert_with(|| BucketEntry::new(self.rate, now)).take(now)
     }
 }
 
@@ -146,7 +146,7 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
 mod tests {
     use super::*;
 
-    const RATE: Rate = Rate::new(2, 10);
+    const RATE: RateLimit = RateLimit::new(2, 10);
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {
@@ -178,7 +178,7 @@ mod tests {
         let taken = (0..1000).filter(|_| buckets.take(1, start).is_ok()).count();
         assert_eq!(taken, 10);
         assert_eq!(buckets.take(2, start), Ok(0));
-        assert_eq!(buckets.take(1, start).unwrap_err(), Refused { until: Duration::from_millis(500), count: 991 });
+        assert_eq!(buckets.take(1, start).unwrap_err(), RateExceeded { until: Duration::from_millis(500), count: 991 });
         assert_eq!(buckets.take(1, start + Duration::from_secs(1)), Ok(991), "it is told how many were refused");
     }
 

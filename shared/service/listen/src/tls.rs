@@ -9,7 +9,7 @@ use assay_program::render::units::counted;
 use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_program::utc;
 use assay_protocol::identity::Identity;
-use assay_transport::certificate::{CertificateError, Issued, own};
+use assay_transport::certificate::{CertificateError, IssuedCertificate, own};
 use assay_transport::server::ServerTls;
 use assay_transport::target::{Scheme, Target};
 use assay_work::PublicKey;
@@ -76,8 +76,8 @@ impl TlsConfig {
     }
 
     /// Reads the certificate of an authority, if one is set.
-    pub fn issued(&self) -> Result<Option<Issued>, CertificateError> {
-        self.issued.as_ref().map(|(certificate, key)| Issued::load(certificate, key)).transpose()
+    pub fn issued(&self) -> Result<Option<IssuedCertificate>, CertificateError> {
+        self.issued.as_ref().map(|(certificate, key)| IssuedCertificate::load(certificate, key)).transpose()
     }
 
     /// The validator's certificates.
@@ -112,7 +112,7 @@ pub async fn warn_of_expiry(tls: ServerTls) {
 }
 
 /// Warns when a certificate expires soon, or has expired.
-pub fn warn_if_due(issued: &Issued) {
+pub fn warn_if_due(issued: &IssuedCertificate) {
     if let Some(warning) = warning(issued.not_after_unix_seconds, unix_seconds()) {
         tracing::warn!(names = issued.names.join(","), "{warning}");
     }

@@ -5,7 +5,7 @@ use assay_observe::prometheus::{IntCounter, IntCounterVec};
 
 /// Result of a connection's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handshake {
+pub enum HandshakeResult {
     Tls,
     TlsFailed,
     /// Plaintext, where allowed.
@@ -14,7 +14,7 @@ pub enum Handshake {
     PlaintextRefused,
 }
 
-impl Handshake {
+impl HandshakeResult {
     const ALL: [Self; 4] = [Self::Tls, Self::TlsFailed, Self::Plaintext, Self::PlaintextRefused];
 
     const fn name(self) -> &'static str {
@@ -40,13 +40,13 @@ pub struct Traffic {
 impl Traffic {
     /// Counts in these families: connections by outcome, bytes by direction.
     pub fn of(connections: &IntCounterVec, bytes: &IntCounterVec) -> Self {
-        show(connections, Handshake::ALL.map(|outcome| [outcome.name()]));
+        show(connections, HandshakeResult::ALL.map(|outcome| [outcome.name()]));
         let bytes = |direction| bytes.with_label_values(&[direction]);
         Self { connections: connections.clone(), received_bytes: bytes("receive"), sent_bytes: bytes("transmit") }
     }
 
     /// Counts the result of a connection's first bytes.
-    pub fn handshake(&self, outcome: Handshake) {
+    pub fn handshake(&self, outcome: HandshakeResult) {
         self.connections.with_label_values(&[outcome.name()]).inc();
     }
 }

@@ -1,9 +1,9 @@
 //! A challenge as it runs.
 
-use assay_api::Running;
+use assay_api::ChallengeProgress;
 use maud::{Markup, html};
 
-use crate::frame::{Frame, Live, Place, page};
+use crate::frame::{Frame, LiveFilter, NavSection, page};
 use crate::icon::Icon;
 use crate::text::{name, short, spaced, whole_id};
 
@@ -11,7 +11,7 @@ use crate::text::{name, short, spaced, whole_id};
 #[derive(Debug, Clone, Copy)]
 pub struct ChallengeView<'a> {
     pub frame: Frame<'a>,
-    pub running: &'a Running,
+    pub running: &'a ChallengeProgress,
     /// The id of its miner.
     pub miner: &'a str,
     /// The operators' name of the miner.
@@ -65,11 +65,11 @@ pub fn challenge(view: &ChallengeView<'_>) -> String {
         }
         p.muted { "The verdict takes the place of this page once it is there." }
     };
-    page(&view.frame, Place::Elsewhere, Live::Challenge(&id), &format!("Challenge {}", short(&id)), &body)
+    page(&view.frame, NavSection::Elsewhere, LiveFilter::Challenge(&id), &format!("Challenge {}", short(&id)), &body)
 }
 
 /// How far a challenge is.
-pub(crate) fn progress(running: &Running) -> Markup {
+pub(crate) fn progress(running: &ChallengeProgress) -> Markup {
     let now = PHASES.iter().position(|(phase, ..)| *phase == running.phase);
     // Held is a phase of rounds, replay one of that mode: the page cannot know which ones were left out, so it does not
     // list them.
@@ -95,7 +95,7 @@ pub(crate) fn progress(running: &Running) -> Markup {
     }
 }
 
-fn slots(running: &Running) -> Markup {
+fn slots(running: &ChallengeProgress) -> Markup {
     html! {
         @if running.phase == "work" && running.all_slots > 0 {
             progress max=(running.all_slots) value=(running.done_slots.min(running.all_slots)) aria-label="Slots filled" {}

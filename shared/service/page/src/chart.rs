@@ -43,7 +43,7 @@ pub struct Point {
 
 /// How a figure of one device went.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Line {
+pub struct ChartLine {
     /// The subject of the line, in words.
     pub label: String,
     /// Oldest first.
@@ -59,7 +59,7 @@ pub struct Chart<'a> {
     /// The unit of the figures.
     pub unit: &'a str,
     /// One for each device.
-    pub lines: &'a [Line],
+    pub lines: &'a [ChartLine],
     pub range: Option<Range>,
     /// The basis of the range, in words.
     pub basis: &'a str,
@@ -186,7 +186,7 @@ fn dates(x: &Scale, from: i64, to: i64) -> Markup {
     }
 }
 
-fn drawn(line: &Line, index: usize, x: &Scale, y: &Scale) -> Markup {
+fn drawn(line: &ChartLine, index: usize, x: &Scale, y: &Scale) -> Markup {
     let places: Vec<_> = line.points.iter().filter(|point| point.value.is_finite()).collect();
     let place = |point: &Point| (x.at(point.at_ms as f64), y.at(point.value));
     let path: Vec<_> = places.iter().map(|point| place(point)).map(|(x, y)| format!("{x},{y}")).collect();

@@ -1,13 +1,13 @@
 //! Devices, as their miners list them.
 
 use assay_api::record::{DeviceRecord, ModelCount};
-use assay_api::{Device, Listed};
+use assay_api::{DeviceDetail, ListPage};
 use assay_program::render::units::gib;
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{field, select};
-use crate::frame::{Frame, Live, Place, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, next, page};
 use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, detail, is_choice, name, option, short, whole_id};
 use crate::{address, time};
@@ -40,7 +40,7 @@ impl DevicesFilter {
 pub struct DevicesView<'a> {
     pub frame: Frame<'a>,
     /// A page of those that fit.
-    pub devices: &'a Listed<DeviceRecord>,
+    pub devices: &'a ListPage<DeviceRecord>,
     pub filter: &'a DevicesFilter,
     /// The models that are listed now, the most frequent first.
     pub models: &'a [ModelCount],
@@ -84,7 +84,7 @@ pub fn devices(view: &DevicesView<'_>) -> String {
         }
         (next(following.as_deref()))
     };
-    page(frame, Place::Devices, Live::All, "Devices", &body)
+    page(frame, NavSection::Devices, LiveFilter::All, "Devices", &body)
 }
 
 /// Devices as a table, with or without their miner.
@@ -157,7 +157,7 @@ fn presence(device: &DeviceRecord, now_ms: i64) -> Markup {
 pub struct DeviceView<'a> {
     pub frame: Frame<'a>,
     /// The device, at each miner.
-    pub device: &'a Device,
+    pub device: &'a DeviceDetail,
 }
 
 #[must_use]
@@ -194,5 +194,5 @@ pub fn device(view: &DeviceView<'_>) -> String {
             }
         }
     };
-    page(frame, Place::Devices, Live::Not, &title, &body)
+    page(frame, NavSection::Devices, LiveFilter::Not, &title, &body)
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::record::{MinerCount, ModelCount, Status};
-use assay_api::{Listed, Miner};
+use assay_api::record::{Approval, MinerCount, ModelCount};
+use assay_api::{ListPage, Miner};
 use assay_policy::state::State;
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Live, Place, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, next, page};
 use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, is_choice, name, sentence, short};
 use crate::{address, time, words};
@@ -69,7 +69,7 @@ impl FleetFilter {
 pub struct FleetView<'a> {
     pub frame: Frame<'a>,
     /// A page of the miners that fit.
-    pub miners: &'a Listed<Miner>,
+    pub miners: &'a ListPage<Miner>,
     pub filter: &'a FleetFilter,
     /// Counts over all miners.
     pub counts: &'a [MinerCount],
@@ -97,7 +97,7 @@ pub fn fleet(view: &FleetView<'_>) -> String {
             (list(view))
         }
     };
-    page(&view.frame, Place::Fleet, Live::All, "Fleet", &body)
+    page(&view.frame, NavSection::Fleet, LiveFilter::All, "Fleet", &body)
 }
 
 fn in_state(counts: &[MinerCount], state: &str) -> i64 {
@@ -155,7 +155,7 @@ fn filters(view: &FleetView<'_>) -> Markup {
             (select("model", "Model", &filter.model, &models(view)))
             (select("state", "State", &filter.state, &states))
             (select("outcome", "Last verdict", &filter.outcome, &["pass", "fail", "inconclusive"].map(same)))
-            (select("status", "Decision", &filter.status, &Status::ALL.map(|status| same(status.name()))))
+            (select("status", "Decision", &filter.status, &Approval::ALL.map(|status| same(status.name()))))
             (select("connected", "Connection", &filter.connected, &presences))
             button.primary type="submit" { "Filter" }
             @if !filter.is_empty() { a.button href="/" { "Show all" } }

@@ -43,7 +43,7 @@ impl Frame<'_> {
 
 /// Where a page is in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum NavSection {
     Fleet,
     Devices,
     Verdicts,
@@ -53,7 +53,7 @@ pub(crate) enum Place {
 
 /// The events that bring a page up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Live<'a> {
+pub(crate) enum LiveFilter<'a> {
     /// It stays as it is.
     Not,
     /// Any event.
@@ -64,15 +64,15 @@ pub(crate) enum Live<'a> {
     Challenge(&'a str),
 }
 
-const NAVIGATION: [(Place, &str, &str); 4] = [
-    (Place::Fleet, "/", "Fleet"),
-    (Place::Devices, "/devices", "Devices"),
-    (Place::Verdicts, "/verdicts", "Verdicts"),
-    (Place::Rounds, "/rounds", "Rounds"),
+const NAVIGATION: [(NavSection, &str, &str); 4] = [
+    (NavSection::Fleet, "/", "Fleet"),
+    (NavSection::Devices, "/devices", "Devices"),
+    (NavSection::Verdicts, "/verdicts", "Verdicts"),
+    (NavSection::Rounds, "/rounds", "Rounds"),
 ];
 
 /// A page, whole.
-pub(crate) fn page(frame: &Frame<'_>, place: Place, live: Live<'_>, title: &str, body: &Markup) -> String {
+pub(crate) fn page(frame: &Frame<'_>, place: NavSection, live: LiveFilter<'_>, title: &str, body: &Markup) -> String {
     let title = format!("{title} · Assay");
     let page = html! {
         (DOCTYPE)
@@ -104,23 +104,23 @@ pub(crate) fn page(frame: &Frame<'_>, place: Place, live: Live<'_>, title: &str,
 }
 
 /// Where the events come from that bring the page up to date.
-fn source(frame: &Frame<'_>, live: Live<'_>) -> Option<String> {
+fn source(frame: &Frame<'_>, live: LiveFilter<'_>) -> Option<String> {
     match live {
-        Live::Not => None,
-        Live::All | Live::Miner(_) => Some(format!("/api/v1/events?after={}", frame.last_event)),
-        Live::Challenge(id) => Some(format!("/api/v1/challenges/{id}/events")),
+        LiveFilter::Not => None,
+        LiveFilter::All | LiveFilter::Miner(_) => Some(format!("/api/v1/events?after={}", frame.last_event)),
+        LiveFilter::Challenge(id) => Some(format!("/api/v1/challenges/{id}/events")),
     }
 }
 
-fn miner(live: Live<'_>) -> Option<&str> {
-    if let Live::Miner(id) = live { Some(id) } else { None }
+fn miner(live: LiveFilter<'_>) -> Option<&str> {
+    if let LiveFilter::Miner(id) = live { Some(id) } else { None }
 }
 
-fn verdict(live: Live<'_>) -> Option<String> {
-    if let Live::Challenge(id) = live { Some(format!("/verdicts/{id}")) } else { None }
+fn verdict(live: LiveFilter<'_>) -> Option<String> {
+    if let LiveFilter::Challenge(id) = live { Some(format!("/verdicts/{id}")) } else { None }
 }
 
-fn banner(frame: &Frame<'_>, place: Place) -> Markup {
+fn banner(frame: &Frame<'_>, place: NavSection) -> Markup {
     html! {
         header.banner {
             a.brand href="/" { (logo()) span { "Assay" } }
@@ -153,12 +153,12 @@ fn logo() -> Markup {
     }
 }
 
-fn footer(frame: &Frame<'_>, live: Live<'_>) -> Markup {
+fn footer(frame: &Frame<'_>, live: LiveFilter<'_>) -> Markup {
     html! {
         footer {
             p {
                 "As of " (time::at(frame.now_ms, frame.now_ms)) "."
-                @if live != Live::Not {
+                @if live != LiveFilter::Not {
                     " " span.live data-live-state role="status" { "Reload for what is new." }
                 }
             }

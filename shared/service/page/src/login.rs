@@ -1,10 +1,10 @@
 //! Signing in, and refused requests.
 
-use assay_api::Problem;
+use assay_api::ProblemDetails;
 use maud::{Markup, html};
 
 use crate::address;
-use crate::frame::{Frame, Live, Place, page};
+use crate::frame::{Frame, LiveFilter, NavSection, page};
 use crate::text::detail;
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ pub fn login(view: &LoginView<'_>) -> String {
             pre tabindex="0" { code data-copy="the command" { "assay-validator page" } }
         }
     };
-    page(&view.frame, Place::Elsewhere, Live::Not, "Sign in", &body)
+    page(&view.frame, NavSection::Elsewhere, LiveFilter::Not, "Sign in", &body)
 }
 
 /// Something that was not done.
@@ -57,7 +57,7 @@ pub fn login(view: &LoginView<'_>) -> String {
 pub struct ProblemView<'a> {
     pub frame: Frame<'a>,
     /// The reason for the refusal.
-    pub problem: &'a Problem,
+    pub problem: &'a ProblemDetails,
     pub remedy: &'a str,
 }
 
@@ -75,5 +75,5 @@ pub fn problem(view: &ProblemView<'_>) -> String {
         }
         p { a.button href="/" { "To the fleet" } }
     };
-    page(frame, Place::Elsewhere, Live::Not, &problem.title, &body)
+    page(frame, NavSection::Elsewhere, LiveFilter::Not, &problem.title, &body)
 }

@@ -1,13 +1,13 @@
 //! A miner: its devices, its results over time, the findings about it, and an operator's actions.
 
-use assay_api::record::{Event, MinerRecord, SessionRecord, Status};
-use assay_api::{Miner, MinerDetail, Series};
+use assay_api::record::{Approval, MinerEvent, MinerRecord, SessionRecord};
+use assay_api::{Miner, MinerDetail, MinerSeries};
 use assay_policy::state::{Standing, Until};
 use assay_program::render::units::figures as figures_of;
 use maud::{Markup, html};
 
 use crate::chart::strip;
-use crate::frame::{Frame, Live, Place, page};
+use crate::frame::{Frame, LiveFilter, NavSection, page};
 use crate::text::{capital, counted, detail, name, sentence, short, spaced, whole_id};
 use crate::verdicts::{ListedVerdict, VerdictsFilter};
 use crate::{challenge, devices, fleet, time, verdicts, words};
@@ -20,11 +20,11 @@ pub struct MinerView<'a> {
     pub frame: Frame<'a>,
     /// The miner, and all that lies behind it.
     pub detail: &'a MinerDetail,
-    pub series: &'a Series,
+    pub series: &'a MinerSeries,
     /// Its last verdicts, newest first.
     pub verdicts: &'a [ListedVerdict],
     /// Its other events, newest first.
-    pub history: &'a [Event],
+    pub history: &'a [MinerEvent],
 }
 
 /// Verdicts of a miner that its page lists.
@@ -87,7 +87,7 @@ pub fn miner(view: &MinerView<'_>) -> String {
         }
         (sessions(view))
     };
-    page(frame, Place::Fleet, Live::Miner(&record.id), &title, &body)
+    page(frame, NavSection::Fleet, LiveFilter::Miner(&record.id), &title, &body)
 }
 
 fn headline(miner: &Miner) -> Markup {
@@ -127,7 +127,9 @@ fn facts(view: &MinerView<'_>) -> Markup {
             }
             dt { "Decision" }
             dd {
-                @match record.status { Status::Pending => "None yet", decided => (capital(decided.name())) }
+                @match record.status {
+                    Approval::Pending => "None yet", decided => (capital(decided.name()))
+                }
                 "; admitted: " (name(&view.detail.miner.known.admitted))
             }
             dt { "Next challenge" }
@@ -209,7 +211,9 @@ fn findings(view: &MinerView<'_>) -> Markup {
 
 /// The events beside verdicts, sessions and findings, which stand elsewhere on the page.
 fn history(view: &MinerView<'_>) -> Markup {
-    let is_shown = |event: &&Event| matches!(event, Event::Transition(_) | Event::Device(_) | Event::Action(_));
+    let is_shown = |event: &&MinerEvent| {
+        matches!(event, MinerEvent::Transition(_) | MinerEvent::Device(_) | MinerEvent::Action(_))
+    };
     let events: Vec<_> = view.history.iter().filter(is_shown).take(MAX_HISTORY).collect();
     html! {
         div id="happened" data-part="whole" {
@@ -223,25 +227,25 @@ fn history(view: &MinerView<'_>) -> Markup {
     }
 }
 
-fn happened(event: &Event) -> Markup {
+fn happened(event: &MinerEvent) -> Markup {
     html! {
         @match event {
-            Event::Transition(noted) => {
+            MinerEvent::Transition(noted) => {
                 (words::state_badge(&noted.transition.from)) " → " (words::state_badge(&noted.transition.to))
                 @if !noted.transition.detail.is_empty() { ": " (detail(&noted.transition.detail)) }
                 @if let Some(challenge) = &noted.challenge {
                     " (" a href={ "/verdicts/" (challenge) } { (short(challenge)) } ")"
                 }
             }
-            Event::Device(event) => {
+            MinerEvent::Device(event) => {
                 "Device " code { (short(&event.device_id)) } " " (name(&event.what))
                 @if !event.detail.is_empty() { ": " (detail(&event.detail)) }
             }
-            Event::Action(action) => {
+            MinerEvent::Action(action) => {
                 (capital(&crate::text::option(&action.action))) " by " (name(&action.actor.name))
                 @if !action.detail.is_empty() { ": " (detail(&action.detail)) }
             }
-            Event::Session(_) | Event::Verdict(_) | Event::Finding(_) => {}
+            MinerEvent::Session(_) | MinerEvent::Verdict(_) | MinerEvent::Finding(_) => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use assay_program::render::units::figures;
 use assay_protocol::verdict::Outcome;
 use maud::{Markup, html};
 
-use crate::frame::{Frame, Live, Place, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, next, page};
 use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, detail, name, option, short, whole_id};
 use crate::{address, time, words};
@@ -63,7 +63,7 @@ pub fn rounds(view: &RoundsView<'_>) -> String {
         }
         (next(following.as_deref()))
     };
-    page(&view.frame, Place::Rounds, Live::All, "Rounds", &body)
+    page(&view.frame, NavSection::Rounds, LiveFilter::All, "Rounds", &body)
 }
 
 fn matrix(view: &RoundsView<'_>) -> Markup {
@@ -201,7 +201,7 @@ pub fn round(view: &RoundView<'_>) -> String {
             }
         }
     };
-    page(frame, Place::Rounds, Live::All, &title, &body)
+    page(frame, NavSection::Rounds, LiveFilter::All, &title, &body)
 }
 
 fn summary(round: &Round) -> Markup {

@@ -2,7 +2,7 @@
 
 mod sample;
 
-use assay_api::{Listed, Problem, ProblemCode, Role};
+use assay_api::{ListPage, ProblemCode, ProblemDetails, Role};
 use assay_protocol::verdict::{Outcome, ReasonCode};
 
 use super::*;
@@ -11,7 +11,7 @@ use super::*;
 const HOSTILE: &str = "</td><script>alert(1)</script>\u{202e}\u{1b}[2J\" onload=\"x";
 
 fn fleet_page(count: u32, filter: &FleetFilter) -> String {
-    let miners = Listed { items: (0..count).map(sample::miner).collect(), next: None };
+    let miners = ListPage { items: (0..count).map(sample::miner).collect(), next: None };
     let counts = sample::counts(&miners.items);
     let view = FleetView {
         frame: sample::frame(),
@@ -51,11 +51,11 @@ fn pages() -> Vec<(&'static str, String)> {
     let filter = FleetFilter::default();
     let listed = sample::listed();
     let (rounds_shown, names, outcomes) = sample::rounds();
-    let devices_shown = Listed::all(sample::detail().devices);
+    let devices_shown = ListPage::all(sample::detail().devices);
     let device_shown =
-        assay_api::Device { device_id: "ab".repeat(16), at: devices_shown.items.clone(), events: Vec::new() };
+        assay_api::DeviceDetail { device_id: "ab".repeat(16), at: devices_shown.items.clone(), events: Vec::new() };
     let running = sample::running();
-    let problem_shown = Problem::new(ProblemCode::NotFound, HOSTILE).after(3);
+    let problem_shown = ProblemDetails::new(ProblemCode::NotFound, HOSTILE).after(3);
     vec![
         ("fleet", fleet_page(24, &filter)),
         ("empty", fleet_page(0, &filter)),
@@ -200,7 +200,7 @@ fn a_verdict_has_every_reason_with_its_remedy_and_every_bound_in_a_sentence() {
 
 #[test]
 fn a_long_text_makes_no_long_page() {
-    let mut miners = Listed::all(vec![sample::miner(0)]);
+    let mut miners = ListPage::all(vec![sample::miner(0)]);
     let short = fleet_of(&miners).len();
     let long = "🦀<b>".repeat(16 << 10);
     miners.items[0].known.name = Some(long.clone());
@@ -210,7 +210,7 @@ fn a_long_text_makes_no_long_page() {
     assert!(html.len() < short + 64 * 1024, "{} and {short}", html.len());
 }
 
-fn fleet_of(miners: &Listed<assay_api::Miner>) -> String {
+fn fleet_of(miners: &ListPage<assay_api::Miner>) -> String {
     let view = FleetView {
         frame: sample::frame(),
         miners,

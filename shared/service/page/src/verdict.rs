@@ -5,7 +5,7 @@ use assay_program::render::units::{figures as shown, gib};
 use assay_protocol::verdict::{Outcome, Reason, Verdict};
 use maud::{Markup, html};
 
-use crate::frame::{Frame, Live, Place, page};
+use crate::frame::{Frame, LiveFilter, NavSection, page};
 use crate::text::{capital, counted, detail, name, sentence, short, whole_id};
 use crate::{time, words};
 
@@ -40,7 +40,7 @@ pub fn verdict(view: &VerdictView<'_>) -> String {
         (proof::findings(record))
         (proof::section(record))
     };
-    page(frame, Place::Verdicts, Live::Not, &title, &body)
+    page(frame, NavSection::Verdicts, LiveFilter::Not, &title, &body)
 }
 
 fn headline(view: &VerdictView<'_>) -> Markup {

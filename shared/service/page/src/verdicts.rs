@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{field, select};
-use crate::frame::{Frame, Live, Place, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, next, page};
 use crate::text::{capital, name, short, spaced};
 use crate::{address, time, verdict, words};
 
@@ -68,7 +68,7 @@ pub fn verdicts(view: &VerdictsView<'_>) -> String {
         @if verdicts.is_empty() { p.panel.none { "No verdict fits." } } @else { (table(verdicts, frame.now_ms, true)) }
         (next(following.as_deref()))
     };
-    page(frame, Place::Verdicts, Live::All, "Verdicts", &body)
+    page(frame, NavSection::Verdicts, LiveFilter::All, "Verdicts", &body)
 }
 
 /// The list as a table, with or without the miner.

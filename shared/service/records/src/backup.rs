@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sqlx::{AnyConnection, Connection};
 
-use crate::kind::Kind;
+use crate::kind::DatabaseKind;
 use crate::trouble::is_damage;
 use crate::{Location, Records, RecordsError, export};
 
@@ -18,7 +18,7 @@ impl Records {
     /// # Errors
     /// The file exists or cannot be written; [`RecordsError::NotForPostgres`], which names the tool for that.
     pub async fn backup(&self, to: &Path) -> Result<(), RecordsError> {
-        if self.store.kind == Kind::Postgres {
+        if self.store.kind == DatabaseKind::Postgres {
             return Err(RecordsError::NotForPostgres);
         }
         let failed = |source| RecordsError::File { path: to.into(), source };

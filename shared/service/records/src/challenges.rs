@@ -5,27 +5,27 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::Due;
+use crate::NextChallenge;
 use crate::column::get;
 use crate::due::due_of;
 use crate::keys::ensure_miners;
-use crate::kind::Kind;
-use crate::rows::{Rows, Value};
+use crate::kind::DatabaseKind;
+use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
-use crate::{Begun, ChallengeRecord, MAX_ROWS, Records, RecordsError, Told};
+use crate::{ChallengeRecord, ChallengeStart, EventDocument, MAX_ROWS, Records, RecordsError};
 
 /// A challenge without a driver: the run of the validator that began it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Orphan {
+pub struct OrphanChallenge {
     #[serde(flatten)]
-    pub begun: Begun,
+    pub begun: ChallengeStart,
     /// When its validator was heard of last, by the database's clock; `None` where it never was.
     pub heard_ms: Option<i64>,
 }
 
 /// Device time that challenges of a miner took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Duty {
+pub struct DeviceDuty {
     /// In milliseconds, over all devices; running challenges count with their expected time.
     pub device_ms: i64,
     pub challenges: i64,
@@ -42,13 +42,13 @@ impl Records {
 
     /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
     /// ended, or it runs anew. Oldest first.
-    pub async fn orphans(&self, limit: u32) -> Result<Vec<Orphan>, RecordsError> {
+    pub async fn orphans(&self, limit: u32) -> Result<Vec<OrphanChallenge>, RecordsError> {
         let rows = sqlx::query(&orphans_sql(self.store.kind))
             .bind(i64::from(limit.min(MAX_ROWS)))
             .fetch_all(self.read())
             .await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("look for challenges of lost validators"))?;
-        rows.iter().map(|row| Ok(Orphan { begun: begun_of(row)?, heard_ms: get(row, "heard_ms")? })).collect()
+        rows.iter().map(|row| Ok(OrphanChallenge { begun: begun_of(row)?, heard_ms: get(row, "heard_ms")? })).collect()
     }
 
     /// Ends a challenge that came to no verdict: its offer never went out.
@@ -60,14 +60,14 @@ impl Records {
             let ended = sqlx::query(sql).bind(id).bind(at_ms).fetch_optional(&mut *tx).await?;
             if let Some(row) = ended {
                 let (miner, begun) = (get::<String>(&row, "miner")?, begun_of(&row)?);
-                tx.tell(at_ms, Some(&miner), Some(id), Told::ChallengeAbandoned(begun));
+                tx.tell(at_ms, Some(&miner), Some(id), EventDocument::ChallengeAbandoned(begun));
             }
             tx.commit().await
         })
         .await
     }
 
-    pub async fn due(&self, miner: &str) -> Result<Option<Due>, RecordsError> {
+    pub async fn due(&self, miner: &str) -> Result<Option<NextChallenge>, RecordsError> {
         let sql = "SELECT due_ms, due_kind FROM miners \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
         let row = sqlx::query(sql).bind(miner).fetch_optional(self.read()).await;
@@ -76,7 +76,7 @@ impl Records {
     }
 
     /// Sets when a miner is challenged next: it survives restarts, and moves between validators.
-    pub async fn set_due(&self, miner: &str, due: Option<&Due>) -> Result<(), RecordsError> {
+    pub async fn set_due(&self, miner: &str, due: Option<&NextChallenge>) -> Result<(), RecordsError> {
         self.write("set the next challenge", async {
             let mut tx = self.begin().await?;
             let sql = "UPDATE miners SET due_ms = $2, due_kind = $3 \
@@ -89,13 +89,13 @@ impl Records {
     }
 
     /// Device time that a miner's challenges took that began since a time.
-    pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<Duty, RecordsError> {
+    pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<DeviceDuty, RecordsError> {
         let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges, \
              CAST(COALESCE(SUM(CASE WHEN ended_ms IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS running \
              FROM challenges WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND begun_ms >= $2";
         let row = sqlx::query(sql).bind(miner).bind(since_ms).fetch_one(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("sum device time"))?;
-        Ok(Duty {
+        Ok(DeviceDuty {
             device_ms: get(&row, "device_ms")?,
             challenges: get(&row, "challenges")?,
             running: get(&row, "running")?,
@@ -103,7 +103,7 @@ impl Records {
     }
 }
 
-fn orphans_sql(kind: Kind) -> String {
+fn orphans_sql(kind: DatabaseKind) -> String {
     format!(
         "SELECT c.*, v.heartbeat_ms AS heard_ms FROM challenges c LEFT JOIN validators v ON v.key = c.validator \
          WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR v.expires_ms <= {}) \
@@ -113,7 +113,7 @@ fn orphans_sql(kind: Kind) -> String {
 }
 
 /// Notes challenges that begin, with their events.
-pub(crate) async fn begin(tx: &mut Tx, begun: &[&Begun]) -> Result<(), RecordsError> {
+pub(crate) async fn begin(tx: &mut Tx, begun: &[&ChallengeStart]) -> Result<(), RecordsError> {
     let keys = begun.iter().map(|begun| (begun.miner.clone(), begun.begun_ms));
     let miners = ensure_miners(tx, keys.collect()).await?;
     let mut insert = Rows::new(INSERT, " ON CONFLICT (id) DO NOTHING RETURNING id");
@@ -124,7 +124,7 @@ pub(crate) async fn begin(tx: &mut Tx, begun: &[&Begun]) -> Result<(), RecordsEr
     let mut inserted = inserted.iter().map(|row| get(row, "id")).collect::<Result<BTreeSet<String>, _>>()?;
     for (begun, miner) in begun.iter().zip(&miners) {
         if inserted.remove(&begun.challenge) {
-            let told = Told::ChallengeStarted((*begun).clone());
+            let told = EventDocument::ChallengeStarted((*begun).clone());
             tx.tell(begun.begun_ms, Some(miner), Some(&begun.challenge), told);
         }
     }
@@ -134,7 +134,7 @@ pub(crate) async fn begin(tx: &mut Tx, begun: &[&Begun]) -> Result<(), RecordsEr
 /// Notes challenges as ended, each with its miner's id and when; those that were not noted before, too.
 pub(crate) async fn insert_ended(
     tx: &mut Tx,
-    ended: impl Iterator<Item = (&str, Begun, i64)>,
+    ended: impl Iterator<Item = (&str, ChallengeStart, i64)>,
 ) -> Result<(), RecordsError> {
     let update = " ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, device_ms = excluded.device_ms";
     let mut insert = Rows::new(INSERT, update);
@@ -147,10 +147,21 @@ pub(crate) async fn insert_ended(
 const INSERT: &str = "INSERT INTO challenges (id, miner, key, validator, instance, session, grp, kind, asked, round, \
      begun_ms, device_ms, ended_ms) VALUES";
 
-fn row(miner: &str, begun: &Begun, ended_ms: Option<i64>) -> [Value; 13] {
-    let Begun { challenge, miner: key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms } =
-        begun;
-    let texts = [challenge, miner, key, validator, instance, session, group, kind, asked].map(Value::from);
+fn row(miner: &str, begun: &ChallengeStart, ended_ms: Option<i64>) -> [ColumnValue; 13] {
+    let ChallengeStart {
+        challenge,
+        miner: key,
+        validator,
+        instance,
+        session,
+        group,
+        kind,
+        asked,
+        round,
+        begun_ms,
+        device_ms,
+    } = begun;
+    let texts = [challenge, miner, key, validator, instance, session, group, kind, asked].map(ColumnValue::from);
     let [challenge, miner, key, validator, instance, session, group, kind, asked] = texts;
     let (round, begun_ms, device_ms) = (round.clone().into(), (*begun_ms).into(), (*device_ms).into());
     let ended_ms = ended_ms.into();
@@ -161,8 +172,8 @@ fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {
     Ok(ChallengeRecord { begun: begun_of(row)?, ended_ms: get(row, "ended_ms")? })
 }
 
-fn begun_of(row: &AnyRow) -> Result<Begun, RecordsError> {
-    Ok(Begun {
+fn begun_of(row: &AnyRow) -> Result<ChallengeStart, RecordsError> {
+    Ok(ChallengeStart {
         challenge: get(row, "id")?,
         miner: get(row, "miner")?,
         validator: get(row, "validator")?,
@@ -194,7 +205,7 @@ mod tests {
         assert!(index.ends_with("WHERE ended_ms IS NULL"), "{index}");
         let strangers = format!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
         for (sql, expected) in [
-            (orphans_sql(Kind::Sqlite), "challenges_open (ended_ms=?)"),
+            (orphans_sql(DatabaseKind::Sqlite), "challenges_open (ended_ms=?)"),
             (strangers, "challenges_open (ended_ms=? AND miner=?)"),
         ] {
             let plan =

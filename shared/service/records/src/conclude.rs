@@ -10,7 +10,8 @@ use crate::keys::ensure_miners;
 use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{
-    Begun, Conclusion, RecordsError, Told, Transition, VerdictTold, challenges, evidence, memory, receipts, standing,
+    ChallengeStart, Conclusion, EventDocument, RecordsError, Transition, VerdictEvent, challenges, evidence, memory,
+    receipts, standing,
 };
 
 /// Writes verdicts; false where one of their challenges has a verdict.
@@ -30,7 +31,7 @@ pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<boo
     if write(tx, &rows).await? {
         return Ok(true);
     }
-    let Some(Row { challenge, document, .. }) = rows.into_iter().next() else { return Ok(false) };
+    let Some(ConclusionRow { challenge, document, .. }) = rows.into_iter().next() else { return Ok(false) };
     let before = sqlx::query_scalar("SELECT document FROM verdicts WHERE challenge = $1").bind(&challenge);
     let before: String = before.fetch_one(&mut **tx).await?;
     if before == document { Ok(false) } else { Err(RecordsError::ConcludedBefore { challenge }) }
@@ -47,34 +48,34 @@ fn batches<'a, 'b>(mut rest: &'b [&'a Conclusion]) -> impl Iterator<Item = &'b [
     })
 }
 
-async fn rows_of<'a>(tx: &mut Tx, conclusions: &[&'a Conclusion]) -> Result<Vec<Row<'a>>, RecordsError> {
+async fn rows_of<'a>(tx: &mut Tx, conclusions: &[&'a Conclusion]) -> Result<Vec<ConclusionRow<'a>>, RecordsError> {
     let key = |conclusion: &&Conclusion| (conclusion.verdict.miner_key.to_string(), conclusion.at_ms);
     let miners = ensure_miners(tx, conclusions.iter().map(key).collect()).await?;
     let rows = conclusions.iter().zip(miners).map(|(conclusion, miner)| {
         let (challenge, document) =
             (conclusion.verdict.challenge_id.to_string(), to_json(&conclusion.verdict, "verdict")?);
-        Ok(Row { conclusion, challenge, miner, document })
+        Ok(ConclusionRow { conclusion, challenge, miner, document })
     });
     rows.collect()
 }
 
 /// False where a challenge has a verdict.
-async fn write(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
-    challenges::insert_ended(tx, rows.iter().map(Row::begun_and_ended)).await?;
+async fn write(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool, RecordsError> {
+    challenges::insert_ended(tx, rows.iter().map(ConclusionRow::begun_and_ended)).await?;
     if !insert_verdicts(tx, rows).await? {
         return Ok(false);
     }
     for row in rows {
-        tx.tell(row.conclusion.at_ms, Some(&row.miner), Some(&row.challenge), Told::Verdict(row.told()));
+        tx.tell(row.conclusion.at_ms, Some(&row.miner), Some(&row.challenge), EventDocument::Verdict(row.told()));
     }
     insert_reasons(tx, rows).await?;
     insert_devices(tx, rows).await?;
     update_devices(tx, rows).await?;
-    memory::insert_shown(tx, rows.iter().flat_map(Row::shown)).await?;
+    memory::insert_shown(tx, rows.iter().flat_map(ConclusionRow::shown)).await?;
     insert_telemetry(tx, rows).await?;
     insert_commitments(tx, rows).await?;
     for row in rows {
-        let Row { conclusion, challenge, miner, .. } = row;
+        let ConclusionRow { conclusion, challenge, miner, .. } = row;
         let at_ms = conclusion.at_ms;
         if let Some(kept) = &conclusion.evidence {
             evidence::insert(tx, challenge, kept, at_ms).await?;
@@ -86,7 +87,7 @@ async fn write(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
             standing::insert_transition(tx, miner, transition, Some(challenge)).await?;
         }
     }
-    let receipt = |row: &'_ Row<'_>| {
+    let receipt = |row: &'_ ConclusionRow<'_>| {
         let receipt = row.conclusion.receipt.as_ref()?;
         Some(receipts::row(&row.challenge, &row.miner, receipt))
     };
@@ -96,18 +97,18 @@ async fn write(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
 }
 
 /// A conclusion as it is written.
-struct Row<'a> {
+struct ConclusionRow<'a> {
     conclusion: &'a Conclusion,
     challenge: String,
     miner: String,
     document: String,
 }
 
-impl Row<'_> {
+impl ConclusionRow<'_> {
     /// The miner's id, the beginning to note for a challenge that was not noted when it began, and the time of its end.
-    fn begun_and_ended(&self) -> (&str, Begun, i64) {
+    fn begun_and_ended(&self) -> (&str, ChallengeStart, i64) {
         let Conclusion { verdict, at_ms, asked, group, kind, round, session, device_ms, .. } = self.conclusion;
-        let begun = Begun {
+        let begun = ChallengeStart {
             challenge: self.challenge.clone(),
             miner: verdict.miner_key.to_string(),
             validator: verdict.validator_key.to_string(),
@@ -123,10 +124,10 @@ impl Row<'_> {
         (&self.miner, begun, crate::id::now_ms().max(*at_ms))
     }
 
-    fn told(&self) -> VerdictTold {
+    fn told(&self) -> VerdictEvent {
         let Conclusion { verdict, group, kind, asked, round, receipt, .. } = self.conclusion;
         let Verdict { outcome, reasons, mode, n, whole, .. } = verdict;
-        VerdictTold {
+        VerdictEvent {
             outcome: outcome.to_string(),
             codes: reasons.iter().map(|reason| reason.code.name().to_owned()).collect(),
             mode: mode.map(|mode| mode.name().to_owned()),
@@ -167,7 +168,7 @@ impl Row<'_> {
 }
 
 /// False where a challenge has a verdict.
-async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsError> {
+async fn insert_verdicts(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool, RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, mode, n, iterations, \
          iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document, precision, \
@@ -202,7 +203,7 @@ async fn insert_verdicts(tx: &mut Tx, rows: &[Row<'_>]) -> Result<bool, RecordsE
     Ok(insert.execute(tx).await? == rows.len() as u64)
 }
 
-async fn insert_reasons(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+async fn insert_reasons(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
     let mut insert =
         Rows::new("INSERT INTO reasons (challenge, position, code, class, device_id, detail, first_ms) VALUES", "");
     for row in rows {
@@ -223,7 +224,7 @@ async fn insert_reasons(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
     insert.execute(tx).await.map(drop)
 }
 
-async fn insert_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+async fn insert_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, n, work_held, matrices, \
          bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share, precision) VALUES",
@@ -256,7 +257,7 @@ async fn insert_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
     insert.execute(tx).await.map(drop)
 }
 
-async fn update_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+async fn update_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
     let mut update = Rows::new(
         "UPDATE devices SET last_challenge = v.column3, last_pass_ms = COALESCE(v.column4, last_pass_ms) FROM (VALUES",
         ") AS v WHERE miner = v.column1 AND device_id = v.column2",
@@ -271,7 +272,7 @@ async fn update_devices(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsErro
     update.execute(tx).await.map(drop)
 }
 
-async fn insert_telemetry(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+async fn insert_telemetry(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
     let mut insert = Rows::new("INSERT INTO telemetry (challenge, device_id, samples, document) VALUES", "");
     for row in rows {
         for device in &row.conclusion.verdict.devices {
@@ -284,7 +285,7 @@ async fn insert_telemetry(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsEr
     insert.execute(tx).await.map(drop)
 }
 
-async fn insert_commitments(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+async fn insert_commitments(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO commitments (challenge, checksum, signature, probe_checksum, probe_signature) VALUES",
         "",
@@ -303,7 +304,7 @@ async fn insert_commitments(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), Records
 }
 
 /// Updates the miners' own rows, unless their standings have changed since the conclusions were drawn.
-async fn update_miners(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError> {
+async fn update_miners(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
     let mut update = Rows::new(
         "UPDATE miners SET state = COALESCE(v.column2, state), standing = COALESCE(v.column3, standing), \
          due_ms = COALESCE(v.column4, due_ms), due_kind = COALESCE(v.column5, due_kind), \
@@ -314,7 +315,7 @@ async fn update_miners(tx: &mut Tx, rows: &[Row<'_>]) -> Result<(), RecordsError
         ") AS v WHERE id = v.column1 AND COALESCE(standing, '') = COALESCE(v.column9, standing, '')",
     );
     for row in rows {
-        let Row { conclusion, challenge, miner, .. } = row;
+        let ConclusionRow { conclusion, challenge, miner, .. } = row;
         let Conclusion { verdict, at_ms, standing, next_due, .. } = conclusion;
         let (due_ms, due_kind) = next_due.clone().unzip();
         update.push([

@@ -13,7 +13,7 @@ use crate::{DeviceEvent, DeviceRecord, MAX_ROWS, Records, RecordsError, id};
 
 /// A device that a miner lists: all of it claims.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceSeen {
+pub struct ListedDevice {
     /// Its id, in hexadecimal.
     pub device_id: String,
     /// The name that the miner gives it.
@@ -29,7 +29,7 @@ pub struct DeviceSeen {
 /// A selection of devices; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct DeviceFilter {
+pub struct DeviceQuery {
     /// Any key of the miner.
     pub miner: Option<String>,
     /// The device's id or its beginning.
@@ -45,7 +45,7 @@ pub struct DeviceFilter {
 
 impl Records {
     /// Devices in order of miner and id.
-    pub async fn devices(&self, filter: &DeviceFilter) -> Result<Vec<DeviceRecord>, RecordsError> {
+    pub async fn devices(&self, filter: &DeviceQuery) -> Result<Vec<DeviceRecord>, RecordsError> {
         let sql = format!(
             "SELECT d.*, (SELECT {}(other.miner, ' ') FROM (SELECT o.miner FROM devices o WHERE o.device_id = d.device_id \
              AND o.miner <> d.miner ORDER BY o.miner LIMIT {MAX_ELSEWHERE}) AS other) AS also_at FROM devices d \
@@ -134,7 +134,7 @@ const MAX_DEVICE_EVENTS: i64 = 4096;
 const MAX_ELSEWHERE: u32 = 16;
 
 /// Events of a miner's devices, with the session and time of their detection.
-struct Noticed<'a> {
+struct DetectedEvents<'a> {
     miner: &'a str,
     session: &'a str,
     at_ms: i64,
@@ -146,11 +146,11 @@ pub(crate) async fn note(
     tx: &mut Tx,
     miner: &str,
     session: &str,
-    seen: &BTreeMap<&str, &DeviceSeen>,
+    seen: &BTreeMap<&str, &ListedDevice>,
     at_ms: i64,
 ) -> Result<(), RecordsError> {
     let insert = "INSERT INTO device_events (id, miner, device_id, at_ms, what, other_miner, session, detail) VALUES";
-    let mut noticed = Noticed { miner, session, at_ms, events: Rows::new(insert, "") };
+    let mut noticed = DetectedEvents { miner, session, at_ms, events: Rows::new(insert, "") };
     let ids: Vec<_> = seen.keys().copied().collect();
     let mut known = known(tx, miner, &ids).await?;
     let is_listed = |id: &&str| known.get(*id).is_some_and(|device| device.gone_ms.is_none());
@@ -160,8 +160,8 @@ pub(crate) async fn note(
         let before = known.remove(*id);
         match &before {
             None => noticed.event(id, "seen", None, &device.name)?,
-            Some(Known { gone_ms: Some(_), .. }) => noticed.event(id, "returned", None, &device.name)?,
-            Some(Known { name, model, .. }) if (name, model) != (&device.name, &device.model) => {
+            Some(RecordedDevice { gone_ms: Some(_), .. }) => noticed.event(id, "returned", None, &device.name)?,
+            Some(RecordedDevice { name, model, .. }) if (name, model) != (&device.name, &device.model) => {
                 let detail = format!("{name} {model} → {} {}", device.name, device.model);
                 noticed.event(id, "renamed", None, &detail)?;
             }
@@ -192,7 +192,7 @@ pub(crate) async fn note(
 }
 
 /// The records' knowledge of a device before an inventory.
-struct Known {
+struct RecordedDevice {
     name: String,
     model: String,
     gone_ms: Option<i64>,
@@ -211,7 +211,7 @@ fn within(first: usize, count: usize) -> String {
 }
 
 /// Devices of a miner: those that it listed until now, and these.
-async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String, Known>, RecordsError> {
+async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String, RecordedDevice>, RecordsError> {
     let sql = format!(
         "SELECT device_id, name, model, gone_ms FROM devices WHERE miner = $1 AND (gone_ms IS NULL OR {})",
         within(2, ids.len())
@@ -219,7 +219,8 @@ async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String
     let rows = ids.iter().fold(sqlx::query(&sql).bind(miner), |query, id| query.bind(*id));
     let rows = rows.fetch_all(&mut **tx).await?;
     let device = |row: &AnyRow| {
-        let known = Known { name: get(row, "name")?, model: get(row, "model")?, gone_ms: get(row, "gone_ms")? };
+        let known =
+            RecordedDevice { name: get(row, "name")?, model: get(row, "model")?, gone_ms: get(row, "gone_ms")? };
         Ok((get(row, "device_id")?, known))
     };
     rows.iter().map(device).collect()
@@ -248,14 +249,19 @@ async fn elsewhere(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<Elsewhere, 
     Ok(found)
 }
 
-async fn upsert(tx: &mut Tx, miner: &str, seen: &BTreeMap<&str, &DeviceSeen>, at_ms: i64) -> Result<(), RecordsError> {
+async fn upsert(
+    tx: &mut Tx,
+    miner: &str,
+    seen: &BTreeMap<&str, &ListedDevice>,
+    at_ms: i64,
+) -> Result<(), RecordsError> {
     let mut upsert = Rows::new(
         "INSERT INTO devices (miner, device_id, name, model, memory_bytes, claims, first_seen_ms, last_seen_ms) VALUES",
         " ON CONFLICT (miner, device_id) DO UPDATE SET name = excluded.name, model = excluded.model, \
          memory_bytes = excluded.memory_bytes, claims = excluded.claims, last_seen_ms = excluded.last_seen_ms, \
          gone_ms = NULL",
     );
-    for DeviceSeen { device_id, name, model, memory_bytes, claims } in seen.values() {
+    for ListedDevice { device_id, name, model, memory_bytes, claims } in seen.values() {
         let claims = if claims.is_empty() { "null" } else { claims.as_str() };
         upsert.push([
             miner.into(),
@@ -287,7 +293,7 @@ async fn remove_oldest(tx: &mut Tx, miner: &str) -> Result<(), RecordsError> {
     Ok(())
 }
 
-impl Noticed<'_> {
+impl DetectedEvents<'_> {
     fn event(&mut self, device_id: &str, what: &str, other: Option<String>, detail: &str) -> Result<(), RecordsError> {
         self.events.push([
             id::new(self.at_ms)?.into(),

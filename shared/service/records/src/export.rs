@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 
 use crate::column::get;
-use crate::kind::Kind;
-use crate::tables::{Column, ColumnKind, TABLES, Table};
-use crate::{Exported, Records, RecordsError, SCHEMA_VERSION, id};
+use crate::kind::DatabaseKind;
+use crate::tables::{Column, ColumnKind, TABLES, TableSchema};
+use crate::{ExportSummary, Records, RecordsError, SCHEMA_VERSION, id};
 
 /// The size in bytes at which a batch ends.
 const MAX_BATCH_BYTES: usize = 8 << 20;
@@ -26,14 +26,14 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 const MANIFEST: &str = "export.json";
 
 /// A transaction that only reads.
-type Moment = Transaction<'static, Any>;
+type ReadTransaction = Transaction<'static, Any>;
 
 impl Records {
     /// Writes every table to a file in a folder, which must be new or empty, and the manifest last.
     ///
     /// # Errors
     /// The store cannot be read, or the folder cannot be written.
-    pub async fn export(&self, folder: &Path) -> Result<Exported, RecordsError> {
+    pub async fn export(&self, folder: &Path) -> Result<ExportSummary, RecordsError> {
         make_folder(folder)?;
         let (mut tx, mut exported) = self.moment().await?;
         for table in TABLES {
@@ -56,16 +56,16 @@ impl Records {
     }
 
     /// A transaction that sees one moment of the store.
-    async fn moment(&self) -> Result<(Moment, Exported), RecordsError> {
+    async fn moment(&self) -> Result<(ReadTransaction, ExportSummary), RecordsError> {
         let begin = match self.store.kind {
-            Kind::Sqlite => "BEGIN",
-            Kind::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+            DatabaseKind::Sqlite => "BEGIN",
+            DatabaseKind::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
         };
         let doing = |error| RecordsError::from(error).doing("read everything");
         let mut tx = self.store.unlimited().begin_with(begin).await.map_err(doing)?;
         // The first statement is the moment.
         sqlx::query("SELECT id FROM store").execute(&mut *tx).await.map_err(doing)?;
-        Ok((tx, Exported { schema_version: SCHEMA_VERSION, at_ms: id::now_ms(), tables: BTreeMap::new() }))
+        Ok((tx, ExportSummary { schema_version: SCHEMA_VERSION, at_ms: id::now_ms(), tables: BTreeMap::new() }))
     }
 }
 
@@ -82,7 +82,11 @@ fn write(path: &Path, mut batches: mpsc::Receiver<String>) -> Result<(), Records
 }
 
 /// Reads a table in order of its key, which is its first columns, and gives how many rows there are.
-async fn read_table(tx: &mut Moment, table: &Table, to: mpsc::Sender<String>) -> Result<u64, RecordsError> {
+async fn read_table(
+    tx: &mut ReadTransaction,
+    table: &TableSchema,
+    to: mpsc::Sender<String>,
+) -> Result<u64, RecordsError> {
     let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
     let sql = format!("SELECT {} FROM {} ORDER BY 1, 2", names.join(", "), table.name);

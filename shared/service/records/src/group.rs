@@ -13,11 +13,11 @@ const MAX_GROUP: usize = 64;
 
 /// Requests that wait, in the order of their arrival.
 #[derive(Debug)]
-pub(crate) struct Group<A, R>(Mutex<Queue<A, R>>);
+pub(crate) struct RequestGroup<A, R>(Mutex<RequestQueue<A, R>>);
 
 #[derive(Debug)]
-struct Queue<A, R> {
-    waiting: VecDeque<Waiting<A, R>>,
+struct RequestQueue<A, R> {
+    waiting: VecDeque<PendingRequest<A, R>>,
     /// Count of running tasks.
     workers: usize,
     max_workers: usize,
@@ -25,15 +25,15 @@ struct Queue<A, R> {
 
 /// A request, and the channel of its answer.
 #[derive(Debug)]
-pub(crate) struct Waiting<A, R> {
+pub(crate) struct PendingRequest<A, R> {
     pub(crate) asked: A,
     pub(crate) done: oneshot::Sender<Result<R, RecordsError>>,
 }
 
-impl<A, R> Group<A, R> {
+impl<A, R> RequestGroup<A, R> {
     /// A group with at most `max_workers` tasks at once.
     pub(crate) const fn new(max_workers: usize) -> Self {
-        Self(Mutex::new(Queue { waiting: VecDeque::new(), workers: 0, max_workers }))
+        Self(Mutex::new(RequestQueue { waiting: VecDeque::new(), workers: 0, max_workers }))
     }
 
     /// Waits for the answer. `work` is begun as a task where too few work already.
@@ -42,7 +42,7 @@ impl<A, R> Group<A, R> {
         W: Future<Output = ()> + Send + 'static,
     {
         let (done, answer) = oneshot::channel();
-        if self.push(Waiting { asked, done }) {
+        if self.push(PendingRequest { asked, done }) {
             tokio::spawn(work());
         }
         // Without an answer it is as with a connection that broke: it may be done or not, and can be repeated.
@@ -50,7 +50,7 @@ impl<A, R> Group<A, R> {
     }
 
     /// Puts it behind the others; says whether the caller is to begin a task that works.
-    fn push(&self, waiting: Waiting<A, R>) -> bool {
+    fn push(&self, waiting: PendingRequest<A, R>) -> bool {
         let mut queue = self.0.lock();
         queue.waiting.push_back(waiting);
         let begins = queue.workers < queue.max_workers;
@@ -65,7 +65,7 @@ impl<A, R> Group<A, R> {
 
     /// The next requests, at most [`MAX_GROUP`]; `None` ends the task that asks. Requests whose sender waits no more
     /// are passed over.
-    fn next(&self) -> Option<Vec<Waiting<A, R>>> {
+    fn next(&self) -> Option<Vec<PendingRequest<A, R>>> {
         let mut queue = self.0.lock();
         let mut next = Vec::new();
         while next.len() < MAX_GROUP
@@ -86,13 +86,13 @@ impl<A, R> Group<A, R> {
 /// Counts as a task that works until it has no more to do.
 #[derive(Debug)]
 pub(crate) struct Worker<'a, A, R> {
-    group: &'a Group<A, R>,
+    group: &'a RequestGroup<A, R>,
     has_ended: bool,
 }
 
 impl<A, R> Worker<'_, A, R> {
     /// The next requests; `None` ends the task.
-    pub(crate) fn next(&mut self) -> Option<Vec<Waiting<A, R>>> {
+    pub(crate) fn next(&mut self) -> Option<Vec<PendingRequest<A, R>>> {
         let next = self.group.next();
         self.has_ended = next.is_none();
         next

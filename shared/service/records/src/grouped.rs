@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::conclude::{conclude, conclude_all};
-use crate::group::Waiting;
+use crate::group::PendingRequest;
 use crate::store::Store;
 use crate::tx::Tx;
-use crate::write::Write;
-use crate::{Begun, Conclusion, Records, RecordsError, challenges};
+use crate::write::GroupedWrite;
+use crate::{ChallengeStart, Conclusion, Records, RecordsError, challenges};
 
 impl Records {
     /// Notes a challenge before its offer goes out, so that it is not lost with its validator.
-    pub async fn begin_challenge(&self, begun: &Begun) -> Result<(), RecordsError> {
-        let write = Write::Begin(Box::new(begun.clone()));
+    pub async fn begin_challenge(&self, begun: &ChallengeStart) -> Result<(), RecordsError> {
+        let write = GroupedWrite::Begin(Box::new(begun.clone()));
         self.write("note a challenge", self.store.write_grouped(write)).await
     }
 
@@ -24,12 +24,12 @@ impl Records {
     /// [`RecordsError::StandingChanged`]: nothing is written. Else the store cannot be written, and the same call can
     /// be tried again.
     pub async fn conclude(&self, conclusion: &Conclusion) -> Result<(), RecordsError> {
-        let write = Write::Conclude(Box::new(conclusion.clone()));
+        let write = GroupedWrite::Conclude(Box::new(conclusion.clone()));
         self.write("record a verdict", self.store.write_grouped(write)).await
     }
 }
 
-impl Write {
+impl GroupedWrite {
     /// False where it was written before.
     async fn write(&self, tx: &mut Tx) -> Result<bool, RecordsError> {
         match self {
@@ -41,17 +41,17 @@ impl Write {
 
 impl Store {
     /// Writes with others, and waits until it is on disk.
-    async fn write_grouped(self: &Arc<Self>, write: Write) -> Result<(), RecordsError> {
+    async fn write_grouped(self: &Arc<Self>, write: GroupedWrite) -> Result<(), RecordsError> {
         self.writing.ask(write, || write_waiting(self.clone())).await
     }
 
     /// Writes all of them in one transaction; false, without a write, where one of them was written before.
-    async fn write_together(&self, group: &[Waiting<Write, ()>]) -> Result<bool, RecordsError> {
+    async fn write_together(&self, group: &[PendingRequest<GroupedWrite, ()>]) -> Result<bool, RecordsError> {
         let (mut begun, mut conclusions) = (Vec::new(), Vec::new());
         for waiting in group {
             match &waiting.asked {
-                Write::Begin(challenge) => begun.push(&**challenge),
-                Write::Conclude(conclusion) => conclusions.push(&**conclusion),
+                GroupedWrite::Begin(challenge) => begun.push(&**challenge),
+                GroupedWrite::Conclude(conclusion) => conclusions.push(&**conclusion),
             }
         }
         let mut tx = self.begin_told().await?;
@@ -63,7 +63,7 @@ impl Store {
         Ok(all)
     }
 
-    async fn write_alone(&self, write: &Write) -> Result<(), RecordsError> {
+    async fn write_alone(&self, write: &GroupedWrite) -> Result<(), RecordsError> {
         let mut tx = self.begin_told().await?;
         if write.write(&mut tx).await? {
             tx.commit().await?;
@@ -82,7 +82,7 @@ async fn write_waiting(store: Arc<Store>) {
             continue;
         }
         // One that cannot be written keeps none of the others from it.
-        for Waiting { asked, done } in group {
+        for PendingRequest { asked, done } in group {
             let written = store.write_alone(&asked).await;
             drop(done.send(written));
         }

@@ -3,26 +3,26 @@
 use crate::devices::event_of;
 use crate::miners::action_of;
 use crate::standing::finding_of;
-use crate::{Event, Found, MAX_ROWS, Records, RecordsError, VerdictFilter};
+use crate::{MAX_ROWS, MinerEvent, Records, RecordsError, ResolvedId, VerdictFilter};
 
 /// The most objects of one kind that [`Records::find`] gives: a prefix with more matches is too short.
 const MAX_FOUND: u32 = 8;
 
 impl Records {
     /// The events of a miner, newest first.
-    pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<Event>, RecordsError> {
+    pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<MinerEvent>, RecordsError> {
         let limit = limit.min(MAX_ROWS);
         let Some(miner) = self.miner_id(miner).await? else { return Ok(Vec::new()) };
         let verdicts = VerdictFilter { miner: Some(miner.clone()), limit: Some(limit), ..VerdictFilter::default() };
-        let mut events: Vec<_> = self.verdicts(&verdicts).await?.into_iter().map(Event::Verdict).collect();
-        events.extend(self.sessions(&miner, limit).await?.into_iter().map(Event::Session));
-        events.extend(self.transitions(&miner, limit).await?.into_iter().map(Event::Transition));
+        let mut events: Vec<_> = self.verdicts(&verdicts).await?.into_iter().map(MinerEvent::Verdict).collect();
+        events.extend(self.sessions(&miner, limit).await?.into_iter().map(MinerEvent::Session));
+        events.extend(self.transitions(&miner, limit).await?.into_iter().map(MinerEvent::Transition));
         let of_it =
             |table: &str| format!("SELECT * FROM {table} WHERE miner = $1 ORDER BY at_ms DESC, id DESC LIMIT $2");
         for (table, event) in [
-            ("findings", (|row| Ok(Event::Finding(finding_of(row)?))) as fn(&_) -> Result<_, RecordsError>),
-            ("device_events", |row| Ok(Event::Device(event_of(row)?))),
-            ("actions", |row| Ok(Event::Action(action_of(row)?))),
+            ("findings", (|row| Ok(MinerEvent::Finding(finding_of(row)?))) as fn(&_) -> Result<_, RecordsError>),
+            ("device_events", |row| Ok(MinerEvent::Device(event_of(row)?))),
+            ("actions", |row| Ok(MinerEvent::Action(action_of(row)?))),
         ] {
             let rows = sqlx::query(&of_it(table)).bind(&miner).bind(i64::from(limit)).fetch_all(self.read()).await;
             for row in rows.map_err(|e| RecordsError::from(e).doing("read a miner's history"))? {
@@ -36,16 +36,17 @@ impl Records {
     }
 
     /// The objects of an id or of its prefix: several where it is ambiguous.
-    pub async fn find(&self, prefix: &str) -> Result<Vec<Found>, RecordsError> {
+    pub async fn find(&self, prefix: &str) -> Result<Vec<ResolvedId>, RecordsError> {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found: Vec<_> = self.miners_by_prefix(prefix, MAX_FOUND).await?.into_iter().map(Found::Miner).collect();
+        let mut found: Vec<_> =
+            self.miners_by_prefix(prefix, MAX_FOUND).await?.into_iter().map(ResolvedId::Miner).collect();
         for (table, column, kind) in [
-            ("challenges", "id", Found::Challenge as fn(String) -> Found),
-            ("devices", "device_id", Found::Device),
-            ("receipts", "id", Found::Receipt),
-            ("rounds", "id", Found::Round),
+            ("challenges", "id", ResolvedId::Challenge as fn(String) -> ResolvedId),
+            ("devices", "device_id", ResolvedId::Device),
+            ("receipts", "id", ResolvedId::Receipt),
+            ("rounds", "id", ResolvedId::Round),
         ] {
             let sql = format!(
                 "SELECT DISTINCT {column} FROM {table} WHERE {column} >= $1 AND {column} < $2 \

@@ -6,7 +6,7 @@ use crate::column::get;
 use crate::miner::status_of;
 use crate::rows::Rows;
 use crate::tx::Tx;
-use crate::{RecordsError, Status};
+use crate::{Approval, RecordsError};
 
 /// The id of a miner that must be known.
 pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String, RecordsError> {
@@ -16,7 +16,7 @@ pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String, Record
 }
 
 /// The id of a miner, noted with this status when it is new.
-pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Status, at_ms: i64) -> Result<String, RecordsError> {
+pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Approval, at_ms: i64) -> Result<String, RecordsError> {
     let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
     let found: Option<String> = found.fetch_optional(&mut **tx).await?;
     if let Some(miner) = found {
@@ -43,7 +43,7 @@ pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Resu
     for (key, at_ms) in keys {
         let miner = match known.get(&key) {
             Some(miner) => miner.clone(),
-            None => ensure_miner(tx, &key, Status::Pending, at_ms).await?,
+            None => ensure_miner(tx, &key, Approval::Pending, at_ms).await?,
         };
         known.insert(key, miner.clone());
         miners.push(miner);
@@ -74,7 +74,12 @@ const STRICT_STATES: [&str; 4] = ["failed", "quarantined", "suspended", "revoked
 
 /// Makes a chain of keys, oldest first, one miner, and gives its id. The records of several ids become the oldest's,
 /// with the strictest status and state: a new key does not shed a record.
-pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Status, at_ms: i64) -> Result<String, RecordsError> {
+pub(crate) async fn join_keys(
+    tx: &mut Tx,
+    chain: &[&str],
+    status: Approval,
+    at_ms: i64,
+) -> Result<String, RecordsError> {
     let mut miner: Option<String> = None;
     for key in chain {
         let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(*key);
@@ -105,7 +110,7 @@ pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Status, at_ms
 
 /// Makes everything of one miner another's.
 async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
-    let mut statuses = [Status::Pending; 2];
+    let mut statuses = [Approval::Pending; 2];
     for (status, miner) in statuses.iter_mut().zip([kept, gone]) {
         let text: String =
             sqlx::query_scalar("SELECT status FROM miners WHERE id = $1").bind(miner).fetch_one(&mut **tx).await?;

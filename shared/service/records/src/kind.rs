@@ -1,12 +1,12 @@
 //! The two databases, and the SQL that differs between them.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DatabaseKind {
     Sqlite,
     Postgres,
 }
 
-impl Kind {
+impl DatabaseKind {
     /// The database's time in milliseconds since 1970, in SQL.
     pub(crate) const fn now(self) -> &'static str {
         match self {

@@ -59,17 +59,18 @@ mod write;
 mod writes;
 
 pub use assay_api::record::{
-    Action, Actor, ApiTokenRecord, Begun, ChallengeRecord, CommitmentRecord, ConnectedTold, DeliveryRecord,
-    DeviceEvent, DeviceRecord, Due, Event, EventKind, EventRecord, EvidenceRecord, Exported, FindingRecord, Found,
-    FullVerdict, HealthTold, KeptEvidence, Labels, LastVerdict, LeftTold, MinerCount, MinerRecord, ModelCount,
-    NotedFinding, NotedTransition, ReceiptRecord, Role, RoundMember, RoundRecord, SeriesPoint, SessionRecord, Status,
-    TokenRecord, Told, Transition, VerdictRecord, VerdictTold, WebhookRecord,
+    Actor, ApiTokenRecord, Approval, ChallengeRecord, ChallengeStart, CommitmentRecord, ConnectedEvent, DeliveryRecord,
+    DeviceEvent, DeviceRecord, DisconnectedEvent, EventDocument, EventKind, EventRecord, EvidenceRecord, ExportSummary,
+    FindingRecord, FullVerdict, HealthEvent, KeptEvidence, Labels, LastVerdict, MinerCount, MinerEvent, MinerRecord,
+    ModelCount, NextChallenge, NotedFinding, NotedTransition, OperatorAction, ReceiptRecord, ResolvedId, Role,
+    RoundMember, RoundRecord, SeriesPoint, SessionRecord, TokenRecord, Transition, VerdictEvent, VerdictRecord,
+    WebhookRecord,
 };
 
 pub use api_tokens::{ApiTokenCursor, MAX_API_TOKENS, MAX_TOKEN_NAME_BYTES};
-pub use challenges::{Duty, Orphan};
+pub use challenges::{DeviceDuty, OrphanChallenge};
 pub use conclusion::{Conclusion, StandingChange};
-pub use devices::{DeviceFilter, DeviceSeen};
+pub use devices::{DeviceQuery, ListedDevice};
 pub use error::RecordsError;
 pub use leases::Lease;
 pub use location::{Location, LocationError};
@@ -80,14 +81,14 @@ pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, Queu
 pub use readers::as_api;
 pub use rounds::{RoundCursor, RoundFilter};
 pub use schema::SCHEMA_VERSION;
-pub use sessions::Connected;
+pub use sessions::ConnectedSession;
 pub use standing::FindingFilter;
 pub use store::Records;
-pub use strangers::{MAX_STRANGERS, Removed, STRANGER_AGE_MS, StrangerEvidence};
+pub use strangers::{MAX_STRANGERS, RemovedStrangers, STRANGER_AGE_MS, StrangerEvidence};
 pub use summary::MinerSummary;
 pub use tokens::{TokenCursor, TokenRefusal};
 pub use validators::ValidatorRecord;
-pub use verdicts::{MAX_SAMPLES_PER_OPERATOR, Sample, VerdictCursor, VerdictFilter};
+pub use verdicts::{DeviceSample, MAX_SAMPLES_PER_OPERATOR, VerdictCursor, VerdictFilter};
 pub use webhooks::{MAX_WEBHOOKS, NewWebhook, WebhookSecrets};
 pub use writes::Writes;
 

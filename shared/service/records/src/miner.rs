@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::document::json;
-use crate::{Labels, MinerRecord, RecordsError, Status};
+use crate::{Approval, Labels, MinerRecord, RecordsError};
 
 /// A selection of miners; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MinerFilter {
-    pub status: Option<Status>,
+    pub status: Option<Approval>,
     pub state: Option<String>,
     /// Labels that it has, all of them.
     pub labels: Labels,
@@ -49,6 +49,6 @@ fn has_text(miner: &MinerRecord, text: &str) -> bool {
     texts.any(|named| named.to_lowercase().contains(text))
 }
 
-pub(crate) fn status_of(text: &str) -> Result<Status, RecordsError> {
+pub(crate) fn status_of(text: &str) -> Result<Approval, RecordsError> {
     json(&format!("\"{text}\""), "status")
 }

@@ -8,17 +8,17 @@ use sqlx::any::AnyRow;
 use crate::column::get;
 use crate::document::{json, to_json};
 use crate::due::due_of;
-use crate::group::Waiting;
+use crate::group::PendingRequest;
 use crate::keys::{ensure_miner, known_miner};
-use crate::kind::Kind;
+use crate::kind::DatabaseKind;
 use crate::miner::status_of;
 use crate::rows::Rows;
 use crate::standing::change_standing;
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::{
-    Action, Actor, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, Records, RecordsError, StandingChange,
-    Status, Told, id,
+    Actor, Approval, EventDocument, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, OperatorAction, Records,
+    RecordsError, StandingChange, id,
 };
 
 /// Rows that are read at once where not all of them are given.
@@ -36,12 +36,12 @@ pub struct MinerChange {
     /// The name of the action in the records, one word.
     pub action: &'static str,
     /// Whether the miner takes part from now on; `None` leaves that as it is.
-    pub status: Option<Status>,
+    pub status: Option<Approval>,
     /// The change of its attestation's basis.
     pub standing: Option<StandingChange>,
 }
 
-fn select(kind: Kind) -> String {
+fn select(kind: DatabaseKind) -> String {
     SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", kind.now())
 }
 
@@ -87,7 +87,7 @@ impl Records {
         );
         let query = sqlx::query(&sql)
             .bind(after)
-            .bind(filter.status.map_or("", Status::name))
+            .bind(filter.status.map_or("", Approval::name))
             .bind(filter.state.as_deref().unwrap_or(""))
             .bind(filter.outcome.as_deref().unwrap_or(""))
             .bind(filter.model.as_deref().unwrap_or(""))
@@ -97,7 +97,7 @@ impl Records {
     }
 
     /// Every key of the miners whose status is not pending, with that status.
-    pub async fn decided(&self) -> Result<Vec<(String, Status)>, RecordsError> {
+    pub async fn decided(&self) -> Result<Vec<(String, Approval)>, RecordsError> {
         let sql = "SELECT k.key AS key, m.status AS status FROM miner_keys k JOIN miners m ON m.id = k.miner \
              WHERE m.status <> 'pending'";
         let rows = sqlx::query(sql).fetch_all(self.read()).await;
@@ -125,11 +125,11 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::StandingChanged`], or the store cannot be written.
-    pub async fn change_miner(&self, key: &str, change: &MinerChange, actor: &Actor) -> Result<Status, RecordsError> {
+    pub async fn change_miner(&self, key: &str, change: &MinerChange, actor: &Actor) -> Result<Approval, RecordsError> {
         let MinerChange { action, status, standing } = change;
         self.write("change a miner", async {
             let mut tx = self.begin().await?;
-            let miner = ensure_miner(&mut tx, key, Status::Pending, id::now_ms()).await?;
+            let miner = ensure_miner(&mut tx, key, Approval::Pending, id::now_ms()).await?;
             let before = self.status_for_update(&mut tx, &miner).await?;
             if let Some(status) = status {
                 let update = sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(&miner);
@@ -151,7 +151,7 @@ impl Records {
         .await
     }
 
-    async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Status, RecordsError> {
+    async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Approval, RecordsError> {
         let sql = format!("SELECT status FROM miners WHERE id = $1 {}", self.store.kind.for_update());
         let text: String = sqlx::query_scalar(&sql).bind(miner).fetch_one(&mut **tx).await?;
         status_of(&text)
@@ -218,7 +218,12 @@ impl Records {
     }
 
     /// The operators' actions since a time, newest first, for one miner or all.
-    pub async fn actions(&self, miner: Option<&str>, since_ms: i64, limit: u32) -> Result<Vec<Action>, RecordsError> {
+    pub async fn actions(
+        &self,
+        miner: Option<&str>,
+        since_ms: i64,
+        limit: u32,
+    ) -> Result<Vec<OperatorAction>, RecordsError> {
         let of_miner = match miner {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
             None => "$1 = ''",
@@ -238,7 +243,7 @@ async fn look_up_waiting(store: Arc<Store>) {
     while let Some(group) = worker.next() {
         let keys: Vec<_> = group.iter().map(|waiting| waiting.asked.as_str()).collect();
         let mut found = store.look_up(&keys).await;
-        for Waiting { asked, done } in group {
+        for PendingRequest { asked, done } in group {
             let miner = match &mut found {
                 Ok(found) => Ok(found.get(&asked).cloned()),
                 // One look-up's error must not fail the others.
@@ -294,9 +299,9 @@ fn miner_of(row: &AnyRow) -> Result<MinerRecord, RecordsError> {
     })
 }
 
-pub(crate) fn action_of(row: &AnyRow) -> Result<Action, RecordsError> {
+pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction, RecordsError> {
     let uid: Option<i64> = get(row, "uid")?;
-    Ok(Action {
+    Ok(OperatorAction {
         id: get(row, "id")?,
         at_ms: get(row, "at_ms")?,
         actor: Actor { name: get(row, "actor")?, uid: uid.and_then(|uid| u32::try_from(uid).ok()) },
@@ -319,7 +324,7 @@ pub(crate) async fn note_action(
     let insert = sqlx::query(sql).bind(&id).bind(at_ms).bind(&actor.name).bind(actor.uid.map(i64::from));
     insert.bind(action).bind(miner).bind(detail).execute(&mut **tx).await?;
     let (action, detail) = (action.to_owned(), detail.to_owned());
-    let noted = Action { id, at_ms, actor: actor.clone(), action, miner: miner.map(str::to_owned), detail };
-    tx.tell(at_ms, miner, None, Told::Action(noted));
+    let noted = OperatorAction { id, at_ms, actor: actor.clone(), action, miner: miner.map(str::to_owned), detail };
+    tx.tell(at_ms, miner, None, EventDocument::Action(noted));
     Ok(())
 }

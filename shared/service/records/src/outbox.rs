@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use crate::column::get;
 use crate::document::json;
 use crate::document::malformed;
-use crate::kind::Kind;
+use crate::kind::DatabaseKind;
 use crate::store::Store;
-use crate::{EventRecord, HealthTold, MAX_ROWS, Records, RecordsError, Told, id};
+use crate::{EventDocument, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError, id};
 
 /// How long events are kept.
 pub const MAX_EVENT_AGE: Duration = Duration::from_secs(7 * 86_400);
@@ -72,17 +72,17 @@ impl Records {
     pub fn event_watch(&self) -> watch::Receiver<i64> {
         let watch = self.store.last_event.subscribe();
         // A file is one validator's alone.
-        if self.store.kind == Kind::Postgres && !self.store.is_polled.swap(true, Ordering::AcqRel) {
+        if self.store.kind == DatabaseKind::Postgres && !self.store.is_polled.swap(true, Ordering::AcqRel) {
             tokio::spawn(poll(Arc::downgrade(&self.store)));
         }
         watch
     }
 
     /// Notes that a validator serves, or does not, with its event.
-    pub async fn note_health(&self, health: HealthTold, at_ms: i64) -> Result<(), RecordsError> {
+    pub async fn note_health(&self, health: HealthEvent, at_ms: i64) -> Result<(), RecordsError> {
         self.write("note the validator's health", async {
             let mut tx = self.begin().await?;
-            tx.tell(at_ms, None, None, Told::Health(health));
+            tx.tell(at_ms, None, None, EventDocument::Health(health));
             tx.commit().await
         })
         .await
@@ -131,6 +131,6 @@ fn event_of(row: &AnyRow) -> Result<EventRecord, RecordsError> {
         at_ms: get(row, "at_ms")?,
         miner: get(row, "miner")?,
         challenge: get(row, "challenge")?,
-        told: Told::parse(kind, &get::<String>(row, "document")?).map_err(malformed)?,
+        told: EventDocument::parse(kind, &get::<String>(row, "document")?).map_err(malformed)?,
     })
 }

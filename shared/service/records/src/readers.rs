@@ -12,7 +12,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
 use sqlx::{Any, AnyPool, Describe, Either, Execute, Executor};
 use tokio_stream::{Stream, StreamExt};
 
-use crate::trouble::Trouble;
+use crate::trouble::StoreTrouble;
 
 /// How long a statement of the API may take. The slowest list takes a tenth of a second at a million verdicts.
 pub const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
@@ -40,18 +40,18 @@ type Results<'e> = Pin<Box<dyn Stream<Item = Result<Either<AnyQueryResult, AnyRo
 /// A pool of connections that read.
 pub(crate) enum Readers {
     /// Statements take as long as they take, or end at a limit that the server keeps.
-    Any(AnyPool, Arc<Trouble>),
+    Any(AnyPool, Arc<StoreTrouble>),
     /// A file: statements end at [`STATEMENT_LIMIT`].
     Limited(
         SqlitePool,
-        Arc<Trouble>,
-        #[cfg_attr(not(test), expect(dead_code, reason = "tests count by it"))] Arc<Steps>,
+        Arc<StoreTrouble>,
+        #[cfg_attr(not(test), expect(dead_code, reason = "tests count by it"))] Arc<StatementSteps>,
     ),
 }
 
 /// Steps that SQLite's machine took for statements with a limit, to [`STEPS_PER_CHECK`].
 #[derive(Debug, Default)]
-pub(crate) struct Steps(AtomicU64);
+pub(crate) struct StatementSteps(AtomicU64);
 
 impl fmt::Debug for Readers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +71,7 @@ impl Readers {
     }
 }
 
-impl Steps {
+impl StatementSteps {
     #[cfg(test)]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
     use crate::testing::Postgres;
-    use crate::{DeviceFilter, FindingFilter, Location, Records, RecordsError, RoundFilter, VerdictFilter};
+    use crate::{DeviceQuery, FindingFilter, Location, Records, RecordsError, RoundFilter, VerdictFilter};
 
     /// Verdicts of the store whose lists are read: of ten miners with a device each, ten to a round.
     const VERDICTS: u64 = 20_000;
@@ -246,7 +246,7 @@ mod tests {
             records.findings(&FindingFilter { miner: Some("m3".to_owned()), limit: Some(20), ..Default::default() }),
             records.device_events(None, Some("dm3"), 20),
             records.device_events(Some("m3"), None, 20),
-            records.devices(&DeviceFilter { limit: Some(20), ..DeviceFilter::default() }),
+            records.devices(&DeviceQuery { limit: Some(20), ..DeviceQuery::default() }),
             records.actions(Some("m3"), 0, 20),
             records.actions(None, 0, 20),
             records.history("m3", 20),

@@ -3,7 +3,7 @@
 use sqlx::any::AnyRow;
 
 use crate::column::get;
-use crate::rows::{Rows, Value};
+use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
 use crate::{ReceiptRecord, Records, RecordsError};
 
@@ -26,14 +26,14 @@ pub(crate) async fn of_challenge(records: &Records, challenge: &str) -> Result<V
     rows.iter().map(receipt_of).collect()
 }
 
-pub(crate) async fn insert(tx: &mut Tx, receipts: impl Iterator<Item = [Value; 8]>) -> Result<(), RecordsError> {
+pub(crate) async fn insert(tx: &mut Tx, receipts: impl Iterator<Item = [ColumnValue; 8]>) -> Result<(), RecordsError> {
     let sql = "INSERT INTO receipts (id, challenge, miner, key_id, issued_ms, expires_ms, nonce, token) VALUES";
     let mut insert = Rows::new(sql, "");
     receipts.for_each(|row| insert.push(row));
     insert.execute(tx).await.map(drop)
 }
 
-pub(crate) fn row(challenge: &str, miner: &str, receipt: &ReceiptRecord) -> [Value; 8] {
+pub(crate) fn row(challenge: &str, miner: &str, receipt: &ReceiptRecord) -> [ColumnValue; 8] {
     let ReceiptRecord { id, key_id, issued_s, expires_s, nonce, token } = receipt;
     [
         id.as_str().into(),

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 use crate::column::get;
 use crate::keys::known_miner;
 use crate::tx::Tx;
-use crate::{MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord, Told};
+use crate::{EventDocument, MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord};
 
 /// Where a page of rounds ended: the next one begins there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Records {
             let sql = "UPDATE rounds SET begun_ms = $2 WHERE id = $1 RETURNING *";
             let begun = sqlx::query(sql).bind(round).bind(at_ms).fetch_optional(&mut *tx).await?;
             if let Some(row) = begun {
-                tx.tell(at_ms, None, None, Told::RoundBegun(round_of(&row)?));
+                tx.tell(at_ms, None, None, EventDocument::RoundBegun(round_of(&row)?));
             }
             tx.commit().await
         })
@@ -91,7 +91,7 @@ impl Records {
             let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
             let ended = sqlx::query(sql).bind(round).bind(at_ms).bind(detail).fetch_optional(&mut *tx).await?;
             if let Some(row) = ended {
-                tx.tell(at_ms, None, None, Told::RoundEnded(round_of(&row)?));
+                tx.tell(at_ms, None, None, EventDocument::RoundEnded(round_of(&row)?));
             }
             tx.commit().await
         })

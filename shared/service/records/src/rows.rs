@@ -14,7 +14,7 @@ const MAX_ROWS_AT_ONCE: usize = 64;
 
 /// The value of a column.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum ColumnValue {
     Text(Option<String>),
     Integer(Option<i64>),
     Real(f64),
@@ -26,7 +26,7 @@ pub(crate) enum Value {
 pub(crate) struct Rows<const N: usize> {
     before: Cow<'static, str>,
     after: &'static str,
-    rows: Vec<[Value; N]>,
+    rows: Vec<[ColumnValue; N]>,
 }
 
 impl<const N: usize> Rows<N> {
@@ -35,7 +35,7 @@ impl<const N: usize> Rows<N> {
         Self { before: before.into(), after, rows: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, row: [Value; N]) {
+    pub(crate) fn push(&mut self, row: [ColumnValue; N]) {
         self.rows.push(row);
     }
 
@@ -81,58 +81,58 @@ fn parts<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-fn bound<'q, const N: usize>(sql: &'q str, rows: &[[Value; N]]) -> Query<'q, Any, AnyArguments<'q>> {
+fn bound<'q, const N: usize>(sql: &'q str, rows: &[[ColumnValue; N]]) -> Query<'q, Any, AnyArguments<'q>> {
     rows.iter().flatten().cloned().fold(sqlx::query(sql), |query, value| match value {
-        Value::Text(text) => query.bind(text),
-        Value::Integer(integer) => query.bind(integer),
-        Value::Real(real) => query.bind(real),
-        Value::Bytes(bytes) => query.bind(bytes),
+        ColumnValue::Text(text) => query.bind(text),
+        ColumnValue::Integer(integer) => query.bind(integer),
+        ColumnValue::Real(real) => query.bind(real),
+        ColumnValue::Bytes(bytes) => query.bind(bytes),
     })
 }
 
-impl From<&str> for Value {
+impl From<&str> for ColumnValue {
     fn from(text: &str) -> Self {
         Self::Text(Some(text.to_owned()))
     }
 }
 
-impl From<String> for Value {
+impl From<String> for ColumnValue {
     fn from(text: String) -> Self {
         Self::Text(Some(text))
     }
 }
 
-impl From<Option<String>> for Value {
+impl From<Option<String>> for ColumnValue {
     fn from(text: Option<String>) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for ColumnValue {
     fn from(integer: i64) -> Self {
         Self::Integer(Some(integer))
     }
 }
 
-impl From<Option<i64>> for Value {
+impl From<Option<i64>> for ColumnValue {
     fn from(integer: Option<i64>) -> Self {
         Self::Integer(integer)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for ColumnValue {
     fn from(real: f64) -> Self {
         Self::Real(real)
     }
 }
 
-impl From<Vec<u8>> for Value {
+impl From<Vec<u8>> for ColumnValue {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Bytes(Some(bytes))
     }
 }
 
-impl From<Option<Vec<u8>>> for Value {
+impl From<Option<Vec<u8>>> for ColumnValue {
     fn from(bytes: Option<Vec<u8>>) -> Self {
         Self::Bytes(bytes)
     }

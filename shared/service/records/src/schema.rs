@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use sqlx::AnyPool;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 
-use crate::kind::Kind;
+use crate::kind::DatabaseKind;
 use crate::{Location, RecordsError};
 
 /// Every migration that was ever released, in order; a released one never changes.
-const MIGRATIONS: &[Step] = &[
+const MIGRATIONS: &[MigrationStep] = &[
     (1, "records", include_str!("../migrations/0001_records.sql")),
     (2, "events", include_str!("../migrations/0002_events.sql")),
     (3, "kinds", include_str!("../migrations/0003_kinds.sql")),
@@ -20,7 +20,7 @@ const MIGRATIONS: &[Step] = &[
 ];
 
 /// A migration: its version, its name, its statements.
-type Step = (i64, &'static str, &'static str);
+type MigrationStep = (i64, &'static str, &'static str);
 
 /// The newest schema that this program knows: the version of the last migration.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
@@ -29,11 +29,16 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 ///
 /// # Errors
 /// [`RecordsError::Newer`] for a store of a newer release, which is not touched.
-pub(crate) async fn migrate(pool: &AnyPool, kind: Kind, location: &Location) -> Result<(), RecordsError> {
+pub(crate) async fn migrate(pool: &AnyPool, kind: DatabaseKind, location: &Location) -> Result<(), RecordsError> {
     migrate_by(MIGRATIONS, pool, kind, location).await
 }
 
-async fn migrate_by(steps: &[Step], pool: &AnyPool, kind: Kind, location: &Location) -> Result<(), RecordsError> {
+async fn migrate_by(
+    steps: &[MigrationStep],
+    pool: &AnyPool,
+    kind: DatabaseKind,
+    location: &Location,
+) -> Result<(), RecordsError> {
     let refused = |source| RecordsError::Migrate { location: location.clone(), source };
     let migrator = migrator(steps, kind);
     let mut attempts = steps.len();
@@ -50,7 +55,7 @@ async fn migrate_by(steps: &[Step], pool: &AnyPool, kind: Kind, location: &Locat
                 });
             }
             // On SQLite nothing keeps two processes from one migration: the second one finds it made, and goes on.
-            Err(MigrateError::ExecuteMigration(..)) if kind == Kind::Sqlite && attempts > 0 => attempts -= 1,
+            Err(MigrateError::ExecuteMigration(..)) if kind == DatabaseKind::Sqlite && attempts > 0 => attempts -= 1,
             // A role that may not change the schema needs none of that: a replay worker's.
             Err(MigrateError::Execute(_)) if is_newest(steps, pool).await => return Ok(()),
             Err(error) => return Err(refused(error)),
@@ -59,17 +64,17 @@ async fn migrate_by(steps: &[Step], pool: &AnyPool, kind: Kind, location: &Locat
 }
 
 /// Whether another role has migrated the store to the newest schema, and nothing beyond.
-async fn is_newest(steps: &[Step], pool: &AnyPool) -> bool {
+async fn is_newest(steps: &[MigrationStep], pool: &AnyPool) -> bool {
     let applied = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
     let applied: Result<Vec<i64>, _> = sqlx::query_scalar(applied).fetch_all(pool).await;
     applied.is_ok_and(|applied| applied.iter().copied().eq(steps.iter().map(|(version, ..)| *version)))
 }
 
-fn migrator(steps: &[Step], kind: Kind) -> Migrator {
+fn migrator(steps: &[MigrationStep], kind: DatabaseKind) -> Migrator {
     let migrations = steps.iter().map(|(version, name, sql)| {
         let sql = match kind {
-            Kind::Sqlite => Cow::Borrowed(*sql),
-            Kind::Postgres => Cow::Owned(sql.replace(" BLOB ", " BYTEA ")),
+            DatabaseKind::Sqlite => Cow::Borrowed(*sql),
+            DatabaseKind::Postgres => Cow::Owned(sql.replace(" BLOB ", " BYTEA ")),
         };
         Migration::new(*version, Cow::Borrowed(name), MigrationType::Simple, sql, false)
     });
@@ -80,24 +85,24 @@ fn migrator(steps: &[Step], kind: Kind) -> Migrator {
 mod tests {
     use super::*;
     use crate::testing::Postgres;
-    use crate::{Records, Status};
+    use crate::{Approval, Records};
 
     /// The migration that a release after this one adds.
-    const NEXT: Step = (
+    const NEXT: MigrationStep = (
         SCHEMA_VERSION + 1,
         "next",
         "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );",
     );
 
     /// A program that opens the store and ends: until its end it holds a lock of a store that it refuses.
-    async fn open(steps: &[Step], location: &Location, kind: Kind) -> Result<(), RecordsError> {
+    async fn open(steps: &[MigrationStep], location: &Location, kind: DatabaseKind) -> Result<(), RecordsError> {
         let pool = AnyPool::connect(&location.url()).await.unwrap();
         let migrated = migrate_by(steps, &pool, kind, location).await;
         pool.close().await;
         migrated
     }
 
-    async fn goes_forward_and_never_back(location: Location, kind: Kind) {
+    async fn goes_forward_and_never_back(location: Location, kind: DatabaseKind) {
         sqlx::any::install_default_drivers();
         open(MIGRATIONS, &location, kind).await.unwrap();
         let pool = AnyPool::connect(&location.url()).await.unwrap();
@@ -126,7 +131,7 @@ mod tests {
     }
 
     /// A store of the first schema, with rows that its release wrote.
-    async fn keeps_what_an_older_release_wrote(location: Location, kind: Kind) {
+    async fn keeps_what_an_older_release_wrote(location: Location, kind: DatabaseKind) {
         sqlx::any::install_default_drivers();
         open(&MIGRATIONS[..1], &location, kind).await.unwrap();
         let pool = AnyPool::connect(&location.url()).await.unwrap();
@@ -155,7 +160,7 @@ mod tests {
         pool.close().await;
         let records = Records::open(&location).await.unwrap();
         let miner = records.miner("a").await.unwrap().unwrap();
-        assert_eq!((miner.status, &*miner.state, &*miner.labels["rack"]), (Status::Approved, "passing", "7"));
+        assert_eq!((miner.status, &*miner.state, &*miner.labels["rack"]), (Approval::Approved, "passing", "7"));
         assert_eq!(records.verdict("c").await.unwrap().unwrap().record.verdict.get(), "{\"n\":1}");
         let precision = sqlx::query_scalar("SELECT precision FROM verdicts").fetch_one(records.read());
         let precision: i64 = precision.await.unwrap();
@@ -173,22 +178,23 @@ mod tests {
     #[tokio::test]
     async fn a_file_keeps_what_an_older_release_wrote() {
         let folder = tempfile::tempdir().unwrap();
-        keeps_what_an_older_release_wrote(Location::File(folder.path().join("validator.db")), Kind::Sqlite).await;
+        keeps_what_an_older_release_wrote(Location::File(folder.path().join("validator.db")), DatabaseKind::Sqlite)
+            .await;
     }
 
     #[tokio::test]
     async fn postgresql_keeps_what_an_older_release_wrote() {
-        keeps_what_an_older_release_wrote(Postgres::shared().database().location(), Kind::Postgres).await;
+        keeps_what_an_older_release_wrote(Postgres::shared().database().location(), DatabaseKind::Postgres).await;
     }
 
     #[tokio::test]
     async fn a_file_goes_forward_and_never_back() {
         let folder = tempfile::tempdir().unwrap();
-        goes_forward_and_never_back(Location::File(folder.path().join("validator.db")), Kind::Sqlite).await;
+        goes_forward_and_never_back(Location::File(folder.path().join("validator.db")), DatabaseKind::Sqlite).await;
     }
 
     #[tokio::test]
     async fn postgresql_goes_forward_and_never_back() {
-        goes_forward_and_never_back(Postgres::shared().database().location(), Kind::Postgres).await;
+        goes_forward_and_never_back(Postgres::shared().database().location(), DatabaseKind::Postgres).await;
     }
 }

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use sqlx::any::AnyRow;
 
 use crate::column::get;
-use crate::devices::DeviceSeen;
+use crate::devices::ListedDevice;
 use crate::document::json;
 use crate::keys::join_keys;
 use crate::tx::Tx;
 use crate::{
-    ConnectedTold, LeftTold, MAX_ROWS, MinerRecord, Records, RecordsError, SessionRecord, Status, Told, devices,
+    Approval, ConnectedEvent, DisconnectedEvent, EventDocument, MAX_ROWS, MinerRecord, Records, RecordsError,
+    SessionRecord, devices,
 };
 
 /// Sessions of a miner that are kept, the newest: of one that connects anew every hour, half a year's.
 const MAX_SESSIONS: i64 = 4096;
 
 #[derive(Debug, Clone)]
-pub struct Connected {
+pub struct ConnectedSession {
     /// The session's id, in hexadecimal.
     pub session: String,
     /// The validator's key, and which run of its process ([`Records::heartbeat`]).
@@ -27,12 +28,12 @@ pub struct Connected {
     /// Its keys, oldest first, each proven by the one before; the last one is the session's.
     pub keys: Vec<String>,
     /// The status when it is not known yet.
-    pub status: Status,
+    pub status: Approval,
     /// Where it connects from, without the port.
     pub address: String,
     /// The software that it names: a claim.
     pub software: String,
-    pub devices: Vec<DeviceSeen>,
+    pub devices: Vec<ListedDevice>,
     /// Other claims about its host, as JSON.
     pub inventory: String,
     /// The time, in ms since 1970.
@@ -42,7 +43,7 @@ pub struct Connected {
 impl Records {
     /// Notes a miner that connected: the miner and its keys, the session, and the devices it lists. Devices that come,
     /// go, and lie with other miners too become events. Gives the miner's record back.
-    pub async fn connected(&self, connected: &Connected) -> Result<MinerRecord, RecordsError> {
+    pub async fn connected(&self, connected: &ConnectedSession) -> Result<MinerRecord, RecordsError> {
         let miner = self.write("note a miner's session", async {
             let mut tx = self.begin().await?;
             let miner = note_session(&mut tx, connected).await?;
@@ -66,7 +67,7 @@ impl Records {
         &self,
         key: &str,
         session: &str,
-        seen: &[DeviceSeen],
+        seen: &[ListedDevice],
         at_ms: i64,
     ) -> Result<(), RecordsError> {
         self.write("note a miner's devices", async {
@@ -106,12 +107,12 @@ impl Records {
 }
 
 /// A list may name a device twice: the last one counts.
-fn by_id(devices: &[DeviceSeen]) -> BTreeMap<&str, &DeviceSeen> {
+fn by_id(devices: &[ListedDevice]) -> BTreeMap<&str, &ListedDevice> {
     devices.iter().map(|device| (device.device_id.as_str(), device)).collect()
 }
 
-async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, RecordsError> {
-    let Connected { session, validator, instance, keys, status, address, software, devices, inventory, at_ms } =
+async fn note_session(tx: &mut Tx, connected: &ConnectedSession) -> Result<String, RecordsError> {
+    let ConnectedSession { session, validator, instance, keys, status, address, software, devices, inventory, at_ms } =
         connected;
     let chain: Vec<_> = keys.iter().map(String::as_str).collect();
     let miner = join_keys(tx, &chain, *status, *at_ms).await?;
@@ -124,7 +125,7 @@ async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, Reco
     let insert = sqlx::query(sql).bind(session).bind(&miner).bind(keys.last()).bind(validator).bind(instance);
     let noted = insert.bind(address).bind(software).bind(inventory).bind(*at_ms).execute(&mut **tx).await?;
     if noted.rows_affected() > 0 {
-        let told = ConnectedTold {
+        let told = ConnectedEvent {
             session: session.clone(),
             key: keys.last().cloned().unwrap_or_default(),
             validator: validator.clone(),
@@ -132,7 +133,7 @@ async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, Reco
             software: software.clone(),
             devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
         };
-        tx.tell(*at_ms, Some(&miner), None, Told::MinerConnected(told));
+        tx.tell(*at_ms, Some(&miner), None, EventDocument::MinerConnected(told));
     }
     Ok(miner)
 }
@@ -141,14 +142,14 @@ async fn note_session(tx: &mut Tx, connected: &Connected) -> Result<String, Reco
 pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
     let (miner, connected_ms): (String, i64) = (get(row, "miner")?, get(row, "connected_ms")?);
     let ended_ms: i64 = get(row, "disconnected_ms")?;
-    let told = LeftTold {
+    let told = DisconnectedEvent {
         session: get(row, "id")?,
         key: get(row, "key")?,
         validator: get(row, "validator")?,
         connected_s: (ended_ms - connected_ms).max(0) / 1000,
         why: get(row, "why")?,
     };
-    tx.tell(ended_ms, Some(&miner), None, Told::MinerLeft(told));
+    tx.tell(ended_ms, Some(&miner), None, EventDocument::MinerLeft(told));
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use crate::column::get;
 use crate::keys::{ensure_miner, known_miner};
 use crate::tx::Tx;
 use crate::{
-    FindingRecord, MAX_ROWS, NotedFinding, NotedTransition, Records, RecordsError, StandingChange, Status, Told,
-    Transition, id,
+    Approval, EventDocument, FindingRecord, MAX_ROWS, NotedFinding, NotedTransition, Records, RecordsError,
+    StandingChange, Transition, id,
 };
 
 /// A selection of findings; an empty field selects all.
@@ -108,7 +108,7 @@ pub(crate) async fn insert_transition(
     let insert = sqlx::query(sql).bind(id::new(*at_ms)?).bind(miner).bind(*at_ms).bind(from).bind(to).bind(why);
     insert.bind(detail).bind(challenge).execute(&mut **tx).await?;
     let told = Transition { miner: miner.to_owned(), ..transition.clone() };
-    tx.tell(*at_ms, Some(miner), challenge, Told::State(told));
+    tx.tell(*at_ms, Some(miner), challenge, EventDocument::State(told));
     Ok(())
 }
 
@@ -119,9 +119,9 @@ pub(crate) async fn insert_finding(
     at_ms: i64,
 ) -> Result<(), RecordsError> {
     let FindingRecord { code, miner, other_miner, device_id, detail, enforced } = finding;
-    let miner = ensure_miner(tx, miner, Status::Pending, at_ms).await?;
+    let miner = ensure_miner(tx, miner, Approval::Pending, at_ms).await?;
     let other = match other_miner {
-        Some(other) => Some(ensure_miner(tx, other, Status::Pending, at_ms).await?),
+        Some(other) => Some(ensure_miner(tx, other, Approval::Pending, at_ms).await?),
         None => None,
     };
     let sql = "INSERT INTO findings (id, miner, at_ms, code, other_miner, device_id, detail, enforced, challenge) \
@@ -130,7 +130,7 @@ pub(crate) async fn insert_finding(
     let insert = insert.bind(device_id.clone()).bind(detail).bind(i64::from(*enforced)).bind(challenge);
     insert.execute(&mut **tx).await?;
     let told = FindingRecord { miner: miner.clone(), other_miner: other, ..finding.clone() };
-    tx.tell(at_ms, Some(&miner), challenge, Told::Finding(told));
+    tx.tell(at_ms, Some(&miner), challenge, EventDocument::Finding(told));
     Ok(())
 }
 

@@ -13,13 +13,13 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Database, Executor, Transaction, TransactionManager};
 use tokio::sync::watch;
 
-use crate::group::Group;
-use crate::kind::Kind;
-use crate::readers::{Readers, STATEMENT_LIMIT, Steps, is_api};
+use crate::group::RequestGroup;
+use crate::kind::DatabaseKind;
+use crate::readers::{Readers, STATEMENT_LIMIT, StatementSteps, is_api};
 use crate::token_uses::TokenUses;
-use crate::trouble::{Lasting, SLOW_LIMIT, Trouble};
+use crate::trouble::{SLOW_LIMIT, StoreDefect, StoreTrouble};
 use crate::tx::{LastEvent, Tx};
-use crate::write::Write;
+use crate::write::GroupedWrite;
 use crate::writes::{WriteCounter, Writes};
 use crate::{Location, MinerRecord, RecordsError, file, schema};
 
@@ -58,20 +58,20 @@ pub struct Records {
 
 pub(crate) struct Store {
     pub(crate) location: Location,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DatabaseKind,
     readers: Readers,
     api_readers: Readers,
     writers: AnyPool,
-    pub(crate) trouble: Arc<Trouble>,
+    pub(crate) trouble: Arc<StoreTrouble>,
     /// Which file it is: its device and its inode.
     file: Option<(u64, u64)>,
     /// Whether this process made it.
     is_new: bool,
     is_probed: AtomicBool,
     writes: WriteCounter,
-    pub(crate) writing: Group<Write, ()>,
+    pub(crate) writing: RequestGroup<GroupedWrite, ()>,
     /// Miners that are looked up, by a key, in queries that several share.
-    pub(crate) looking_up: Group<String, Option<MinerRecord>>,
+    pub(crate) looking_up: RequestGroup<String, Option<MinerRecord>>,
     /// Whether events of other validators are looked for.
     pub(crate) is_polled: AtomicBool,
     /// The number of the last event that this process knows of.
@@ -99,17 +99,17 @@ impl Records {
                     file::check(path, location).await?;
                     file::check_mode(path)?;
                 }
-                (Kind::Sqlite, 1, FILE_READERS)
+                (DatabaseKind::Sqlite, 1, FILE_READERS)
             }
-            Location::Postgres(_) => (Kind::Postgres, POSTGRES_CONNECTIONS, 0),
+            Location::Postgres(_) => (DatabaseKind::Postgres, POSTGRES_CONNECTIONS, 0),
         };
         let writers = pool(location, kind, writers).await?;
         // PostgreSQL has no use for a pool of its own for readers.
         let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
-        let trouble = Arc::new(Trouble::new(location.to_string()));
+        let trouble = Arc::new(StoreTrouble::new(location.to_string()));
         let (readers, api_readers) = (Readers::Any(readers, trouble.clone()), api_readers(location, kind, &trouble)?);
         schema::migrate(&writers, kind, location).await?;
-        if kind == Kind::Sqlite {
+        if kind == DatabaseKind::Sqlite {
             writers
                 .execute(file::MARK)
                 .await
@@ -121,10 +121,11 @@ impl Records {
         };
         let known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM store").fetch_one(&readers).await?;
         let is_probed = AtomicBool::new(false);
-        let (is_polled, groups) = (AtomicBool::new(false), if kind == Kind::Sqlite { 1 } else { POSTGRES_GROUPS });
+        let (is_polled, groups) =
+            (AtomicBool::new(false), if kind == DatabaseKind::Sqlite { 1 } else { POSTGRES_GROUPS });
         let (location, last_event, token_uses) = (location.clone(), Arc::default(), TokenUses::default());
         let writes = WriteCounter::default();
-        let (writing, looking_up) = (Group::new(groups), Group::new(LOOKUPS));
+        let (writing, looking_up) = (RequestGroup::new(groups), RequestGroup::new(LOOKUPS));
         let store = Store {
             location,
             kind,
@@ -190,7 +191,7 @@ impl Records {
              process. Copy it now (assay-validator backup FILE), stop the validator, and put the copy in its place"
                 .to_owned()
         });
-        self.store.trouble.lasting(Lasting::Moved, why);
+        self.store.trouble.lasting(StoreDefect::Moved, why);
     }
 
     pub(crate) fn is_moved(&self) -> bool {
@@ -316,8 +317,8 @@ impl Store {
     async fn begin(&self) -> Result<Transaction<'static, Any>, RecordsError> {
         Ok(match self.kind {
             // Taken at once: a reader that becomes a writer later would not be waited for, but refused.
-            Kind::Sqlite => self.writers.begin_with("BEGIN IMMEDIATE").await?,
-            Kind::Postgres => self.writers.begin().await?,
+            DatabaseKind::Sqlite => self.writers.begin_with("BEGIN IMMEDIATE").await?,
+            DatabaseKind::Postgres => self.writers.begin().await?,
         })
     }
 
@@ -366,10 +367,10 @@ async fn probe(store: Weak<Store>) {
     }
 }
 
-async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPool, RecordsError> {
+async fn pool(location: &Location, kind: DatabaseKind, connections: u32) -> Result<AnyPool, RecordsError> {
     let settings = match kind {
-        Kind::Sqlite => SQLITE_SETTINGS,
-        Kind::Postgres => POSTGRES_SETTINGS,
+        DatabaseKind::Sqlite => SQLITE_SETTINGS,
+        DatabaseKind::Postgres => POSTGRES_SETTINGS,
     };
     let options = options(kind, connections, settings.to_owned());
     let opened = options.connect(&location.url()).await;
@@ -377,15 +378,15 @@ async fn pool(location: &Location, kind: Kind, connections: u32) -> Result<AnyPo
 }
 
 /// Connections of the API: opened when they are asked for first.
-fn api_readers(location: &Location, kind: Kind, trouble: &Arc<Trouble>) -> Result<Readers, RecordsError> {
+fn api_readers(location: &Location, kind: DatabaseKind, trouble: &Arc<StoreTrouble>) -> Result<Readers, RecordsError> {
     let refused = |source| RecordsError::Open { location: location.clone(), source };
-    if kind == Kind::Postgres {
+    if kind == DatabaseKind::Postgres {
         let settings = format!("{POSTGRES_SETTINGS}; SET statement_timeout = '{}s'", STATEMENT_LIMIT.as_secs());
         let pool = options(kind, API_READERS, settings).connect_lazy(&location.url()).map_err(refused)?;
         return Ok(Readers::Any(pool, trouble.clone()));
     }
     let options = location.url().parse::<SqliteConnectOptions>().map_err(refused)?.create_if_missing(false);
-    let steps = Arc::<Steps>::default();
+    let steps = Arc::<StatementSteps>::default();
     let (first, next) = (steps.clone(), steps.clone());
     let pool = SqlitePoolOptions::new()
         .max_connections(API_READERS)
@@ -407,7 +408,7 @@ fn api_readers(location: &Location, kind: Kind, trouble: &Arc<Trouble>) -> Resul
     Ok(Readers::Limited(pool.connect_lazy_with(options), trouble.clone(), steps))
 }
 
-fn options(kind: Kind, connections: u32, settings: String) -> AnyPoolOptions {
+fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOptions {
     // After an error of the disk SQLite has rolled back already, but sqlx still counts the transaction: such a
     // connection would begin no other one.
     let is_usable =
@@ -415,8 +416,8 @@ fn options(kind: Kind, connections: u32, settings: String) -> AnyPoolOptions {
     let lasting = AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_LIMIT);
     let lasting = match kind {
         // A new connection would open the file that has the name by then.
-        Kind::Sqlite => lasting.max_lifetime(None).idle_timeout(None),
-        Kind::Postgres => lasting,
+        DatabaseKind::Sqlite => lasting.max_lifetime(None).idle_timeout(None),
+        DatabaseKind::Postgres => lasting,
     };
     lasting
         // Below, with more.
@@ -431,7 +432,7 @@ fn options(kind: Kind, connections: u32, settings: String) -> AnyPoolOptions {
         .before_acquire(move |connection, _| {
             Box::pin(async move {
                 // A server may have gone away, a file does not.
-                if kind == Kind::Postgres {
+                if kind == DatabaseKind::Postgres {
                     connection.ping().await?;
                 }
                 Ok(is_usable(connection))

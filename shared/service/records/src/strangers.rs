@@ -42,7 +42,7 @@ const OF_A_STRANGER: [(&str, &str); 17] = [
 
 /// Strangers that were removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedStrangers {
     pub miners: usize,
     /// The names of their evidence, which nothing in the records names any more.
     pub evidence: Vec<String>,
@@ -60,7 +60,7 @@ pub struct StrangerEvidence {
 impl Records {
     /// Removes strangers with all that is known of them: some of those that came last before [`STRANGER_AGE_MS`], or
     /// that are more than `most`. When it removes none, no more are left.
-    pub async fn remove_strangers(&self, most: i64, now_ms: i64) -> Result<Removed, RecordsError> {
+    pub async fn remove_strangers(&self, most: i64, now_ms: i64) -> Result<RemovedStrangers, RecordsError> {
         let sql = format!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
         let strangers: i64 = sqlx::query_scalar(&sql).fetch_one(self.read()).await?;
         let over = (strangers - most).clamp(0, BATCH);
@@ -75,10 +75,10 @@ impl Records {
             }
         }
         if ids.is_empty() {
-            return Ok(Removed::default());
+            return Ok(RemovedStrangers::default());
         }
         self.write("remove strangers", async {
-            let (mut tx, mut removed) = (self.begin().await?, Removed::default());
+            let (mut tx, mut removed) = (self.begin().await?, RemovedStrangers::default());
             for id in &ids {
                 remove(&mut tx, id, &mut removed).await?;
             }
@@ -106,7 +106,7 @@ impl Records {
 }
 
 /// Removes a miner, where it is still a stranger.
-async fn remove(tx: &mut Tx, id: &str, removed: &mut Removed) -> Result<(), RecordsError> {
+async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result<(), RecordsError> {
     let sql = format!("SELECT COUNT(*) FROM miners m WHERE m.id = $1 AND {IS_STRANGER}");
     let is_stranger: i64 = sqlx::query_scalar(&sql).bind(id).fetch_one(&mut **tx).await?;
     if is_stranger == 0 {

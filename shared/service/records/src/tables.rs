@@ -2,7 +2,7 @@
 //! databases.
 
 #[derive(Debug, Clone, Copy)]
-pub struct Table {
+pub struct TableSchema {
     pub name: &'static str,
     /// The meaning of a row.
     pub about: &'static str,
@@ -54,7 +54,7 @@ impl ColumnKind {
 macro_rules! tables {
     ($($table:ident $table_about:literal { $($column:ident $kind:ident $($optional:literal)? => $about:literal;)+ })+) => {
         /// Every table that records are in.
-        pub const TABLES: &[Table] = &[$(Table {
+        pub const TABLES: &[TableSchema] = &[$(TableSchema {
             name: stringify!($table),
             about: $table_about,
             columns: &[$(Column {

@@ -11,7 +11,7 @@ use crate::keys::ensure_miner;
 use crate::miner::status_of;
 use crate::miners::note_action;
 use crate::validators::ttl_ms;
-use crate::{Actor, Labels, MAX_ROWS, Records, RecordsError, Status, TokenRecord, id};
+use crate::{Actor, Approval, Labels, MAX_ROWS, Records, RecordsError, TokenRecord, id};
 
 /// The prefix of every token, by which a leaked one is recognised.
 const PREFIX: &str = "assay-join-";
@@ -127,14 +127,14 @@ impl Records {
         let row = sqlx::query(sql).bind(key).fetch_optional(&mut *tx).await?;
         let known =
             row.map(|row| Ok::<_, RecordsError>((get(&row, "id")?, status_of(&get::<String>(&row, "status")?)?)));
-        let known: Option<(String, Status)> = known.transpose()?;
+        let known: Option<(String, Approval)> = known.transpose()?;
         if let Some(refusal) = refusal(&token, known.as_ref(), now_ms) {
             return Ok(Err(refusal));
         }
         if token.used_by.is_some() {
             return Ok(Ok(token.labels));
         }
-        let miner = ensure_miner(&mut tx, key, Status::Pending, now_ms).await?;
+        let miner = ensure_miner(&mut tx, key, Approval::Pending, now_ms).await?;
         // An operator's suspension is an operator's to end.
         let sql = "UPDATE miners SET status = 'approved' WHERE id = $1 AND status = 'pending'";
         sqlx::query(sql).bind(&miner).execute(&mut *tx).await?;
@@ -176,9 +176,9 @@ impl Records {
 }
 
 /// Why a token does not let a key in, which may be known as a miner's.
-fn refusal(token: &TokenRecord, known: Option<&(String, Status)>, now_ms: i64) -> Option<TokenRefusal> {
+fn refusal(token: &TokenRecord, known: Option<&(String, Approval)>, now_ms: i64) -> Option<TokenRefusal> {
     match (&token.used_by, known) {
-        (_, Some((_, Status::Revoked))) => Some(TokenRefusal::Revoked),
+        (_, Some((_, Approval::Revoked))) => Some(TokenRefusal::Revoked),
         (Some(user), Some((miner, _))) if user == miner => None,
         (Some(_), _) => Some(TokenRefusal::Used),
         (None, _) if token.expires_ms <= now_ms => Some(TokenRefusal::Expired),

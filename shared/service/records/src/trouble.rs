@@ -18,7 +18,7 @@ const POSTGRES_DAMAGE: [&str; 2] = ["XX001", "XX002"];
 
 /// The causes that keep the store from being written.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct StoreTrouble {
     place: String,
     causes: Mutex<Causes>,
     told: watch::Sender<Option<String>>,
@@ -26,7 +26,7 @@ pub(crate) struct Trouble {
 
 /// Trouble that lasts until it is repaired.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Lasting {
+pub(crate) enum StoreDefect {
     /// The file is not under its name any more.
     Moved,
     /// The database found its files damaged.
@@ -35,7 +35,7 @@ pub(crate) enum Lasting {
 
 #[derive(Debug, Default)]
 struct Causes {
-    /// The first error of each [`Lasting`].
+    /// The first error of each [`StoreDefect`].
     lasting: [Option<String>; 2],
     /// The database's error, where the last attempt failed.
     error: Option<String>,
@@ -54,7 +54,7 @@ impl Causes {
     }
 }
 
-impl Trouble {
+impl StoreTrouble {
     pub(crate) fn new(place: String) -> Self {
         Self { place, causes: Mutex::default(), told: watch::Sender::new(None) }
     }
@@ -73,7 +73,7 @@ impl Trouble {
     }
 
     /// Notes lasting trouble, or its repair; the first error stands, and is logged with its paths.
-    pub(crate) fn lasting(&self, what: Lasting, why: Option<String>) {
+    pub(crate) fn lasting(&self, what: StoreDefect, why: Option<String>) {
         let (mut found, mut repaired) = (None, false);
         self.change(|causes| {
             let known = &mut causes.lasting[what as usize];
@@ -106,18 +106,18 @@ impl Trouble {
         let why = what.map(|what| {
             format!("the records are damaged ({what}): no challenge starts; stop the validator and restore a backup")
         });
-        self.lasting(Lasting::Damaged, why);
+        self.lasting(StoreDefect::Damaged, why);
     }
 
     pub(crate) fn is_damaged(&self) -> bool {
         let causes = self.causes.lock();
-        causes.lasting[Lasting::Damaged as usize].is_some()
+        causes.lasting[StoreDefect::Damaged as usize].is_some()
     }
 
     /// Notes an operation that waits for long, for as long as the returned value lives.
     pub(crate) fn slow(&self) -> impl Drop + use<'_> {
         self.change(|causes| causes.slow += 1);
-        Slow(self)
+        SlowGuard(self)
     }
 
     fn change(&self, change: impl FnOnce(&mut Causes)) {
@@ -133,9 +133,9 @@ impl Trouble {
     }
 }
 
-struct Slow<'a>(&'a Trouble);
+struct SlowGuard<'a>(&'a StoreTrouble);
 
-impl Drop for Slow<'_> {
+impl Drop for SlowGuard<'_> {
     fn drop(&mut self) {
         self.0.change(|causes| causes.slow -= 1);
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn clients_are_told_no_path() {
-        let trouble = Trouble::new(String::new());
+        let trouble = StoreTrouble::new(String::new());
         trouble.damaged(Some("invalid page in block 0 of \"/var/lib/db/base/5\"".to_owned()));
         let told = trouble.now().unwrap();
         assert!(told.contains("(invalid page in block 0 of …") && told.contains("restore a backup"), "{told}");

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::document::malformed;
 use crate::rows::Rows;
-use crate::{RecordsError, Told, id};
+use crate::{EventDocument, RecordsError, id};
 
 /// The number of the last event that this process knows of.
 #[derive(Debug, Default)]
@@ -39,16 +39,16 @@ impl LastEvent {
 /// A transaction that can write, with the events of its changes.
 pub(crate) struct Tx {
     inner: Transaction<'static, Any>,
-    events: Vec<Untold>,
+    events: Vec<UnnumberedEvent>,
     last_event: Arc<LastEvent>,
 }
 
 /// An event that has no number yet.
-struct Untold {
+struct UnnumberedEvent {
     at_ms: i64,
     miner: Option<String>,
     challenge: Option<String>,
-    told: Told,
+    told: EventDocument,
 }
 
 impl Tx {
@@ -57,9 +57,9 @@ impl Tx {
     }
 
     /// Adds the event of a change by this transaction.
-    pub(crate) fn tell(&mut self, at_ms: i64, miner: Option<&str>, challenge: Option<&str>, told: Told) {
+    pub(crate) fn tell(&mut self, at_ms: i64, miner: Option<&str>, challenge: Option<&str>, told: EventDocument) {
         let (miner, challenge) = (miner.map(str::to_owned), challenge.map(str::to_owned));
-        self.events.push(Untold { at_ms, miner, challenge, told });
+        self.events.push(UnnumberedEvent { at_ms, miner, challenge, told });
     }
 
     /// Commits it, with its events.
@@ -86,7 +86,7 @@ impl Tx {
         let last: i64 = sqlx::query_scalar(sql).bind(count).fetch_one(&mut *self.inner).await?;
         let mut insert = Rows::new("INSERT INTO events (seq, id, at_ms, kind, miner, challenge, document) VALUES", "");
         for (seq, event) in (last - count + 1..).zip(mem::take(&mut self.events)) {
-            let Untold { at_ms, miner, challenge, told } = event;
+            let UnnumberedEvent { at_ms, miner, challenge, told } = event;
             let (id, document) = (id::new(at_ms)?, told.document().map_err(malformed)?);
             insert.push([
                 seq.into(),

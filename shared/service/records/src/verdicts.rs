@@ -40,7 +40,7 @@ pub struct VerdictFilter {
 
 /// A device's results in a challenge whose work held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct DeviceSample {
     pub challenge: String,
     pub miner: String,
     /// The operator of the host; empty where it has none.
@@ -167,7 +167,7 @@ impl Records {
         precision: Precision,
         since_ms: i64,
         each: u32,
-    ) -> Result<Vec<Sample>, RecordsError> {
+    ) -> Result<Vec<DeviceSample>, RecordsError> {
         // From device to device and to the newest results of each, by the index: the cost does not grow with the
         // history. Both databases read the left side of CROSS JOIN first.
         let of_model = "model = $1 AND precision = $6 AND work_held = 1";
@@ -224,8 +224,8 @@ fn commitment_of(row: &AnyRow) -> Result<CommitmentRecord, RecordsError> {
     })
 }
 
-fn sample_of(row: &AnyRow) -> Result<Sample, RecordsError> {
-    Ok(Sample {
+fn sample_of(row: &AnyRow) -> Result<DeviceSample, RecordsError> {
+    Ok(DeviceSample {
         challenge: get(row, "challenge")?,
         miner: get(row, "miner")?,
         operator: get(row, "operator")?,

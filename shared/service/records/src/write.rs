@@ -1,10 +1,10 @@
 //! Writes that can share a transaction.
 
-use crate::{Begun, Conclusion};
+use crate::{ChallengeStart, Conclusion};
 
 /// One of those that share it.
 #[derive(Debug)]
-pub(crate) enum Write {
-    Begin(Box<Begun>),
+pub(crate) enum GroupedWrite {
+    Begin(Box<ChallengeStart>),
     Conclude(Box<Conclusion>),
 }

@@ -10,7 +10,7 @@ use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, Digest, UncheckedChallenge};
 use serde::{Deserialize, Serialize};
 
-use super::{Confirmation, Extent, Finding, Mismatch, Replayed};
+use super::{Confirmation, Extent, Mismatch, ReplayFinding, ReplayOutcome};
 use assay_judge::history::SecondComputation;
 use assay_judge::issue::MAX_ROOTS;
 
@@ -171,7 +171,7 @@ pub struct ReplayReport {
     pub worker: String,
     /// Computing time in seconds.
     pub seconds: f64,
-    finding: Finding,
+    finding: ReplayFinding,
     computed_again: Option<SecondComputation>,
 }
 
@@ -199,9 +199,9 @@ pub enum ReportError {
 
 impl ReplayReport {
     /// Creates the report of a finished job.
-    pub fn new(job: Digest, challenge_id: ChallengeId, worker: &str, seconds: f64, replayed: Replayed) -> Self {
-        let Replayed { mut finding, computed_again } = replayed;
-        if let Finding::Unknown { detail } = &mut finding {
+    pub fn new(job: Digest, challenge_id: ChallengeId, worker: &str, seconds: f64, replayed: ReplayOutcome) -> Self {
+        let ReplayOutcome { mut finding, computed_again } = replayed;
+        if let ReplayFinding::Unknown { detail } = &mut finding {
             *detail = detail.chars().take(MAX_DETAIL_CHARS).collect();
         }
         let worker = worker.chars().take(MAX_WORKER_CHARS).collect();
@@ -234,15 +234,15 @@ impl ReplayReport {
     fn check_finding(&self, job: &ReplayJob) -> Result<(), ReportError> {
         use SecondComputation::{Confirmed, Due, Unreliable};
         let agrees = match (&self.finding, job.second) {
-            (Finding::Equal, _) => self.computed_again.is_none(),
-            (Finding::Differs(found), Due) => {
+            (ReplayFinding::Equal, _) => self.computed_again.is_none(),
+            (ReplayFinding::Differs(found), Due) => {
                 found.confirmation == Confirmation::Twice && self.computed_again == Some(Confirmed)
             }
-            (Finding::Differs(found), Confirmed) => {
+            (ReplayFinding::Differs(found), Confirmed) => {
                 found.confirmation == Confirmation::Earlier && self.computed_again.is_none()
             }
-            (Finding::Differs(_), Unreliable) => false,
-            (Finding::Unknown { .. }, second) => {
+            (ReplayFinding::Differs(_), Unreliable) => false,
+            (ReplayFinding::Unknown { .. }, second) => {
                 self.computed_again.is_none_or(|again| second == Due && again == Unreliable)
             }
         };
@@ -250,29 +250,29 @@ impl ReplayReport {
             return Err(ReportError::SecondComputation);
         }
         match &self.finding {
-            Finding::Differs(found) => check_mismatch(found, job).map_err(ReportError::Mismatch),
-            Finding::Equal | Finding::Unknown { .. } => Ok(()),
+            ReplayFinding::Differs(found) => check_mismatch(found, job).map_err(ReportError::Mismatch),
+            ReplayFinding::Equal | ReplayFinding::Unknown { .. } => Ok(()),
         }
     }
 
-    /// The result for the verdict; it names the worker where the finding is [`Finding::Unknown`].
-    pub fn into_replayed(self) -> Replayed {
+    /// The result for the verdict; it names the worker where the finding is [`ReplayFinding::Unknown`].
+    pub fn into_replayed(self) -> ReplayOutcome {
         let Self { worker, finding, computed_again, .. } = self;
         let finding = match finding {
-            Finding::Unknown { detail } => {
-                Finding::Unknown { detail: format!("replay worker {}: {}", quoted(&worker), quoted(&detail)) }
+            ReplayFinding::Unknown { detail } => {
+                ReplayFinding::Unknown { detail: format!("replay worker {}: {}", quoted(&worker), quoted(&detail)) }
             }
             finding => finding,
         };
-        Replayed { finding, computed_again }
+        ReplayOutcome { finding, computed_again }
     }
 
     /// Name of the finding, in one word.
     pub const fn word(&self) -> &'static str {
         match self.finding {
-            Finding::Equal => "equal",
-            Finding::Differs(_) => "differs",
-            Finding::Unknown { .. } => "unknown",
+            ReplayFinding::Equal => "equal",
+            ReplayFinding::Differs(_) => "differs",
+            ReplayFinding::Unknown { .. } => "unknown",
         }
     }
 }
@@ -380,8 +380,8 @@ mod tests {
         }
     }
 
-    fn differs(device: u8, iteration: u32, committed: u8, computed: u8) -> Finding {
-        Finding::Differs(Mismatch {
+    fn differs(device: u8, iteration: u32, committed: u8, computed: u8) -> ReplayFinding {
+        ReplayFinding::Differs(Mismatch {
             device_id: DeviceId([device; 16]),
             iteration,
             committed: Root([committed; 32]),
@@ -391,8 +391,8 @@ mod tests {
     }
 
     /// The validator's reading of a report with this finding.
-    fn judged(finding: Finding, computed_again: Option<SecondComputation>) -> Result<ReplayReport, ReportError> {
-        let (job, replayed) = (job(), Replayed { finding, computed_again });
+    fn judged(finding: ReplayFinding, computed_again: Option<SecondComputation>) -> Result<ReplayReport, ReportError> {
+        let (job, replayed) = (job(), ReplayOutcome { finding, computed_again });
         let digest = digest(&job.written());
         let report = ReplayReport::new(digest, job.challenge.id(), "gpu-3", 1.5, replayed);
         ReplayReport::read(&report.written(), &job, digest)
@@ -401,10 +401,10 @@ mod tests {
     #[test]
     fn a_report_says_what_the_worker_found() {
         let confirmed = Some(SecondComputation::Confirmed);
-        for (finding, again) in [(Finding::Equal, None), (differs(2, 0, 3, 9), confirmed)] {
+        for (finding, again) in [(ReplayFinding::Equal, None), (differs(2, 0, 3, 9), confirmed)] {
             assert_eq!(judged(finding.clone(), again).unwrap().into_replayed().finding, finding);
         }
-        let unknown = Finding::Unknown { detail: "lost\na device".repeat(100) };
+        let unknown = ReplayFinding::Unknown { detail: "lost\na device".repeat(100) };
         let result =
             judged(unknown, Some(SecondComputation::Unreliable)).unwrap().into_replayed().finding.into_result();
         let reason = result.unwrap_err();
@@ -430,8 +430,8 @@ mod tests {
         for (finding, again) in [
             (differs(2, 0, 3, 9), None),
             (differs(2, 0, 3, 9), Some(SecondComputation::Unreliable)),
-            (Finding::Equal, confirmed),
-            (Finding::Unknown { detail: String::new() }, confirmed),
+            (ReplayFinding::Equal, confirmed),
+            (ReplayFinding::Unknown { detail: String::new() }, confirmed),
         ] {
             assert!(matches!(judged(finding, again), Err(ReportError::SecondComputation)));
         }
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn a_report_about_something_else_is_not_believed() {
-        let (job, replayed) = (job(), Replayed { finding: Finding::Equal, computed_again: None });
+        let (job, replayed) = (job(), ReplayOutcome { finding: ReplayFinding::Equal, computed_again: None });
         let own = digest(&job.written());
         let report = ReplayReport::new(own, job.challenge.id(), "gpu-3", 1.5, replayed.clone());
         let read = |text: &str| ReplayReport::read(text, &job, own);

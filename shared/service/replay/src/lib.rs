@@ -73,9 +73,9 @@ impl Replayer {
 
     /// Computes the passes of the extent and compares every root. A root that differs is computed a second time if the
     /// job requires it.
-    pub fn replay(&self, job: &ReplayJob, handle: &Handle) -> Replayed {
+    pub fn replay(&self, job: &ReplayJob, handle: &Handle) -> ReplayOutcome {
         let pieces = pieces(&job.challenge, &job.evidence, &job.extent);
-        let found = Arc::new(Found { second: job.second, ..Found::default() });
+        let found = Arc::new(ReplayState { second: job.second, ..ReplayState::default() });
         let run = {
             let (handle, found) = (handle.clone(), found.clone());
             move |device: &mut dyn Device, piece: ReplayPiece| piece.compare(device, &handle, &found)
@@ -84,19 +84,19 @@ impl Replayer {
         self.host.release();
         let mismatch = found.mismatch.lock().take();
         let finding = match (mismatch, result) {
-            (Some(mismatch), _) => Finding::Differs(mismatch),
-            (None, Ok(_)) => Finding::Equal,
-            (None, Err(error)) => Finding::Unknown { detail: error.to_string() },
+            (Some(mismatch), _) => ReplayFinding::Differs(mismatch),
+            (None, Ok(_)) => ReplayFinding::Equal,
+            (None, Err(error)) => ReplayFinding::Unknown { detail: error.to_string() },
         };
         let computed_again = *found.computed_again.lock();
-        Replayed { finding, computed_again }
+        ReplayOutcome { finding, computed_again }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// The finding about the work.
-    pub finding: Finding,
+    pub finding: ReplayFinding,
     /// Result of the second computation, if one was made.
     pub computed_again: Option<SecondComputation>,
 }
@@ -104,7 +104,7 @@ pub struct Replayed {
 /// A replay's finding about the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum ReplayFinding {
     /// Every computed root equals the committed one.
     Equal,
     /// A root differs.
@@ -141,14 +141,14 @@ pub enum Confirmation {
     Earlier,
 }
 
-impl Replayed {
+impl ReplayOutcome {
     /// A replay without a finding about the work.
     pub fn unknown(detail: impl Into<String>) -> Self {
-        Self { finding: Finding::Unknown { detail: detail.into() }, computed_again: None }
+        Self { finding: ReplayFinding::Unknown { detail: detail.into() }, computed_again: None }
     }
 }
 
-impl Finding {
+impl ReplayFinding {
     /// The finding as the end of a replay.
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl Finding {
 
 /// State that the pieces of a replay share.
 #[derive(Debug)]
-struct Found {
+struct ReplayState {
     /// Whether a differing root is computed again.
     second: SecondComputation,
     /// Set by the first root that differs: the others are not needed.
@@ -182,7 +182,7 @@ struct Found {
     computed_again: Mutex<Option<SecondComputation>>,
 }
 
-impl Default for Found {
+impl Default for ReplayState {
     fn default() -> Self {
         Self {
             second: SecondComputation::Due,
@@ -214,7 +214,7 @@ fn pieces(challenge: &Challenge, evidence: &Evidence, extent: &Extent) -> Vec<Fi
 
 impl ReplayPiece {
     /// Computes, and compares each root as it comes.
-    fn compare(&self, device: &mut dyn Device, handle: &Handle, found: &Found) -> Result<(), DeviceError> {
+    fn compare(&self, device: &mut dyn Device, handle: &Handle, found: &ReplayState) -> Result<(), DeviceError> {
         let iterations = self.only.map_or(0..self.task.iterations, |i| i..i + 1);
         for iteration in iterations {
             // After a mismatch the remaining roots are not needed.
@@ -245,7 +245,7 @@ impl ReplayPiece {
         iteration: u32,
         root: &Root,
         handle: &Handle,
-        found: &Found,
+        found: &ReplayState,
     ) -> Result<Confirmation, DeviceError> {
         match found.second {
             SecondComputation::Confirmed => return Ok(Confirmation::Earlier),

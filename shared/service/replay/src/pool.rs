@@ -8,8 +8,8 @@ use assay_work::PublicKey;
 
 use super::job::ReplayJob;
 use super::shared::SharedReplays;
-use super::{Extent, Replayed, Replayer};
-use crate::turns::{Load, NoTurn, ReplayTurns, Turn};
+use super::{Extent, ReplayOutcome, Replayer};
+use crate::turns::{ReplayLoad, ReplayTurn, ReplayTurns, TurnRefusal};
 use assay_judge::history::History;
 use assay_judge::replay::{ReplayCapacity, Replays};
 use assay_judge::verify::check::TrustedValues;
@@ -17,11 +17,11 @@ use assay_judge::verify::check::TrustedValues;
 /// Places where this validator can replay.
 #[derive(Default)]
 pub struct ReplayPool {
-    local: Option<Local>,
+    local: Option<LocalReplays>,
     shared: Option<SharedReplays>,
 }
 
-struct Local {
+struct LocalReplays {
     replayer: Arc<Replayer>,
     turns: ReplayTurns,
 }
@@ -38,9 +38,9 @@ pub struct ReplayRequest {
 }
 
 /// A place for a replay, with the turn there.
-enum Place<'a> {
-    Local(&'a Local, Turn),
-    Shared(&'a SharedReplays, Turn),
+enum ReplayPlace<'a> {
+    Local(&'a LocalReplays, ReplayTurn),
+    Shared(&'a SharedReplays, ReplayTurn),
 }
 
 impl Replays for ReplayPool {
@@ -54,7 +54,7 @@ impl Replays for ReplayPool {
 impl ReplayPool {
     /// Creates a pool of the validator's own devices, if it has any, and of workers, if the records can be shared.
     pub fn new(local: Option<Replayer>, shared: Option<SharedReplays>) -> Self {
-        let local = local.map(|replayer| Local { replayer: replayer.into(), turns: ReplayTurns::default() });
+        let local = local.map(|replayer| LocalReplays { replayer: replayer.into(), turns: ReplayTurns::default() });
         Self { local, shared }
     }
 
@@ -69,10 +69,10 @@ impl ReplayPool {
     }
 
     /// Number of replays that run and wait, here and on workers.
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> ReplayLoad {
         let local = self.local.iter().map(|local| local.turns.load());
         let shared = self.shared.iter().map(|shared| shared.turns.load());
-        local.chain(shared).fold(Load::default(), |all, load| Load {
+        local.chain(shared).fold(ReplayLoad::default(), |all, load| ReplayLoad {
             running: all.running + load.running,
             waiting: all.waiting + load.waiting,
         })
@@ -86,18 +86,18 @@ impl ReplayPool {
     /// Replays when it is this miner's turn.
     ///
     /// # Errors
-    /// [`NoTurn`]: too many wait.
-    pub async fn replay(&self, request: ReplayRequest, history: &History) -> Result<Replayed, NoTurn> {
+    /// [`TurnRefusal`]: too many wait.
+    pub async fn replay(&self, request: ReplayRequest, history: &History) -> Result<ReplayOutcome, TurnRefusal> {
         let ReplayRequest { key, work, extent, handle } = request;
         let Some(place) = self.place(key, &work, history).await? else {
-            return Ok(Replayed::unknown("this validator has no devices of its own"));
+            return Ok(ReplayOutcome::unknown("this validator has no devices of its own"));
         };
         history.replays(key, Instant::now());
         let second = history.second_computation(key, Instant::now());
         let job = ReplayJob { challenge: work.challenge, evidence: work.evidence, extent, second };
         let replayed = match place {
-            Place::Local(local, turn) => local.replay(turn, job, handle).await,
-            Place::Shared(shared, turn) => shared.replay(turn, &job, &handle).await,
+            ReplayPlace::Local(local, turn) => local.replay(turn, job, handle).await,
+            ReplayPlace::Shared(shared, turn) => shared.replay(turn, &job, &handle).await,
         };
         if let Some(found) = replayed.computed_again {
             history.computed_again(key, found, Instant::now());
@@ -111,12 +111,12 @@ impl ReplayPool {
         key: PublicKey,
         work: &TrustedValues,
         history: &History,
-    ) -> Result<Option<Place<'_>>, NoTurn> {
+    ) -> Result<Option<ReplayPlace<'_>>, TurnRefusal> {
         let (last, challenge) = (history.replayed_at(key), &work.challenge);
         let (local, shared) = match (&self.local, &self.shared) {
             (None, None) => return Ok(None),
-            (Some(local), None) => return Ok(Some(Place::Local(local, local.turns.wait(key, last).await?))),
-            (None, Some(shared)) => return Ok(Some(Place::Shared(shared, shared.turns.wait(key, last).await?))),
+            (Some(local), None) => return Ok(Some(ReplayPlace::Local(local, local.turns.wait(key, last).await?))),
+            (None, Some(shared)) => return Ok(Some(ReplayPlace::Shared(shared, shared.turns.wait(key, last).await?))),
             (Some(local), Some(shared)) => (local, shared),
         };
         let here = local.replayer.capacity().estimate(challenge);
@@ -126,25 +126,25 @@ impl ReplayPool {
             (Some(here), Some(there)) => here <= there,
             (_, there) => there.is_none(),
         };
-        let now_here = || here.and_then(|_| local.turns.now()).map(|turn| Place::Local(local, turn));
-        let now_there = || there.and_then(|_| shared.turns.now()).map(|turn| Place::Shared(shared, turn));
+        let now_here = || here.and_then(|_| local.turns.now()).map(|turn| ReplayPlace::Local(local, turn));
+        let now_there = || there.and_then(|_| shared.turns.now()).map(|turn| ReplayPlace::Shared(shared, turn));
         let now = if is_here { now_here().or_else(now_there) } else { now_there().or_else(now_here) };
         Ok(Some(match now {
             Some(place) => place,
-            None if is_here => Place::Local(local, local.turns.wait(key, last).await?),
-            None => Place::Shared(shared, shared.turns.wait(key, last).await?),
+            None if is_here => ReplayPlace::Local(local, local.turns.wait(key, last).await?),
+            None => ReplayPlace::Shared(shared, shared.turns.wait(key, last).await?),
         }))
     }
 }
 
-impl Local {
-    async fn replay(&self, turn: Turn, job: ReplayJob, handle: Handle) -> Replayed {
+impl LocalReplays {
+    async fn replay(&self, turn: ReplayTurn, job: ReplayJob, handle: Handle) -> ReplayOutcome {
         let replayer = self.replayer.clone();
         let run = move || {
             let _turn = turn;
             replayer.replay(&job, &handle)
         };
         let ended = tokio::task::spawn_blocking(run).await;
-        ended.unwrap_or_else(|error| Replayed::unknown(format!("the replay ended early: {error}")))
+        ended.unwrap_or_else(|error| ReplayOutcome::unknown(format!("the replay ended early: {error}")))
     }
 }

@@ -11,9 +11,9 @@ use assay_work::text::quoted;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::Replayed;
+use super::ReplayOutcome;
 use super::job::{MAX_JOB_BYTES, ReplayJob, ReplayReport, digest};
-use crate::turns::{ReplayTurns, Turn};
+use crate::turns::{ReplayTurn, ReplayTurns};
 use assay_judge::replay::MachineCapacity;
 
 /// Interval of reading the list of workers.
@@ -29,7 +29,7 @@ const JOB_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// A live replay worker.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReplayWorker {
+pub struct LiveReplayWorker {
     pub name: String,
     /// Address of the machine.
     pub address: String,
@@ -42,13 +42,13 @@ pub struct SharedReplays {
     records: Records,
     /// Id of this run of the validator's process.
     instance: String,
-    workers: watch::Sender<Arc<Vec<ReplayWorker>>>,
+    workers: watch::Sender<Arc<Vec<LiveReplayWorker>>>,
     /// Turns: one replay for each worker at a time.
     pub(super) turns: ReplayTurns,
 }
 
 /// The waits of a replay.
-struct Patience {
+struct ReplayWaits {
     /// Time since which no worker has room for it.
     no_worker: Option<Instant>,
     /// Time since which the records do not answer.
@@ -62,7 +62,7 @@ impl SharedReplays {
     }
 
     /// The live workers, as of the last reading.
-    pub fn workers(&self) -> Arc<Vec<ReplayWorker>> {
+    pub fn workers(&self) -> Arc<Vec<LiveReplayWorker>> {
         self.workers.borrow().clone()
     }
 
@@ -91,7 +91,7 @@ impl SharedReplays {
 
     fn note(&self, found: Vec<WorkerRecord>) {
         let workers: Vec<_> = found.into_iter().filter_map(read_worker).collect();
-        let names = |workers: &[ReplayWorker]| -> BTreeMap<String, String> {
+        let names = |workers: &[LiveReplayWorker]| -> BTreeMap<String, String> {
             workers.iter().map(|worker| (worker.name.clone(), worker.address.clone())).collect()
         };
         let (before, now) = (names(&self.workers()), names(&workers));
@@ -106,10 +106,10 @@ impl SharedReplays {
     }
 
     /// Has a worker replay, and waits for its report.
-    pub(super) async fn replay(&self, _turn: Turn, job: &ReplayJob, handle: &Handle) -> Replayed {
+    pub(super) async fn replay(&self, _turn: ReplayTurn, job: &ReplayJob, handle: &Handle) -> ReplayOutcome {
         let document = job.written();
         if document.len() > MAX_JOB_BYTES {
-            return Replayed::unknown(format!("a replay of {} bytes is too large to be shared", document.len()));
+            return ReplayOutcome::unknown(format!("a replay of {} bytes is too large to be shared", document.len()));
         }
         let request = JobRequest {
             challenge: &job.challenge.id().to_string(),
@@ -121,19 +121,25 @@ impl SharedReplays {
         };
         let id = match self.records.submit(&request).await {
             Ok(id) => id,
-            Err(error) => return Replayed::unknown(format!("no replay was submitted: {error}")),
+            Err(error) => return ReplayOutcome::unknown(format!("no replay was submitted: {error}")),
         };
         let waited = self.wait_for(&id, job, &document, handle).await;
         // The job has no reader from here on. If it cannot be removed, it expires.
         if let Err(error) = self.records.remove_job(&id).await {
             tracing::warn!(job = id, %error, "a replay stays in the records");
         }
-        waited.unwrap_or_else(Replayed::unknown)
+        waited.unwrap_or_else(ReplayOutcome::unknown)
     }
 
     /// Waits until the job has ended; the error is the reason for giving up.
-    async fn wait_for(&self, id: &str, job: &ReplayJob, document: &[u8], handle: &Handle) -> Result<Replayed, String> {
-        let mut patience = Patience { no_worker: None, no_answer: None };
+    async fn wait_for(
+        &self,
+        id: &str,
+        job: &ReplayJob,
+        document: &[u8],
+        handle: &Handle,
+    ) -> Result<ReplayOutcome, String> {
+        let mut patience = ReplayWaits { no_worker: None, no_answer: None };
         let began = Instant::now();
         loop {
             // A fifth of the elapsed time: the wait adds at most a fifth.
@@ -148,9 +154,9 @@ impl SharedReplays {
             match state {
                 Ok(Some(JobState::Done { result })) => return Ok(read(&result, job, document)),
                 Ok(Some(JobState::Failed { why })) => {
-                    return Ok(Replayed::unknown(format!("no replay worker finished it: {}", quoted(&why))));
+                    return Ok(ReplayOutcome::unknown(format!("no replay worker finished it: {}", quoted(&why))));
                 }
-                Ok(None) => return Ok(Replayed::unknown("the replay was removed from the records")),
+                Ok(None) => return Ok(ReplayOutcome::unknown("the replay was removed from the records")),
                 Ok(Some(JobState::Waiting { .. } | JobState::Running { .. })) | Err(_) => {}
             }
         }
@@ -158,17 +164,17 @@ impl SharedReplays {
 }
 
 /// Reads a worker's report; an invalid one is a fault of the worker or of its author.
-fn read(result: &str, job: &ReplayJob, document: &[u8]) -> Replayed {
+fn read(result: &str, job: &ReplayJob, document: &[u8]) -> ReplayOutcome {
     match ReplayReport::read(result, job, digest(document)) {
         Ok(report) => report.into_replayed(),
         Err(error) => {
             tracing::error!(challenge = %job.challenge.id(), %error, "a replay worker's report is not believed");
-            Replayed::unknown(format!("a replay worker's report is not believed: {error}"))
+            ReplayOutcome::unknown(format!("a replay worker's report is not believed: {error}"))
         }
     }
 }
 
-impl Patience {
+impl ReplayWaits {
     /// Checks whether the replay waits on; the error is the reason not to.
     fn check(
         &mut self,
@@ -192,9 +198,9 @@ impl Patience {
     }
 }
 
-fn read_worker(record: WorkerRecord) -> Option<ReplayWorker> {
+fn read_worker(record: WorkerRecord) -> Option<LiveReplayWorker> {
     match MachineCapacity::read(record.capacity.get()) {
-        Ok(capacity) => Some(ReplayWorker { name: record.id, address: record.address, capacity }),
+        Ok(capacity) => Some(LiveReplayWorker { name: record.id, address: record.address, capacity }),
         Err(error) => {
             tracing::warn!(worker = %quoted(&record.id), %error, "a replay worker is not used");
             None
@@ -210,7 +216,7 @@ mod tests {
     fn a_replay_waits_for_a_worker_for_a_while() {
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
-        let mut patience = Patience { no_worker: None, no_answer: None };
+        let mut patience = ReplayWaits { no_worker: None, no_answer: None };
         let waiting = Ok(Some(JobState::Waiting { ahead: 0 }));
         assert!(patience.check(&waiting, false, at(0)).is_ok());
         assert!(patience.check(&waiting, false, at(29)).is_ok());
@@ -224,7 +230,7 @@ mod tests {
     fn records_that_do_not_answer_end_a_replay() {
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
-        let mut patience = Patience { no_worker: None, no_answer: None };
+        let mut patience = ReplayWaits { no_worker: None, no_answer: None };
         let error = || Err(RecordsError::NoSuchMiner(String::new()));
         assert!(patience.check(&error(), true, at(0)).is_ok());
         assert!(patience.check(&Ok(Some(JobState::Waiting { ahead: 0 })), true, at(50)).is_ok());

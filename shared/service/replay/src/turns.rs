@@ -12,26 +12,26 @@ pub const MAX_WAITING_REPLAYS: usize = 8;
 
 /// The queue for the machines.
 #[derive(Debug, Clone, Default)]
-pub struct ReplayTurns(Arc<Mutex<Queue>>);
+pub struct ReplayTurns(Arc<Mutex<TurnQueue>>);
 
 #[derive(Debug)]
-struct Queue {
+struct TurnQueue {
     /// Replays that may run at once: one on each machine.
     places: usize,
     running: usize,
     arrivals: u64,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingReplay>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingReplay {
     key: PublicKey,
     /// Time of the miner's last turn, and its number of arrival: the least rank goes first.
     rank: (Option<Instant>, u64),
-    start: oneshot::Sender<Turn>,
+    start: oneshot::Sender<ReplayTurn>,
 }
 
-impl Default for Queue {
+impl Default for TurnQueue {
     fn default() -> Self {
         Self { places: 1, running: 0, arrivals: 0, waiting: Vec::new() }
     }
@@ -39,11 +39,11 @@ impl Default for Queue {
 
 /// The right to use a machine, until it is dropped.
 #[derive(Debug)]
-pub struct Turn(ReplayTurns);
+pub struct ReplayTurn(ReplayTurns);
 
 /// Numbers of replays that run and wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Load {
+pub struct ReplayLoad {
     /// Replays that have a machine.
     pub running: usize,
     /// Replays that wait for a machine.
@@ -53,31 +53,31 @@ pub struct Load {
 /// No turn: the queue is full of miners that have waited longer, or has this key already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_WAITING_REPLAYS} replays wait already, or one of this miner does")]
-pub struct NoTurn;
+pub struct TurnRefusal;
 
 impl ReplayTurns {
     /// Waits for a turn. `last` is the time of this miner's previous one.
-    pub async fn wait(&self, key: PublicKey, last: Option<Instant>) -> Result<Turn, NoTurn> {
+    pub async fn wait(&self, key: PublicKey, last: Option<Instant>) -> Result<ReplayTurn, TurnRefusal> {
         let started = {
             let mut queue = self.0.lock();
             if queue.begin() {
-                return Ok(Turn(self.clone()));
+                return Ok(ReplayTurn(self.clone()));
             }
             queue.enter(key, last)?
         };
-        started.await.map_err(|_| NoTurn)
+        started.await.map_err(|_| TurnRefusal)
     }
 
     /// Takes a turn if a place is free now.
-    pub fn now(&self) -> Option<Turn> {
-        self.0.lock().begin().then(|| Turn(self.clone()))
+    pub fn now(&self) -> Option<ReplayTurn> {
+        self.0.lock().begin().then(|| ReplayTurn(self.clone()))
     }
 
     /// Numbers of replays that run and wait.
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> ReplayLoad {
         let queue = self.0.lock();
         let waiting = queue.waiting.iter().filter(|waiting| !waiting.start.is_closed()).count();
-        Load { running: queue.running, waiting }
+        ReplayLoad { running: queue.running, waiting }
     }
 
     /// Sets the number of concurrent replays, at least one. Running ones go on.
@@ -91,12 +91,12 @@ impl ReplayTurns {
         loop {
             let Some(next) = self.0.lock().next() else { return };
             // A session that is gone drops its turn, which passes it on.
-            let _ = next.start.send(Turn(self.clone()));
+            let _ = next.start.send(ReplayTurn(self.clone()));
         }
     }
 }
 
-impl Queue {
+impl TurnQueue {
     /// Takes a place, if one is free.
     const fn begin(&mut self) -> bool {
         let is_free = self.running < self.places;
@@ -104,10 +104,10 @@ impl Queue {
         is_free
     }
 
-    fn enter(&mut self, key: PublicKey, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
+    fn enter(&mut self, key: PublicKey, last: Option<Instant>) -> Result<oneshot::Receiver<ReplayTurn>, TurnRefusal> {
         self.waiting.retain(|waiting| !waiting.start.is_closed());
         if self.waiting.iter().any(|waiting| waiting.key == key) {
-            return Err(NoTurn);
+            return Err(TurnRefusal);
         }
         self.arrivals += 1;
         let rank = (last, self.arrivals);
@@ -116,16 +116,16 @@ impl Queue {
             match latest {
                 // Dropped, it learns that it gets no turn.
                 Some((index, waiting)) if waiting.rank > rank => drop(self.waiting.swap_remove(index)),
-                _ => return Err(NoTurn),
+                _ => return Err(TurnRefusal),
             }
         }
         let (start, started) = oneshot::channel();
-        self.waiting.push(Waiting { key, rank, start });
+        self.waiting.push(WaitingReplay { key, rank, start });
         Ok(started)
     }
 
     /// Takes a place for the first in the queue, if there are both.
-    fn next(&mut self) -> Option<Waiting> {
+    fn next(&mut self) -> Option<WaitingReplay> {
         if self.running >= self.places {
             return None;
         }
@@ -135,7 +135,7 @@ impl Queue {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReplayTurn {
     fn drop(&mut self) {
         self.0.0.lock().running -= 1;
         self.0.start_waiting();
@@ -151,7 +151,11 @@ mod tests {
         PublicKey([number; 32])
     }
 
-    fn enter(turns: &ReplayTurns, number: u8, last: Option<Instant>) -> Result<oneshot::Receiver<Turn>, NoTurn> {
+    fn enter(
+        turns: &ReplayTurns,
+        number: u8,
+        last: Option<Instant>,
+    ) -> Result<oneshot::Receiver<ReplayTurn>, TurnRefusal> {
         turns.0.lock().enter(key(number), last)
     }
 
@@ -178,9 +182,9 @@ mod tests {
         let (turns, now) = (ReplayTurns::default(), Instant::now());
         let running = turns.wait(key(0), None).await.unwrap();
         let mut waiting: Vec<_> = (1..=8).map(|number| enter(&turns, number, Some(now)).unwrap()).collect();
-        assert_eq!(enter(&turns, 9, Some(now)).unwrap_err(), NoTurn);
-        assert_eq!(turns.load(), Load { running: 1, waiting: 8 });
-        assert_eq!(enter(&turns, 3, None).unwrap_err(), NoTurn, "one for each miner");
+        assert_eq!(enter(&turns, 9, Some(now)).unwrap_err(), TurnRefusal);
+        assert_eq!(turns.load(), ReplayLoad { running: 1, waiting: 8 });
+        assert_eq!(enter(&turns, 3, None).unwrap_err(), TurnRefusal, "one for each miner");
         let first = enter(&turns, 10, None).unwrap();
         assert!(waiting.remove(7).await.is_err(), "the one that came last made room");
         // A caller that is gone does not block the queue.

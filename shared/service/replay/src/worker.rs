@@ -19,7 +19,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::field::display;
 
 use super::job::{ReplayJob, ReplayReport, digest};
-use super::{Finding, Replayed, Replayer};
+use super::{ReplayFinding, ReplayOutcome, Replayer};
 
 /// Validity of a lease, and of a worker's heartbeat.
 const LEASE: Duration = Duration::from_secs(10);
@@ -40,19 +40,19 @@ pub struct ReplayWorker {
     address: String,
     records: Records,
     replayer: Arc<Replayer>,
-    counts: Counts,
+    counts: ReplayCounts,
 }
 
 /// Counts of replays since the start.
 #[derive(Debug, Default)]
-struct Counts {
+struct ReplayCounts {
     done: AtomicU64,
     /// Handed back, or lost to another worker.
     not_done: AtomicU64,
 }
 
 /// Result of a replay on this worker.
-enum End {
+enum ReplayEnd {
     /// Its report is in the records.
     Reported(ReplayReport),
     /// It was withdrawn, or another worker has it now.
@@ -66,12 +66,12 @@ enum End {
 impl ReplayWorker {
     /// Creates a worker over these devices.
     pub fn new(name: String, address: String, records: Records, replayer: Replayer) -> Self {
-        Self { name, address, records, replayer: replayer.into(), counts: Counts::default() }
+        Self { name, address, records, replayer: replayer.into(), counts: ReplayCounts::default() }
     }
 
     /// Its status in one line.
     pub fn in_a_line(&self) -> String {
-        let Counts { done, not_done } = &self.counts;
+        let ReplayCounts { done, not_done } = &self.counts;
         format!("replays: {} reported, {} not", done.load(Ordering::Relaxed), not_done.load(Ordering::Relaxed))
     }
 
@@ -139,23 +139,23 @@ impl ReplayWorker {
         let end = self.compute(job, shutdown).await;
         let seconds = began.elapsed().as_secs_f64();
         match &end {
-            End::Reported(report) => {
+            ReplayEnd::Reported(report) => {
                 tracing::info!(challenge, job = id, attempt, seconds, "replay: {}", report.word());
             }
-            End::Gone => {
+            ReplayEnd::Gone => {
                 tracing::info!(challenge, job = id, attempt, seconds, "replay: withdrawn, or another worker's")
             }
-            End::HandedBack(why) => {
+            ReplayEnd::HandedBack(why) => {
                 tracing::warn!(challenge, job = id, attempt, seconds, "replay: handed back: {}", quoted(why));
             }
-            End::Unwritten(error) => {
+            ReplayEnd::Unwritten(error) => {
                 tracing::error!(challenge, job = id, attempt, seconds, "replay: not reported: {}", chain(error));
             }
         }
-        matches!(end, End::Reported(_) | End::Gone)
+        matches!(end, ReplayEnd::Reported(_) | ReplayEnd::Gone)
     }
 
-    async fn compute(&self, job: &Job, shutdown: Shutdown) -> End {
+    async fn compute(&self, job: &Job, shutdown: Shutdown) -> ReplayEnd {
         let began = Instant::now();
         let read = match ReplayJob::read(&job.document) {
             Ok(read) => read,
@@ -171,7 +171,7 @@ impl ReplayWorker {
             Err(end) => return end,
         };
         // Another worker may have working devices.
-        if let Finding::Unknown { detail } = &replayed.finding
+        if let ReplayFinding::Unknown { detail } = &replayed.finding
             && job.attempt < MAX_JOB_ATTEMPTS
         {
             return self.hand_back(job, detail.clone()).await;
@@ -185,10 +185,10 @@ impl ReplayWorker {
     async fn attend(
         &self,
         job: &Job,
-        mut running: JoinHandle<Replayed>,
+        mut running: JoinHandle<ReplayOutcome>,
         handle: &Handle,
         mut shutdown: Shutdown,
-    ) -> Result<Replayed, End> {
+    ) -> Result<ReplayOutcome, ReplayEnd> {
         let mut renewals = tokio::time::interval(RENEWAL);
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut is_gone, mut is_stopped) = (false, false);
@@ -215,33 +215,33 @@ impl ReplayWorker {
             }
         };
         match ended {
-            _ if is_gone => Err(End::Gone),
+            _ if is_gone => Err(ReplayEnd::Gone),
             // It may have finished before the stop took effect.
-            Ok(Replayed { finding: Finding::Unknown { .. }, .. }) if is_stopped => {
+            Ok(ReplayOutcome { finding: ReplayFinding::Unknown { .. }, .. }) if is_stopped => {
                 Err(self.hand_back(job, "this worker is stopped".to_owned()).await)
             }
             Ok(replayed) => Ok(replayed),
-            Err(error) => Ok(Replayed::unknown(format!("the replay ended early: {error}"))),
+            Err(error) => Ok(ReplayOutcome::unknown(format!("the replay ended early: {error}"))),
         }
     }
 
-    async fn hand_back(&self, job: &Job, why: String) -> End {
+    async fn hand_back(&self, job: &Job, why: String) -> ReplayEnd {
         match self.records.hand_back(&job.id, &self.name, &why).await {
-            Ok(true) => End::HandedBack(why),
-            Ok(false) => End::Gone,
-            Err(error) => End::Unwritten(error),
+            Ok(true) => ReplayEnd::HandedBack(why),
+            Ok(false) => ReplayEnd::Gone,
+            Err(error) => ReplayEnd::Unwritten(error),
         }
     }
 
-    async fn report(&self, job: &Job, report: ReplayReport) -> End {
+    async fn report(&self, job: &Job, report: ReplayReport) -> ReplayEnd {
         let written = report.written();
         let mut attempts = 0;
         loop {
             attempts += 1;
             match self.records.finish(&job.id, &self.name, &written).await {
-                Ok(true) => return End::Reported(report),
-                Ok(false) => return End::Gone,
-                Err(error) if attempts >= REPORT_ATTEMPTS => return End::Unwritten(error),
+                Ok(true) => return ReplayEnd::Reported(report),
+                Ok(false) => return ReplayEnd::Gone,
+                Err(error) if attempts >= REPORT_ATTEMPTS => return ReplayEnd::Unwritten(error),
                 Err(_) => tokio::time::sleep(POLL).await,
             }
         }

@@ -10,7 +10,7 @@ mod webhooks;
 
 use std::sync::Arc;
 
-use assay_api::{Gap, LiveEvent, Problem};
+use assay_api::{Gap, LiveEvent, ProblemDetails};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -41,7 +41,7 @@ struct ChallengePath {
 }
 
 /// Answer of a handler.
-type Answer<T> = Result<Json<T>, super::problem::Refused>;
+type ApiResult<T> = Result<Json<T>, super::problem::ApiError>;
 
 pub fn routes() -> OpenApiRouter<Arc<Web>> {
     let router = OpenApiRouter::with_openapi(about())
@@ -73,11 +73,11 @@ fn about() -> OpenApi {
     components.add_security_scheme("token", SecurityScheme::Http(scheme));
     // Schemas used by answers without being an answer's type.
     let mut beside = vec![
-        (Problem::name().into_owned(), Problem::schema()),
+        (ProblemDetails::name().into_owned(), ProblemDetails::schema()),
         (LiveEvent::name().into_owned(), LiveEvent::schema()),
         (Gap::name().into_owned(), Gap::schema()),
     ];
-    Problem::schemas(&mut beside);
+    ProblemDetails::schemas(&mut beside);
     LiveEvent::schemas(&mut beside);
     components.schemas.extend(beside);
     document.components = Some(components);
@@ -86,7 +86,7 @@ fn about() -> OpenApi {
 
 /// Adds the problem answer to every operation.
 fn with_problems(mut router: OpenApiRouter<Arc<Web>>) -> OpenApiRouter<Arc<Web>> {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(Problem::name()))).build();
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(ProblemDetails::name()))).build();
     let problem = ResponseBuilder::new()
         .description("It was not done: `code` says why.")
         .content(assay_api::PROBLEM_MEDIA_TYPE, content)

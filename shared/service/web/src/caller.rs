@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use super::Web;
 use super::origin::RequestOrigin;
-use super::problem::Refused;
+use super::problem::ApiError;
 
 /// The longest credential accepted, in bytes.
 const MAX_CREDENTIAL_BYTES: usize = 256;
@@ -54,21 +54,21 @@ pub struct Admin(pub Caller);
 
 /// A caller on the validator's own machine, over the control socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Local(pub Caller);
+pub struct LocalCaller(pub Caller);
 
 impl Credential {
     /// Reads the credential of a request. A token takes precedence over a cookie.
     ///
     /// # Errors
     /// [`ProblemCode::Unauthorized`] for a header that is not a bearer token.
-    pub fn of(origin: &RequestOrigin, headers: &HeaderMap) -> Result<Self, Refused> {
+    pub fn of(origin: &RequestOrigin, headers: &HeaderMap) -> Result<Self, ApiError> {
         if let RequestOrigin::Socket(actor) = origin {
             return Ok(Self::Socket(actor.clone()));
         }
         if let Some(header) = headers.get(AUTHORIZATION) {
             let token = bearer(header);
             let what = "the header Authorization is no bearer token: send `Authorization: Bearer assay_…`";
-            return token.map(Self::Token).ok_or_else(|| Refused::new(ProblemCode::Unauthorized, what));
+            return token.map(Self::Token).ok_or_else(|| ApiError::new(ProblemCode::Unauthorized, what));
         }
         Ok(cookie(headers, cookie_name(origin.is_encrypted())).map_or(Self::None, Self::Login))
     }
@@ -98,7 +98,7 @@ impl Web {
     ///
     /// # Errors
     /// [`ProblemCode::Unauthorized`] for an invalid credential, [`ProblemCode::Records`] where it cannot be checked.
-    pub async fn caller(&self, origin: &RequestOrigin, credential: Credential) -> Result<Option<Caller>, Refused> {
+    pub async fn caller(&self, origin: &RequestOrigin, credential: Credential) -> Result<Option<Caller>, ApiError> {
         let known = match &credential {
             Credential::Socket(actor) => Some((actor.clone(), Role::Admin)),
             Credential::Token(token) => {
@@ -131,8 +131,8 @@ impl Web {
     }
 }
 
-fn unauthorized(why: &str) -> Refused {
-    Refused::new(ProblemCode::Unauthorized, why)
+fn unauthorized(why: &str) -> ApiError {
+    ApiError::new(ProblemCode::Unauthorized, why)
 }
 
 impl Caller {
@@ -153,58 +153,58 @@ impl Caller {
     }
 
     /// Returns the caller if its role suffices.
-    fn at_least(self, role: Role) -> Result<Self, Refused> {
+    fn at_least(self, role: Role) -> Result<Self, ApiError> {
         if self.role >= role {
             return Ok(self);
         }
         let why = format!("this takes a token of role {role}, and the one shown has role {}", self.role);
-        Err(Refused::new(ProblemCode::Forbidden, why))
+        Err(ApiError::new(ProblemCode::Forbidden, why))
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let why = "a token is needed: `assay-validator token create` makes one; send it as `Authorization: Bearer …`";
         parts.extensions.get::<Self>().cloned().ok_or_else(|| unauthorized(why))
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Operator {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         Caller::from_request_parts(parts, state).await?.at_least(Role::Operate).map(Self)
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Admin {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         Caller::from_request_parts(parts, state).await?.at_least(Role::Admin).map(Self)
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Local {
-    type Rejection = Refused;
+impl<S: Send + Sync> FromRequestParts<S> for LocalCaller {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?.at_least(Role::Admin)?;
         match caller.credential {
             Credential::Socket(_) => Ok(Self(caller)),
-            _ => Err(Refused::new(ProblemCode::LocalOnly, "this is done over the control socket only")),
+            _ => Err(ApiError::new(ProblemCode::LocalOnly, "this is done over the control socket only")),
         }
     }
 }
 
 impl FromRequestParts<Arc<Web>> for RequestOrigin {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Web>) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Web>) -> Result<Self, ApiError> {
         // The listener that accepts a connection sets it.
-        let missing = || Refused::new(ProblemCode::Internal, "a request without an origin");
+        let missing = || ApiError::new(ProblemCode::Internal, "a request without an origin");
         parts.extensions.get::<Self>().cloned().ok_or_else(missing)
     }
 }

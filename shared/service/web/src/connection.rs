@@ -56,7 +56,7 @@ pub async fn serve<S>(
         }
     });
     let builder = builder();
-    let mut stream = Unstalled::new(stream, HTTP_WRITE_LIMIT);
+    let mut stream = StallGuard::new(stream, HTTP_WRITE_LIMIT);
     stream.intake = is_bounded.then(|| HttpIntake::new(Instant::now()));
     let io = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection(io, service));
@@ -109,13 +109,13 @@ struct Use {
     idle_since: Instant,
     /// Number of requests so far, which numbers the next one.
     requests: u64,
-    under_way: Vec<UnderWay>,
+    under_way: Vec<ActiveRequest>,
     /// Whether a request had a valid token or login.
     is_known: bool,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct ActiveRequest {
     number: u64,
     since: Instant,
     /// Whether the answer is a stream of events.
@@ -162,14 +162,14 @@ impl Activity {
         let mut used = self.used.lock();
         used.requests += 1;
         let number = used.requests;
-        used.under_way.push(UnderWay { number, since: now, is_endless: false });
+        used.under_way.push(ActiveRequest { number, since: now, is_endless: false });
         RequestGuard { activity: self.clone(), number }
     }
 
     /// Whether the connection must be closed.
     fn is_over(&self, now: Instant) -> bool {
         let used = self.used.lock();
-        let is_late = |request: &UnderWay| {
+        let is_late = |request: &ActiveRequest| {
             !request.is_endless && now.saturating_duration_since(request.since) > HTTP_RESPONSE_LIMIT
         };
         let idle_limit = if used.requests == 0 { HTTP_HEADER_LIMIT } else { HTTP_IDLE_LIMIT };
@@ -180,7 +180,7 @@ impl Activity {
 
 impl RequestGuard {
     /// Wraps the answer, so that the request stays under way until it was read.
-    fn until_read(self, response: Response<Body>) -> Response<Guarded> {
+    fn until_read(self, response: Response<Body>) -> Response<GuardedBody> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if kind.is_some_and(|kind| kind.starts_with(EVENT_STREAM)) {
             let mut used = self.activity.used.lock();
@@ -188,7 +188,7 @@ impl RequestGuard {
                 request.is_endless = true;
             }
         }
-        response.map(|body| Guarded { body, _request: self })
+        response.map(|body| GuardedBody { body, _request: self })
     }
 }
 
@@ -201,12 +201,12 @@ impl Drop for RequestGuard {
 }
 
 /// Body of an answer, with its request.
-struct Guarded {
+struct GuardedBody {
     body: Body,
     _request: RequestGuard,
 }
 
-impl http_body::Body for Guarded {
+impl http_body::Body for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -227,7 +227,7 @@ impl http_body::Body for Guarded {
 }
 
 /// A stream that fails when written data stays unread for too long, or when the client sends too many frames.
-struct Unstalled<S> {
+struct StallGuard<S> {
     stream: S,
     /// Bounds on received data; `None`: unbounded.
     intake: Option<HttpIntake>,
@@ -235,7 +235,7 @@ struct Unstalled<S> {
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Unstalled<S> {
+impl<S> StallGuard<S> {
     const fn new(stream: S, limit: Duration) -> Self {
         Self { stream, intake: None, limit, stalled: None }
     }
@@ -254,7 +254,7 @@ impl<S> Unstalled<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -268,7 +268,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.bounded(context, polled)
@@ -324,7 +324,7 @@ mod tests {
     async fn what_nobody_reads_fails() {
         use tokio::io::AsyncWriteExt;
         let (near, _far) = tokio::io::duplex(64);
-        let mut stream = Unstalled::new(near, HTTP_WRITE_LIMIT);
+        let mut stream = StallGuard::new(near, HTTP_WRITE_LIMIT);
         stream.write_all(&[0; 64]).await.unwrap();
         let error = stream.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);

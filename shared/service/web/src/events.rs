@@ -19,7 +19,7 @@ use tokio_stream::Stream;
 use super::Web;
 use super::caller::{Caller, Credential};
 use super::origin::RequestOrigin;
-use super::problem::Refused;
+use super::problem::ApiError;
 
 /// Header with the last event that a client has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -44,7 +44,7 @@ impl Streams {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`] when the caller, or all callers together, have reached the limit.
-    pub fn enter(&self, caller: &Caller) -> Result<StreamPlace, Refused> {
+    pub fn enter(&self, caller: &Caller) -> Result<StreamPlace, ApiError> {
         let key = match caller.credential() {
             Credential::Token(text) | Credential::Login(text) => blake3::hash(text.as_bytes()).to_hex().to_string(),
             Credential::Socket(_) => "socket".to_owned(),
@@ -54,7 +54,7 @@ impl Streams {
         let (own, all) = (counts.get(&key).copied().unwrap_or_default(), counts.values().sum::<usize>());
         if own >= MAX_CALLER_EVENT_STREAMS || all >= MAX_EVENT_STREAMS {
             let why = format!("streams that stand, of this caller and in all: {own}, {all}: end one first");
-            return Err(assay_api::Problem::new(ProblemCode::TooManyRequests, why).after(10).into());
+            return Err(assay_api::ProblemDetails::new(ProblemCode::TooManyRequests, why).after(10).into());
         }
         *counts.entry(key.clone()).or_default() += 1;
         drop(counts);
@@ -84,7 +84,7 @@ pub async fn stream(
     origin: RequestOrigin,
     query: EventsQuery,
     headers: &HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     let kinds = query.kinds.filter(|text| !text.is_empty()).map(|text| kinds_of(&text)).transpose()?;
     let place = web.streams.enter(&caller)?;
     let after = match headers.get(LAST_EVENT_ID) {
@@ -92,7 +92,7 @@ pub async fn stream(
         None => query.after,
     };
     if after.is_some_and(|after| after < 0) {
-        return Err(Refused::new(ProblemCode::Invalid, "after: an event's number is not below 0"));
+        return Err(ApiError::new(ProblemCode::Invalid, "after: an event's number is not below 0"));
     }
     let records = web.running.validator.records.clone();
     // Before the position is read, so that no event in between is missed.
@@ -100,7 +100,7 @@ pub async fn stream(
     let last = records.last_event().await?;
     let oldest = records.first_event().await?.unwrap_or(last + 1);
     let (mut at, gap) = begin(after, oldest, last);
-    let mut until = Until::new(web, caller, origin);
+    let mut until = StreamLifetime::new(web, caller, origin);
     let events = async_stream::stream! {
         let _place = place;
         if let Some(gap) = gap {
@@ -143,14 +143,14 @@ fn begin(after: Option<i64>, oldest: i64, last: i64) -> (i64, Option<Gap>) {
     }
 }
 
-fn event_id(text: &str) -> Result<i64, Refused> {
+fn event_id(text: &str) -> Result<i64, ApiError> {
     let parsed = text.trim().parse::<i64>().ok().filter(|id| *id >= 0);
-    parsed.ok_or_else(|| Refused::new(ProblemCode::Invalid, "Last-Event-ID: not the number of an event"))
+    parsed.ok_or_else(|| ApiError::new(ProblemCode::Invalid, "Last-Event-ID: not the number of an event"))
 }
 
-fn kinds_of(text: &str) -> Result<BTreeSet<EventKind>, Refused> {
+fn kinds_of(text: &str) -> Result<BTreeSet<EventKind>, ApiError> {
     let each: Result<_, String> = text.split(',').map(|name| name.trim().parse()).collect();
-    each.map_err(|why| Refused::new(ProblemCode::Invalid, format!("kinds: {why}")))
+    each.map_err(|why| ApiError::new(ProblemCode::Invalid, format!("kinds: {why}")))
 }
 
 fn live(told: &LiveEvent) -> Event {
@@ -175,7 +175,7 @@ pub fn answer(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'st
 }
 
 /// Lifetime of a stream.
-pub struct Until {
+pub struct StreamLifetime {
     web: Arc<Web>,
     caller: Caller,
     origin: RequestOrigin,
@@ -183,7 +183,7 @@ pub struct Until {
     next: Instant,
 }
 
-impl Until {
+impl StreamLifetime {
     /// Lasts while the caller may read and the validator runs.
     pub fn new(web: Arc<Web>, caller: Caller, origin: RequestOrigin) -> Self {
         let ending = web.ending.subscribe();

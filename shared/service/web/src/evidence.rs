@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::Web;
-use super::problem::Refused;
+use super::problem::ApiError;
 
 /// Parts of a download that are buffered for its reader.
 const WAITING_PARTS: usize = 2;
@@ -24,11 +24,11 @@ const WAITING_PARTS: usize = 2;
 ///
 /// # Errors
 /// The challenge has no evidence, or it is no longer kept.
-pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<Response, Refused> {
+pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     let validator = &web.running.validator;
     let verdict = read::verdict(validator, challenge).await?;
     let id = verdict.record.challenge;
-    let none = || Refused::new(ProblemCode::NotFound, format!("no evidence of challenge {id} was kept"));
+    let none = || ApiError::new(ProblemCode::NotFound, format!("no evidence of challenge {id} was kept"));
     let kept = verdict.evidence.ok_or_else(none)?;
     if kept.dropped_ms.is_some() {
         return Err(gone(&id));
@@ -40,8 +40,9 @@ pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<R
     let digest = kept.evidence.digest.parse().map_err(|_| internal("a digest in the records is malformed"))?;
     // Each download has a temporary copy, so their number is limited.
     let too_many = || {
-        let problem = assay_api::Problem::new(ProblemCode::TooManyRequests, "other evidence is being downloaded");
-        Refused(problem.after(5))
+        let problem =
+            assay_api::ProblemDetails::new(ProblemCode::TooManyRequests, "other evidence is being downloaded");
+        ApiError(problem.after(5))
     };
     let place = web.downloads.clone().try_acquire_owned().map_err(|_| too_many())?;
     let file = validator.evidence.stored(&digest).await.map_err(|error| match error {
@@ -95,14 +96,14 @@ fn text(value: &str) -> HeaderValue {
     HeaderValue::from_str(value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-fn gone(id: &str) -> Refused {
+fn gone(id: &str) -> ApiError {
     let why = format!("the evidence of challenge {id} was removed by the limits of age and size");
-    Refused::new(ProblemCode::Gone, why)
+    ApiError::new(ProblemCode::Gone, why)
 }
 
-fn internal(why: &str) -> Refused {
+fn internal(why: &str) -> ApiError {
     tracing::error!("evidence cannot be given out: {why}");
-    Refused::new(ProblemCode::Internal, "the evidence cannot be read: the validator's log says why")
+    ApiError::new(ProblemCode::Internal, "the evidence cannot be read: the validator's log says why")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::problem::Refused;
+use super::problem::ApiError;
 
 /// A JSON document: the body of a request or an answer.
 #[derive(Debug, Clone, Copy)]
@@ -26,17 +26,17 @@ pub struct Query<T>(pub T);
 pub struct Path<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         if !is_json(request.headers()) {
             let why = "the header Content-Type must be application/json";
-            return Err(Refused::new(ProblemCode::UnsupportedMediaType, why));
+            return Err(ApiError::new(ProblemCode::UnsupportedMediaType, why));
         }
         let body = Bytes::from_request(request, state).await.map_err(|rejection| {
             let is_large = rejection.status() == StatusCode::PAYLOAD_TOO_LARGE;
             let code = if is_large { ProblemCode::TooLarge } else { ProblemCode::Malformed };
-            Refused::new(code, rejection.body_text())
+            ApiError::new(code, rejection.body_text())
         })?;
         object(&body).map(Self)
     }
@@ -48,14 +48,14 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Parses a body as an object. serde alone would accept a list of the fields in order.
-fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if first.is_some_and(|first| *first != b'{') {
-        return Err(Refused::new(ProblemCode::Invalid, "the body must be a JSON object"));
+        return Err(ApiError::new(ProblemCode::Invalid, "the body must be a JSON object"));
     }
     serde_json::from_slice(body).map_err(|error| {
         let code = if error.is_data() { ProblemCode::Invalid } else { ProblemCode::Malformed };
-        Refused::new(code, format!("the body: {error}"))
+        ApiError::new(code, format!("the body: {error}"))
     })
 }
 
@@ -66,19 +66,19 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let refused = |rejection: QueryRejection| Refused::new(ProblemCode::Invalid, rejection.body_text());
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let refused = |rejection: QueryRejection| ApiError::new(ProblemCode::Invalid, rejection.body_text());
         axum::extract::Query::from_request_parts(parts, state).await.map(|query| Self(query.0)).map_err(refused)
     }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
-    type Rejection = Refused;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let refused = |rejection: PathRejection| Refused::new(ProblemCode::Invalid, rejection.body_text());
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let refused = |rejection: PathRejection| ApiError::new(ProblemCode::Invalid, rejection.body_text());
         axum::extract::Path::from_request_parts(parts, state).await.map(|path| Self(path.0)).map_err(refused)
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_api::{Problem, ProblemCode};
+use assay_api::{ProblemCode, ProblemDetails};
 use assay_listen::bounds::{
     FAILED_LOGINS, HTTP_BODY_LIMIT, HTTP_REQUEST_LIMIT, MAX_ADDRESSES, MAX_BODY_BYTES, MAX_REQUESTS_AT_ONCE,
     MAX_STRANGER_BODY_BYTES, MAX_STRANGER_REQUESTS_AT_ONCE, REQUESTS,
@@ -30,7 +30,7 @@ use super::Web;
 use super::caller::{Caller, Credential};
 use super::connection::Activity;
 use super::origin::RequestOrigin;
-use super::problem::{Refused, as_problem};
+use super::problem::{ApiError, as_problem};
 use super::well_known::is_health;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -43,10 +43,10 @@ const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Request rates of addresses and tokens.
 #[derive(Debug)]
-pub struct RequestRates(Mutex<Rates>);
+pub struct RequestRates(Mutex<CallerRates>);
 
 #[derive(Debug)]
-struct Rates {
+struct CallerRates {
     by_address: Buckets<IpAddr>,
     by_credential: Buckets<[u8; 32]>,
     failed: Buckets<IpAddr>,
@@ -54,7 +54,7 @@ struct Rates {
 
 impl RequestRates {
     pub fn new(now: Instant) -> Self {
-        Self(Mutex::new(Rates {
+        Self(Mutex::new(CallerRates {
             by_address: Buckets::new(REQUESTS, MAX_ADDRESSES, now),
             by_credential: Buckets::new(REQUESTS, MAX_ADDRESSES, now),
             failed: Buckets::new(FAILED_LOGINS, MAX_ADDRESSES, now),
@@ -65,7 +65,7 @@ impl RequestRates {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`].
-    pub fn request(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
+    pub fn request(&self, address: IpAddr, now: Instant) -> Result<(), ApiError> {
         self.0.lock().by_address.take(address, now).map(|_| ()).map_err(|refused| too_many(refused.until))
     }
 
@@ -73,7 +73,7 @@ impl RequestRates {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`].
-    pub fn request_of(&self, credential: &Credential, now: Instant) -> Result<(), Refused> {
+    pub fn request_of(&self, credential: &Credential, now: Instant) -> Result<(), ApiError> {
         let (Credential::Token(text) | Credential::Login(text)) = credential else { return Ok(()) };
         let key = *blake3::hash(text.as_bytes()).as_bytes();
         self.0.lock().by_credential.take(key, now).map(|_| ()).map_err(|refused| too_many(refused.until))
@@ -83,36 +83,36 @@ impl RequestRates {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`].
-    pub fn failed(&self, address: IpAddr, now: Instant) -> Result<(), Refused> {
+    pub fn failed(&self, address: IpAddr, now: Instant) -> Result<(), ApiError> {
         self.0.lock().failed.take(address, now).map(|_| ()).map_err(|refused| too_many(refused.until))
     }
 }
 
-fn too_many(until: Duration) -> Refused {
+fn too_many(until: Duration) -> ApiError {
     let seconds = until.as_secs_f64().ceil().max(1.0) as u64;
-    Problem::new(ProblemCode::TooManyRequests, format!("try again in {seconds} s")).after(seconds).into()
+    ProblemDetails::new(ProblemCode::TooManyRequests, format!("try again in {seconds} s")).after(seconds).into()
 }
 
 /// Places for concurrent requests from the network. Callers without a credential have places of their own.
 #[derive(Debug)]
-pub struct Places {
+pub struct RequestPlaces {
     callers: Semaphore,
     strangers: Semaphore,
 }
 
-impl Default for Places {
+impl Default for RequestPlaces {
     fn default() -> Self {
         let (callers, strangers) = (MAX_REQUESTS_AT_ONCE, MAX_STRANGER_REQUESTS_AT_ONCE);
         Self { callers: Semaphore::new(callers), strangers: Semaphore::new(strangers) }
     }
 }
 
-impl Places {
+impl RequestPlaces {
     /// Handles an admitted request, once its body is complete and a place is free. Health checks take no place.
     ///
     /// # Errors
     /// The body is too large, broken or late.
-    async fn work<F: Future>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<F::Output, Refused> {
+    async fn work<F: Future>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<F::Output, ApiError> {
         if is_health(request.uri().path()) {
             return Ok(work(request).await);
         }
@@ -128,22 +128,22 @@ impl Places {
 }
 
 /// Reads the whole body into memory.
-async fn with_body(request: Request, most: usize) -> Result<Request, Refused> {
+async fn with_body(request: Request, most: usize) -> Result<Request, ApiError> {
     let (parts, body) = request.into_parts();
     let read = async {
         let (mut stream, mut read) = (body.into_data_stream(), Vec::new());
         while let Some(bytes) = stream.next().await {
-            let broken = |_| Refused::new(ProblemCode::Malformed, "the request's body ended before its end");
+            let broken = |_| ApiError::new(ProblemCode::Malformed, "the request's body ended before its end");
             read.extend_from_slice(&bytes.map_err(broken)?);
             if read.len() > most {
-                return Err(Refused::new(ProblemCode::TooLarge, format!("a body has at most {most} bytes here")));
+                return Err(ApiError::new(ProblemCode::TooLarge, format!("a body has at most {most} bytes here")));
             }
         }
         Ok(read)
     };
     let late = |_| {
         let limit_s = HTTP_BODY_LIMIT.as_secs();
-        Refused::new(ProblemCode::Timeout, format!("the request's body was not there within {limit_s} s"))
+        ApiError::new(ProblemCode::Timeout, format!("the request's body was not there within {limit_s} s"))
     };
     let read = timeout(HTTP_BODY_LIMIT, read).await.map_err(late)??;
     Ok(Request::from_parts(parts, Body::from(read)))
@@ -161,20 +161,20 @@ pub async fn guard(State(web): State<Arc<Web>>, mut request: Request, next: Next
             Ok(()) => web.places.work(request, |request| next.run(request)).await,
             Err(refused) => Err(refused),
         };
-        answered.map_or_else(Refused::into_response, as_problem)
+        answered.map_or_else(ApiError::into_response, as_problem)
     };
     let answer = async { if is_local { answer.await } else { as_api(answer).await } };
     // An export or a backup has no time limit.
     let limit = if is_local { Duration::MAX } else { HTTP_REQUEST_LIMIT };
     let response = match timeout(limit, answer).await {
         Ok(response) => response,
-        Err(_) => Refused::new(ProblemCode::Timeout, "the validator has too much to do").into_response(),
+        Err(_) => ApiError::new(ProblemCode::Timeout, "the validator has too much to do").into_response(),
     };
     with_headers(response, is_encrypted)
 }
 
-async fn admit(web: &Web, request: &mut Request) -> Result<(), Refused> {
-    let missing = || Refused::new(ProblemCode::Internal, "a request without an origin");
+async fn admit(web: &Web, request: &mut Request) -> Result<(), ApiError> {
+    let missing = || ApiError::new(ProblemCode::Internal, "a request without an origin");
     let origin = request.extensions().get::<RequestOrigin>().cloned().ok_or_else(missing)?;
     let credential = match is_health(request.uri().path()) {
         true => Ok(Credential::None),
@@ -217,17 +217,17 @@ async fn admit(web: &Web, request: &mut Request) -> Result<(), Refused> {
 
 /// Refuses a foreign name that resolves to this machine (DNS rebinding): a page under that name would be of the same
 /// site as this one.
-fn check_host(web: &Web, authority: &Authority) -> Result<(), Refused> {
+fn check_host(web: &Web, authority: &Authority) -> Result<(), ApiError> {
     if web.serves_host(&host_of(authority)) {
         return Ok(());
     }
     let why = "this name is not the validator's: use its address, or add the name to http_hosts";
-    Err(Refused::new(ProblemCode::WrongHost, why))
+    Err(ApiError::new(ProblemCode::WrongHost, why))
 }
 
 /// The host of a request, with its port. Two that differ are refused: a proxy could have used the other one (RFC 9112,
 /// section 3.2).
-fn authority(request: &Request) -> Result<Authority, Refused> {
+fn authority(request: &Request) -> Result<Authority, ApiError> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
     let authority = match request.uri().authority() {
@@ -239,7 +239,7 @@ fn authority(request: &Request) -> Result<Authority, Refused> {
         let (text, host) = (authority.as_str(), authority.host());
         text == host || authority.port_u16().is_some_and(|port| text == format!("{host}:{port}"))
     };
-    let malformed = || Refused::new(ProblemCode::Malformed, "one header Host is expected, with a name or an address");
+    let malformed = || ApiError::new(ProblemCode::Malformed, "one header Host is expected, with a name or an address");
     authority.filter(|authority| another.is_none() && is_whole(authority)).ok_or_else(malformed)
 }
 
@@ -249,10 +249,10 @@ fn host_of(authority: &Authority) -> String {
 
 /// Refuses requests of another site's page, except for following a link. A browser names the page of a request; a
 /// client without these headers is not a browser, and has no cookie to abuse.
-fn check_site(request: &Request, host: &Authority, is_encrypted: bool, is_ambient: bool) -> Result<(), Refused> {
+fn check_site(request: &Request, host: &Authority, is_encrypted: bool, is_ambient: bool) -> Result<(), ApiError> {
     let (headers, method) = (request.headers(), request.method());
     let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
-    let refused = || Refused::new(ProblemCode::CrossSite, "this is not for other sites' pages");
+    let refused = || ApiError::new(ProblemCode::CrossSite, "this is not for other sites' pages");
     match header(headers, &FETCH_SITE) {
         Some("same-origin" | "none") => return Ok(()),
         Some(_) if is_safe && header(headers, &FETCH_MODE) == Some("navigate") => return Ok(()),
@@ -325,7 +325,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_and_strangers_take_no_place_of_others() {
-        let places = Arc::new(Places::default());
+        let places = Arc::new(RequestPlaces::default());
         let slow: Vec<_> = (0..1000)
             .map(|_| {
                 let places = places.clone();

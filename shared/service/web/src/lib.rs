@@ -38,23 +38,23 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa::openapi::OpenApi;
 
-use self::guard::{Places, RequestRates};
+use self::guard::{RequestPlaces, RequestRates};
 use self::listener::TlsError;
 use self::login::Logins;
 use self::settings::HttpSettings;
-use assay_keeper::running::Running;
+use assay_keeper::running::RunningValidator;
 use assay_listen::bounds::{MAX_BODY_BYTES, MAX_DOWNLOADS};
 
 /// State shared by the handlers.
 pub struct Web {
-    pub running: Arc<Running>,
+    pub running: Arc<RunningValidator>,
     pub settings: HttpSettings,
     /// Current logins of the pages.
     pub logins: Logins,
     /// Request rates by address and token.
     pub rates: RequestRates,
     /// Places for concurrent requests from the network.
-    pub places: Places,
+    pub places: RequestPlaces,
     /// One permit for each concurrent download of evidence.
     pub downloads: Arc<Semaphore>,
     /// Open streams of events.
@@ -66,13 +66,13 @@ pub struct Web {
 }
 
 impl Web {
-    pub fn new(running: Arc<Running>, settings: HttpSettings) -> Arc<Self> {
+    pub fn new(running: Arc<RunningValidator>, settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             running,
             settings,
             logins: Logins::default(),
             rates: RequestRates::new(Instant::now()),
-            places: Places::default(),
+            places: RequestPlaces::default(),
             downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
             streams: events::Streams::default(),
             ending: watch::Sender::new(false),

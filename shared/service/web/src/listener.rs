@@ -103,7 +103,7 @@ pub async fn bind(settings: &HttpSettings) -> io::Result<Option<TcpListener>> {
 pub async fn serve_network(web: &Web, router: Router, listener: TcpListener) -> Result<(), TlsError> {
     let validator = &web.running.validator;
     let tls = validator.tls.for_http().map_err(|error| TlsError(error.to_string()))?;
-    let door = Arc::new(Admission { tls, plaintext: web.settings.plaintext, router });
+    let door = Arc::new(NetworkAdmission { tls, plaintext: web.settings.plaintext, router });
     let (callers, (place, mut last_left)) =
         (Arc::new(Callers::new(validator.gate.clone())), mpsc::channel::<Infallible>(1));
     let mut refused = RefusedConnections::new("the HTTP API");
@@ -137,13 +137,13 @@ pub async fn serve_network(web: &Web, router: Router, listener: TcpListener) -> 
 }
 
 /// Admission of callers from the network.
-struct Admission {
+struct NetworkAdmission {
     tls: ServerTls,
     plaintext: PlaintextRule,
     router: Router,
 }
 
-impl Admission {
+impl NetworkAdmission {
     /// Serves a connection: TLS or plaintext, by its first byte.
     async fn admit(
         &self,
@@ -229,10 +229,10 @@ impl Drop for CallerPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_listen::bounds::Bounds;
+    use assay_listen::bounds::ConnectionBounds;
 
     fn callers() -> Arc<Callers> {
-        Arc::new(Callers::new(Arc::new(Gate::new(&Bounds::default(), Instant::now()))))
+        Arc::new(Callers::new(Arc::new(Gate::new(&ConnectionBounds::default(), Instant::now()))))
     }
 
     #[test]

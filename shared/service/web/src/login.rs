@@ -25,16 +25,16 @@ pub struct Login {
 
 /// Codes and logins, indexed by the BLAKE3 hash of their secrets: comparing hashes leaks nothing about them.
 #[derive(Debug, Default)]
-pub struct Logins(Mutex<State>);
+pub struct Logins(Mutex<LoginState>);
 
 #[derive(Debug, Default)]
-struct State {
-    codes: VecDeque<Entry>,
-    logins: VecDeque<Entry>,
+struct LoginState {
+    codes: VecDeque<StoredLogin>,
+    logins: VecDeque<StoredLogin>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct StoredLogin {
     hash: blake3::Hash,
     until: Instant,
     login: Login,
@@ -68,7 +68,7 @@ impl Logins {
         let logins = &mut self.0.lock().logins;
         logins.retain(|entry| now < entry.until);
         if let Some(token) = &login.token {
-            let of_token = |entry: &Entry| entry.login.token.as_ref() == Some(token);
+            let of_token = |entry: &StoredLogin| entry.login.token.as_ref() == Some(token);
             if logins.iter().filter(|entry| of_token(entry)).count() >= MAX_TOKEN_LOGINS
                 && let Some(oldest) = logins.iter().position(of_token)
             {
@@ -97,11 +97,11 @@ impl Logins {
     }
 }
 
-fn add(entries: &mut VecDeque<Entry>, most: usize, text: &str, login: Login, until: Instant) {
+fn add(entries: &mut VecDeque<StoredLogin>, most: usize, text: &str, login: Login, until: Instant) {
     if entries.len() >= most {
         entries.pop_front();
     }
-    entries.push_back(Entry { hash: blake3::hash(text.as_bytes()), until, login });
+    entries.push_back(StoredLogin { hash: blake3::hash(text.as_bytes()), until, login });
 }
 
 /// The header that sets or removes the cookie of a login.

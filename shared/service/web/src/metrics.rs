@@ -14,17 +14,17 @@ use axum::routing::get;
 
 use super::Web;
 use super::caller::Caller;
-use super::problem::Refused;
+use super::problem::ApiError;
 use assay_keeper::scrape;
 
 pub fn routes() -> Router<Arc<Web>> {
     Router::new().route("/metrics", get(page))
 }
 
-async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, Refused> {
+async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, ApiError> {
     let page = scrape::page(&web.running.validator)
         .await
-        .map_err(|error| Refused::new(ProblemCode::Internal, error.to_string()))?;
+        .map_err(|error| ApiError::new(ProblemCode::Internal, error.to_string()))?;
     Ok(([(CONTENT_TYPE, TEXT)], page).into_response())
 }
 

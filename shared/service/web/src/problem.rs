@@ -1,6 +1,6 @@
 //! Errors as answers: each is a problem document, including those of the layers below the handlers.
 
-use assay_api::{PROBLEM_MEDIA_TYPE, Problem, ProblemCode};
+use assay_api::{PROBLEM_MEDIA_TYPE, ProblemCode, ProblemDetails};
 use assay_keeper::operations::OperationError;
 use assay_records::RecordsError;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -12,16 +12,16 @@ const SCHEME: &str = "Bearer realm=\"assay\"";
 
 /// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub Problem);
+pub struct ApiError(pub ProblemDetails);
 
-impl Refused {
+impl ApiError {
     /// Creates a problem with this code and detail.
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
-        Self(Problem::new(code, detail))
+        Self(ProblemDetails::new(code, detail))
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self(problem) = self;
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -42,13 +42,13 @@ impl IntoResponse for Refused {
     }
 }
 
-impl From<Problem> for Refused {
-    fn from(problem: Problem) -> Self {
+impl From<ProblemDetails> for ApiError {
+    fn from(problem: ProblemDetails) -> Self {
         Self(problem)
     }
 }
 
-impl From<OperationError> for Refused {
+impl From<OperationError> for ApiError {
     fn from(error: OperationError) -> Self {
         let code = match &error {
             OperationError::NotFound(_) => ProblemCode::NotFound,
@@ -61,15 +61,15 @@ impl From<OperationError> for Refused {
     }
 }
 
-impl From<RecordsError> for Refused {
+impl From<RecordsError> for ApiError {
     fn from(error: RecordsError) -> Self {
         OperationError::from(error).into()
     }
 }
 
 /// Answers an unknown path.
-pub async fn no_such_path() -> Refused {
-    Refused::new(ProblemCode::NotFound, "no such path: /api/v1/openapi.json has all of them")
+pub async fn no_such_path() -> ApiError {
+    ApiError::new(ProblemCode::NotFound, "no such path: /api/v1/openapi.json has all of them")
 }
 
 /// Converts error answers of the layers below the handlers into problems; other answers stay.
@@ -84,7 +84,7 @@ pub fn as_problem(response: Response) -> Response {
         return response;
     }
     let allow = response.headers().get(ALLOW).cloned();
-    let mut problem = Refused::new(code, code.title()).into_response();
+    let mut problem = ApiError::new(code, code.title()).into_response();
     if let Some(allow) = allow {
         problem.headers_mut().insert(ALLOW, allow);
     }
@@ -94,7 +94,7 @@ pub fn as_problem(response: Response) -> Response {
 /// Answers for a handler that panicked: the panic is in the log, and the caller gets no details.
 pub fn panicked(_panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a request met an error of the validator's own; the log has it");
-    Refused::new(ProblemCode::Internal, "the validator's log says more").into_response()
+    ApiError::new(ProblemCode::Internal, "the validator's log says more").into_response()
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn every_code_is_a_problem_with_its_status() {
         for code in ProblemCode::ALL {
-            let response = Refused(Problem::new(*code, "why").after(7)).into_response();
+            let response = ApiError(ProblemDetails::new(*code, "why").after(7)).into_response();
             assert_eq!(response.status().as_u16(), code.status());
             assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_MEDIA_TYPE);
             assert_eq!(response.headers()[RETRY_AFTER], "7");

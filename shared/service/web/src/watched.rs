@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{ChallengeUpdate, Running, verdict_of};
+use assay_api::{ChallengeProgress, ChallengeUpdate, verdict_of};
 use assay_keeper::course::Course;
 use assay_keeper::operations::{read, running};
 use axum::response::Response;
@@ -11,9 +11,9 @@ use tokio::sync::watch;
 
 use super::Web;
 use super::caller::Caller;
-use super::events::{Until, answer};
+use super::events::{StreamLifetime, answer};
 use super::origin::RequestOrigin;
-use super::problem::Refused;
+use super::problem::ApiError;
 
 /// Streams the events of a challenge until its verdict.
 ///
@@ -24,7 +24,7 @@ pub async fn stream(
     caller: Caller,
     origin: RequestOrigin,
     challenge: &str,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     // A challenge that has just begun may not be in the records yet.
     let registry = &web.running.validator.registry;
     let named = challenge.to_ascii_lowercase();
@@ -33,7 +33,7 @@ pub async fn stream(
         None => read::challenge_id(&web.running.validator, challenge).await?,
     };
     let place = web.streams.enter(&caller)?;
-    let until = Until::new(web.clone(), caller, origin);
+    let until = StreamLifetime::new(web.clone(), caller, origin);
     Ok(match registry.course(&id) {
         Some(course) => answer(async_stream::stream! {
             let _place = place;
@@ -51,9 +51,9 @@ pub async fn stream(
 }
 
 /// The whole course of a challenge, and its further course.
-fn followed(mut course: watch::Receiver<Course>, mut until: Until) -> impl tokio_stream::Stream<Item = Event> {
+fn followed(mut course: watch::Receiver<Course>, mut until: StreamLifetime) -> impl tokio_stream::Stream<Item = Event> {
     async_stream::stream! {
-        let mut told: Vec<Running> = Vec::new();
+        let mut told: Vec<ChallengeProgress> = Vec::new();
         loop {
             let (phases, verdict) = {
                 let course = course.borrow_and_update();
@@ -80,7 +80,7 @@ fn followed(mut course: watch::Receiver<Course>, mut until: Until) -> impl tokio
 }
 
 /// A challenge of another validator, or one that ended a while ago: the records' data.
-fn elsewhere(web: Arc<Web>, id: String, mut until: Until) -> impl tokio_stream::Stream<Item = Event> {
+fn elsewhere(web: Arc<Web>, id: String, mut until: StreamLifetime) -> impl tokio_stream::Stream<Item = Event> {
     async_stream::stream! {
         let mut news = web.running.validator.records.event_watch();
         loop {

@@ -11,7 +11,7 @@ use axum::routing::get;
 
 use super::Web;
 use super::extract::Json;
-use super::problem::Refused;
+use super::problem::ApiError;
 
 /// Keys change only by an operator's action, and old ones stay in the set.
 const KEYS_LIFETIME: &str = "public, max-age=300";
@@ -42,13 +42,13 @@ async fn lives() -> &'static str {
 }
 
 /// Readiness: the validator takes miners and writes their verdicts; a load balancer sends miners elsewhere when not.
-async fn serves(State(web): State<Arc<Web>>) -> Result<&'static str, Refused> {
+async fn serves(State(web): State<Arc<Web>>) -> Result<&'static str, ApiError> {
     let validator = &web.running.validator;
     if validator.shutdown.is_draining() {
-        return Err(Refused::new(ProblemCode::Draining, "the validator is draining"));
+        return Err(ApiError::new(ProblemCode::Draining, "the validator is draining"));
     }
     // The reason is for callers with the role to read: the status has it.
-    let not_recording = |_| Refused::new(ProblemCode::Records, "verdicts cannot be written now");
+    let not_recording = |_| ApiError::new(ProblemCode::Records, "verdicts cannot be written now");
     validator.check_recording().map_err(not_recording)?;
     Ok("ok\n")
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use assay_records::{EventKind, EventRecord, Location, Records, RecordsError, WebhookRecord};
 use tokio::sync::watch;
 
-use super::message::Message;
-use super::post::{NotTaken, Poster};
-use super::{ATTEMPT_LIMIT, Counts, FIRST_PAUSE, MAX_FAILING, MAX_PAUSE, MAX_RETRY_AFTER};
+use super::message::WebhookMessage;
+use super::post::{DeliveryFailure, WebhookClient};
+use super::{ATTEMPT_LIMIT, DeliveryCounts, FIRST_PAUSE, MAX_FAILING, MAX_PAUSE, MAX_RETRY_AFTER};
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_program::clock::unix_ms;
 
@@ -30,7 +30,7 @@ const MAX_PASSED: i64 = 4096;
 
 /// Progress of a webhook's task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct CourierProgress {
     /// The last event that was accepted, or is of another kind.
     pub last_event: i64,
     /// Whether no event can be sent now: another validator sends, or the next attempt is later.
@@ -39,7 +39,7 @@ pub struct Progress {
     pub is_elsewhere: bool,
 }
 
-impl Progress {
+impl CourierProgress {
     /// Number of events, up to `last_event`, left to a later run of this validator.
     pub const fn left(self, last_event: i64) -> i64 {
         if self.is_elsewhere { 0 } else { last_event - self.last_event }
@@ -55,16 +55,16 @@ pub struct Courier {
     pub id: String,
     /// Destination without possible secrets.
     pub shown: String,
-    pub poster: Poster,
+    pub poster: WebhookClient,
     /// Kinds of events; empty: all.
     pub kinds: Vec<EventKind>,
-    pub progress: watch::Sender<Progress>,
+    pub progress: watch::Sender<CourierProgress>,
     /// Counters of deliveries.
-    pub counts: Arc<Counts>,
+    pub counts: Arc<DeliveryCounts>,
 }
 
 /// State of a courier that holds the lease.
-struct Held {
+struct CourierState {
     /// Time of the last request for the lease.
     since: Instant,
     /// The last event that was accepted, or is of another kind.
@@ -80,7 +80,7 @@ struct Held {
 }
 
 /// The end of a courier: its webhook is removed or disabled.
-struct Ended;
+struct CourierEnd;
 
 impl Courier {
     /// Sends events until the webhook is removed or disabled.
@@ -88,7 +88,7 @@ impl Courier {
         let mut events = self.records.event_watch();
         loop {
             match self.hold(&mut events).await {
-                Ok(Some(Ended)) => return,
+                Ok(Some(CourierEnd)) => return,
                 // Another validator has the lease.
                 Ok(None) => self.pause(0, true),
                 Err(error) => {
@@ -101,15 +101,15 @@ impl Courier {
     }
 
     /// Sends events while this validator holds the lease.
-    async fn hold(&mut self, events: &mut watch::Receiver<i64>) -> Result<Option<Ended>, RecordsError> {
+    async fn hold(&mut self, events: &mut watch::Receiver<i64>) -> Result<Option<CourierEnd>, RecordsError> {
         let since = Instant::now();
         if !self.take().await? {
             return Ok(None);
         }
-        let Some(webhook) = self.enabled().await? else { return Ok(Some(Ended)) };
+        let Some(webhook) = self.enabled().await? else { return Ok(Some(CourierEnd)) };
         let (last_event, next_ms) = (webhook.delivery.last_event, webhook.delivery.next_ms);
-        self.progress.send_replace(Progress { last_event, ..Progress::default() });
-        let mut held = Held { since, last_event, noted: last_event, noted_at: since, sent: 0, next_ms };
+        self.progress.send_replace(CourierProgress { last_event, ..CourierProgress::default() });
+        let mut held = CourierState { since, last_event, noted: last_event, noted_at: since, sent: 0, next_ms };
         loop {
             if !self.renew(&mut held).await? {
                 return Ok(None);
@@ -120,7 +120,7 @@ impl Courier {
                 if !wait.is_zero() {
                     tokio::time::sleep(wait.min(RENEWAL)).await;
                     // A successful test makes the next attempt immediate.
-                    let Some(webhook) = self.enabled().await? else { return Ok(Some(Ended)) };
+                    let Some(webhook) = self.enabled().await? else { return Ok(Some(CourierEnd)) };
                     held.next_ms = webhook.delivery.next_ms.or(Some(0));
                     continue;
                 }
@@ -137,7 +137,7 @@ impl Courier {
             } else {
                 self.note(&mut held).await?;
                 let known = held.last_event;
-                self.progress.send_replace(Progress { last_event: known, ..Progress::default() });
+                self.progress.send_replace(CourierProgress { last_event: known, ..CourierProgress::default() });
                 // The lease is renewed meanwhile; an error means that the records have ended.
                 let _ = tokio::time::timeout(RENEWAL, events.wait_for(|last| *last > known)).await;
             }
@@ -145,7 +145,11 @@ impl Courier {
     }
 
     /// Sends a batch until an event is not accepted.
-    async fn send(&mut self, held: &mut Held, batch: Vec<EventRecord>) -> Result<Option<Ended>, RecordsError> {
+    async fn send(
+        &mut self,
+        held: &mut CourierState,
+        batch: Vec<EventRecord>,
+    ) -> Result<Option<CourierEnd>, RecordsError> {
         if let Some(first) = batch.first().filter(|first| first.seq > held.last_event + 1) {
             self.skip(held, first.seq - 1).await?;
         }
@@ -157,7 +161,7 @@ impl Courier {
             if !self.renew(held).await? {
                 return Ok(None);
             }
-            let message = Message::of(&event, &self.records).await?;
+            let message = WebhookMessage::of(&event, &self.records).await?;
             match self.poster.post(&message, ATTEMPT_LIMIT).await {
                 Ok(_) => self.taken(held, &event).await?,
                 Err(not_taken) => {
@@ -173,7 +177,7 @@ impl Courier {
     }
 
     /// Skips events that were removed before they could be sent.
-    async fn skip(&self, held: &mut Held, last: i64) -> Result<(), RecordsError> {
+    async fn skip(&self, held: &mut CourierState, last: i64) -> Result<(), RecordsError> {
         self.note(held).await?;
         let skipped = last - held.last_event;
         tracing::warn!(
@@ -187,7 +191,7 @@ impl Courier {
         Ok(())
     }
 
-    async fn taken(&self, held: &mut Held, event: &EventRecord) -> Result<(), RecordsError> {
+    async fn taken(&self, held: &mut CourierState, event: &EventRecord) -> Result<(), RecordsError> {
         tracing::debug!(webhook = self.id, event = event.id, sequence = event.seq, "a webhook has an event");
         self.counts.taken();
         held.last_event = event.seq;
@@ -200,11 +204,11 @@ impl Courier {
     }
 
     /// Records the accepted events; those of other kinds with the next accepted one, or in large numbers.
-    async fn note(&self, held: &mut Held) -> Result<(), RecordsError> {
+    async fn note(&self, held: &mut CourierState) -> Result<(), RecordsError> {
         if held.sent > 0 || held.last_event - held.noted > MAX_PASSED {
             self.records.delivered(&self.id, held.last_event, held.sent).await?;
             (held.noted, held.noted_at, held.sent) = (held.last_event, Instant::now(), 0);
-            self.progress.send_replace(Progress { last_event: held.last_event, ..Progress::default() });
+            self.progress.send_replace(CourierProgress { last_event: held.last_event, ..CourierProgress::default() });
         }
         Ok(())
     }
@@ -212,13 +216,13 @@ impl Courier {
     /// Records a failed attempt and the time of the next one; disables a webhook that has failed for too long.
     async fn failed(
         &self,
-        held: &mut Held,
+        held: &mut CourierState,
         event: &EventRecord,
-        not_taken: NotTaken,
-    ) -> Result<Option<Ended>, RecordsError> {
+        not_taken: DeliveryFailure,
+    ) -> Result<Option<CourierEnd>, RecordsError> {
         self.counts.failed();
-        let NotTaken { why, retry_after, is_gone } = not_taken;
-        let Some(webhook) = self.enabled().await? else { return Ok(Some(Ended)) };
+        let DeliveryFailure { why, retry_after, is_gone } = not_taken;
+        let Some(webhook) = self.enabled().await? else { return Ok(Some(CourierEnd)) };
         let (attempt, now) = (webhook.delivery.attempts + 1, unix_ms());
         let failing =
             Duration::from_millis(webhook.delivery.failing_ms.map_or(0, |since| (now - since).unsigned_abs()));
@@ -226,7 +230,7 @@ impl Courier {
         if is_gone || failing >= MAX_FAILING {
             tracing::error!(webhook, target, sequence, attempt, "a webhook is disabled: {why}");
             self.records.disable_webhook(webhook, &why).await?;
-            return Ok(Some(Ended));
+            return Ok(Some(CourierEnd));
         }
         let pause = backoff(attempt).max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
         let (event, kind) = (&event.id, event.kind().name());
@@ -248,7 +252,8 @@ impl Courier {
 
     fn pause(&self, last_event: i64, is_elsewhere: bool) {
         self.progress.send_modify(|progress| {
-            *progress = Progress { last_event: progress.last_event.max(last_event), is_paused: true, is_elsewhere };
+            *progress =
+                CourierProgress { last_event: progress.last_event.max(last_event), is_paused: true, is_elsewhere };
         });
     }
 
@@ -265,7 +270,7 @@ impl Courier {
     }
 
     /// Renews a lease that may end before an attempt. False when it is lost.
-    async fn renew(&self, held: &mut Held) -> Result<bool, RecordsError> {
+    async fn renew(&self, held: &mut CourierState) -> Result<bool, RecordsError> {
         let now = Instant::now();
         if now.duration_since(held.since) < RENEWAL {
             return Ok(true);
@@ -298,8 +303,8 @@ mod tests {
 
     #[test]
     fn what_another_validator_sends_is_not_left() {
-        let progress = Progress { last_event: 3, is_paused: true, is_elsewhere: false };
-        assert_eq!((progress.left(10), Progress { is_elsewhere: true, ..progress }.left(10)), (7, 0));
+        let progress = CourierProgress { last_event: 3, is_paused: true, is_elsewhere: false };
+        assert_eq!((progress.left(10), CourierProgress { is_elsewhere: true, ..progress }.left(10)), (7, 0));
     }
 
     #[test]

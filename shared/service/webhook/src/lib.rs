@@ -23,10 +23,10 @@ use assay_records::{Records, RecordsError, WebhookRecord};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use self::courier::{Courier, Progress};
-use self::message::Message;
-use self::post::Poster;
-pub use self::sign::{Secret, SecretError};
+use self::courier::{Courier, CourierProgress};
+use self::message::WebhookMessage;
+use self::post::WebhookClient;
+pub use self::sign::{SecretError, SigningSecret};
 pub use self::url::{Url, UrlError};
 
 /// Time limit of an attempt.
@@ -46,12 +46,12 @@ const PRUNE_ROUNDS: u32 = 60;
 
 /// Counts of deliveries since the start.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct DeliveryCounts {
     taken: AtomicU64,
     failed: AtomicU64,
 }
 
-impl Counts {
+impl DeliveryCounts {
     fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
@@ -84,8 +84,8 @@ pub struct Webhooks {
     /// Signals a change of the webhooks.
     changed: watch::Sender<u64>,
     /// The progress of each webhook that has a task here.
-    progress: Arc<parking_lot::Mutex<HashMap<String, watch::Receiver<Progress>>>>,
-    counts: Arc<Counts>,
+    progress: Arc<parking_lot::Mutex<HashMap<String, watch::Receiver<CourierProgress>>>>,
+    counts: Arc<DeliveryCounts>,
 }
 
 impl Webhooks {
@@ -102,7 +102,7 @@ impl Webhooks {
         self.changed.send_modify(|changes| *changes += 1);
     }
 
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &DeliveryCounts {
         &self.counts
     }
 
@@ -113,7 +113,7 @@ impl Webhooks {
         let mut poster = self.poster(webhook).await?.ok_or_else(none)?;
         let random: [u8; 16] = random_bytes().map_err(TestError::NotTaken)?;
         let id = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let message = Message::test(&webhook.id, id, unix_seconds());
+        let message = WebhookMessage::test(&webhook.id, id, unix_seconds());
         let status = poster.post(&message, ATTEMPT_LIMIT).await.map_err(|error| TestError::NotTaken(error.why))?;
         self.records.enable_webhook(&webhook.id).await?;
         self.changed();
@@ -196,16 +196,16 @@ impl Webhooks {
             shown: webhook.target.clone(),
             poster,
             kinds: webhook.kinds.clone(),
-            progress: watch::Sender::new(Progress { last_event, ..Progress::default() }),
+            progress: watch::Sender::new(CourierProgress { last_event, ..CourierProgress::default() }),
             counts: self.counts.clone(),
         }))
     }
 
     /// Creates the poster of a recorded webhook; `None` without a usable URL.
-    async fn poster(&self, webhook: &WebhookRecord) -> Result<Option<Poster>, RecordsError> {
+    async fn poster(&self, webhook: &WebhookRecord) -> Result<Option<WebhookClient>, RecordsError> {
         let Some(secrets) = self.records.webhook_secrets(&webhook.id).await? else { return Ok(None) };
         let url = secrets.url.parse::<Url>().ok();
-        Ok(url.map(|url| Poster::new(url, Secret::kept(secrets.secret))))
+        Ok(url.map(|url| WebhookClient::new(url, SigningSecret::kept(secrets.secret))))
     }
 }
 

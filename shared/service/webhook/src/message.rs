@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use assay_program::utc;
-use assay_records::{EventRecord, Records, RecordsError, Told};
+use assay_records::{EventDocument, EventRecord, Records, RecordsError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// A message: its id and body stay the same across attempts.
 #[derive(Debug, Clone)]
-pub struct Message {
+pub struct WebhookMessage {
     /// The id, by which a receiver detects a repeated event.
     pub id: String,
     /// The body: one JSON object.
@@ -34,7 +34,7 @@ struct Body<'a> {
     receipt: Option<String>,
 }
 
-impl Message {
+impl WebhookMessage {
     /// Builds the message of an event, with its verdict and receipt from the records.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Message {
     pub async fn of(event: &EventRecord, records: &Records) -> Result<Self, RecordsError> {
         let malformed = |source| RecordsError::Malformed { what: "event", source };
         let (mut verdict, mut receipt) = (None, None);
-        if let (Told::Verdict(told), Some(challenge)) = (&event.told, &event.challenge) {
+        if let (EventDocument::Verdict(told), Some(challenge)) = (&event.told, &event.challenge) {
             verdict = records.verdict_document(challenge).await?;
             if let Some(id) = &told.receipt {
                 receipt = records.receipt(id).await?.map(|(_, receipt)| receipt.token);

@@ -17,8 +17,8 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 
 use super::address::connect;
-use super::message::Message;
-use super::sign::Secret;
+use super::message::WebhookMessage;
+use super::sign::SigningSecret;
 use super::url::Url;
 
 /// The most bytes of an answer's head.
@@ -28,7 +28,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 10;
 
 /// A failed delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotTaken {
+pub struct DeliveryFailure {
     /// The reason, for an operator.
     pub why: String,
     /// Retry time that the server asks for.
@@ -37,7 +37,7 @@ pub struct NotTaken {
     pub is_gone: bool,
 }
 
-impl NotTaken {
+impl DeliveryFailure {
     /// A failure that may be temporary.
     pub fn because(why: impl Into<String>) -> Self {
         Self { why: why.into(), retry_after: None, is_gone: false }
@@ -46,29 +46,30 @@ impl NotTaken {
 
 /// A server that receives events.
 #[derive(Debug)]
-pub struct Poster {
+pub struct WebhookClient {
     url: Url,
-    secret: Secret,
+    secret: SigningSecret,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
-impl Poster {
+impl WebhookClient {
     /// Creates a poster for a URL, with the signing secret.
-    pub const fn new(url: Url, secret: Secret) -> Self {
+    pub const fn new(url: Url, secret: SigningSecret) -> Self {
         Self { url, secret, connection: None }
     }
 
     /// Posts an event; any success status is an acceptance.
-    pub async fn post(&mut self, message: &Message, limit: Duration) -> Result<StatusCode, NotTaken> {
+    pub async fn post(&mut self, message: &WebhookMessage, limit: Duration) -> Result<StatusCode, DeliveryFailure> {
         let posted = tokio::time::timeout(limit, self.exchange(message)).await;
-        let posted = posted.unwrap_or_else(|_| Err(NotTaken::because(format!("no answer came within {limit:?}"))));
+        let posted =
+            posted.unwrap_or_else(|_| Err(DeliveryFailure::because(format!("no answer came within {limit:?}"))));
         if posted.is_err() {
             self.connection = None;
         }
         posted
     }
 
-    async fn exchange(&mut self, message: &Message) -> Result<StatusCode, NotTaken> {
+    async fn exchange(&mut self, message: &WebhookMessage) -> Result<StatusCode, DeliveryFailure> {
         let answer = match self.connection.take().filter(|kept| !kept.is_closed()) {
             // The server may have just closed the idle connection.
             Some(kept) => match self.send(kept, message).await {
@@ -87,18 +88,18 @@ impl Poster {
         }
         let redirect = if status.is_redirection() { ", which is not followed" } else { "" };
         let why = format!("the server answered {status}{redirect}");
-        Err(NotTaken { why, retry_after, is_gone: status == StatusCode::GONE })
+        Err(DeliveryFailure { why, retry_after, is_gone: status == StatusCode::GONE })
     }
 
-    async fn send_anew(&mut self, message: &Message) -> Result<Response<Incoming>, NotTaken> {
-        let sender = open(&self.url).await.map_err(NotTaken::because)?;
-        self.send(sender, message).await.map_err(NotTaken::because)
+    async fn send_anew(&mut self, message: &WebhookMessage) -> Result<Response<Incoming>, DeliveryFailure> {
+        let sender = open(&self.url).await.map_err(DeliveryFailure::because)?;
+        self.send(sender, message).await.map_err(DeliveryFailure::because)
     }
 
     async fn send(
         &mut self,
         mut sender: SendRequest<Full<Bytes>>,
-        message: &Message,
+        message: &WebhookMessage,
     ) -> Result<Response<Incoming>, String> {
         sender.ready().await.map_err(|error| error.to_string())?;
         let answer = sender.send_request(self.request(message)?).await.map_err(|error| error.to_string())?;
@@ -106,8 +107,8 @@ impl Poster {
         Ok(answer)
     }
 
-    fn request(&self, message: &Message) -> Result<Request<Full<Bytes>>, String> {
-        let (Message { id, body }, unix_s) = (message, unix_seconds());
+    fn request(&self, message: &WebhookMessage) -> Result<Request<Full<Bytes>>, String> {
+        let (WebhookMessage { id, body }, unix_s) = (message, unix_seconds());
         let request = Request::post(self.url.path.as_str())
             .header(HOST, self.url.authority())
             .header(CONTENT_TYPE, "application/json")

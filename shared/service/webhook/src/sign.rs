@@ -16,14 +16,14 @@ const PREFIX: &str = "whsec_";
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Vec<u8>);
+pub struct SigningSecret(Vec<u8>);
 
 /// The text is not a secret of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {PREFIX} and 24 to 64 bytes in Base64")]
 pub struct SecretError;
 
-impl Secret {
+impl SigningSecret {
     /// Creates a random secret.
     ///
     /// # Errors
@@ -57,13 +57,13 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SigningSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
+        f.write_str("SigningSecret")
     }
 }
 
-impl FromStr for Secret {
+impl FromStr for SigningSecret {
     type Err = SecretError;
 
     fn from_str(text: &str) -> Result<Self, SecretError> {
@@ -79,21 +79,21 @@ mod tests {
     /// The example in the specification's own libraries.
     #[test]
     fn the_signature_is_that_of_the_specification() {
-        let secret: Secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
+        let secret: SigningSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
         let signature = secret.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
     #[test]
     fn a_secret_is_read_as_it_is_shown() {
-        let secret = Secret::random().unwrap();
+        let secret = SigningSecret::random().unwrap();
         assert_eq!(secret.text().parse(), Ok(secret.clone()));
         assert_eq!(secret.text().len(), 6 + 44);
-        assert_eq!(format!("{secret:?}"), "Secret");
+        assert_eq!(format!("{secret:?}"), "SigningSecret");
         for text in
             ["", "whsec_", "whsec_AAAA", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2L%"]
         {
-            assert_eq!(text.parse::<Secret>(), Err(SecretError), "{text}");
+            assert_eq!(text.parse::<SigningSecret>(), Err(SecretError), "{text}");
         }
     }
 }

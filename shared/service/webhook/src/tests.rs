@@ -2,14 +2,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_program::clock::unix_ms;
-use assay_records::{Actor, EventKind, HealthTold, Location, NewWebhook, Records, WebhookRecord};
+use assay_records::{Actor, EventKind, HealthEvent, Location, NewWebhook, Records, WebhookRecord};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::{Secret, Webhooks};
+use super::{SigningSecret, Webhooks};
 
 const LONG: Duration = Duration::from_secs(60);
 const OK: &str = "HTTP/1.1 204 No Content\r\n\r\n";
@@ -86,7 +86,7 @@ impl Store {
     }
 
     async fn add(&self, url: &str, kinds: &[EventKind]) -> String {
-        let secret = Secret::random().unwrap().bytes().to_vec();
+        let secret = SigningSecret::random().unwrap().bytes().to_vec();
         let new = NewWebhook { url: url.to_owned(), target: "shown".to_owned(), kinds: kinds.to_vec(), secret };
         let added = self.records.add_webhook(&new, &Actor::validator()).await.unwrap();
         self.webhooks.changed();
@@ -96,7 +96,7 @@ impl Store {
     /// Adds changes of health, each with its number.
     async fn tell(&self, numbers: std::ops::Range<usize>) {
         for number in numbers {
-            let told = HealthTold { validator: String::new(), serving: true, why: number.to_string() };
+            let told = HealthEvent { validator: String::new(), serving: true, why: number.to_string() };
             // Old events are removed.
             self.records.note_health(told, unix_ms()).await.unwrap();
         }

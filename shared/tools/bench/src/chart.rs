@@ -21,7 +21,7 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A failure to draw a chart.
 #[derive(Debug, thiserror::Error)]
-pub enum ChartError {
+pub enum BenchChartError {
     /// The report has no rate of a product.
     #[error("no product was measured: there is nothing to draw")]
     Empty,
@@ -30,16 +30,16 @@ pub enum ChartError {
     Drawing(String),
 }
 
-struct Series {
+struct PlotSeries {
     name: String,
     /// n, and TOPS.
     points: Vec<(f64, f64)>,
 }
 
-pub fn draw(report: &BenchReport) -> Result<String, ChartError> {
+pub fn draw(report: &BenchReport) -> Result<String, BenchChartError> {
     let devices: Vec<_> = report.devices.iter().map(|d| (d, lines(d))).filter(|(_, l)| !l.is_empty()).collect();
     if devices.is_empty() {
-        return Err(ChartError::Empty);
+        return Err(BenchChartError::Empty);
     }
     let mut text = String::new();
     {
@@ -55,14 +55,14 @@ pub fn draw(report: &BenchReport) -> Result<String, ChartError> {
     Ok(text)
 }
 
-fn failed(error: impl std::fmt::Display) -> ChartError {
-    ChartError::Drawing(error.to_string())
+fn failed(error: impl std::fmt::Display) -> BenchChartError {
+    BenchChartError::Drawing(error.to_string())
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+type DrawResult<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-fn panel<'a>(area: &Area<'a>, device: &DeviceFigures, lines: &[Series]) -> Drawn<'a> {
+fn panel<'a>(area: &Area<'a>, device: &DeviceFigures, lines: &[PlotSeries]) -> DrawResult<'a> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let limit = device.limits.operations_per_s.map(|rate| rate / 1e12);
     let top = points().map(|p| p.1).chain(limit).fold(0.0, f64::max) * 1.1;
@@ -103,8 +103,8 @@ fn panel<'a>(area: &Area<'a>, device: &DeviceFigures, lines: &[Series]) -> Drawn
 }
 
 /// The lines of a device: product and pass of each kernel, and the peer.
-fn lines(device: &DeviceFigures) -> Vec<Series> {
-    let mut lines: Vec<Series> = Vec::new();
+fn lines(device: &DeviceFigures) -> Vec<PlotSeries> {
+    let mut lines: Vec<PlotSeries> = Vec::new();
     for figure in device.figures.iter().filter(|f| f.stage.counts_operations()) {
         let Some(n) = figure.n else { continue };
         let name = match (&figure.kernel, figure.stage) {
@@ -118,7 +118,7 @@ fn lines(device: &DeviceFigures) -> Vec<Series> {
         let point = (f64::from(n), figure.rate_per_s / 1e12);
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(Series { name, points: vec![point] }),
+            None => lines.push(PlotSeries { name, points: vec![point] }),
         }
     }
     lines

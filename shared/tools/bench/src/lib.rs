@@ -16,16 +16,16 @@ use assay_backends::HostConfig;
 use assay_backends::choice::{ChooseError, detect_all};
 use assay_backends::merge::merge;
 use assay_device::DeviceError;
-use assay_device::backend::{Backend, Found};
+use assay_device::backend::{Backend, DetectedDevice};
 
-pub use report::{BenchReport, DeviceFigures, Figure, KindLimit, LinkFigures};
+pub use report::{BenchReport, DeviceFigures, KindLimit, LinkFigures, StageFigure};
 pub use runner::{BenchPlan, SAMPLE_S, median};
 
 /// The devices that a daemon would use.
 ///
 /// # Errors
 /// [`ChooseError`] when there are no devices.
-pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
+pub fn detect(config: &HostConfig) -> Result<Vec<DetectedDevice>, ChooseError> {
     let mut passed_over = Vec::new();
     for stage in config.choice.stages(config.backends())? {
         let detect = |backend: &dyn Backend| backend.detect();
@@ -45,7 +45,7 @@ pub fn detect(config: &HostConfig) -> Result<Vec<Found>, ChooseError> {
 }
 
 /// Opens a device, measures it and gives its memory back.
-pub fn run(config: &HostConfig, found: &Found, plan: &BenchPlan) -> Result<DeviceFigures, DeviceError> {
+pub fn run(config: &HostConfig, found: &DetectedDevice, plan: &BenchPlan) -> Result<DeviceFigures, DeviceError> {
     let progress = runner::BenchProgress::new();
     let mut bench = config.open_bench(found, &|preparing| progress.preparing(&preparing))?;
     let device = bench.device();

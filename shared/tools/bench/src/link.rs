@@ -4,7 +4,7 @@
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use assay_device::host::{DeviceReport, Host, Pending};
+use assay_device::host::{DeviceReport, Host, PendingResult};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, StateBytes, linked};
 use assay_work::bounds::Crossing;
@@ -42,7 +42,7 @@ pub struct LinkPlan {
 
 /// A failure to measure links.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LinkError {
+pub enum LinkBenchError {
     /// Fewer than two devices.
     #[error("a linked probe needs two devices at least, here is {0}")]
     TooFew(usize),
@@ -61,7 +61,7 @@ pub enum LinkError {
 
 /// Measures every ordered pair of devices, each device alone, and a linked probe over all of them; gives their memory
 /// back.
-pub fn measure(host: &Host, sizes: &'static [u32], plan: &LinkPlan) -> Result<LinkFigures, LinkError> {
+pub fn measure(host: &Host, sizes: &'static [u32], plan: &LinkPlan) -> Result<LinkFigures, LinkBenchError> {
     let progress = BenchProgress::new();
     let measured = LinkRunner::start(host, sizes, plan, &progress).and_then(|runner| runner.run());
     host.release();
@@ -86,10 +86,10 @@ impl<'a> LinkRunner<'a> {
         sizes: &'static [u32],
         plan: &'a LinkPlan,
         progress: &'a BenchProgress,
-    ) -> Result<Self, LinkError> {
+    ) -> Result<Self, LinkBenchError> {
         let reports = host.report(sizes)?;
         if reports.len() < 2 {
-            return Err(LinkError::TooFew(reports.len()));
+            return Err(LinkBenchError::TooFew(reports.len()));
         }
         if let Some(fault) = reports.iter().find_map(|report| report.fault.clone()) {
             return Err(fault.into());
@@ -108,7 +108,7 @@ impl<'a> LinkRunner<'a> {
         Ok(Self { host, plan, progress, reports, challenge, roots, walks })
     }
 
-    fn run(&self) -> Result<LinkFigures, LinkError> {
+    fn run(&self) -> Result<LinkFigures, LinkBenchError> {
         let devices = self.challenge.shares();
         let places = 0..devices.len();
         let mut pairs = Vec::with_capacity(devices.len() * devices.len());
@@ -142,14 +142,14 @@ impl<'a> LinkRunner<'a> {
 
     /// Steps batches of states on one device and hands each to another one, which steps it too: the way of a walk whose
     /// line is there. Timed from the arrival of the first batch.
-    fn exchange(&self, from: usize, to: usize, batches: u32) -> Result<Exchanged, DeviceError> {
+    fn exchange(&self, from: usize, to: usize, batches: u32) -> Result<LinkTransfer, DeviceError> {
         let states = self.states(from);
         let bytes = u64::from(batches) * states.as_flattened().len() as u64;
         let (near, far) = (self.alone(from), self.alone(to));
         if from == to {
             let job = move |device: &mut dyn Device| step_batches(device, &near, states, batches, |_| true);
             let elapsed = self.host.submit(self.id(from), job)?.wait()??;
-            return Ok(Exchanged { bytes, elapsed });
+            return Ok(LinkTransfer { bytes, elapsed });
         }
         let (give, taken) = mpsc::sync_channel(BATCHES_AHEAD);
         let hand_over = move |device: &mut dyn Device| {
@@ -159,10 +159,10 @@ impl<'a> LinkRunner<'a> {
         let receiver = self.host.submit(self.id(to), move |device| take_over(device, &far, &taken))?;
         // The device that failed made the other one stop.
         let times = wait_for_all(vec![sender, receiver])?;
-        Ok(Exchanged { bytes, elapsed: times[1] })
+        Ok(LinkTransfer { bytes, elapsed: times[1] })
     }
 
-    fn probe(&self) -> Result<LinkedProbeFigure, LinkError> {
+    fn probe(&self) -> Result<LinkedProbeFigure, LinkBenchError> {
         let first = self.walk(1)?.1;
         let rounds = (5.0 * SAMPLE_S / first).clamp(1.0, MAX_REPEATS).ceil();
         let (mut samples_s, mut walked) = (Vec::with_capacity(self.plan.rounds as usize), None);
@@ -190,7 +190,7 @@ impl<'a> LinkRunner<'a> {
     }
 
     /// The probe of `rounds` rounds, and its time in seconds.
-    fn walk(&self, rounds: u32) -> Result<(Probe, f64), LinkError> {
+    fn walk(&self, rounds: u32) -> Result<(Probe, f64), LinkBenchError> {
         let probe = UncheckedProbe { seed: ProbeSeed([3; 32]), walks: self.walks, steps: STEPS, rounds, link: 1 };
         let unsupported = |error: assay_work::ProbeError| DeviceError::Unsupported(error.to_string());
         let probe = Probe::try_from(probe).map_err(unsupported)?;
@@ -225,12 +225,12 @@ impl<'a> LinkRunner<'a> {
 }
 
 /// The bytes that went from device to device, and their time.
-struct Exchanged {
+struct LinkTransfer {
     bytes: u64,
     elapsed: Duration,
 }
 
-impl Exchanged {
+impl LinkTransfer {
     fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.elapsed.as_secs_f64()
     }
@@ -270,13 +270,13 @@ fn take_over(
 }
 
 /// A challenge of one iteration over all devices, each with as many slots as fill a part of its memory.
-fn challenge(reports: &[DeviceReport], size: usize, n: u32) -> Result<Challenge, LinkError> {
+fn challenge(reports: &[DeviceReport], size: usize, n: u32) -> Result<Challenge, LinkBenchError> {
     let wanted = (SLOTS_BYTES / slot_bytes(n)).clamp(MIN_COUNT.into(), MAX_COUNT);
     let (mut shares, mut offset) = (Vec::with_capacity(reports.len()), 0);
     for report in reports {
         let fit = report.slots[size];
         if fit < MIN_COUNT {
-            return Err(LinkError::NoRoom { device: report.info.name.clone(), fit, n });
+            return Err(LinkBenchError::NoRoom { device: report.info.name.clone(), fit, n });
         }
         // CAST: the clamp keeps it small.
         let count = fit.min(wanted as u32);
@@ -308,7 +308,7 @@ fn fill(host: &Host, challenge: &Challenge) -> Result<Vec<Root>, DeviceError> {
 }
 
 /// Waits for every job. Returns the failure that made the others stop, if there is one.
-fn wait_for_all<T>(jobs: Vec<Pending<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
+fn wait_for_all<T>(jobs: Vec<PendingResult<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
     let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
     let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
     cause.map_or_else(|| results.into_iter().collect(), Err)
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn hosts_without_two_devices_that_hold_slots_are_refused() {
         for devices in [&[][..], &[9]] {
-            assert_eq!(measure(&host(devices), SIZES, &PLAN).unwrap_err(), LinkError::TooFew(devices.len()));
+            assert_eq!(measure(&host(devices), SIZES, &PLAN).unwrap_err(), LinkBenchError::TooFew(devices.len()));
         }
         let refused = measure(&host(&[9, 2]), SIZES, &PLAN).unwrap_err();
         assert_eq!(
@@ -385,7 +385,7 @@ mod tests {
                 Box::new(FakeDevice::new(inner).on_read(read)) as Box<dyn Device>
             };
             let host = Host::new((0..3).map(device).collect());
-            assert_eq!(measure(&host, SIZES, &PLAN).unwrap_err(), LinkError::Device(sick.clone()), "{failing}");
+            assert_eq!(measure(&host, SIZES, &PLAN).unwrap_err(), LinkBenchError::Device(sick.clone()), "{failing}");
         }
     }
 }

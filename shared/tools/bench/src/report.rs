@@ -84,7 +84,7 @@ pub struct DeviceFigures {
     pub peer: Option<String>,
     /// The reason that no peer was measured.
     pub no_peer: Option<String>,
-    pub figures: Vec<Figure>,
+    pub figures: Vec<StageFigure>,
     /// Stages left out, with the reason.
     pub left_out: Vec<String>,
 }
@@ -100,7 +100,7 @@ pub struct KindLimit {
 
 /// The rate of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
+pub struct StageFigure {
     pub stage: BenchStage,
     /// The kind of work, by its number, where operations are counted.
     pub precision: Option<Precision>,
@@ -180,8 +180,8 @@ fn products(device: &DeviceFigures, screen: &Screen) -> String {
         ["n", "kind", "kernel", "product TOPS", "of limit", "/ peer", "pass TOPS", "of limit", "pass / product"];
     let mut table = table::new(screen, &header);
     for product in device.figures.iter().filter(|f| matches!(f.stage, BenchStage::Product | BenchStage::Peer)) {
-        let place = |f: &Figure| (f.precision, f.n, f.kernel.clone());
-        let is_pass = |f: &&Figure| f.stage == BenchStage::Pass && place(f) == place(product);
+        let place = |f: &StageFigure| (f.precision, f.n, f.kernel.clone());
+        let is_pass = |f: &&StageFigure| f.stage == BenchStage::Pass && place(f) == place(product);
         let pass = device.figures.iter().find(is_pass);
         table.add_row([
             table::figure(product.n.map_or(String::new(), |n| n.to_string())),
@@ -250,7 +250,7 @@ pub(crate) mod tests {
 
     /// A report with a kernel, a peer, a probe and something left out.
     pub fn example() -> BenchReport {
-        let figure = |stage: BenchStage, n, kernel: Option<&str>, rate_per_s| Figure {
+        let figure = |stage: BenchStage, n, kernel: Option<&str>, rate_per_s| StageFigure {
             stage,
             precision: stage.counts_operations().then_some(Precision::Int8),
             n,

@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use assay_device::backend::{BackendKind, Preparing};
+use assay_device::backend::{BackendKind, StartupProgress};
 use assay_device::bench::{Bench, BenchStage, PeakRates, product_operations};
 use assay_device::{DeviceError, DeviceInfo};
 use assay_work::Precision;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report::{DeviceFigures, Figure, KindLimit};
+use crate::report::{DeviceFigures, KindLimit, StageFigure};
 
 /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
 pub const SAMPLE_S: f64 = 0.1;
@@ -82,7 +82,7 @@ impl BenchProgress {
     }
 
     /// Shows how far the opening of a device is.
-    pub fn preparing(&self, now: &Preparing) {
+    pub fn preparing(&self, now: &StartupProgress) {
         let part = if now.total > 0 { format!(" ({} of {})", now.done, now.total) } else { String::new() };
         self.0.set_message(format!("{}{part}", now.what));
     }
@@ -91,7 +91,7 @@ impl BenchProgress {
         self.0.set_message(text.to_owned());
     }
 
-    fn show(&self, cell: &Cell) {
+    fn show(&self, cell: &BenchCell) {
         self.show_text(&cell.to_string());
     }
 }
@@ -103,14 +103,14 @@ impl Drop for BenchProgress {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Cell {
+struct BenchCell {
     stage: BenchStage,
     precision: Precision,
     n: u32,
     kernel: String,
 }
 
-impl std::fmt::Display for Cell {
+impl std::fmt::Display for BenchCell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "n = {}: {:?}", self.n, self.stage)?;
         if self.stage.depends_on_kernel() { write!(f, " of {} with {}", self.precision, self.kernel) } else { Ok(()) }
@@ -160,9 +160,9 @@ pub fn measure(
             let stages = stages.filter(|s| *s != BenchStage::Peer || has_peer);
             let cells = stages.flat_map(|stage| {
                 let kernels = if stage.depends_on_kernel() { &kernels[..] } else { &kernels[..1] };
-                kernels.iter().map(move |kernel| Cell { stage, precision: *precision, n, kernel: kernel.clone() })
+                kernels.iter().map(move |kernel| BenchCell { stage, precision: *precision, n, kernel: kernel.clone() })
             });
-            let cells: Vec<Cell> = cells.filter(|cell| run.is_worth_it(cell, count)).collect();
+            let cells: Vec<BenchCell> = cells.filter(|cell| run.is_worth_it(cell, count)).collect();
             if !cells.is_empty() {
                 run.size(bench, *precision, n, count, cells)?;
             }
@@ -218,13 +218,13 @@ struct Runner<'a> {
     progress: &'a BenchProgress,
     /// The last rate of each stage, kind of work and kernel, which says how long the next size would take.
     rates: HashMap<(BenchStage, Precision, String), f64>,
-    figures: Vec<Figure>,
+    figures: Vec<StageFigure>,
     left_out: Vec<String>,
 }
 
 impl Runner<'_> {
     /// Whether a stage, as fast as at the size before, takes no longer than is bearable.
-    fn is_worth_it(&mut self, cell: &Cell, count: u32) -> bool {
+    fn is_worth_it(&mut self, cell: &BenchCell, count: u32) -> bool {
         let Some(rate) = self.rates.get(&(cell.stage, cell.precision, cell.kernel.clone())) else { return true };
         if self.plan.patient || !cell.stage.counts_operations() {
             return true;
@@ -246,7 +246,7 @@ impl Runner<'_> {
         precision: Precision,
         n: u32,
         count: u32,
-        cells: Vec<Cell>,
+        cells: Vec<BenchCell>,
     ) -> Result<(), DeviceError> {
         bench.prepare(precision, n, count)?;
         let mut turns = Vec::with_capacity(cells.len());
@@ -273,7 +273,7 @@ impl Runner<'_> {
         for (cell, _, samples) in turns {
             let rate = median(&samples);
             self.rates.insert((cell.stage, cell.precision, cell.kernel.clone()), rate);
-            self.figures.push(Figure {
+            self.figures.push(StageFigure {
                 bytes: None,
                 precision: cell.stage.counts_operations().then_some(cell.precision),
                 n: cell.stage.depends_on_n().then_some(cell.n),
@@ -310,7 +310,7 @@ impl Runner<'_> {
                 samples_per_s.push(sample.rate_per_s());
             }
         }
-        self.figures.push(Figure {
+        self.figures.push(StageFigure {
             stage: BenchStage::Probe,
             bytes: Some(u64::from(count) * u64::from(n).pow(2)),
             precision: None,
@@ -326,9 +326,9 @@ impl Runner<'_> {
 }
 
 /// Sets every figure beside the limits, and beside the peer's of the same kind of work and size.
-fn compare(figures: &mut [Figure], limits: &PeakRates, kind_limits: &[KindLimit]) {
-    let is_peer = |figure: &&Figure| figure.stage == BenchStage::Peer;
-    let place = |figure: &Figure| (figure.precision, figure.n);
+fn compare(figures: &mut [StageFigure], limits: &PeakRates, kind_limits: &[KindLimit]) {
+    let is_peer = |figure: &&StageFigure| figure.stage == BenchStage::Peer;
+    let place = |figure: &StageFigure| (figure.precision, figure.n);
     let peers: HashMap<_, f64> = figures.iter().filter(is_peer).map(|f| (place(f), f.rate_per_s)).collect();
     for figure in figures {
         let limit = match figure.stage {
@@ -364,20 +364,20 @@ mod tests {
 
     /// A device with set speeds: `rates` operations a second for each kernel, bytes at 1 GB/s. It computes INT8 and
     /// FP4, the latter twice as fast and by the first kernel alone.
-    struct Told {
+    struct ScriptedBench {
         rates: Vec<(&'static str, f64)>,
         peer: Option<f64>,
         prepared: (Precision, u32),
         asked: Vec<(BenchStage, Precision, u32)>,
     }
 
-    impl Told {
+    impl ScriptedBench {
         fn new(rates: &[(&'static str, f64)], peer: Option<f64>) -> Self {
             Self { rates: rates.into(), peer, prepared: (Precision::Int8, 0), asked: Vec::new() }
         }
     }
 
-    impl Bench for Told {
+    impl Bench for ScriptedBench {
         fn device(&mut self) -> &mut dyn Device {
             unreachable!("its slots are told too")
         }
@@ -444,7 +444,7 @@ mod tests {
         }
     }
 
-    fn run(device: &mut Told, backend: BackendKind, fits: &[u32], plan: &BenchPlan) -> DeviceFigures {
+    fn run(device: &mut ScriptedBench, backend: BackendKind, fits: &[u32], plan: &BenchPlan) -> DeviceFigures {
         let info = DeviceInfo {
             id: DeviceId([1; 16]),
             name: "told".into(),
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn figures_stand_beside_the_limit_and_the_peer() {
-        let mut device = Told::new(&[("fast", 2e12), ("slow", 5e11)], Some(1e12));
+        let mut device = ScriptedBench::new(&[("fast", 2e12), ("slow", 5e11)], Some(1e12));
         let measured = run(&mut device, BackendKind::Cuda, &[1000, 1000], &plan(&[1024, 2048], false));
         let products: Vec<_> = measured.figures.iter().filter(|f| f.stage == BenchStage::Product).collect();
         assert_eq!(products.len(), 4, "two kernels at two sizes");
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_or_does_not_fit_is_left_out_with_its_reason() {
-        let slow = || Told::new(&[("only", 1e9)], None);
+        let slow = || ScriptedBench::new(&[("only", 1e9)], None);
         let mut device = slow();
         let measured = run(&mut device, BackendKind::Cuda, &[256, 256, 7], &plan(&[256, 2048, 16384], false));
         assert!(
@@ -498,11 +498,11 @@ mod tests {
 
     #[test]
     fn each_kind_of_work_is_measured_with_its_own_kernels_and_limit() {
-        let mut device = Told::new(&[("fast", 2e12), ("slow", 5e11)], Some(1e12));
+        let mut device = ScriptedBench::new(&[("fast", 2e12), ("slow", 5e11)], Some(1e12));
         let plan = BenchPlan { precisions: Precision::ALL.into(), ..plan(&[1024, 2048], false) };
         let measured = run(&mut device, BackendKind::Cuda, &[1000, 1000], &plan);
         let of_kind = |precision| {
-            let is = |f: &&Figure| f.stage == BenchStage::Product && f.precision == Some(precision);
+            let is = |f: &&StageFigure| f.stage == BenchStage::Product && f.precision == Some(precision);
             measured.figures.iter().filter(is).collect::<Vec<_>>()
         };
         assert_eq!((of_kind(Precision::Int8).len(), of_kind(Precision::Fp4).len()), (4, 2));
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn the_probe_is_measured_over_so_many_bytes_and_nothing_else_is() {
-        let mut device = Told::new(&[("fast", 2e12)], Some(1e12));
+        let mut device = ScriptedBench::new(&[("fast", 2e12)], Some(1e12));
         let plan = BenchPlan { probe_bytes: vec![20_000_000, 4_000_000_000], ..plan(&[1024], false) };
         let measured = run(&mut device, BackendKind::Cuda, &[1000], &plan);
         let figures: Vec<_> = measured.figures.iter().map(|f| (f.stage, f.n, f.bytes, f.samples_per_s.len())).collect();
@@ -544,7 +544,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_measured_next_to_the_product_of_its_kind() {
-        let mut device = Told::new(&[("fast", 2e12)], Some(1e12));
+        let mut device = ScriptedBench::new(&[("fast", 2e12)], Some(1e12));
         let plan = BenchPlan { precisions: vec![Precision::Int8, Precision::Fp4], ..plan(&[1024], false) };
         run(&mut device, BackendKind::Cuda, &[1000], &plan);
         let int8: Vec<_> =
@@ -560,7 +560,7 @@ mod tests {
 
     #[test]
     fn kernels_are_those_named_else_a_processors_best_or_all_of_a_gpu() {
-        let device = Told::new(&[("a", 1.0), ("b", 1.0)], None);
+        let device = ScriptedBench::new(&[("a", 1.0), ("b", 1.0)], None);
         let mut plan = plan(&[256], false);
         let of = |backend, plan: &BenchPlan| kernels(&device, backend, plan).unwrap();
         let int8 = |names: &[&str]| (Precision::Int8, names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());

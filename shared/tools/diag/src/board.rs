@@ -14,13 +14,13 @@ const MAX_KEYS: usize = 6;
 
 /// Results by the pass or probe that they belong to.
 #[derive(Debug)]
-pub struct Board<K> {
-    results: Mutex<BTreeMap<K, Vec<Entry>>>,
+pub struct ResultBoard<K> {
+    results: Mutex<BTreeMap<K, Vec<BoardEntry>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
-    who: Who,
+struct BoardEntry {
+    who: ResultOrigin,
     digests: Arc<Vec<Digest>>,
     /// It was shown to be wrong: it is no witness any more.
     is_wrong: bool,
@@ -28,7 +28,7 @@ struct Entry {
 
 /// Whose result: the device, and which of its passes of that key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Who {
+pub struct ResultOrigin {
     pub device: DeviceId,
     /// The number of the pass in the round, from 0.
     pub step: u32,
@@ -42,24 +42,24 @@ pub struct Dispute {
     /// Number of others with this device's digest.
     pub same: usize,
     /// Results with another digest.
-    pub others: Vec<Who>,
+    pub others: Vec<ResultOrigin>,
     /// How many digests differ from the first of those.
     pub differ: u32,
 }
 
-impl<K> Default for Board<K> {
+impl<K> Default for ResultBoard<K> {
     fn default() -> Self {
         Self { results: Mutex::new(BTreeMap::new()) }
     }
 }
 
-impl<K: Ord + Copy> Board<K> {
+impl<K: Ord + Copy> ResultBoard<K> {
     /// Puts a result, in place of an earlier one of the same pass.
-    pub fn post(&self, key: K, who: Who, digests: Arc<Vec<Digest>>) {
+    pub fn post(&self, key: K, who: ResultOrigin, digests: Arc<Vec<Digest>>) {
         let mut results = self.results.lock();
         let entries = results.entry(key).or_default();
         entries.retain(|entry| entry.who != who);
-        entries.push(Entry { who, digests, is_wrong: false });
+        entries.push(BoardEntry { who, digests, is_wrong: false });
         while results.len() > MAX_KEYS {
             results.pop_first();
         }
@@ -67,13 +67,13 @@ impl<K: Ord + Copy> Board<K> {
 
     /// The first place at which others contradict a result that was put.
     #[must_use]
-    pub fn dispute(&self, key: K, who: Who) -> Option<Dispute> {
+    pub fn dispute(&self, key: K, who: ResultOrigin) -> Option<Dispute> {
         let results = self.results.lock();
         let entries = results.get(&key)?;
         let own = entries.iter().find(|entry| entry.who == who)?;
         let others = || entries.iter().filter(|entry| entry.who != who && !entry.is_wrong);
         let index = others().filter_map(|other| first_difference(&own.digests, &other.digests)).min()?;
-        let has = |entry: &&Entry| entry.digests.len() > index;
+        let has = |entry: &&BoardEntry| entry.digests.len() > index;
         let (same, other): (Vec<_>, Vec<_>) =
             others().filter(has).partition(|entry| entry.digests[index] == own.digests[index]);
         let differ = other.first().map_or(0, |other| differences(&own.digests, &other.digests));
@@ -83,7 +83,7 @@ impl<K: Ord + Copy> Board<K> {
     }
 
     /// Takes a result out of those that count; whether it counted.
-    pub fn reject(&self, key: K, who: Who) -> bool {
+    pub fn reject(&self, key: K, who: ResultOrigin) -> bool {
         let mut results = self.results.lock();
         let entry = results.get_mut(&key).and_then(|entries| entries.iter_mut().find(|entry| entry.who == who));
         entry.is_some_and(|entry| !std::mem::replace(&mut entry.is_wrong, true))
@@ -91,9 +91,10 @@ impl<K: Ord + Copy> Board<K> {
 
     /// How many other results there are to compare one with.
     #[must_use]
-    pub fn witnesses(&self, key: K, who: Who) -> usize {
+    pub fn witnesses(&self, key: K, who: ResultOrigin) -> usize {
         let results = self.results.lock();
-        let others = |entries: &Vec<Entry>| entries.iter().filter(|entry| entry.who != who && !entry.is_wrong).count();
+        let others =
+            |entries: &Vec<BoardEntry>| entries.iter().filter(|entry| entry.who != who && !entry.is_wrong).count();
         results.get(&key).map_or(0, others)
     }
 }
@@ -115,8 +116,8 @@ pub fn differences(a: &[Digest], b: &[Digest]) -> u32 {
 mod tests {
     use super::*;
 
-    fn who(device: u8, step: u32) -> Who {
-        Who { device: DeviceId([device; 16]), step }
+    fn who(device: u8, step: u32) -> ResultOrigin {
+        ResultOrigin { device: DeviceId([device; 16]), step }
     }
 
     fn digests(bytes: &[u8]) -> Arc<Vec<Digest>> {
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn results_that_agree_as_far_as_both_go_are_no_dispute() {
-        let board = Board::default();
+        let board = ResultBoard::default();
         board.post(1, who(1, 0), digests(&[1, 2, 3]));
         board.post(1, who(2, 0), digests(&[1, 2, 3, 4, 5]));
         board.post(2, who(2, 1), digests(&[9]));
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_first_place_is_named_with_those_on_either_side() {
-        let board = Board::default();
+        let board = ResultBoard::default();
         board.post(1, who(1, 0), digests(&[1, 2, 3, 4]));
         board.post(1, who(2, 0), digests(&[1, 7, 8, 9]));
         board.post(1, who(3, 0), digests(&[1, 2, 3, 4]));
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_was_rejected_is_no_witness_until_it_is_computed_again() {
-        let board = Board::default();
+        let board = ResultBoard::default();
         board.post(1, who(1, 0), digests(&[1, 2]));
         board.post(1, who(2, 0), digests(&[1, 3]));
         assert!(board.reject(1, who(2, 0)));
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn old_keys_go() {
-        let board = Board::default();
+        let board = ResultBoard::default();
         (0..20).for_each(|key| board.post(key, who(1, 0), digests(&[1])));
         assert_eq!(board.results.lock().len(), MAX_KEYS);
         assert_eq!(board.witnesses(19, who(2, 0)), 1);

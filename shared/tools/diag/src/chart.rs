@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 use crate::finding::Severity;
 use crate::record::Measure;
-use crate::report::{DeviceReport, DiagReport};
+use crate::report::{DeviceTestReport, DiagReport};
 
 /// A panel's size in pixels.
 const PANEL: (u32, u32) = (900, 300);
@@ -21,7 +21,7 @@ const FAILURE: RGBColor = RGBColor(213, 94, 0);
 
 /// A failure to draw a chart.
 #[derive(Debug, thiserror::Error)]
-pub enum ChartError {
+pub enum BurnInChartError {
     /// No pass was measured.
     #[error("no pass was made: there is nothing to draw")]
     Empty,
@@ -30,7 +30,7 @@ pub enum ChartError {
     Drawing(String),
 }
 
-struct Line {
+struct PlotLine {
     name: String,
     points: Vec<(f64, f64)>,
 }
@@ -38,15 +38,15 @@ struct Line {
 struct Panel {
     title: String,
     unit: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<PlotLine>,
     /// Seconds at which the device failed.
     failures: Vec<f64>,
 }
 
-pub fn draw(report: &DiagReport) -> Result<String, ChartError> {
+pub fn draw(report: &DiagReport) -> Result<String, BurnInChartError> {
     let panels: Vec<_> = report.devices.iter().flat_map(panels).filter(|panel| !panel.lines.is_empty()).collect();
     if panels.is_empty() {
-        return Err(ChartError::Empty);
+        return Err(BurnInChartError::Empty);
     }
     let mut text = String::new();
     {
@@ -62,20 +62,20 @@ pub fn draw(report: &DiagReport) -> Result<String, ChartError> {
     Ok(text)
 }
 
-fn failed(error: impl std::fmt::Display) -> ChartError {
-    ChartError::Drawing(error.to_string())
+fn failed(error: impl std::fmt::Display) -> BurnInChartError {
+    BurnInChartError::Drawing(error.to_string())
 }
 
-fn panels(device: &DeviceReport) -> [Panel; 2] {
+fn panels(device: &DeviceTestReport) -> [Panel; 2] {
     let failures: Vec<f64> =
         device.findings.iter().filter(|f| f.severity == Severity::Fail).map(|finding| finding.at_s).collect();
     let title = |what: &str| format!("{} {}: {what}", device.name, &device.device_id.to_string()[..8]);
-    let rates = device.rates.iter().filter(|rate| rate.measure == Measure::Passes).map(|rate| Line {
+    let rates = device.rates.iter().filter(|rate| rate.measure == Measure::Passes).map(|rate| PlotLine {
         name: rate.kernel.clone().unwrap_or_else(|| "passes".into()),
         points: rate.points.iter().map(|(at, per_s)| (*at, per_s / 1e12)).collect(),
     });
     let heat = [("°C", &device.temperature_c), ("W", &device.power_w)]
-        .map(|(name, points)| Line { name: name.into(), points: points.clone() });
+        .map(|(name, points)| PlotLine { name: name.into(), points: points.clone() });
     let heat = heat.into_iter().filter(|line| !line.points.is_empty()).collect();
     [
         Panel { title: title("passes"), unit: "TOPS", lines: rates.collect(), failures: failures.clone() },
@@ -84,9 +84,9 @@ fn panels(device: &DeviceReport) -> [Panel; 2] {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+type PlotResult<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-fn draw_panel<'a>(area: &Area<'a>, panel: &Panel, last_s: f64) -> Drawn<'a> {
+fn draw_panel<'a>(area: &Area<'a>, panel: &Panel, last_s: f64) -> PlotResult<'a> {
     let highest = panel.lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
     let top = if highest > 0.0 { highest * 1.1 } else { 1.0 };
     let mut chart = ChartBuilder::on(area)

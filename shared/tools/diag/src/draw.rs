@@ -1,7 +1,7 @@
 //! Keys and numbers of a burn-in, all from one seed, so that a run can be repeated.
 
 use assay_work::leaf::keystream;
-use assay_work::{PassKey, ProbeKey, ProbeSeed, Sample, Segment};
+use assay_work::{PassKey, PassSample, ProbeKey, ProbeSeed, Segment};
 use serde::Serialize;
 
 /// The seed of all draws of a run.
@@ -101,10 +101,10 @@ impl Draw {
     }
 
     /// Samples of a pass of at least 3 slots: of the slots uniformly, then of their elements.
-    pub fn samples(&mut self, n: u32, count: u32, samples: u32) -> Vec<Sample> {
+    pub fn samples(&mut self, n: u32, count: u32, samples: u32) -> Vec<PassSample> {
         let mut sample = || match self.below(count) {
-            slot @ (0 | 1) => Sample::Leaf { slot, row: self.below(n) },
-            slot => Sample::Product { slot, row: self.below(n), column: self.below(n), inner: self.below(n) },
+            slot @ (0 | 1) => PassSample::Leaf { slot, row: self.below(n) },
+            slot => PassSample::Product { slot, row: self.below(n), column: self.below(n), inner: self.below(n) },
         };
         (0..samples).map(|_| sample()).collect()
     }

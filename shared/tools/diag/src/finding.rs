@@ -52,13 +52,13 @@ impl Test {
 /// The result of computing a wrong pass again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Again {
+pub enum RecheckResult {
     Right,
     SameWrong,
     OtherWrong,
 }
 
-impl Again {
+impl RecheckResult {
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Again {
 
 /// The first wrong bit of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Location {
+pub struct BitLocation {
     /// The slot: the first one of the pass that is wrong.
     pub slot: u32,
     pub row: u32,
@@ -89,7 +89,7 @@ pub struct Location {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct TestFinding {
     pub severity: Severity,
     pub test: Test,
     /// Seconds since the start.
@@ -102,16 +102,16 @@ pub struct Finding {
     /// The device's temperature at that time.
     pub temperature_c: Option<u32>,
     /// The first wrong bit, where it could be located.
-    pub location: Option<Location>,
+    pub location: Option<BitLocation>,
     /// Number of slots of the pass that differ from the right ones: those after the first one follow from it.
     pub slots_that_differ: Option<u32>,
     /// The result when it was computed again.
-    pub again: Option<Again>,
+    pub again: Option<RecheckResult>,
     /// The finding in a sentence or two.
     pub text: String,
 }
 
-impl Finding {
+impl TestFinding {
     /// A finding with nothing but its text.
     #[must_use]
     pub fn new(severity: Severity, test: Test, text: impl Into<String>) -> Self {

@@ -12,10 +12,10 @@ use parking_lot::{Condvar, Mutex};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A step: the round, and the pass in it.
-pub type Step = (u32, u32);
+pub type GroupStep = (u32, u32);
 
 #[derive(Debug, Default)]
-pub struct Group {
+pub struct DeviceGroup {
     state: Mutex<GroupState>,
     changed: Condvar,
 }
@@ -23,13 +23,13 @@ pub struct Group {
 #[derive(Debug, Default)]
 struct GroupState {
     members: BTreeSet<DeviceId>,
-    arrived: BTreeMap<Step, BTreeSet<DeviceId>>,
-    decisions: BTreeMap<Step, bool>,
+    arrived: BTreeMap<GroupStep, BTreeSet<DeviceId>>,
+    decisions: BTreeMap<GroupStep, bool>,
     /// The least and the largest value that members offered, by its name.
     offers: BTreeMap<&'static str, (u32, u32)>,
 }
 
-impl Group {
+impl DeviceGroup {
     #[must_use]
     pub fn new(members: impl IntoIterator<Item = DeviceId>) -> Self {
         let state = GroupState { members: members.into_iter().collect(), ..GroupState::default() };
@@ -37,7 +37,7 @@ impl Group {
     }
 
     /// Waits until all members are at a step, or `stop` says so.
-    pub fn arrive(&self, step: Step, id: DeviceId, stop: impl Fn() -> bool) {
+    pub fn arrive(&self, step: GroupStep, id: DeviceId, stop: impl Fn() -> bool) {
         let mut state = self.state.lock();
         state.arrived.entry(step).or_default().insert(id);
         // No member asks for a step of two rounds back.
@@ -51,7 +51,7 @@ impl Group {
 
     /// Whether a member is at a step that keeps it where it is until the others are there.
     #[must_use]
-    pub fn is_at(&self, step: Step, id: DeviceId) -> bool {
+    pub fn is_at(&self, step: GroupStep, id: DeviceId) -> bool {
         let state = self.state.lock();
         state.members.contains(&id) && state.arrived.get(&step).is_some_and(|there| there.contains(&id))
     }
@@ -63,11 +63,11 @@ impl Group {
     }
 
     /// Whether to go on with a step, decided by the first member that asks.
-    pub fn go_on(&self, step: Step, decide: impl FnOnce() -> bool) -> bool {
+    pub fn go_on(&self, step: GroupStep, decide: impl FnOnce() -> bool) -> bool {
         *self.state.lock().decisions.entry(step).or_insert_with(decide)
     }
 
-    /// Offers a value; once all have arrived, [`Group::least`] and [`Group::most`] are the group's.
+    /// Offers a value; once all have arrived, [`DeviceGroup::least`] and [`DeviceGroup::most`] are the group's.
     pub fn offer(&self, what: &'static str, value: u32) {
         let mut state = self.state.lock();
         let offers = state.offers.entry(what).or_insert((value, value));
@@ -86,7 +86,7 @@ impl Group {
 }
 
 impl GroupState {
-    fn all_at(&self, step: Step) -> bool {
+    fn all_at(&self, step: GroupStep) -> bool {
         self.arrived.get(&step).is_some_and(|there| self.members.is_subset(there))
     }
 }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn nobody_goes_on_before_all_are_there() {
-        let group = Arc::new(Group::new([A, B]));
+        let group = Arc::new(DeviceGroup::new([A, B]));
         let done = Arc::new(AtomicU32::new(0));
         let waiting = {
             let (group, done) = (group.clone(), done.clone());
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn one_who_leaves_or_a_stop_ends_the_wait() {
-        let group = Arc::new(Group::new([A, B]));
+        let group = Arc::new(DeviceGroup::new([A, B]));
         group.arrive((1, 0), A, || true);
         let waiting = {
             let group = group.clone();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_first_decides_for_all() {
-        let group = Group::new([A, B]);
+        let group = DeviceGroup::new([A, B]);
         assert!(group.go_on((1, 0), || true));
         assert!(group.go_on((1, 0), || false));
         assert!(!group.go_on((1, 1), || false));

@@ -26,7 +26,7 @@ pub mod stats;
 mod text;
 
 pub use draw::Seed;
-pub use finding::{Again, Finding, Location, Severity, Test};
-pub use plan::{DiagPlan, Limits};
-pub use report::{DeviceReport, DiagReport, RateReport, Status, TestReport};
-pub use run::{Asked, Ended, run};
+pub use finding::{BitLocation, RecheckResult, Severity, Test, TestFinding};
+pub use plan::{DiagPlan, TestLimits};
+pub use report::{DeviceTestReport, DiagReport, RateReport, TestReport, TestStatus};
+pub use run::{BurnInEnd, StopRequest, run};

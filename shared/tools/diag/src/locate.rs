@@ -14,13 +14,13 @@ use assay_work::reference::{self, ROWS};
 use assay_work::{Digest, PassKey, Precision};
 use parking_lot::Mutex;
 
-use crate::finding::Location;
+use crate::finding::BitLocation;
 
 /// A slot compared with the processor's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct ComparedSlot {
     /// The first wrong bit, with the number of wrong bits; `None`: the slot is right.
-    pub wrong: Option<Location>,
+    pub wrong: Option<BitLocation>,
     /// The digest that the slot should have.
     pub truth: Digest,
     /// The digest of the bytes that were read: another one than the device gave means that they changed since.
@@ -37,7 +37,7 @@ pub fn judge(
     n: u32,
     slot: u32,
     handle: &Handle,
-) -> Result<Judged, DeviceError> {
+) -> Result<ComparedSlot, DeviceError> {
     let found = whole(device, n, slot)?;
     let expected = if slot < 2 {
         let mut expected = vec![0; found.len()];
@@ -49,7 +49,7 @@ pub fn judge(
         product(&earlier, &previous, n, slot, handle)?
     };
     let wrong = difference(&expected, &found, n, slot);
-    Ok(Judged { wrong, truth: slot_digest(&expected), read: slot_digest(&found) })
+    Ok(ComparedSlot { wrong, truth: slot_digest(&expected), read: slot_digest(&found) })
 }
 
 fn whole(device: &mut dyn Device, n: u32, slot: u32) -> Result<Vec<u8>, DeviceError> {
@@ -75,12 +75,12 @@ fn product(earlier: &[u8], previous: &[u8], n: u32, slot: u32, handle: &Handle) 
 }
 
 /// The first wrong bit of a slot.
-fn difference(expected: &[u8], found: &[u8], n: u32, slot: u32) -> Option<Location> {
+fn difference(expected: &[u8], found: &[u8], n: u32, slot: u32) -> Option<BitLocation> {
     let byte = expected.iter().zip(found).position(|(a, b)| a != b)?;
     let wrong = || expected.iter().zip(found).map(|(a, b)| a ^ b);
     let width = u64::from(n);
     let at = byte as u64;
-    Some(Location {
+    Some(BitLocation {
         slot,
         // CAST: a slot has n rows of n bytes.
         row: (at / width) as u32,
@@ -98,13 +98,13 @@ fn difference(expected: &[u8], found: &[u8], n: u32, slot: u32) -> Option<Locati
 mod tests {
     use super::*;
     use assay_device::Pass;
-    use assay_device::reference::{Flip, ReferenceDevice};
+    use assay_device::reference::{BitFlip, ReferenceDevice};
     use assay_work::DeviceId;
 
     const KEY: PassKey = PassKey([4; 32]);
     const N: u32 = 256;
 
-    fn filled(flip: Option<Flip>) -> ReferenceDevice {
+    fn filled(flip: Option<BitFlip>) -> ReferenceDevice {
         let mut device = ReferenceDevice::new(DeviceId([1; 16]), "under test", 8 << 16);
         if let Some(flip) = flip {
             device = device.with_flip(flip);
@@ -129,7 +129,7 @@ mod tests {
         let truth = filled(None);
         for (slot, row, column, mask) in [(5, 17, 201, 0x20), (0, 255, 255, 0x81)] {
             let byte = u64::from(row * N + column);
-            let mut device = filled(Some(Flip { slot, byte, bytes: 1, mask }));
+            let mut device = filled(Some(BitFlip { slot, byte, bytes: 1, mask }));
             let location = judge(&mut device, &KEY, N, slot, &Handle::default()).unwrap().wrong.expect("it is wrong");
             let mut expected = [0];
             truth.clone().read(slot, byte, &mut expected).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     /// A slot that follows from a wrong one is right given its parents: the first one is to blame.
     #[test]
     fn a_slot_after_the_wrong_one_is_right_given_its_parents() {
-        let mut device = filled(Some(Flip { slot: 5, byte: 9, bytes: 1, mask: 1 }));
+        let mut device = filled(Some(BitFlip { slot: 5, byte: 9, bytes: 1, mask: 1 }));
         assert_eq!(judge(&mut device, &KEY, N, 6, &Handle::default()).unwrap().wrong, None);
     }
 

@@ -38,12 +38,12 @@ pub struct DiagPlan {
     pub stall: Duration,
     /// How long a lost device is waited for.
     pub comeback: Duration,
-    pub limits: Limits,
+    pub limits: TestLimits,
 }
 
 /// Limits beyond which a device fails beside wrong bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct TestLimits {
     /// By how much a device may slow down, in percent.
     pub max_drift_percent: Option<f64>,
     /// The least rate of passes with the fastest kernel, in 10¹² operations a second.

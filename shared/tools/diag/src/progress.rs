@@ -10,13 +10,13 @@ use crate::record::Measure;
 use crate::state::Run;
 
 /// The line. Dropped, it is cleared.
-pub struct Progress {
+pub struct ProgressLine {
     bar: ProgressBar,
     time: Duration,
     rounds: Option<u32>,
 }
 
-impl Progress {
+impl ProgressLine {
     #[must_use]
     pub fn new(plan: &DiagPlan) -> Self {
         let length = plan.rounds.map_or(plan.time.as_secs().max(1), u64::from);
@@ -37,7 +37,7 @@ impl Progress {
         self.bar.set_position(at);
         let findings: usize = records.iter().map(|record| record.findings.len()).sum();
         let hottest = records.iter().filter_map(|record| record.temperature.points().last()).map(|point| point.1);
-        let newest = |record: &crate::record::Record| {
+        let newest = |record: &crate::record::RunRecord| {
             let passes = record.rates.iter().filter(|((measure, _), _)| *measure == Measure::Passes);
             passes.filter_map(|(_, series)| series.points().last()).max_by(|a, b| a.0.total_cmp(&b.0)).map(|p| p.1)
         };
@@ -58,7 +58,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use assay_telemetry::Wear;
 use serde::Serialize;
 
-use crate::finding::{Finding, Severity, Test};
+use crate::finding::{Severity, Test, TestFinding};
 use crate::stats::Series;
 
 /// Findings kept of a device: the first ones say most.
@@ -54,7 +54,7 @@ pub struct KernelPlan {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Record {
+pub struct RunRecord {
     pub n: u32,
     pub fits: u32,
     /// The kernels, the first one over all memory.
@@ -68,7 +68,7 @@ pub struct Record {
     /// Rates, by quantity and kernel.
     pub rates: BTreeMap<(Measure, String), Series>,
     /// Findings in order, at most `MAX_FINDINGS`.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<TestFinding>,
     /// Number of findings left out.
     pub more_findings: u64,
     /// Temperature in degrees Celsius over time.
@@ -84,9 +84,9 @@ pub struct Record {
     pub ended: bool,
 }
 
-impl Record {
+impl RunRecord {
     /// Keeps a finding, or counts it when there are too many.
-    pub fn find(&mut self, finding: Finding) {
+    pub fn find(&mut self, finding: TestFinding) {
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);
         } else {
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn findings_are_bounded_and_a_failure_is_never_lost() {
-        let mut record = Record::default();
-        (0..200).for_each(|i| record.find(Finding::new(Severity::Warn, Test::Speed, i.to_string())));
+        let mut record = RunRecord::default();
+        (0..200).for_each(|i| record.find(TestFinding::new(Severity::Warn, Test::Speed, i.to_string())));
         assert_eq!((record.findings.len(), record.more_findings), (MAX_FINDINGS, 136));
-        record.find(Finding::new(Severity::Fail, Test::Passes, "a wrong bit"));
+        record.find(TestFinding::new(Severity::Fail, Test::Passes, "a wrong bit"));
         assert_eq!(record.findings.len(), MAX_FINDINGS);
         assert_eq!(
             (record.worst(Test::Passes), record.worst(Test::Speed)),

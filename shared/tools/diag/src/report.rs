@@ -10,9 +10,9 @@ use assay_work::DeviceId;
 use serde::Serialize;
 
 use crate::draw::Seed;
-use crate::finding::{Finding, Severity, Test};
-use crate::record::{KernelPlan, Measure, Record};
-use crate::run::Ended;
+use crate::finding::{Severity, Test, TestFinding};
+use crate::record::{KernelPlan, Measure, RunRecord};
+use crate::run::BurnInEnd;
 use crate::speed;
 use crate::stats::Figures;
 
@@ -22,14 +22,14 @@ const MAX_POINTS: usize = 1000;
 /// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum TestStatus {
     Pass,
     Warn,
     Fail,
     NotDone,
 }
 
-impl Status {
+impl TestStatus {
     /// Its name in a report.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -60,21 +60,21 @@ pub struct DiagReport {
     pub asked_rounds: Option<u32>,
     /// Whether a person ended it.
     pub interrupted: bool,
-    pub devices: Vec<DeviceReport>,
+    pub devices: Vec<DeviceTestReport>,
     /// Devices that were there and could not be tested at all.
-    pub unusable: Vec<Unusable>,
+    pub unusable: Vec<UnusableDevice>,
 }
 
 /// A device that could not be tested.
 #[derive(Debug, Clone, Serialize)]
-pub struct Unusable {
+pub struct UnusableDevice {
     pub device_id: DeviceId,
     pub name: String,
     pub why: String,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct DeviceReport {
+pub struct DeviceTestReport {
     pub device_id: DeviceId,
     pub name: String,
     pub backend: String,
@@ -100,7 +100,7 @@ pub struct DeviceReport {
     pub temperature_c: Vec<(f64, f64)>,
     /// Power in watts over seconds.
     pub power_w: Vec<(f64, f64)>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<TestFinding>,
     /// Number of findings left out.
     pub more_findings: u64,
 }
@@ -109,7 +109,7 @@ pub struct DeviceReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TestReport {
     pub test: Test,
-    pub status: Status,
+    pub status: TestStatus,
     /// How much was compared: slots, samples, rounds and walks, bytes, readings.
     pub checked: u64,
     /// The reason that it was not done.
@@ -134,13 +134,13 @@ pub struct RateReport {
 impl DiagReport {
     /// The report of a run that ended. `unusable` are devices that were not even opened.
     #[must_use]
-    pub fn new(program: String, ended: &Ended, unusable: &[(DeviceInfo, DeviceError)]) -> Self {
+    pub fn new(program: String, ended: &BurnInEnd, unusable: &[(DeviceInfo, DeviceError)]) -> Self {
         let run = &ended.run;
         if ended.hangs {
             for (id, state) in &run.devices {
                 if !state.record.lock().ended {
                     let text = "it did not end when it was told to, and was given up";
-                    run.find(*id, Finding::new(Severity::Fail, Test::Device, text));
+                    run.find(*id, TestFinding::new(Severity::Fail, Test::Device, text));
                 }
             }
         }
@@ -148,11 +148,11 @@ impl DiagReport {
         let devices: Vec<_> = run
             .devices
             .values()
-            .map(|state| DeviceReport::new(&state.info, &state.record.lock(), run.sensors.so_far(state.info.id)))
+            .map(|state| DeviceTestReport::new(&state.info, &state.record.lock(), run.sensors.so_far(state.info.id)))
             .collect();
         let unusable: Vec<_> = unusable
             .iter()
-            .map(|(info, why)| Unusable { device_id: info.id, name: info.name.clone(), why: why.to_string() })
+            .map(|(info, why)| UnusableDevice { device_id: info.id, name: info.name.clone(), why: why.to_string() })
             .collect();
         let of_unusable = unusable.iter().map(|_| Outcome::Fail);
         let verdict = Outcome::worst(devices.iter().map(|device| device.verdict).chain(of_unusable));
@@ -172,8 +172,8 @@ impl DiagReport {
     }
 }
 
-impl DeviceReport {
-    fn new(info: &DeviceInfo, record: &Record, sensors: Option<Telemetry>) -> Self {
+impl DeviceTestReport {
+    fn new(info: &DeviceInfo, record: &RunRecord, sensors: Option<Telemetry>) -> Self {
         let is_wrong = record.findings.iter().any(|finding| finding.severity == Severity::Fail);
         let verdict = match (is_wrong, record.rounds) {
             (true, _) => Outcome::Fail,
@@ -215,23 +215,23 @@ impl DeviceReport {
 
     /// The result of one test.
     #[must_use]
-    pub fn status(&self, test: Test) -> Status {
-        self.tests.iter().find(|report| report.test == test).map_or(Status::NotDone, |report| report.status)
+    pub fn status(&self, test: Test) -> TestStatus {
+        self.tests.iter().find(|report| report.test == test).map_or(TestStatus::NotDone, |report| report.status)
     }
 }
 
 impl TestReport {
-    fn new(test: Test, record: &Record) -> Self {
+    fn new(test: Test, record: &RunRecord) -> Self {
         let checked =
             if test == Test::Device { record.passes } else { record.checked.get(&test).copied().unwrap_or(0) };
         let status = match record.worst(test) {
-            Some(Severity::Fail) => Status::Fail,
-            Some(Severity::Warn) => Status::Warn,
-            None if checked == 0 => Status::NotDone,
-            None => Status::Pass,
+            Some(Severity::Fail) => TestStatus::Fail,
+            Some(Severity::Warn) => TestStatus::Warn,
+            None if checked == 0 => TestStatus::NotDone,
+            None => TestStatus::Pass,
         };
         let why = || record.not_done.get(&test).cloned().unwrap_or_else(|| "it did not come to it".into());
-        let not_done = (status == Status::NotDone).then(why);
+        let not_done = (status == TestStatus::NotDone).then(why);
         Self { test, status, checked, not_done }
     }
 }
@@ -253,18 +253,18 @@ mod tests {
         }
     }
 
-    fn verdict(record: &Record) -> Outcome {
-        DeviceReport::new(&info(), record, None).verdict
+    fn verdict(record: &RunRecord) -> Outcome {
+        DeviceTestReport::new(&info(), record, None).verdict
     }
 
     #[test]
     fn a_device_passes_after_a_round_fails_for_a_failure_and_is_inconclusive_else() {
-        let mut record = Record::default();
+        let mut record = RunRecord::default();
         assert_eq!(verdict(&record), Outcome::Inconclusive);
-        record.find(Finding::new(Severity::Warn, Test::Speed, "slow"));
+        record.find(TestFinding::new(Severity::Warn, Test::Speed, "slow"));
         record.rounds = 1;
         assert_eq!(verdict(&record), Outcome::Pass);
-        record.find(Finding::new(Severity::Fail, Test::Probe, "wrong"));
+        record.find(TestFinding::new(Severity::Fail, Test::Probe, "wrong"));
         assert_eq!(verdict(&record), Outcome::Fail);
         record.rounds = 0;
         assert_eq!(verdict(&record), Outcome::Fail, "a wrong bit before the first whole round fails too");
@@ -272,13 +272,16 @@ mod tests {
 
     #[test]
     fn a_test_that_compared_nothing_is_not_done() {
-        let mut record = Record { passes: 3, ..Record::default() };
+        let mut record = RunRecord { passes: 3, ..RunRecord::default() };
         record.count(Test::Samples, 5);
         record.not_done.insert(Test::Copies, "no areas".into());
-        record.find(Finding::new(Severity::Warn, Test::Speed, "slow"));
-        let report = DeviceReport::new(&info(), &record, None);
+        record.find(TestFinding::new(Severity::Warn, Test::Speed, "slow"));
+        let report = DeviceTestReport::new(&info(), &record, None);
         let statuses = [Test::Device, Test::Samples, Test::Copies, Test::Probe, Test::Speed].map(|t| report.status(t));
-        assert_eq!(statuses, [Status::Pass, Status::Pass, Status::NotDone, Status::NotDone, Status::Warn]);
+        assert_eq!(
+            statuses,
+            [TestStatus::Pass, TestStatus::Pass, TestStatus::NotDone, TestStatus::NotDone, TestStatus::Warn]
+        );
         let copies = report.tests.iter().find(|report| report.test == Test::Copies).unwrap();
         assert_eq!(copies.not_done.as_deref(), Some("no areas"));
     }

@@ -11,9 +11,9 @@ use assay_telemetry::SensorWatch;
 use assay_work::DeviceId;
 
 use crate::drive::drive;
-use crate::finding::{Finding, Severity, Test};
+use crate::finding::{Severity, Test, TestFinding};
 use crate::plan::DiagPlan;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use crate::sensors;
 use crate::state::Run;
 
@@ -26,7 +26,7 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// A request of a person during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asked {
+pub enum StopRequest {
     Nothing,
     /// To end and report.
     End,
@@ -35,7 +35,7 @@ pub enum Asked {
 }
 
 /// The end of a burn-in.
-pub struct Ended {
+pub struct BurnInEnd {
     /// The state that all threads shared.
     pub run: Arc<Run>,
     pub took: Duration,
@@ -53,8 +53,8 @@ pub fn run(
     host: &Host,
     plan: DiagPlan,
     sensors: Arc<dyn SensorWatch>,
-    asked: &dyn Fn() -> Asked,
-) -> Result<Ended, DeviceError> {
+    asked: &dyn Fn() -> StopRequest,
+) -> Result<BurnInEnd, DeviceError> {
     let infos: Vec<_> = host.report(&[])?.into_iter().map(|report| report.info).collect();
     let ids: Vec<_> = infos.iter().map(|info| info.id).collect();
     sensors.begin(&ids);
@@ -64,7 +64,7 @@ pub fn run(
         let of_device = run.clone();
         let id = *id;
         let job = host.submit(id, move |device| {
-            let _ended = EndOf { run: &of_device, id };
+            let _ended = EndGuard { run: &of_device, id };
             drive(&of_device, id, device);
         })?;
         // The record says when it has ended; its thread says nothing else.
@@ -74,16 +74,16 @@ pub fn run(
 }
 
 /// Says that a device has ended when its thread leaves, by a panic too.
-struct EndOf<'a> {
+struct EndGuard<'a> {
     run: &'a Run,
     id: DeviceId,
 }
 
-impl Drop for EndOf<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let text = "a fault of this program ended its test; the log shows it: please report it";
-            self.run.find(self.id, Finding::new(Severity::Fail, Test::Device, text));
+            self.run.find(self.id, TestFinding::new(Severity::Fail, Test::Device, text));
         }
         if let Some(state) = self.run.devices.get(&self.id) {
             state.group.leave(self.id);
@@ -93,8 +93,8 @@ impl Drop for EndOf<'_> {
 }
 
 /// Looks at everything until all devices have ended.
-fn watch(run: Arc<Run>, asked: &dyn Fn() -> Asked) -> Ended {
-    let mut progress = Progress::new(&run.plan);
+fn watch(run: Arc<Run>, asked: &dyn Fn() -> StopRequest) -> BurnInEnd {
+    let mut progress = ProgressLine::new(&run.plan);
     let mut stalls = BTreeMap::new();
     let (mut sensors_due, mut cancelled) = (Instant::now(), None::<Instant>);
     let mut hangs = false;
@@ -106,12 +106,12 @@ fn watch(run: Arc<Run>, asked: &dyn Fn() -> Asked) -> Ended {
         }
         progress.show(&run);
         let wish = asked();
-        if wish > Asked::Nothing && cancelled.is_none() {
+        if wish > StopRequest::Nothing && cancelled.is_none() {
             run.cancel_all();
             cancelled = Some(Instant::now());
         }
         let waited = cancelled.is_some_and(|since| since.elapsed() > END_LIMIT);
-        if waited || wish == Asked::EndAtOnce {
+        if waited || wish == StopRequest::EndAtOnce {
             hangs = true;
             break;
         }
@@ -120,7 +120,7 @@ fn watch(run: Arc<Run>, asked: &dyn Fn() -> Asked) -> Ended {
     sensors::put_down(&run);
     sensors::conclude(&run);
     let took = run.started.elapsed();
-    Ended { run, took, interrupted: cancelled.is_some(), hangs }
+    BurnInEnd { run, took, interrupted: cancelled.is_some(), hangs }
 }
 
 /// The values that change while a device makes progress: passes, steps of the call, and whether it is in one.

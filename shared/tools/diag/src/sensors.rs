@@ -3,8 +3,8 @@
 use assay_protocol::claims::Telemetry;
 use assay_telemetry::Wear;
 
-use crate::finding::{Finding, Severity, Test};
-use crate::plan::Limits;
+use crate::finding::{Severity, Test, TestFinding};
+use crate::plan::TestLimits;
 use crate::state::Run;
 
 /// XIDs that name broken hardware: memory (48, 63, 64, 92, 94, 95, 140, 157), the bus and the board (38, 54, 62, 79, 110,
@@ -53,11 +53,13 @@ pub fn conclude(run: &Run) {
         if let Some((first, last)) = &wear {
             findings.extend(of_wear(first, last));
         }
-        findings.into_iter().for_each(|(severity, text)| run.find(*id, Finding::new(severity, Test::Sensors, text)));
+        findings
+            .into_iter()
+            .for_each(|(severity, text)| run.find(*id, TestFinding::new(severity, Test::Sensors, text)));
     }
 }
 
-fn of_telemetry(telemetry: &Telemetry, limits: &Limits) -> Vec<(Severity, String)> {
+fn of_telemetry(telemetry: &Telemetry, limits: &TestLimits) -> Vec<(Severity, String)> {
     let mut findings = Vec::new();
     let slowed: Vec<_> = telemetry.throttle_reasons.iter().filter(|r| r.is_trouble()).map(|r| r.name()).collect();
     if !slowed.is_empty() {
@@ -114,8 +116,12 @@ mod tests {
     use super::*;
     use assay_protocol::claims::ThrottleReason;
 
-    const LIMITS: Limits =
-        Limits { max_drift_percent: None, min_tops: None, on_throttle: Severity::Fail, on_corrected: Severity::Warn };
+    const LIMITS: TestLimits = TestLimits {
+        max_drift_percent: None,
+        min_tops: None,
+        on_throttle: Severity::Fail,
+        on_corrected: Severity::Warn,
+    };
 
     #[test]
     fn a_quiet_device_has_no_findings() {
@@ -151,7 +157,7 @@ mod tests {
         };
         let found: Vec<_> = of_telemetry(&hot, &LIMITS).into_iter().map(|(severity, _)| severity).collect();
         assert_eq!(found, [Severity::Fail, Severity::Fail, Severity::Warn, Severity::Warn, Severity::Fail]);
-        let lenient = Limits { on_throttle: Severity::Warn, on_corrected: Severity::Fail, ..LIMITS };
+        let lenient = TestLimits { on_throttle: Severity::Warn, on_corrected: Severity::Fail, ..LIMITS };
         let found: Vec<_> = of_telemetry(&hot, &lenient).into_iter().map(|(severity, _)| severity).collect();
         assert_eq!(found[..3], [Severity::Warn, Severity::Fail, Severity::Fail]);
     }

@@ -6,9 +6,9 @@ use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
 use assay_work::DeviceId;
 
-use crate::finding::{Finding, Severity, Test};
-use crate::plan::Limits;
-use crate::record::{Measure, Record};
+use crate::finding::{Severity, Test, TestFinding};
+use crate::plan::TestLimits;
+use crate::record::{Measure, RunRecord};
 use crate::state::{Run, model};
 use crate::stats::{Figures, median};
 
@@ -21,12 +21,12 @@ const OUTLIER: f64 = 0.85;
 
 pub fn conclude(run: &Run) {
     let mut found: Vec<(DeviceId, Severity, String)> = Vec::new();
-    let records: Vec<(&DeviceInfo, Record)> =
+    let records: Vec<(&DeviceInfo, RunRecord)> =
         run.devices.values().map(|state| (&state.info, state.record.lock().clone())).collect();
     for (info, record) in &records {
         found.extend(of_device(record, &run.plan.limits).into_iter().map(|(s, text)| (info.id, s, text)));
     }
-    let mut siblings: BTreeMap<String, Vec<(DeviceId, &Record)>> = BTreeMap::new();
+    let mut siblings: BTreeMap<String, Vec<(DeviceId, &RunRecord)>> = BTreeMap::new();
     for (info, record) in &records {
         // Processor devices are equal when they have as many threads.
         let detail = if info.backend == BackendKind::Cpu { info.detail.as_str() } else { "" };
@@ -36,7 +36,7 @@ pub fn conclude(run: &Run) {
         found.extend(outliers(equal).into_iter().map(|(id, text)| (id, Severity::Warn, text)));
     }
     for (id, severity, text) in found {
-        run.find(id, Finding::new(severity, Test::Speed, text));
+        run.find(id, TestFinding::new(severity, Test::Speed, text));
     }
     for state in run.devices.values() {
         let mut record = state.record.lock();
@@ -46,7 +46,7 @@ pub fn conclude(run: &Run) {
 }
 
 /// Judges one device's rates against the limits and its own first ones.
-fn of_device(record: &Record, limits: &Limits) -> Vec<(Severity, String)> {
+fn of_device(record: &RunRecord, limits: &TestLimits) -> Vec<(Severity, String)> {
     let mut found = Vec::new();
     let passes = || record.rates.iter().filter(|((measure, _), _)| *measure == Measure::Passes);
     if let Some(least) = limits.min_tops {
@@ -79,7 +79,7 @@ fn of_device(record: &Record, limits: &Limits) -> Vec<(Severity, String)> {
 }
 
 /// Those of equal devices that are slower than the others.
-fn outliers(equal: &[(DeviceId, &Record)]) -> Vec<(DeviceId, String)> {
+fn outliers(equal: &[(DeviceId, &RunRecord)]) -> Vec<(DeviceId, String)> {
     let mut figures: BTreeMap<(Measure, &str), Vec<(DeviceId, Figures)>> = BTreeMap::new();
     for (id, record) in equal {
         for ((measure, kernel), series) in &record.rates {
@@ -107,18 +107,22 @@ fn outliers(equal: &[(DeviceId, &Record)]) -> Vec<(DeviceId, String)> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { max_drift_percent: None, min_tops: None, on_throttle: Severity::Warn, on_corrected: Severity::Warn };
+    const LIMITS: TestLimits = TestLimits {
+        max_drift_percent: None,
+        min_tops: None,
+        on_throttle: Severity::Warn,
+        on_corrected: Severity::Warn,
+    };
 
-    fn record(rates: impl IntoIterator<Item = f64>) -> Record {
-        let mut record = Record::default();
+    fn record(rates: impl IntoIterator<Item = f64>) -> RunRecord {
+        let mut record = RunRecord::default();
         for (at, per_s) in rates.into_iter().enumerate() {
             record.rate(Measure::Passes, "k", at as f64, per_s);
         }
         record
     }
 
-    fn slowing(percent: f64) -> Record {
+    fn slowing(percent: f64) -> RunRecord {
         record((0..40).map(|i| if i < 20 { 1e12 } else { 1e12 * (1.0 - percent / 100.0) }))
     }
 
@@ -126,20 +130,20 @@ mod tests {
     fn drift_is_a_warning_and_beyond_a_limit_a_failure() {
         assert_eq!(of_device(&slowing(5.0), &LIMITS), []);
         assert!(matches!(&of_device(&slowing(12.0), &LIMITS)[..], [(Severity::Warn, text)] if text.contains("12.0 %")));
-        let strict = Limits { max_drift_percent: Some(3.0), ..LIMITS };
+        let strict = TestLimits { max_drift_percent: Some(3.0), ..LIMITS };
         assert!(matches!(&of_device(&slowing(5.0), &strict)[..], [(Severity::Fail, text)] if text.contains("with k")));
         assert_eq!(of_device(&slowing(2.0), &strict), []);
-        let lenient = Limits { max_drift_percent: Some(30.0), ..LIMITS };
+        let lenient = TestLimits { max_drift_percent: Some(30.0), ..LIMITS };
         assert_eq!(of_device(&slowing(12.0), &lenient), [], "the operator's limit counts");
         assert_eq!(of_device(&slowing(-12.0), &strict), [], "faster is no trouble");
     }
 
     #[test]
     fn too_few_operations_a_second_fail() {
-        let limits = |tops| Limits { min_tops: Some(tops), ..LIMITS };
+        let limits = |tops| TestLimits { min_tops: Some(tops), ..LIMITS };
         assert_eq!(of_device(&record([2e12; 3]), &limits(2.0)), []);
         assert!(matches!(of_device(&record([2e12; 3]), &limits(2.1))[..], [(Severity::Fail, _)]));
-        assert!(matches!(of_device(&Record::default(), &limits(0.1))[..], [(Severity::Fail, _)]));
+        assert!(matches!(of_device(&RunRecord::default(), &limits(0.1))[..], [(Severity::Fail, _)]));
     }
 
     #[test]

@@ -11,11 +11,11 @@ use assay_telemetry::SensorWatch;
 use assay_work::DeviceId;
 use parking_lot::Mutex;
 
-use crate::board::Board;
-use crate::finding::{Finding, Severity};
-use crate::group::Group;
+use crate::board::ResultBoard;
+use crate::finding::{Severity, TestFinding};
+use crate::group::DeviceGroup;
 use crate::plan::DiagPlan;
-use crate::record::Record;
+use crate::record::RunRecord;
 
 /// A pass that devices compare: the round, the matrix size.
 pub type PassId = (u32, u32);
@@ -30,8 +30,8 @@ pub struct Run {
     pub started: Instant,
     /// The devices, with the record of each.
     pub devices: BTreeMap<DeviceId, DeviceState>,
-    pub passes: Board<PassId>,
-    pub probes: Board<ProbeId>,
+    pub passes: ResultBoard<PassId>,
+    pub probes: ResultBoard<ProbeId>,
     /// The last block of each device.
     pub blocks: Mutex<BTreeMap<DeviceId, Block>>,
     /// Whether a person ended it.
@@ -43,8 +43,8 @@ pub struct Run {
 pub struct DeviceState {
     pub info: DeviceInfo,
     /// The devices that it keeps step with.
-    pub group: Arc<Group>,
-    pub record: Mutex<Record>,
+    pub group: Arc<DeviceGroup>,
+    pub record: Mutex<RunRecord>,
     /// The handle of its current call.
     pub handle: Mutex<Handle>,
     /// Set when its call was cancelled because nothing got done.
@@ -58,7 +58,7 @@ impl Run {
         let mut groups: BTreeMap<String, Vec<DeviceId>> = BTreeMap::new();
         devices.iter().for_each(|info| groups.entry(model(info)).or_default().push(info.id));
         let groups: BTreeMap<_, _> =
-            groups.into_iter().map(|(model, ids)| (model, Arc::new(Group::new(ids)))).collect();
+            groups.into_iter().map(|(model, ids)| (model, Arc::new(DeviceGroup::new(ids)))).collect();
         let state = |info: DeviceInfo| {
             let group = groups[&model(&info)].clone();
             let (record, handle) = (Mutex::default(), Mutex::default());
@@ -68,8 +68,8 @@ impl Run {
             plan,
             started: Instant::now(),
             devices: devices.into_iter().map(state).collect(),
-            passes: Board::default(),
-            probes: Board::default(),
+            passes: ResultBoard::default(),
+            probes: ResultBoard::default(),
             blocks: Mutex::default(),
             stop: AtomicBool::new(false),
             sensors,
@@ -101,7 +101,7 @@ impl Run {
     }
 
     /// Puts a finding down, with the time and the device's temperature.
-    pub fn find(&self, id: DeviceId, mut finding: Finding) {
+    pub fn find(&self, id: DeviceId, mut finding: TestFinding) {
         finding.at_s = self.at_s();
         finding.temperature_c = self.sensors.newest(id).and_then(|reading| reading.temperature_c);
         match finding.severity {

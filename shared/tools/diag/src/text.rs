@@ -3,9 +3,9 @@
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::verdict::Outcome;
 
-use crate::finding::Finding;
 use crate::finding::Severity;
-use crate::report::{DeviceReport, DiagReport, RateReport, Status, TestReport};
+use crate::finding::TestFinding;
+use crate::report::{DeviceTestReport, DiagReport, RateReport, TestReport, TestStatus};
 
 /// The meaning of a pass, and its limits.
 const SHOWS: &str = "What this shows: in this time every pass gave the same bits again, with every kernel, and on \
@@ -46,7 +46,7 @@ impl DiagReport {
     }
 }
 
-impl DeviceReport {
+impl DeviceTestReport {
     fn text(&self, short: &str, screen: &Screen) -> String {
         let mut lines = vec![format!("device {short}: {} ({}): {}", self.name, self.backend, capitals(self.verdict))];
         if let Some(first) = self.kernels.first() {
@@ -149,8 +149,8 @@ fn memory(bytes: u64) -> String {
     if bytes < 1 << 30 { format!("{} MiB", bytes >> 20) } else { format!("{} GiB", units::gib(bytes)) }
 }
 
-fn line(finding: &Finding) -> String {
-    let gravity = if finding.severity == Severity::Fail { Status::Fail } else { Status::Warn };
+fn line(finding: &TestFinding) -> String {
+    let gravity = if finding.severity == Severity::Fail { TestStatus::Fail } else { TestStatus::Warn };
     let mut place = vec![clock(finding.at_s)];
     if let Some(round) = finding.round.filter(|round| *round > 0) {
         place.push(format!("round {round}"));

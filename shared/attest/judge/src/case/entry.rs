@@ -5,26 +5,26 @@ use std::time::Duration;
 use assay_policy::Policy;
 use assay_policy::expectations::Expectation;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, OpenItem};
-use assay_protocol::verdict::{Mode, NotChallenged, Reason, ReasonCode};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
 use assay_work::probe::Probe;
 use assay_work::{ChallengeId, DeviceId, PublicKey};
 use serde::{Deserialize, Serialize};
 
-use crate::history::Recent;
+use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
-use crate::history::past::Past;
-use crate::verify::excuse::HeldUp;
-use crate::verify::judge::Unchallenged;
+use crate::history::past::MinerPast;
+use crate::verify::excuse::ValidatorDelays;
+use crate::verify::judge::UnmadeVerdict;
 
 /// One part of a case.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Entry {
+pub enum CaseEntry {
     /// First entry: the miner, the validator and the policy.
-    Header(Box<Header>),
+    Header(Box<CaseHeader>),
     /// The miner's devices, by its claims.
     Inventory(Inventory),
     Offer(Offer),
-    Unchallenged(Box<Unmade>),
+    Unchallenged(Box<UnmadeChallenge>),
     /// The probe drawn, before the event that drew it.
     Probe(Probe),
     /// The items drawn for opening, and the iterations to replay of each share; before the event that drew them.
@@ -32,11 +32,11 @@ pub enum Entry {
     /// A message of the miner, and when it was received: nanoseconds since the run began, as all times here.
     Message(u64, MinerMessage),
     /// Any other event.
-    Event(Event),
+    Event(RunEvent),
     /// The validator's record of the miner when the challenge ended.
-    Known(Box<Known>),
+    Known(Box<MinerKnowledge>),
     /// Delays of the validator itself.
-    HeldUp(HeldUp),
+    HeldUp(ValidatorDelays),
     /// The fleet's facts that the verdict was checked against, as TOML.
     Fleet(String),
     /// Last entry: the verdict that was given, as JSON.
@@ -45,7 +45,7 @@ pub enum Entry {
 
 /// Miner, validator and settings of a challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub struct CaseHeader {
     /// Release of the program that judged.
     pub program: String,
     pub challenge_id: ChallengeId,
@@ -59,34 +59,34 @@ pub struct Header {
     pub round_trip: Option<Duration>,
     /// The longest hold of the probe, in a round.
     pub hold: Option<Duration>,
-    pub not_challenged: Vec<NotChallenged>,
+    pub not_challenged: Vec<UnchallengedDevice>,
     /// The policy at that time, without the expectations of other miners.
     pub policy: Policy,
 }
 
 /// The reason why no challenge was made, with the remaining contents of the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Unmade {
+pub struct UnmadeChallenge {
     /// The smallest matrix size allowed.
     pub n: u32,
     pub reason: StoredReason,
     /// The devices that the key showed before.
     pub difference: Difference,
     /// The miner's abandoned challenges.
-    pub recent: Recent,
+    pub recent: AbandonedCount,
 }
 
 /// The validator's record of a miner when its challenge ended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Known {
-    pub past: Past,
+pub struct MinerKnowledge {
+    pub past: MinerPast,
     /// The expectation that the miner was judged by.
     pub expectation: Option<Expectation>,
 }
 
 /// Events of a run other than messages. New kinds come last: their places are their names in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Event {
+pub enum RunEvent {
     /// The transport took this message of ours, counted from 0, at this moment.
     Taken(u32, u64),
     /// The least round trip so far, in nanoseconds.
@@ -116,10 +116,10 @@ pub struct StoredReason {
     pub device_id: Option<DeviceId>,
 }
 
-impl Unmade {
+impl UnmadeChallenge {
     /// The verdict's input.
-    pub fn unchallenged(&self, header: &Header, reason: Reason) -> Unchallenged {
-        Unchallenged {
+    pub fn unchallenged(&self, header: &CaseHeader, reason: Reason) -> UnmadeVerdict {
+        UnmadeVerdict {
             challenge_id: header.challenge_id,
             miner_key: header.miner_key,
             validator_key: header.validator_key,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-use super::entry::{Entry, Event};
+use super::entry::{CaseEntry, RunEvent};
 
 /// First bytes of a case: the file type and the version of its format.
 pub const MARK: [u8; 16] = *b"assay case v1\n\0\0";
@@ -61,17 +61,17 @@ const VERDICT: u8 = 11;
 const FLEET: u8 = 12;
 
 /// Encodes an entry. `id` is the challenge's, which messages name.
-pub fn encode(entry: Entry, id: ChallengeId) -> Vec<u8> {
+pub fn encode(entry: CaseEntry, id: ChallengeId) -> Vec<u8> {
     let (kind, payload) = match entry {
-        Entry::Header(header) => (HEADER, document(&header)),
-        Entry::Inventory(inventory) => (INVENTORY, miner_bytes(MinerMessage::Inventory(inventory))),
-        Entry::Offer(offer) => (OFFER, validator_bytes(ValidatorMessage::Challenge(offer))),
-        Entry::Unchallenged(unmade) => (UNCHALLENGED, document(&unmade)),
-        Entry::Probe(probe) => {
+        CaseEntry::Header(header) => (HEADER, document(&header)),
+        CaseEntry::Inventory(inventory) => (INVENTORY, miner_bytes(MinerMessage::Inventory(inventory))),
+        CaseEntry::Offer(offer) => (OFFER, validator_bytes(ValidatorMessage::Challenge(offer))),
+        CaseEntry::Unchallenged(unmade) => (UNCHALLENGED, document(&unmade)),
+        CaseEntry::Probe(probe) => {
             let message = ValidatorMessage::Probe { challenge_id: id, probe, deadline: Duration::ZERO };
             (PROBE, validator_bytes(message))
         }
-        Entry::Open(items, iterations) => {
+        CaseEntry::Open(items, iterations) => {
             let mut payload = packed(&iterations);
             payload.splice(0..0, length(payload.len()));
             payload.extend(validator_bytes(ValidatorMessage::Open {
@@ -81,16 +81,16 @@ pub fn encode(entry: Entry, id: ChallengeId) -> Vec<u8> {
             }));
             (OPEN, payload)
         }
-        Entry::Message(at, message) => {
+        CaseEntry::Message(at, message) => {
             let mut payload = at.to_le_bytes().to_vec();
             payload.extend(miner_bytes(message));
             (MESSAGE, payload)
         }
-        Entry::Event(event) => (EVENT, packed(&event)),
-        Entry::Known(known) => (KNOWN, document(&known)),
-        Entry::HeldUp(held_up) => (HELD_UP, packed(&held_up)),
-        Entry::Fleet(text) => (FLEET, text.into_bytes()),
-        Entry::Verdict(json) => (VERDICT, json),
+        CaseEntry::Event(event) => (EVENT, packed(&event)),
+        CaseEntry::Known(known) => (KNOWN, document(&known)),
+        CaseEntry::HeldUp(held_up) => (HELD_UP, packed(&held_up)),
+        CaseEntry::Fleet(text) => (FLEET, text.into_bytes()),
+        CaseEntry::Verdict(json) => (VERDICT, json),
     };
     let mut bytes = Vec::with_capacity(5 + payload.len());
     bytes.push(kind);
@@ -127,7 +127,7 @@ impl<R: Read> CaseReader<R> {
     ///
     /// # Errors
     /// [`CaseError`]; nothing is read after one.
-    pub fn next_entry(&mut self) -> Result<Option<Entry>, CaseError> {
+    pub fn next_entry(&mut self) -> Result<Option<CaseEntry>, CaseError> {
         if self.ended {
             return Ok(None);
         }
@@ -154,43 +154,43 @@ impl<R: Read> CaseReader<R> {
     }
 }
 
-fn decode(kind: u8, payload: &[u8]) -> Result<Entry, String> {
+fn decode(kind: u8, payload: &[u8]) -> Result<CaseEntry, String> {
     let wire = |error: WireError| error.to_string();
     Ok(match kind {
-        HEADER => Entry::Header(read_document(payload)?),
+        HEADER => CaseEntry::Header(read_document(payload)?),
         INVENTORY => match miner_message(payload).map_err(wire)? {
-            MinerMessage::Inventory(inventory) => Entry::Inventory(inventory),
+            MinerMessage::Inventory(inventory) => CaseEntry::Inventory(inventory),
             _ => return Err("no inventory".into()),
         },
         OFFER => match validator_message(payload).map_err(wire)? {
-            ValidatorMessage::Challenge(offer) => Entry::Offer(offer),
+            ValidatorMessage::Challenge(offer) => CaseEntry::Offer(offer),
             _ => return Err("no offer".into()),
         },
-        UNCHALLENGED => Entry::Unchallenged(read_document(payload)?),
+        UNCHALLENGED => CaseEntry::Unchallenged(read_document(payload)?),
         PROBE => match validator_message(payload).map_err(wire)? {
-            ValidatorMessage::Probe { probe, .. } => Entry::Probe(probe),
+            ValidatorMessage::Probe { probe, .. } => CaseEntry::Probe(probe),
             _ => return Err("no probe".into()),
         },
         OPEN => read_open(payload)?,
         MESSAGE => {
             let (at, message) = payload.split_first_chunk().ok_or("it has no time")?;
-            Entry::Message(u64::from_le_bytes(*at), miner_message(message).map_err(wire)?)
+            CaseEntry::Message(u64::from_le_bytes(*at), miner_message(message).map_err(wire)?)
         }
-        EVENT => Entry::Event(unpack::<Event>(payload)?),
-        KNOWN => Entry::Known(read_document(payload)?),
-        HELD_UP => Entry::HeldUp(unpack(payload)?),
-        FLEET => Entry::Fleet(text(payload)?.to_owned()),
-        VERDICT => Entry::Verdict(payload.to_vec()),
+        EVENT => CaseEntry::Event(unpack::<RunEvent>(payload)?),
+        KNOWN => CaseEntry::Known(read_document(payload)?),
+        HELD_UP => CaseEntry::HeldUp(unpack(payload)?),
+        FLEET => CaseEntry::Fleet(text(payload)?.to_owned()),
+        VERDICT => CaseEntry::Verdict(payload.to_vec()),
         other => return Err(format!("a kind {other} that this release does not know")),
     })
 }
 
-fn read_open(payload: &[u8]) -> Result<Entry, String> {
+fn read_open(payload: &[u8]) -> Result<CaseEntry, String> {
     let (bytes, rest) = payload.split_first_chunk().ok_or("it has no iterations")?;
     let split = rest.split_at_checked(u32::from_le_bytes(*bytes) as usize);
     let (iterations, message) = split.ok_or("its iterations are cut off")?;
     match validator_message(message).map_err(|error| error.to_string())? {
-        ValidatorMessage::Open { items, .. } => Ok(Entry::Open(items, unpack(iterations)?)),
+        ValidatorMessage::Open { items, .. } => Ok(CaseEntry::Open(items, unpack(iterations)?)),
         _ => Err("no request for openings".into()),
     }
 }

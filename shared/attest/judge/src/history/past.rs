@@ -9,12 +9,12 @@ use assay_protocol::verdict::KindRate;
 use assay_work::{DeviceId, PublicKey};
 use serde::{Deserialize, Serialize};
 
-use super::Recent;
+use super::AbandonedCount;
 use super::devices::{Attendance, Difference, KnownDevice};
 
 /// A miner before a challenge of it began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Past {
+pub struct MinerPast {
     /// Its key and those that it follows, nearest first.
     pub lineage: Vec<PublicKey>,
     /// Ends of its challenges that named positions, the latest first.
@@ -25,11 +25,11 @@ pub struct Past {
     pub rates: BTreeMap<DeviceId, Vec<KindRate>>,
 }
 
-impl Past {
+impl MinerPast {
     /// Its abandoned challenges among the last ones, with the one that ends now where it counts.
-    pub fn recent(&self, end: Option<End>, policy: AbandonedPolicy) -> Recent {
+    pub fn recent(&self, end: Option<End>, policy: AbandonedPolicy) -> AbandonedCount {
         let ends = end.into_iter().chain(self.ends.iter().copied()).take(MAX_ABANDONED_WINDOW as usize);
-        Recent::of(ends, policy)
+        AbandonedCount::of(ends, policy)
     }
 
     /// Compares the devices that took part with the shown ones.

@@ -7,9 +7,9 @@ use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 
 use assay_work::probe::Probe;
 
-use super::{Answered, ChallengeRun, Ended, RunContext, RunStage};
+use super::{AnsweredRun, ChallengeRun, RunContext, RunStage, RunSummary};
 use crate::action::Action;
-use crate::case::entry::Known;
+use crate::case::entry::MinerKnowledge;
 use crate::history::devices::Attendance;
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
 use crate::verify::judge::{Findings, Gaps, rate_per_s};
@@ -21,7 +21,7 @@ impl ChallengeRun {
             return Vec::new();
         }
         let end = self.end_of(&reasons);
-        let Known { past, expectation } = self.known();
+        let MinerKnowledge { past, expectation } = self.known();
         let chunks_due = if let RunStage::Opening { collector, .. } = &self.stage { collector.chunks_due() } else { 0 };
         let (commitment, probe, answered) = match &self.stage {
             RunStage::Working => (None, None, false),
@@ -33,13 +33,15 @@ impl ChallengeRun {
                 (Some(commitment), Some((&own.probe, Some(own.answer.took))), false)
             }
             RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
-                let Answered { commitment, probe, answer, .. } = answered;
+                let AnsweredRun { commitment, probe, answer, .. } = answered;
                 (Some(commitment), Some((probe, Some(answer.took))), true)
             }
             RunStage::Over(_) => return Vec::new(),
         };
         let linked = match &self.stage {
-            RunStage::Judging(Answered { linked, .. }) => linked.as_ref().map(|(probe, answer)| (probe, answer.took)),
+            RunStage::Judging(AnsweredRun { linked, .. }) => {
+                linked.as_ref().map(|(probe, answer)| (probe, answer.took))
+            }
             _ => None,
         };
         let RunContext { policy, mode, inventory, round_trip, unix_seconds, .. } = &self.context;
@@ -91,13 +93,13 @@ impl ChallengeRun {
         let verdict = Box::new(findings.verdict());
         let shown = if passed { self.shown(&verdict, least_bytes) } else { Vec::new() };
         let is_committed = !matches!(self.stage, RunStage::Working);
-        self.stage = RunStage::Over(Ended { id: self.id(), is_committed, chunks_due });
+        self.stage = RunStage::Over(RunSummary { id: self.id(), is_committed, chunks_due });
         vec![Action::Shown(shown), Action::Judged(verdict)]
     }
 
     /// The rates of the devices: where the work held, the devices are known by it.
     fn shown(&self, verdict: &Verdict, least_bytes: u64) -> Vec<DeviceShown> {
-        let RunStage::Judging(Answered { commitment, probe, answer, linked, .. }) = &self.stage else {
+        let RunStage::Judging(AnsweredRun { commitment, probe, answer, linked, .. }) = &self.stage else {
             return Vec::new();
         };
         let read_per_s = |probe: &Probe, took: Duration| probe.read_bytes() as f64 / took.as_secs_f64().max(1e-9);

@@ -8,9 +8,9 @@ use assay_work::probe::{Link, Probe};
 
 use super::{ChallengeRun, RunContext};
 use crate::action::{Action, SentAt};
-use crate::case::entry::{Entry, Event, Header, Known, nanoseconds};
+use crate::case::entry::{CaseEntry, CaseHeader, MinerKnowledge, RunEvent, nanoseconds};
 use crate::entropy::Entropy;
-use crate::issue::{Issued, issue_probe};
+use crate::issue::{IssuedChallenge, issue_probe};
 use crate::verify::size::Probes;
 
 /// Detail of the reason when a replayed run asks for a draw that the original run did not make.
@@ -18,7 +18,7 @@ pub const EVIDENCE_ENDS: &str = "the evidence ends here";
 
 /// Draws and history of an earlier run.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct JournalInputs {
     /// The probe; `None` where the run ended before it.
     pub probe: Option<Probe>,
     /// The linked probe, where there was one.
@@ -26,11 +26,11 @@ pub struct Given {
     /// The items opened, and the iterations drawn of each share.
     pub open: Option<(Vec<OpenItem>, Vec<Vec<u32>>)>,
     /// The validator's record of the miner.
-    pub known: Known,
+    pub known: MinerKnowledge,
 }
 
 /// A message with a deadline on its way to the miner.
-pub(super) struct HandedOver {
+pub(super) struct DeadlineMessage {
     at: Instant,
     sent: SentAt,
     /// Time at which the transport took it, as of the last event. Judging uses this time alone, so that the same events
@@ -38,17 +38,17 @@ pub(super) struct HandedOver {
     taken: Option<Instant>,
 }
 
-impl std::fmt::Debug for HandedOver {
+impl std::fmt::Debug for DeadlineMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HandedOver").field("at", &self.at).field("sent", &self.sent).finish_non_exhaustive()
+        f.debug_struct("DeadlineMessage").field("at", &self.at).field("sent", &self.sent).finish_non_exhaustive()
     }
 }
 
 /// Entries of the run's inputs.
-pub(super) fn beginning(context: &RunContext, issued: &Issued) -> Vec<Entry> {
+pub(super) fn beginning(context: &RunContext, issued: &IssuedChallenge) -> Vec<CaseEntry> {
     let RunContext { policy, mode, inventory, round_trip, unix_seconds, hold, .. } = context;
     let fields = issued.challenge.fields();
-    let header = Header {
+    let header = CaseHeader {
         program: env!("CARGO_PKG_VERSION").into(),
         challenge_id: fields.challenge_id,
         miner_key: fields.miner_key,
@@ -60,14 +60,18 @@ pub(super) fn beginning(context: &RunContext, issued: &Issued) -> Vec<Entry> {
         not_challenged: issued.not_challenged.clone(),
         policy: (**policy).clone(),
     };
-    vec![Entry::Header(Box::new(header)), Entry::Inventory(inventory.clone()), Entry::Offer(issued.offer.clone())]
+    vec![
+        CaseEntry::Header(Box::new(header)),
+        CaseEntry::Inventory(inventory.clone()),
+        CaseEntry::Offer(issued.offer.clone()),
+    ]
 }
 
 impl ChallengeRun {
     /// Hands a message to the transport, which may wait for the miner to read.
     pub(super) fn hand_over(&mut self, message: ValidatorMessage, now: Instant) -> Action {
         let sent = SentAt::default();
-        self.handed_over.push(HandedOver { at: now, sent: sent.clone(), taken: None });
+        self.handed_over.push(DeadlineMessage { at: now, sent: sent.clone(), taken: None });
         Action::Send(message, sent)
     }
 
@@ -92,7 +96,7 @@ impl ChallengeRun {
             if message.taken.is_none() {
                 message.taken = message.sent.get();
                 let at = message.taken.map(|at| nanoseconds(at.saturating_duration_since(self.began)));
-                self.journal.extend(at.map(|at| Entry::Event(Event::Taken(number, at))));
+                self.journal.extend(at.map(|at| CaseEntry::Event(RunEvent::Taken(number, at))));
             }
         }
     }
@@ -102,7 +106,7 @@ impl ChallengeRun {
     }
 
     /// Returns the pending entries, the event last, before all other actions.
-    pub(super) fn journaled(&mut self, event: Option<Entry>, mut actions: Vec<Action>) -> Vec<Action> {
+    pub(super) fn journaled(&mut self, event: Option<CaseEntry>, mut actions: Vec<Action>) -> Vec<Action> {
         self.journal.extend(event);
         if !self.journal.is_empty() {
             actions.insert(0, Action::Record(std::mem::take(&mut self.journal)));
@@ -121,7 +125,7 @@ impl ChallengeRun {
         let RunContext { policy, history, round_trip, .. } = &self.context;
         let probe = issue_probe(policy, &self.challenge, &history.shown, *round_trip, link, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        self.journal.push(Entry::Probe(probe));
+        self.journal.push(CaseEntry::Probe(probe));
         Ok(probe)
     }
 
@@ -136,20 +140,20 @@ impl ChallengeRun {
         let (items, iterations) = self
             .draw(probes, entropy)
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
-        self.journal.push(Entry::Open(items.clone(), iterations.clone()));
+        self.journal.push(CaseEntry::Open(items.clone(), iterations.clone()));
         Ok((items, iterations))
     }
 
     /// The validator's record of the miner as its challenge began.
-    pub(super) fn known(&mut self) -> Known {
+    pub(super) fn known(&mut self) -> MinerKnowledge {
         if let Some(given) = &self.given {
             return given.known.clone();
         }
         let RunContext { policy, history, .. } = &self.context;
         let past = history.past.clone();
         let expectation = past.lineage.iter().find_map(|key| policy.expectations.of(*key)).cloned();
-        let known = Known { past, expectation };
-        self.journal.push(Entry::Known(Box::new(known.clone())));
+        let known = MinerKnowledge { past, expectation };
+        self.journal.push(CaseEntry::Known(Box::new(known.clone())));
         known
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::probe::Probe;
 
-use super::{AnsweredProbe, ChallengeRun, Digests, Roots, RunStage};
+use super::{AnswerDigests, AnsweredProbe, ChallengeRun, CommitmentRoots, RunStage};
 
 /// The longest wait of a message for the transport: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
@@ -54,18 +54,20 @@ impl ChallengeRun {
     }
 
     /// Limit of the roots after their head, while they arrive.
-    fn roots_due(&self, roots: &Roots) -> Option<(Instant, Duration, ReasonCode)> {
+    fn roots_due(&self, roots: &CommitmentRoots) -> Option<(Instant, Duration, ReasonCode)> {
         match roots {
-            Roots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
-            Roots::Complete(_) => None,
+            CommitmentRoots::Due { since, .. } => Some((*since, self.roots_limit(), ReasonCode::RootsLate)),
+            CommitmentRoots::Complete(_) => None,
         }
     }
 
     /// Limit of the digests after their head, while they arrive.
     fn digests_due(&self, answered: &AnsweredProbe) -> Option<(Instant, Duration, ReasonCode)> {
         match answered.digests {
-            Digests::Due { since, .. } => Some((since, self.digests_limit(&answered.probe), ReasonCode::DigestsLate)),
-            Digests::Complete(_) => None,
+            AnswerDigests::Due { since, .. } => {
+                Some((since, self.digests_limit(&answered.probe), ReasonCode::DigestsLate))
+            }
+            AnswerDigests::Complete(_) => None,
         }
     }
 
@@ -112,11 +114,12 @@ impl ChallengeRun {
     /// Transfer time of the miner's next message, in which no other message arrives from it.
     pub fn arrival_time(&self) -> Duration {
         match &self.stage {
-            RunStage::Held { roots: Roots::Due { .. }, .. } | RunStage::Probing { roots: Roots::Due { .. }, .. } => {
+            RunStage::Held { roots: CommitmentRoots::Due { .. }, .. }
+            | RunStage::Probing { roots: CommitmentRoots::Due { .. }, .. } => {
                 self.time_of(follow_up_bytes(self.challenge.iterations()))
             }
             RunStage::Probing { before: Some(of), .. } | RunStage::Digests { last: of, .. }
-                if matches!(of.digests, Digests::Due { .. }) =>
+                if matches!(of.digests, AnswerDigests::Due { .. }) =>
             {
                 self.time_of(follow_up_bytes(of.probe.rounds()))
             }

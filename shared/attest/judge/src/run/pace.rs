@@ -22,7 +22,7 @@ pub(super) struct OpeningsPace {
 
 /// The limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Late {
+pub(super) enum ExceededLimit {
     /// The deadline for counted time.
     Deadline,
     /// The limit on the whole time.
@@ -36,23 +36,23 @@ impl OpeningsPace {
     }
 
     /// Records a part of this size.
-    pub(super) fn took(&mut self, bytes: u64, at: Instant) -> Result<(), Late> {
+    pub(super) fn took(&mut self, bytes: u64, at: Instant) -> Result<(), ExceededLimit> {
         let gap = at.saturating_duration_since(self.last);
         self.counted += gap.saturating_sub(self.policy.time_of(bytes));
         self.bytes += bytes;
         self.last = self.last.max(at);
         if self.counted > self.policy.deadline {
-            return Err(Late::Deadline);
+            return Err(ExceededLimit::Deadline);
         }
-        if at.saturating_duration_since(self.began) > self.policy.limit { Err(Late::Limit) } else { Ok(()) }
+        if at.saturating_duration_since(self.began) > self.policy.limit { Err(ExceededLimit::Limit) } else { Ok(()) }
     }
 
     /// The time by which a part of at most `most_bytes` must have come, with the limit that sets it.
-    pub(super) fn due(&self, most_bytes: u64) -> (Instant, Late) {
+    pub(super) fn due(&self, most_bytes: u64) -> (Instant, ExceededLimit) {
         let left = self.policy.deadline.saturating_sub(self.counted);
         let part = self.last + left + self.policy.time_of(most_bytes);
         let all = self.began + self.policy.limit;
-        if all < part { (all, Late::Limit) } else { (part, Late::Deadline) }
+        if all < part { (all, ExceededLimit::Limit) } else { (part, ExceededLimit::Deadline) }
     }
 
     /// Excludes time that the validator's own checks took.
@@ -62,16 +62,16 @@ impl OpeningsPace {
     }
 
     /// Describes the received bytes and the exceeded limit.
-    pub(super) fn detail(&self, late: Late, now: Instant) -> String {
+    pub(super) fn detail(&self, late: ExceededLimit, now: Instant) -> String {
         let (OpeningsPolicy { deadline, limit, .. }, bytes) = (&self.policy, self.bytes);
         let took = now.saturating_duration_since(self.began);
         let rate = self.policy.least_rate_per_s / 1000;
         match late {
-            Late::Deadline => format!(
+            ExceededLimit::Deadline => format!(
                 "{bytes} bytes came in {took:.1?}: {deadline:?} were allowed beside the time in which they come at \
                  {rate} kB/s or more"
             ),
-            Late::Limit => format!("{bytes} bytes came in {took:.1?}, {limit:?} were allowed in all"),
+            ExceededLimit::Limit => format!("{bytes} bytes came in {took:.1?}, {limit:?} were allowed in all"),
         }
     }
 }
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(pace.took(10_000, start + s(10 * part)), Ok(()));
         }
         assert_eq!(pace.counted, Duration::ZERO);
-        assert_eq!(pace.due(5000), (start + s(100), Late::Limit), "in all");
+        assert_eq!(pace.due(5000), (start + s(100), ExceededLimit::Limit), "in all");
     }
 
     #[test]
@@ -104,8 +104,8 @@ mod tests {
         let start = Instant::now();
         let mut pace = OpeningsPace::begin(POLICY, start);
         assert_eq!(pace.took(50_000, start), Ok(()));
-        assert_eq!(pace.due(2000), (start + s(12), Late::Deadline));
-        assert_eq!(pace.took(1000, start + s(12)), Err(Late::Deadline), "11 s beside the one of its bytes");
+        assert_eq!(pace.due(2000), (start + s(12), ExceededLimit::Deadline));
+        assert_eq!(pace.took(1000, start + s(12)), Err(ExceededLimit::Deadline), "11 s beside the one of its bytes");
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
         assert_eq!(pace.took(1000, start + s(6)), Ok(()));
         assert_eq!(pace.took(1000, start + s(12)), Ok(()));
         assert_eq!(pace.counted, s(10));
-        assert_eq!(pace.due(0), (start + s(12), Late::Deadline));
-        assert_eq!(pace.took(0, start + s(13)), Err(Late::Deadline));
+        assert_eq!(pace.due(0), (start + s(12), ExceededLimit::Deadline));
+        assert_eq!(pace.took(0, start + s(13)), Err(ExceededLimit::Deadline));
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         let start = Instant::now();
         let mut pace = OpeningsPace::begin(POLICY, start);
         let late = (1..).find_map(|part| pace.took(1000, start + s(part)).err().map(|late| (part, late)));
-        assert_eq!(late, Some((101, Late::Limit)));
+        assert_eq!(late, Some((101, ExceededLimit::Limit)));
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         let mut pace = OpeningsPace::begin(POLICY, start);
         pace.excuse(s(60));
         assert_eq!(pace.took(0, start + s(70)), Ok(()));
-        assert_eq!(pace.due(0), (start + s(70), Late::Deadline));
-        assert_eq!(pace.took(0, start + s(71)), Err(Late::Deadline));
+        assert_eq!(pace.due(0), (start + s(70), ExceededLimit::Deadline));
+        assert_eq!(pace.took(0, start + s(71)), Err(ExceededLimit::Deadline));
     }
 }

@@ -1,6 +1,6 @@
 //! Positions that a run asks to be opened.
 
-use assay_protocol::message::{OpenItem, OpenWhat};
+use assay_protocol::message::{OpenItem, OpenTarget};
 use assay_protocol::verdict::Mode;
 
 use super::ChallengeRun;
@@ -22,11 +22,11 @@ impl ChallengeRun {
         let mut items = Vec::new();
         for share in challenge.shares() {
             let segments = draw::segments(probes.own, policy.segments, entropy)?;
-            items.push(OpenItem { device_id: share.device_id, what: OpenWhat::Segments(segments) });
+            items.push(OpenItem { device_id: share.device_id, what: OpenTarget::Segments(segments) });
         }
         for (share, probe) in challenge.shares().iter().filter_map(|share| Some((share, probes.linked?))) {
             let segments = draw::segments(probe, policy.segments, entropy)?;
-            items.push(OpenItem { device_id: share.device_id, what: OpenWhat::LinkedSegments(segments) });
+            items.push(OpenItem { device_id: share.device_id, what: OpenTarget::LinkedSegments(segments) });
         }
         let mut audits = Vec::new();
         let mut iterations = Vec::with_capacity(challenge.shares().len());
@@ -39,7 +39,7 @@ impl ChallengeRun {
             };
             for &iteration in audited {
                 let samples = draw::samples(challenge.n(), share.count, samples, entropy)?;
-                let what = OpenWhat::Samples { iteration, samples };
+                let what = OpenTarget::Samples { iteration, samples };
                 audits.push((iteration, OpenItem { device_id: share.device_id, what }));
             }
             iterations.push(drawn);

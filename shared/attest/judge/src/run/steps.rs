@@ -9,7 +9,10 @@ use assay_work::probe::{Link, Probe};
 
 use super::pace::OpeningsPace;
 use super::signed::{check_answer, check_commitment};
-use super::{Answered, AnsweredProbe, ChallengeRun, Digests, HELD, LINKED_PROBE, Replay, Roots, RunStage, Step, Timed};
+use super::{
+    AnswerDigests, AnsweredProbe, AnsweredRun, ChallengeRun, CommitmentRoots, HELD, LINKED_PROBE, Replay, RunStage,
+    Step, TimedChecksum,
+};
 use crate::action::Action;
 use crate::entropy::Entropy;
 use crate::replay::Extent;
@@ -32,7 +35,8 @@ impl ChallengeRun {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
         }
-        let (commitment, roots) = (Timed { signed, took }, Roots::Due { since: received, devices: Vec::new() });
+        let (commitment, roots) =
+            (TimedChecksum { signed, took }, CommitmentRoots::Due { since: received, devices: Vec::new() });
         match self.context.hold {
             Some(limit) => {
                 self.enter(RunStage::Held { commitment, roots, limit }, received);
@@ -47,8 +51,8 @@ impl ChallengeRun {
     /// fault better. `before` is the probe of each device's own slots, which a linked one follows.
     pub(super) fn send_probe(
         &mut self,
-        commitment: Timed,
-        roots: Roots,
+        commitment: TimedChecksum,
+        roots: CommitmentRoots,
         before: Option<AnsweredProbe>,
         now: Instant,
         entropy: &mut dyn Entropy,
@@ -80,7 +84,7 @@ impl ChallengeRun {
         else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came out of turn"));
         };
-        let Roots::Due { since, devices } = roots else {
+        let CommitmentRoots::Due { since, devices } = roots else {
             return Err(Reason::new(ReasonCode::Protocol, "roots came after those of the last device"));
         };
         let took = received.saturating_duration_since(*since);
@@ -105,7 +109,7 @@ impl ChallengeRun {
         devices.push(device.evidence);
         if devices.len() == shares.len() {
             let evidence = check_commitment(&self.challenge, &commitment.signed, std::mem::take(devices))?;
-            *roots = Roots::Complete(Arc::new(evidence));
+            *roots = CommitmentRoots::Complete(Arc::new(evidence));
             self.gaps.roots = Some(took);
         }
         Ok(Vec::new())
@@ -127,10 +131,10 @@ impl ChallengeRun {
         let RunStage::Probing { commitment, roots, before, probe, deadline } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
-        let Roots::Complete(evidence) = roots else {
+        let CommitmentRoots::Complete(evidence) = roots else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
         };
-        if before.as_ref().is_some_and(|before| matches!(before.digests, Digests::Due { .. })) {
+        if before.as_ref().is_some_and(|before| matches!(before.digests, AnswerDigests::Due { .. })) {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the digests"));
         }
         let limit = *deadline;
@@ -140,10 +144,10 @@ impl ChallengeRun {
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
         let (commitment, evidence, before, probe) = (commitment.clone(), evidence.clone(), before.clone(), *probe);
-        let digests = Digests::Due { since: received, devices: Vec::new() };
-        let answered = AnsweredProbe { probe, answer: Timed { signed, took }, digests };
+        let digests = AnswerDigests::Due { since: received, devices: Vec::new() };
+        let answered = AnsweredProbe { probe, answer: TimedChecksum { signed, took }, digests };
         if before.is_none() && self.links() {
-            return self.send_probe(commitment, Roots::Complete(evidence), Some(answered), received, entropy);
+            return self.send_probe(commitment, CommitmentRoots::Complete(evidence), Some(answered), received, entropy);
         }
         self.enter(RunStage::Digests { commitment, evidence, before, last: answered }, received);
         Ok(Vec::new())
@@ -161,12 +165,12 @@ impl ChallengeRun {
             }
             _ => return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn")),
         };
-        let (RunStage::Probing { roots: Roots::Complete(evidence), before: Some(of), .. }
+        let (RunStage::Probing { roots: CommitmentRoots::Complete(evidence), before: Some(of), .. }
         | RunStage::Digests { evidence, last: of, .. }) = &mut self.stage
         else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
         };
-        let Digests::Due { since, devices } = &mut of.digests else {
+        let AnswerDigests::Due { since, devices } = &mut of.digests else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came after those of the last device"));
         };
         let took = received.saturating_duration_since(*since);
@@ -180,7 +184,7 @@ impl ChallengeRun {
         }
         let devices = std::mem::take(devices);
         let checked = check_answer(&self.challenge, &evidence.checksum, &of.probe, &of.answer.signed, devices)?;
-        of.digests = Digests::Complete(Arc::new(checked));
+        of.digests = AnswerDigests::Complete(Arc::new(checked));
         self.gaps.digests = self.gaps.digests.max(Some(took));
         self.all_answered(received, entropy)
     }
@@ -189,8 +193,8 @@ impl ChallengeRun {
     fn all_answered(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
         let RunStage::Digests { commitment, evidence, before, last } = &self.stage else { return Ok(Vec::new()) };
         let complete = |probe: &AnsweredProbe| match &probe.digests {
-            Digests::Complete(answer) => Some((probe.probe, probe.answer.clone(), answer.clone())),
-            Digests::Due { .. } => None,
+            AnswerDigests::Complete(answer) => Some((probe.probe, probe.answer.clone(), answer.clone())),
+            AnswerDigests::Due { .. } => None,
         };
         let (own, linked) = match before {
             Some(before) => (complete(before), complete(last)),
@@ -204,7 +208,7 @@ impl ChallengeRun {
             answer: checked,
             linked: linked.as_ref().map(|(probe, _, checked)| (*probe, checked.clone())),
         };
-        let answered = Answered {
+        let answered = AnsweredRun {
             commitment: commitment.clone(),
             probe,
             answer,
@@ -218,7 +222,7 @@ impl ChallengeRun {
     /// Sends the request for openings: from here on nothing in the answer can change.
     fn send_open(
         &mut self,
-        answered: Answered,
+        answered: AnsweredRun,
         binding: TrustedValues,
         now: Instant,
         entropy: &mut dyn Entropy,
@@ -232,7 +236,7 @@ impl ChallengeRun {
             Mode::ReplaySample => Replay::Waiting(Box::new(binding.clone()), Extent::Sampled(iterations)),
             Mode::Audit => Replay::None,
         };
-        let answered = Answered { replay, ..answered };
+        let answered = AnsweredRun { replay, ..answered };
         let collector = Box::new(Collector::new(binding, items));
         let pace = OpeningsPace::begin(openings, now);
         self.enter(RunStage::Opening { answered, collector, pace }, now);

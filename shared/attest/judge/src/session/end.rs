@@ -4,13 +4,13 @@ use assay_protocol::message::{RefusedCode, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::text::quoted;
 
-use super::{Ending, Session, SessionState};
+use super::{SessionEnd, SessionState, ValidatorSession};
 use crate::action::Action;
 use crate::bounds::MAX_ENDED;
 use crate::refusal::refusal;
 use crate::run::ChallengeRun;
 
-impl Session {
+impl ValidatorSession {
     /// Handles a broken stream, or one that the miner closed.
     pub fn disconnected(&mut self, detail: &str) -> Vec<Action> {
         self.leave(Reason::new(ReasonCode::Disconnected, detail))
@@ -100,7 +100,7 @@ impl Session {
     /// Ends the session, once a challenge that is not concluded yet is.
     pub(super) fn end(&mut self, goodbye: Option<ValidatorMessage>, why: String) -> Vec<Action> {
         if self.run.is_some() || self.is_concluding {
-            self.ending.get_or_insert(Ending { goodbye, why });
+            self.ending.get_or_insert(SessionEnd { goodbye, why });
             return Vec::new();
         }
         self.state = SessionState::Closed;

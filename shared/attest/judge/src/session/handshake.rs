@@ -6,10 +6,10 @@ use assay_protocol::message::{Hello, PROTOCOL_VERSIONS, RefusedCode, ValidatorMe
 use assay_protocol::successor::Lineage;
 use assay_work::{Nonce, Signature};
 
-use super::{Session, SessionContext, SessionState};
+use super::{SessionContext, SessionState, ValidatorSession};
 use crate::action::Action;
 
-impl Session {
+impl ValidatorSession {
     pub(super) fn hello(&mut self, hello: Hello, context: &mut SessionContext<'_>) -> Vec<Action> {
         let common = PROTOCOL_VERSIONS.iter().rev().find(|v| hello.versions.contains(v));
         let Some(&version) = common else {

@@ -8,18 +8,18 @@ use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 use assay_work::{Precision, PublicKey};
 
-use super::{Session, SessionContext, SessionState, StartError};
+use super::{SessionContext, SessionState, StartError, ValidatorSession};
 use crate::action::Action;
-use crate::case::entry::{Entry, Header, Unmade};
+use crate::case::entry::{CaseEntry, CaseHeader, UnmadeChallenge};
 use crate::history::MinerHistory;
 use crate::history::devices::Attendance;
-use crate::history::past::Past;
+use crate::history::past::MinerPast;
 use crate::issue::{IssueError, Sizing, check_draws, fresh};
 use crate::run::{ChallengeRun, RunContext};
 
-impl Session {
+impl ValidatorSession {
     /// Starts a challenge of this miner, with its history. `hold`: the longest wait of the probe after the commitment
-    /// for [`Session::release`], in a round.
+    /// for [`ValidatorSession::release`], in a round.
     pub fn start(
         &mut self,
         policy: &Arc<Policy>,
@@ -84,7 +84,7 @@ impl Session {
         &self,
         sizing: &Sizing<'_>,
         miner_key: PublicKey,
-        past: &Past,
+        past: &MinerPast,
         (error, context): (IssueError, &mut SessionContext<'_>),
     ) -> Result<Vec<Action>, StartError> {
         let code = match error {
@@ -100,7 +100,7 @@ impl Session {
         let attendance = Attendance { inventory, least_bytes, precision, kinds };
         let reason = Reason::new(code, error.to_string());
         let (difference, recent) = (past.difference(|_| false, attendance), past.recent(None, policy.abandoned));
-        let header = Header {
+        let header = CaseHeader {
             program: env!("CARGO_PKG_VERSION").into(),
             challenge_id,
             miner_key,
@@ -112,12 +112,12 @@ impl Session {
             not_challenged: sizing.left_out(n, policy.min_slots),
             policy: policy.clone(),
         };
-        let unmade = Unmade { n, reason: reason.clone().into(), difference, recent };
+        let unmade = UnmadeChallenge { n, reason: reason.clone().into(), difference, recent };
         let verdict = Box::new(unmade.unchallenged(&header, reason).verdict());
         let entries = vec![
-            Entry::Header(Box::new(header)),
-            Entry::Inventory(sizing.inventory.clone()),
-            Entry::Unchallenged(Box::new(unmade)),
+            CaseEntry::Header(Box::new(header)),
+            CaseEntry::Inventory(sizing.inventory.clone()),
+            CaseEntry::Unchallenged(Box::new(unmade)),
         ];
         Ok(vec![Action::Record(entries), Action::Judged(verdict)])
     }

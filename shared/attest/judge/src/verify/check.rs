@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use assay_protocol::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use assay_protocol::message::{OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::audit::{Audit, PassCheck};
 use assay_work::commitment::Evidence;
@@ -185,7 +185,7 @@ impl Collector {
         let Some(check) = self.check.take() else { return Err(self.digests_are_due()) };
         let check = std::mem::replace(&mut *check.lock(), ItemCheck::Begun);
         let item = &self.items[self.current];
-        if let (ItemCheck::Segments(check), OpenWhat::LinkedSegments(_)) = (&check, &item.what) {
+        if let (ItemCheck::Segments(check), OpenTarget::LinkedSegments(_)) = (&check, &item.what) {
             self.linked_digests = Some(check.slot_digests());
         }
         check.finish().map_err(|refused| refused.of(item))?;
@@ -197,7 +197,7 @@ impl Collector {
     /// The check of the current item, where its digests came with another item.
     fn linked_check(&self) -> Option<SharedCheck> {
         let (item, digests) = (self.items.get(self.current)?, self.linked_digests.clone()?);
-        let OpenWhat::LinkedSegments(drawn) = &item.what else { return None };
+        let OpenTarget::LinkedSegments(drawn) = &item.what else { return None };
         let audit = self.binding.linked_audit(item.device_id, drawn)?;
         Some(Arc::new(Mutex::new(ItemCheck::Segments(SegmentCheck::linked(&audit, digests)))))
     }
@@ -239,22 +239,22 @@ impl CheckJob {
         let (item, mut check) = (&items[current], check.lock());
         let checked = match (part, &mut *check) {
             (CheckedPart::SlotDigests(digests), check @ ItemCheck::Begun) => {
-                begin(&binding, item, digests).map(|begun| *check = begun).map_err(Refused::Fault)
+                begin(&binding, item, digests).map(|begun| *check = begun).map_err(OpeningRefusal::Fault)
             }
             (CheckedPart::Sample(sample), ItemCheck::Samples(check)) => {
                 check.sample(&sample);
                 Ok(())
             }
             (CheckedPart::Segment(segment), ItemCheck::Segments(check)) => {
-                check.segment(&segment).map_err(Refused::Fault)
+                check.segment(&segment).map_err(OpeningRefusal::Fault)
             }
-            _ => Err(Refused::OutOfTurn),
+            _ => Err(OpeningRefusal::OutOfTurn),
         };
         checked.map_err(|refused| refused.of(item))
     }
 }
 
-enum Refused {
+enum OpeningRefusal {
     Fault(OpeningFault),
     /// A sample where segments were asked for, or the other way round.
     OtherKind,
@@ -262,7 +262,7 @@ enum Refused {
     OutOfTurn,
 }
 
-impl Refused {
+impl OpeningRefusal {
     fn of(self, item: &OpenItem) -> Reason {
         match self {
             Self::Fault(fault) => reason(item, &fault),
@@ -273,22 +273,24 @@ impl Refused {
 }
 
 impl ItemCheck {
-    fn check_shape(&self, part: &CheckedPart) -> Result<(), Refused> {
+    fn check_shape(&self, part: &CheckedPart) -> Result<(), OpeningRefusal> {
         match (self, part) {
-            (Self::Samples(check), CheckedPart::Sample(sample)) => check.check_shape(sample).map_err(Refused::Fault),
-            (Self::Segments(check), CheckedPart::Segment(segment)) => {
-                check.check_shape(segment).map_err(Refused::Fault)
+            (Self::Samples(check), CheckedPart::Sample(sample)) => {
+                check.check_shape(sample).map_err(OpeningRefusal::Fault)
             }
-            (Self::Begun, _) => Err(Refused::OutOfTurn),
-            (Self::Samples(_) | Self::Segments(_), _) => Err(Refused::OtherKind),
+            (Self::Segments(check), CheckedPart::Segment(segment)) => {
+                check.check_shape(segment).map_err(OpeningRefusal::Fault)
+            }
+            (Self::Begun, _) => Err(OpeningRefusal::OutOfTurn),
+            (Self::Samples(_) | Self::Segments(_), _) => Err(OpeningRefusal::OtherKind),
         }
     }
 
-    fn finish(self) -> Result<(), Refused> {
+    fn finish(self) -> Result<(), OpeningRefusal> {
         match self {
-            Self::Begun => Err(Refused::OutOfTurn),
-            Self::Samples(check) => check.finish().map_err(Refused::Fault),
-            Self::Segments(check) => check.finish().map_err(Refused::Fault),
+            Self::Begun => Err(OpeningRefusal::OutOfTurn),
+            Self::Samples(check) => check.finish().map_err(OpeningRefusal::Fault),
+            Self::Segments(check) => check.finish().map_err(OpeningRefusal::Fault),
         }
     }
 }
@@ -300,13 +302,13 @@ fn begin(binding: &TrustedValues, item: &OpenItem, digests: Vec<Digest>) -> Resu
     // Evidence and answer were checked: both have every device of the challenge.
     let roots: &[Root] = evidence.device(device_id).map_or(&[], |d| &d.roots);
     match &item.what {
-        OpenWhat::Segments(drawn) => {
+        OpenTarget::Segments(drawn) => {
             let answered: &[Digest] = answer.device(device_id).map_or(&[], |d| &d.digests);
             let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
             let audit = SegmentAudit::new(challenge, probe, device_id, last_root, answered, drawn);
             SegmentCheck::begin(&audit, digests).map(ItemCheck::Segments)
         }
-        OpenWhat::LinkedSegments(drawn) => {
+        OpenTarget::LinkedSegments(drawn) => {
             let mut rest = digests.as_slice();
             // The list has one digest for each slot of all shares.
             let lists = challenge.shares().iter().map(|share| {
@@ -319,7 +321,7 @@ fn begin(binding: &TrustedValues, item: &OpenItem, digests: Vec<Digest>) -> Resu
             let audit = binding.linked_audit(device_id, drawn).ok_or(fault)?;
             Ok(ItemCheck::Segments(SegmentCheck::linked(&audit, digests)))
         }
-        OpenWhat::Samples { iteration, samples } => {
+        OpenTarget::Samples { iteration, samples } => {
             let audit = Audit::new(challenge, device_id, *iteration, roots, samples);
             PassCheck::begin(&audit, digests).map(ItemCheck::Samples)
         }
@@ -334,8 +336,8 @@ fn reason(item: &OpenItem, fault: &OpeningFault) -> Reason {
 
 fn refusal(item: &OpenItem, kind: FaultKind, detail: String) -> Reason {
     let detail = match item.what {
-        OpenWhat::LinkedSegments(_) => format!("linked probe: {detail}"),
-        OpenWhat::Segments(_) | OpenWhat::Samples { .. } => detail,
+        OpenTarget::LinkedSegments(_) => format!("linked probe: {detail}"),
+        OpenTarget::Segments(_) | OpenTarget::Samples { .. } => detail,
     };
     Reason::on_device(reason_code(&item.what, kind), item.device_id, detail)
 }
@@ -343,24 +345,24 @@ fn refusal(item: &OpenItem, kind: FaultKind, detail: String) -> Reason {
 /// The reason for a fault in an audit's or a probe's openings.
 ///
 /// Chunks name neither device nor root, so that none can be bound to another: such openings have other digests.
-const fn reason_code(what: &OpenWhat, kind: FaultKind) -> ReasonCode {
+const fn reason_code(what: &OpenTarget, kind: FaultKind) -> ReasonCode {
     match (what, kind) {
-        (OpenWhat::Samples { .. }, FaultKind::Binding | FaultKind::Digests) => ReasonCode::AuditDigests,
-        (OpenWhat::Samples { .. }, FaultKind::Rows) => ReasonCode::AuditRows,
-        (OpenWhat::Samples { .. }, FaultKind::Range) => ReasonCode::AuditRange,
-        (OpenWhat::Samples { .. }, FaultKind::Siblings) => ReasonCode::AuditSiblings,
-        (OpenWhat::Samples { .. }, FaultKind::Path) => ReasonCode::AuditPath,
-        (OpenWhat::Samples { .. }, FaultKind::Leaf) => ReasonCode::AuditLeaf,
-        (OpenWhat::Samples { .. }, FaultKind::Element | FaultKind::State) => ReasonCode::AuditElement,
-        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Binding | FaultKind::Digests) => {
+        (OpenTarget::Samples { .. }, FaultKind::Binding | FaultKind::Digests) => ReasonCode::AuditDigests,
+        (OpenTarget::Samples { .. }, FaultKind::Rows) => ReasonCode::AuditRows,
+        (OpenTarget::Samples { .. }, FaultKind::Range) => ReasonCode::AuditRange,
+        (OpenTarget::Samples { .. }, FaultKind::Siblings) => ReasonCode::AuditSiblings,
+        (OpenTarget::Samples { .. }, FaultKind::Path) => ReasonCode::AuditPath,
+        (OpenTarget::Samples { .. }, FaultKind::Leaf) => ReasonCode::AuditLeaf,
+        (OpenTarget::Samples { .. }, FaultKind::Element | FaultKind::State) => ReasonCode::AuditElement,
+        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Binding | FaultKind::Digests) => {
             ReasonCode::ResidencyDigests
         }
-        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Rows) => ReasonCode::ResidencyRows,
-        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Range) => ReasonCode::ResidencyRange,
-        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Siblings) => ReasonCode::ResidencySiblings,
-        (OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_), FaultKind::Path) => ReasonCode::ResidencyPath,
+        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Rows) => ReasonCode::ResidencyRows,
+        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Range) => ReasonCode::ResidencyRange,
+        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Siblings) => ReasonCode::ResidencySiblings,
+        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Path) => ReasonCode::ResidencyPath,
         (
-            OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_),
+            OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_),
             FaultKind::Leaf | FaultKind::Element | FaultKind::State,
         ) => ReasonCode::ResidencyState,
     }
@@ -369,8 +371,8 @@ const fn reason_code(what: &OpenWhat, kind: FaultKind) -> ReasonCode {
 #[cfg(test)]
 mod tests {
     use assay_work::{
-        ChallengeId, DeviceId, Nonce, ProbeSeed, PublicKey, Sample, Segment, Share, UncheckedChallenge, UncheckedProbe,
-        reference,
+        ChallengeId, DeviceId, Nonce, PassSample, ProbeSeed, PublicKey, Segment, Share, UncheckedChallenge,
+        UncheckedProbe, reference,
     };
 
     use super::*;
@@ -399,7 +401,7 @@ mod tests {
             let key = reference::key_of_probe(&challenge, &probe, DEVICE, &slots);
             let (_, answered) = reference::probe(&slots, 256, &key, &probe);
             let segments = vec![Segment { round: 1, walk: 5 }, Segment { round: 0, walk: 63 }];
-            let product = |slot| Sample::Product { slot, row: 1, column: 2, inner: 3 };
+            let product = |slot| PassSample::Product { slot, row: 1, column: 2, inner: 3 };
             let samples = vec![product(3), product(2)];
             let opened = reference::open_probe(&slots, 256, &key, &probe, DEVICE, &segments);
             let audited = reference::open_pass(&challenge, &share, &roots, 0, &samples);
@@ -411,7 +413,7 @@ mod tests {
                 probe,
                 linked: None,
             };
-            let items = [OpenWhat::Segments(segments), OpenWhat::Samples { iteration: 0, samples }];
+            let items = [OpenTarget::Segments(segments), OpenTarget::Samples { iteration: 0, samples }];
             let items = items.into_iter().map(|what| OpenItem { device_id: DEVICE, what }).collect();
             let digests = |digests: &[Digest]| {
                 [&digests[..1], &digests[1..]].map(|digests| OpeningsPart::SlotDigests(digests.to_vec()))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use assay_work::bounds::IterationDraw;
-use assay_work::opening::Sample;
+use assay_work::opening::PassSample;
 use assay_work::probe::Probe;
 use assay_work::segment::Segment;
 
@@ -26,15 +26,15 @@ pub fn iterations(draw: IterationDraw, entropy: &mut dyn Entropy) -> Result<Vec<
 }
 
 /// Draws samples of one pass: uniform multiply-accumulates, and after them one row of each leaf.
-pub fn samples(n: u32, count: u32, drawn: u32, entropy: &mut dyn Entropy) -> Result<Vec<Sample>, EntropyError> {
+pub fn samples(n: u32, count: u32, drawn: u32, entropy: &mut dyn Entropy) -> Result<Vec<PassSample>, EntropyError> {
     let mut index = |bound: u32| entropy.below(u64::from(bound)).map(|draw| draw as u32);
     let mut samples = Vec::with_capacity(drawn as usize + 2);
     for _ in 0..drawn {
         let slot = 2 + index(count - 2)?;
-        samples.push(Sample::Product { slot, row: index(n)?, column: index(n)?, inner: index(n)? });
+        samples.push(PassSample::Product { slot, row: index(n)?, column: index(n)?, inner: index(n)? });
     }
     for slot in 0..2 {
-        samples.push(Sample::Leaf { slot, row: index(n)? });
+        samples.push(PassSample::Leaf { slot, row: index(n)? });
     }
     Ok(samples)
 }
@@ -87,7 +87,7 @@ mod tests {
         let mut entropy = SeededEntropy::new(2);
         let drawn = samples(256, 3, 400, &mut entropy).unwrap();
         assert!(drawn.iter().all(|s| s.fits(256, 3)));
-        assert!(matches!(drawn[400..], [Sample::Leaf { slot: 0, .. }, Sample::Leaf { slot: 1, .. }]));
+        assert!(matches!(drawn[400..], [PassSample::Leaf { slot: 0, .. }, PassSample::Leaf { slot: 1, .. }]));
         let rows: BTreeSet<_> = drawn.iter().map(|s| s.slot_and_row().1).collect();
         assert!(rows.len() > 150, "402 draws of 256 rows leave about 53 out, not {}", 256 - rows.len());
     }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 /// Delays of the validator itself during a challenge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldUp {
+pub struct ValidatorDelays {
     /// Delay at the end of the challenge.
     pub at_the_end: Option<Duration>,
     /// Delay of at least a tenth of the challenge.
     pub for_long: Option<Duration>,
 }
 
-impl HeldUp {
+impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
     /// ended: a miner that was late before it has no excuse. A missed expectation, which may be one of a rate, is ours
     /// where we were held up for a tenth of the challenge.

@@ -9,15 +9,15 @@ use assay_policy::fields::DeviceMissing;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, Mode, NotChallenged, Reason, ReasonCode, Verdict, Work,
-    outcome_of,
+    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, Mode, Reason, ReasonCode, UnchallengedDevice, Verdict,
+    Work, outcome_of,
 };
 use assay_work::bounds::{Crossing, IterationDraw, TimedProbe, hidden_fraction, pass_log2};
 use assay_work::probe::Probe;
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
 
-use crate::history::Recent;
+use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
 
 /// The fractions that bounds are given for (WORK.md, Audit).
@@ -56,7 +56,7 @@ pub struct Findings<'a> {
     pub gaps: Gaps,
     /// Assumptions about the devices' hiding of memory.
     pub hiding: HidingPolicy,
-    pub not_challenged: Vec<NotChallenged>,
+    pub not_challenged: Vec<UnchallengedDevice>,
     /// Differences between the devices that took part and those that the key showed before.
     pub difference: Difference,
     /// The rates that the devices showed before, by kind of work.
@@ -65,7 +65,7 @@ pub struct Findings<'a> {
     pub device_missing: DeviceMissing,
     pub expectation: Option<&'a Expectation>,
     /// The miner's abandoned challenges.
-    pub recent: Recent,
+    pub recent: AbandonedCount,
     pub reasons: Vec<Reason>,
     /// Seconds since 1970.
     pub unix_seconds: u64,
@@ -84,7 +84,7 @@ pub struct Gaps {
 
 /// A challenge that could not be made, as a verdict.
 #[derive(Debug)]
-pub struct Unchallenged {
+pub struct UnmadeVerdict {
     /// A fresh id.
     pub challenge_id: ChallengeId,
     pub miner_key: PublicKey,
@@ -95,16 +95,16 @@ pub struct Unchallenged {
     pub iterations: u32,
     pub reason: Reason,
     /// Every device of the miner.
-    pub not_challenged: Vec<NotChallenged>,
+    pub not_challenged: Vec<UnchallengedDevice>,
     /// The devices that the key showed before.
     pub difference: Difference,
     /// The miner's abandoned challenges.
-    pub recent: Recent,
+    pub recent: AbandonedCount,
     /// Seconds since 1970.
     pub unix_seconds: u64,
 }
 
-impl Unchallenged {
+impl UnmadeVerdict {
     pub fn verdict(self) -> Verdict {
         let Self { challenge_id, miner_key, validator_key, n, iterations, reason, .. } = self;
         let reasons = vec![reason];

@@ -1,7 +1,7 @@
 //! Sizes of openings in bytes: of the received ones, and the most that may still come. Keys and lengths of the
 //! encoding, a few percent, are left out.
 
-use assay_protocol::message::{OpenItem, OpenWhat, OpeningsPart};
+use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
 use assay_protocol::wire::limits::MAX_CHUNK_DIGESTS;
 use assay_work::Challenge;
 use assay_work::opening::OpenedRange;
@@ -42,14 +42,14 @@ pub fn most_digest_bytes(due: u64) -> u64 {
 }
 
 /// The most bytes of one sample or segment of an item.
-pub fn most_draw_bytes(challenge: &Challenge, probes: Probes<'_>, what: &OpenWhat) -> u64 {
+pub fn most_draw_bytes(challenge: &Challenge, probes: Probes<'_>, what: &OpenTarget) -> u64 {
     let range = |bytes: u64, of: u64| bytes + HASH_BYTES * u64::from(of.div_ceil(bytes).max(1).ilog2() + 1);
     let (chunk, slot) = (CHUNK_BYTES, challenge.slot_bytes());
     match what {
-        OpenWhat::Samples { .. } => MAX_ROWS * range(chunk.max(u64::from(challenge.n())), slot),
-        OpenWhat::Segments(_) | OpenWhat::LinkedSegments(_) => {
+        OpenTarget::Samples { .. } => MAX_ROWS * range(chunk.max(u64::from(challenge.n())), slot),
+        OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_) => {
             let probe =
-                if matches!(what, OpenWhat::Segments(_)) { probes.own } else { probes.linked.unwrap_or(probes.own) };
+                if matches!(what, OpenTarget::Segments(_)) { probes.own } else { probes.linked.unwrap_or(probes.own) };
             let states = u64::from(probe.walks()) * LINE_BYTES as u64;
             range(chunk, states) + u64::from(probe.steps()) * range(chunk, slot)
         }
@@ -68,7 +68,7 @@ pub fn most_bytes(challenge: &Challenge, probes: Probes<'_>, items: &[OpenItem])
 /// Number of digests that come before an item's samples or segments: those of the device's pass, or of the last pass of
 /// all devices, once, where the probe is linked.
 pub fn digests_of(challenge: &Challenge, items: &[OpenItem], index: usize) -> u64 {
-    let is_linked = |item: &OpenItem| matches!(item.what, OpenWhat::LinkedSegments(_));
+    let is_linked = |item: &OpenItem| matches!(item.what, OpenTarget::LinkedSegments(_));
     match items.get(index) {
         Some(item) if !is_linked(item) => challenge.share(item.device_id).map_or(0, |share| u64::from(share.count)),
         Some(_) if !items[..index].iter().any(is_linked) => {
@@ -84,9 +84,9 @@ pub fn request_bytes(items: &[OpenItem]) -> u64 {
 }
 
 /// Number of samples or segments that an item asks for.
-pub const fn draws(what: &OpenWhat) -> u64 {
+pub const fn draws(what: &OpenTarget) -> u64 {
     match what {
-        OpenWhat::Segments(segments) | OpenWhat::LinkedSegments(segments) => segments.len() as u64,
-        OpenWhat::Samples { samples, .. } => samples.len() as u64,
+        OpenTarget::Segments(segments) | OpenTarget::LinkedSegments(segments) => segments.len() as u64,
+        OpenTarget::Samples { samples, .. } => samples.len() as u64,
     }
 }

@@ -9,4 +9,4 @@ pub use sensors::{
     MAX_CLOCK_MHZ, MAX_MEMORY_BYTES, MAX_PERCENT, MAX_POWER_MW, MAX_TEMPERATURE_C, MAX_THROTTLE_REASONS, MAX_XID,
     MAX_XIDS,
 };
-pub use telemetry::{Spread, Telemetry, ThrottleReason};
+pub use telemetry::{SensorSpread, Telemetry, ThrottleReason};

@@ -28,29 +28,29 @@ pub const MAX_XIDS: usize = 16;
 /// [`Telemetry`](crate::claims::Telemetry) and of the message `Telemetry` in `proto/`. `summary` makes the claim of the
 /// readings (`collect.rs` of `assay-telemetry`), `log line` displays it (`claims/telemetry.rs`).
 ///
-/// A new sensor is a row here, its field in `proto/`, and its line in NVML's `Board::read`.
+/// A new sensor is a row here, its field in `proto/`, and its line in NVML's `GpuBoard::read`.
 #[macro_export]
 macro_rules! for_each_sensor {
     ($macro:ident) => {
         $macro! {
             /// Temperature in degrees Celsius.
             temperature_c: Option<u32>, max MAX_TEMPERATURE_C =>
-                temperature_c: Option<Spread>, Mean, spread(1, "°C");
+                temperature_c: Option<SensorSpread>, Mean, spread(1, "°C");
             /// Power draw in milliwatts.
             power_mw: Option<u32>, max MAX_POWER_MW =>
-                power_mw: Option<Spread>, Mean, spread(1000, "W");
+                power_mw: Option<SensorSpread>, Mean, spread(1000, "W");
             /// Clock of the multiprocessors.
             sm_clock_mhz: Option<u32>, max MAX_CLOCK_MHZ =>
-                sm_clock_mhz: Option<Spread>, Mean, spread(1, "MHz SM");
+                sm_clock_mhz: Option<SensorSpread>, Mean, spread(1, "MHz SM");
             /// Clock of the memory.
             memory_clock_mhz: Option<u32>, max MAX_CLOCK_MHZ =>
-                memory_clock_mhz: Option<Spread>, Mean, spread(1, "MHz memory");
+                memory_clock_mhz: Option<SensorSpread>, Mean, spread(1, "MHz memory");
             /// Percent of the time in which a kernel ran.
             gpu_utilisation_percent: Option<u32>, max MAX_PERCENT =>
-                gpu_utilisation_percent: Option<Spread>, Mean, spread(1, "% GPU");
+                gpu_utilisation_percent: Option<SensorSpread>, Mean, spread(1, "% GPU");
             /// Percent of the time in which memory was read or written.
             memory_utilisation_percent: Option<u32>, max MAX_PERCENT =>
-                memory_utilisation_percent: Option<Spread>, Mean, spread(1, "% memory");
+                memory_utilisation_percent: Option<SensorSpread>, Mean, spread(1, "% memory");
             /// Memory in use; of several readings the most.
             memory_used_bytes: Option<u64>, max MAX_MEMORY_BYTES =>
                 memory_used_max_bytes: Option<u64>, Largest, mebibytes("in use");

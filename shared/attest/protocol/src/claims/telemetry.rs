@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// The least, the mean and the largest of several readings: `min ≤ mean ≤ max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Spread {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Spread))]
+pub struct SensorSpread {
     /// The least.
     pub min: u32,
     /// The mean, rounded to the nearest whole number.
@@ -111,9 +111,9 @@ impl Telemetry {
 }
 
 /// "61 °C (40–66)", each number divided by `scale`.
-fn spread(scale: u32, unit: &str) -> impl Fn(&Option<Spread>) -> Option<String> {
+fn spread(scale: u32, unit: &str) -> impl Fn(&Option<SensorSpread>) -> Option<String> {
     move |claim| {
-        let Spread { min, mean, max } = (*claim)?;
+        let SensorSpread { min, mean, max } = (*claim)?;
         let (min, mean, max) = (min / scale, mean / scale, max / scale);
         Some(if min == max { format!("{mean} {unit}") } else { format!("{mean} {unit} ({min}–{max})") })
     }
@@ -157,9 +157,9 @@ mod tests {
     fn a_line_says_what_was_read_and_nothing_else() {
         let telemetry = Telemetry {
             samples: 12,
-            temperature_c: Some(Spread { min: 40, mean: 61, max: 66 }),
-            power_mw: Some(Spread { min: 120_000, mean: 642_500, max: 700_999 }),
-            sm_clock_mhz: Some(Spread { min: 1590, mean: 1590, max: 1590 }),
+            temperature_c: Some(SensorSpread { min: 40, mean: 61, max: 66 }),
+            power_mw: Some(SensorSpread { min: 120_000, mean: 642_500, max: 700_999 }),
+            sm_clock_mhz: Some(SensorSpread { min: 1590, mean: 1590, max: 1590 }),
             memory_used_max_bytes: Some(3 << 30),
             throttle_reasons: [ThrottleReason::SwPowerCap].into(),
             ecc_corrected: Some(0),

@@ -10,11 +10,11 @@ use super::{KeyFileError, MAX_FILE_BYTES, beside};
 use crate::identity::random_bytes;
 
 /// Bytes that are overwritten when they are dropped.
-type Secret = Zeroizing<Vec<u8>>;
+type SecretBytes = Zeroizing<Vec<u8>>;
 
 /// The content of a small regular file of this user's or of root's, and its permission bits; `None` where there is no
 /// file. All questions are asked of the opened file: another one that takes its name meanwhile is not read.
-pub fn read(path: &Path) -> Result<Option<(Secret, u32)>, KeyFileError> {
+pub fn read(path: &Path) -> Result<Option<(SecretBytes, u32)>, KeyFileError> {
     let mut options = OpenOptions::new();
     options.read(true);
     // A pipe would wait for its writer.

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::successor::{MAX_OVERLAP_S, MAX_SUCCESSORS, Successor};
 
 /// The secret of a key, overwritten when it is dropped.
-type Seed = super::Zeroizing<[u8; 32]>;
+type KeySeed = super::Zeroizing<[u8; 32]>;
 
 /// A rotation under way, which excludes other rotations of the same file.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Rotation {
 
 /// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rotated {
+pub struct KeyRotation {
     /// The key that was in the file.
     pub old_key: PublicKey,
     /// The key that is in it now.
@@ -61,7 +61,7 @@ impl Rotation {
     ///
     /// # Errors
     /// [`KeyFileError`]: the old key is still in the file, or the new one is and its name may not be on the disk yet.
-    pub fn finish(self, overlap: Duration, now_unix_seconds: u64) -> Result<Rotated, KeyFileError> {
+    pub fn finish(self, overlap: Duration, now_unix_seconds: u64) -> Result<KeyRotation, KeyFileError> {
         let (new, rotated, statements) = self.prepare(overlap, now_unix_seconds)?;
         self.write_key(&new)?;
         self.write_statements(&statements)?;
@@ -74,7 +74,7 @@ impl Rotation {
         &self,
         overlap: Duration,
         now_unix_seconds: u64,
-    ) -> Result<(Seed, Rotated, Vec<Successor>), KeyFileError> {
+    ) -> Result<(KeySeed, KeyRotation, Vec<Successor>), KeyFileError> {
         let seed = new_seed()?;
         let new_key = Identity::from_seed(&seed).public_key();
         let overlap_s = overlap.as_secs().min(MAX_OVERLAP_S);
@@ -86,7 +86,7 @@ impl Rotation {
             .flat_map(|newest| [newest].into_iter().chain(self.old.successors().iter().copied()))
             .collect();
         let dropped = statements.split_off(statements.len().min(MAX_SUCCESSORS)).last().map(|last| last.old_key);
-        Ok((seed, Rotated { old_key: self.old.public_key(), new_key, until_unix_seconds, dropped }, statements))
+        Ok((seed, KeyRotation { old_key: self.old.public_key(), new_key, until_unix_seconds, dropped }, statements))
     }
 
     pub(super) fn write_key(&self, seed: &[u8; 32]) -> Result<(), KeyFileError> {

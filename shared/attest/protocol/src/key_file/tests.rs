@@ -7,7 +7,7 @@ use crate::successor::{MAX_OVERLAP_S, follow};
 const NOW: u64 = 1_800_000_000;
 const DAY: Duration = Duration::from_secs(86_400);
 
-fn rotate(path: &Path, overlap: Duration, now: u64) -> Rotated {
+fn rotate(path: &Path, overlap: Duration, now: u64) -> KeyRotation {
     Rotation::begin(path, now).unwrap().finish(overlap, now).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Codes: enums with the same variants on the wire and in the domain.
 
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::field::FieldKind;
 use super::v1;
 use crate::claims::{ConfidentialComputing, ThrottleReason};
@@ -8,7 +8,7 @@ use crate::message::{RefusedCode, StopCode};
 use crate::verdict::{Mode, Outcome};
 
 /// An enum of the domain with its enum on the wire.
-pub trait Coded: Sized {
+pub trait WireCode: Sized {
     /// The generated enum; its default is the unspecified code.
     type Wire: TryFrom<i32> + Into<i32> + From<Self> + Default;
 
@@ -19,7 +19,7 @@ pub trait Coded: Sized {
 /// Both directions of each enum. A variant that one side lacks does not compile.
 macro_rules! codes {
     ($($name:ident { $($variant:ident)+ })+) => {$(
-        impl Coded for $name {
+        impl WireCode for $name {
             type Wire = v1::$name;
 
             fn from_wire(code: v1::$name) -> Option<Self> {
@@ -53,12 +53,12 @@ codes! {
     ConfidentialComputing { Off On DevTools }
 }
 
-/// A code that must be set and known: [`Problem::UnknownCode`].
+/// A code that must be set and known: [`FieldProblem::UnknownCode`].
 pub struct Code;
 
-impl<D: Coded> FieldKind<i32, D> for Code {
+impl<D: WireCode> FieldKind<i32, D> for Code {
     fn read(&self, field: &'static str, code: i32) -> Result<D, WireError> {
-        KnownCode.read(field, code)?.ok_or(WireError::new(field, Problem::UnknownCode(code)))
+        KnownCode.read(field, code)?.ok_or(WireError::new(field, FieldProblem::UnknownCode(code)))
     }
 
     fn write(&self, value: D) -> i32 {
@@ -66,12 +66,12 @@ impl<D: Coded> FieldKind<i32, D> for Code {
     }
 }
 
-/// A code that may be unspecified but must be known: [`Problem::UnknownCode`].
+/// A code that may be unspecified but must be known: [`FieldProblem::UnknownCode`].
 pub struct OptionalCode;
 
-impl<D: Coded> FieldKind<i32, Option<D>> for OptionalCode {
+impl<D: WireCode> FieldKind<i32, Option<D>> for OptionalCode {
     fn read(&self, field: &'static str, code: i32) -> Result<Option<D>, WireError> {
-        let wire = D::Wire::try_from(code).map_err(|_| WireError::new(field, Problem::UnknownCode(code)))?;
+        let wire = D::Wire::try_from(code).map_err(|_| WireError::new(field, FieldProblem::UnknownCode(code)))?;
         Ok(D::from_wire(wire))
     }
 
@@ -83,7 +83,7 @@ impl<D: Coded> FieldKind<i32, Option<D>> for OptionalCode {
 /// A code of which an unknown value reads as unspecified.
 pub struct KnownCode;
 
-impl<D: Coded> FieldKind<i32, Option<D>> for KnownCode {
+impl<D: WireCode> FieldKind<i32, Option<D>> for KnownCode {
     fn read(&self, _field: &'static str, code: i32) -> Result<Option<D>, WireError> {
         Ok(D::Wire::try_from(code).ok().and_then(D::from_wire))
     }

@@ -4,8 +4,8 @@
 /// `From<Domain> for v1::Message`. The domain is a struct or, in parentheses, the types of the fields in order.
 ///
 /// A field is `name: kind`, with a [`FieldKind`](super::field::FieldKind) as its kind; `name` alone is
-/// [`Same`](super::field::Same). `name as other: kind` is `other` in the domain. `a & b: kind` converts several fields
-/// together, as a tuple, on either side of an `as`. Fields are read in the order of the list.
+/// [`PlainValue`](super::field::PlainValue). `name as other: kind` is `other` in the domain. `a & b: kind` converts
+/// several fields together, as a tuple, on either side of an `as`. Fields are read in the order of the list.
 macro_rules! messages {
     ($($(v1::$wire:ident)|+ = $domain:tt $fields:tt)*) => {
         $(messages! { @each [$(v1::$wire)+] $domain $fields })*
@@ -17,7 +17,7 @@ macro_rules! messages {
     // Each field in the same form: names on the wire, names in the domain, kind.
     (@fields $wire:ident $domain:tt { $field:ident $(, $($rest:tt)*)? } [$($done:tt)*]) => {
         messages! { @fields $wire $domain { $($($rest)*)? }
-            [$($done)* { [$field] [$field] $crate::wire::field::Same }] }
+            [$($done)* { [$field] [$field] $crate::wire::field::PlainValue }] }
     };
     (@fields $wire:ident $domain:tt { $($field:ident)&+ : $kind:expr $(, $($rest:tt)*)? } [$($done:tt)*]) => {
         messages! { @fields $wire $domain { $($($rest)*)? } [$($done)* { [$($field)+] [$($field)+] $kind }] }
@@ -64,9 +64,9 @@ macro_rules! messages {
 
 /// Conversions of a oneof: `Wire = Domain { variants }`, both enums with the same names of variants. A variant holds
 /// the values that its message is converted to; `Variant(value): kind` names another kind than
-/// [`Nested`](super::field::Nested).
+/// [`NestedMessage`](super::field::NestedMessage).
 macro_rules! oneof {
-    (@kind) => { $crate::wire::field::Nested };
+    (@kind) => { $crate::wire::field::NestedMessage };
     (@kind $kind:expr) => { $kind };
     ($wire:ident = $domain:ident {
         $($variant:ident $(($($value:ident),+))? $({ $($part:ident),+ })? $(: $kind:expr)?),* $(,)?

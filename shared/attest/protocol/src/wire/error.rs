@@ -7,20 +7,20 @@ pub struct WireError {
     /// The field by its name in `proto/`, `Message.field`.
     pub field: &'static str,
     /// The violation.
-    pub problem: Problem,
+    pub problem: FieldProblem,
 }
 
 impl WireError {
     /// An error of a field.
     #[must_use]
-    pub const fn new(field: &'static str, problem: Problem) -> Self {
+    pub const fn new(field: &'static str, problem: FieldProblem) -> Self {
         Self { field, problem }
     }
 }
 
 /// A violation of a field's rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum FieldProblem {
     /// It is unset, or a variant of a newer version.
     #[error("is missing, or of a kind that this version does not know")]
     Missing,

@@ -6,7 +6,7 @@ use assay_work::DeviceId;
 use assay_work::text::is_printable;
 pub use assay_work::text::printable;
 
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 
 /// How one field is converted: `W` on the wire, `D` in the domain. `field` is its name in errors, `Message.field`.
 pub trait FieldKind<W, D> {
@@ -18,9 +18,9 @@ pub trait FieldKind<W, D> {
 }
 
 /// A value with the same type on both sides and no bound.
-pub struct Same;
+pub struct PlainValue;
 
-impl<T> FieldKind<T, T> for Same {
+impl<T> FieldKind<T, T> for PlainValue {
     fn read(&self, _field: &'static str, value: T) -> Result<T, WireError> {
         Ok(value)
     }
@@ -31,9 +31,9 @@ impl<T> FieldKind<T, T> for Same {
 }
 
 /// A message, converted by its own fields.
-pub struct Nested;
+pub struct NestedMessage;
 
-impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, D> for Nested {
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, D> for NestedMessage {
     fn read(&self, _field: &'static str, wire: W) -> Result<D, WireError> {
         wire.try_into()
     }
@@ -43,7 +43,7 @@ impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, D> for Nested {
     }
 }
 
-/// A [`Nested`] message in a box on the wire only, which keeps the generated type small.
+/// A [`NestedMessage`] message in a box on the wire only, which keeps the generated type small.
 pub struct BoxedOnWire;
 
 impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Box<W>, D> for BoxedOnWire {
@@ -56,7 +56,7 @@ impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Box<W>, D> for Boxe
     }
 }
 
-/// A [`Nested`] message in a box in the domain only.
+/// A [`NestedMessage`] message in a box in the domain only.
 pub struct BoxedInDomain;
 
 impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, Box<D>> for BoxedInDomain {
@@ -69,12 +69,12 @@ impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<W, Box<D>> for Boxe
     }
 }
 
-/// A [`Nested`] message that must be set: [`Problem::Missing`].
-pub struct Required;
+/// A [`NestedMessage`] message that must be set: [`FieldProblem::Missing`].
+pub struct RequiredMessage;
 
-impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Option<W>, D> for Required {
+impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Option<W>, D> for RequiredMessage {
     fn read(&self, field: &'static str, wire: Option<W>) -> Result<D, WireError> {
-        wire.ok_or(WireError::new(field, Problem::Missing))?.try_into()
+        wire.ok_or(WireError::new(field, FieldProblem::Missing))?.try_into()
     }
 
     fn write(&self, value: D) -> Option<W> {
@@ -95,7 +95,7 @@ impl<W, D, K: FieldKind<W, D>> FieldKind<Option<W>, Option<D>> for Optional<K> {
     }
 }
 
-/// At most this number of messages: [`Problem::TooMany`]. A sender keeps to the bound itself.
+/// At most this number of messages: [`FieldProblem::TooMany`]. A sender keeps to the bound itself.
 pub struct List(pub usize);
 
 impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for List {
@@ -123,7 +123,7 @@ impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for
     }
 }
 
-/// As [`List`], in strictly ascending order of device: [`Problem::NotAscending`].
+/// As [`List`], in strictly ascending order of device: [`FieldProblem::NotAscending`].
 pub struct DeviceList<D>(pub usize, pub fn(&D) -> DeviceId);
 
 impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for DeviceList<D> {
@@ -139,9 +139,9 @@ impl<W: From<D>, D: TryFrom<W, Error = WireError>> FieldKind<Vec<W>, Vec<D>> for
 }
 
 /// A value with the same type on both sides that must pass a check. A sender checks it itself.
-pub struct Checked<T>(pub fn(&'static str, &T) -> Result<(), WireError>);
+pub struct CheckedValue<T>(pub fn(&'static str, &T) -> Result<(), WireError>);
 
-impl<T> FieldKind<T, T> for Checked<T> {
+impl<T> FieldKind<T, T> for CheckedValue<T> {
     fn read(&self, field: &'static str, value: T) -> Result<T, WireError> {
         (self.0)(field, &value)?;
         Ok(value)
@@ -152,12 +152,12 @@ impl<T> FieldKind<T, T> for Checked<T> {
     }
 }
 
-/// Exactly `N` numbers: [`Problem::Count`].
+/// Exactly `N` numbers: [`FieldProblem::Count`].
 pub struct NumberArray<const N: usize>;
 
 impl<const N: usize> FieldKind<Vec<u32>, [u32; N]> for NumberArray<N> {
     fn read(&self, field: &'static str, numbers: Vec<u32>) -> Result<[u32; N], WireError> {
-        let problem = Problem::Count { expected: N, found: numbers.len() };
+        let problem = FieldProblem::Count { expected: N, found: numbers.len() };
         numbers.try_into().map_err(|_| WireError::new(field, problem))
     }
 
@@ -166,7 +166,7 @@ impl<const N: usize> FieldKind<Vec<u32>, [u32; N]> for NumberArray<N> {
     }
 }
 
-/// A byte string of the domain type's length: [`Problem::Length`].
+/// A byte string of the domain type's length: [`FieldProblem::Length`].
 pub struct ByteString<const N: usize>;
 
 /// As [`ByteString`], or empty.
@@ -184,7 +184,7 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Option<T
 
 impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, T> for ByteString<N> {
     fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<T, WireError> {
-        let problem = Problem::Length { expected: N, found: bytes.len() };
+        let problem = FieldProblem::Length { expected: N, found: bytes.len() };
         <[u8; N]>::try_from(bytes).map(T::from).map_err(|_| WireError::new(field, problem))
     }
 
@@ -193,15 +193,15 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, T> for B
     }
 }
 
-/// At most this number of byte strings of the domain type's length, concatenated: [`Problem::CutOff`],
-/// [`Problem::TooMany`].
-pub struct Concatenated<const N: usize>(pub usize);
+/// At most this number of byte strings of the domain type's length, concatenated: [`FieldProblem::CutOff`],
+/// [`FieldProblem::TooMany`].
+pub struct ConcatenatedBytes<const N: usize>(pub usize);
 
-impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> for Concatenated<N> {
+impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> for ConcatenatedBytes<N> {
     fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<Vec<T>, WireError> {
         let (values, rest) = bytes.as_chunks::<N>();
         if !rest.is_empty() {
-            return Err(WireError::new(field, Problem::CutOff { unit: N, found: bytes.len() }));
+            return Err(WireError::new(field, FieldProblem::CutOff { unit: N, found: bytes.len() }));
         }
         at_most(field, self.0, values.len())?;
         Ok(values.iter().map(|value| T::from(*value)).collect())
@@ -214,15 +214,15 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> 
     }
 }
 
-/// At most this number of byte strings of the domain type's length, each a field entry: [`Problem::TooMany`],
-/// [`Problem::Length`]. A sender keeps to the bound itself.
+/// At most this number of byte strings of the domain type's length, each a field entry: [`FieldProblem::TooMany`],
+/// [`FieldProblem::Length`]. A sender keeps to the bound itself.
 pub struct ByteStrings<const N: usize>(pub usize);
 
 impl<const N: usize, T: From<[u8; N]> + Into<[u8; N]>> FieldKind<Vec<Vec<u8>>, Vec<T>> for ByteStrings<N> {
     fn read(&self, field: &'static str, wire: Vec<Vec<u8>>) -> Result<Vec<T>, WireError> {
         at_most(field, self.0, wire.len())?;
         let entry = |bytes: Vec<u8>| {
-            let problem = Problem::Length { expected: N, found: bytes.len() };
+            let problem = FieldProblem::Length { expected: N, found: bytes.len() };
             <[u8; N]>::try_from(bytes).map(T::from).map_err(|_| WireError::new(field, problem))
         };
         wire.into_iter().map(entry).collect()
@@ -233,13 +233,13 @@ impl<const N: usize, T: From<[u8; N]> + Into<[u8; N]>> FieldKind<Vec<Vec<u8>>, V
     }
 }
 
-/// Another kind of list with at least one entry: [`Problem::Empty`]. A sender keeps to it itself.
+/// Another kind of list with at least one entry: [`FieldProblem::Empty`]. A sender keeps to it itself.
 pub struct NotEmpty<K>(pub K);
 
 impl<W, T, K: FieldKind<W, Vec<T>>> FieldKind<W, Vec<T>> for NotEmpty<K> {
     fn read(&self, field: &'static str, wire: W) -> Result<Vec<T>, WireError> {
         let values = self.0.read(field, wire)?;
-        if values.is_empty() { Err(WireError::new(field, Problem::Empty)) } else { Ok(values) }
+        if values.is_empty() { Err(WireError::new(field, FieldProblem::Empty)) } else { Ok(values) }
     }
 
     fn write(&self, values: Vec<T>) -> W {
@@ -260,13 +260,13 @@ impl FieldKind<String, String> for BoundedText {
     }
 }
 
-/// A number that is neither infinite nor undefined: [`Problem::NotFinite`]. A sender's infinity becomes the nearest
-/// finite number (the logarithm of a probability of 0 needs it), and an undefined number 0.
+/// A number that is neither infinite nor undefined: [`FieldProblem::NotFinite`]. A sender's infinity becomes the
+/// nearest finite number (the logarithm of a probability of 0 needs it), and an undefined number 0.
 pub struct Finite;
 
 impl FieldKind<f64, f64> for Finite {
     fn read(&self, field: &'static str, number: f64) -> Result<f64, WireError> {
-        if number.is_finite() { Ok(number) } else { Err(WireError::new(field, Problem::NotFinite)) }
+        if number.is_finite() { Ok(number) } else { Err(WireError::new(field, FieldProblem::NotFinite)) }
     }
 
     fn write(&self, number: f64) -> f64 {
@@ -274,7 +274,7 @@ impl FieldKind<f64, f64> for Finite {
     }
 }
 
-/// A duration as whole milliseconds, from the first number to the second: [`Problem::OutOfRange`].
+/// A duration as whole milliseconds, from the first number to the second: [`FieldProblem::OutOfRange`].
 #[derive(Clone, Copy)]
 pub struct Milliseconds(pub u64, pub u64);
 
@@ -300,8 +300,8 @@ impl FieldKind<u32, Duration> for Milliseconds {
     }
 }
 
-/// A duration as whole milliseconds, up to the number: [`Problem::OutOfRange`]. 0 stands for `None`; a sender's shorter
-/// time becomes 1 ms.
+/// A duration as whole milliseconds, up to the number: [`FieldProblem::OutOfRange`]. 0 stands for `None`; a sender's
+/// shorter time becomes 1 ms.
 pub struct OptionalMilliseconds(pub u64);
 
 impl FieldKind<u32, Option<Duration>> for OptionalMilliseconds {
@@ -315,8 +315,8 @@ impl FieldKind<u32, Option<Duration>> for OptionalMilliseconds {
     }
 }
 
-/// Two numbers of which the first is at most the second ([`Problem::MoreThan`]), and that at most `max_whole`
-/// ([`Problem::OutOfRange`]).
+/// Two numbers of which the first is at most the second ([`FieldProblem::MoreThan`]), and that at most `max_whole`
+/// ([`FieldProblem::OutOfRange`]).
 pub struct PartOf {
     /// The first number's field.
     pub part: &'static str,
@@ -331,7 +331,7 @@ impl FieldKind<(u64, u64), (u64, u64)> for PartOf {
         in_range(self.whole, 0, self.max_whole, whole)?;
         if part > whole {
             let (_message, whole) = self.whole.split_once('.').unwrap_or(("", self.whole));
-            return Err(WireError::new(self.part, Problem::MoreThan(whole)));
+            return Err(WireError::new(self.part, FieldProblem::MoreThan(whole)));
         }
         Ok((part, whole))
     }
@@ -343,9 +343,9 @@ impl FieldKind<(u64, u64), (u64, u64)> for PartOf {
 }
 
 /// Another kind under this name in errors.
-pub struct Named<K>(pub &'static str, pub K);
+pub struct NamedField<K>(pub &'static str, pub K);
 
-impl<W, D, K: FieldKind<W, D>> FieldKind<W, D> for Named<K> {
+impl<W, D, K: FieldKind<W, D>> FieldKind<W, D> for NamedField<K> {
     fn read(&self, _field: &'static str, wire: W) -> Result<D, WireError> {
         self.1.read(self.0, wire)
     }
@@ -355,39 +355,39 @@ impl<W, D, K: FieldKind<W, D>> FieldKind<W, D> for Named<K> {
     }
 }
 
-/// Checks that a text has at most `max` bytes and can be printed as it is: [`Problem::TooLong`],
-/// [`Problem::Unprintable`].
+/// Checks that a text has at most `max` bytes and can be printed as it is: [`FieldProblem::TooLong`],
+/// [`FieldProblem::Unprintable`].
 pub fn text(field: &'static str, max: usize, text: String) -> Result<String, WireError> {
     not_longer(field, max, text.len())?;
-    if is_printable(&text) { Ok(text) } else { Err(WireError::new(field, Problem::Unprintable)) }
+    if is_printable(&text) { Ok(text) } else { Err(WireError::new(field, FieldProblem::Unprintable)) }
 }
 
-/// Checks how many bytes a value has: [`Problem::TooLong`].
+/// Checks how many bytes a value has: [`FieldProblem::TooLong`].
 pub const fn not_longer(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
-    if found > max { Err(WireError::new(field, Problem::TooLong { max, found })) } else { Ok(()) }
+    if found > max { Err(WireError::new(field, FieldProblem::TooLong { max, found })) } else { Ok(()) }
 }
 
-/// Checks how many entries a list has: [`Problem::TooMany`].
+/// Checks how many entries a list has: [`FieldProblem::TooMany`].
 pub const fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), WireError> {
-    if found > max { Err(WireError::new(field, Problem::TooMany { max, found })) } else { Ok(()) }
+    if found > max { Err(WireError::new(field, FieldProblem::TooMany { max, found })) } else { Ok(()) }
 }
 
-/// Checks that a number is in its range: [`Problem::OutOfRange`].
+/// Checks that a number is in its range: [`FieldProblem::OutOfRange`].
 pub const fn in_range(field: &'static str, min: u64, max: u64, found: u64) -> Result<(), WireError> {
     if min <= found && found <= max {
         Ok(())
     } else {
-        Err(WireError::new(field, Problem::OutOfRange { min, max, found }))
+        Err(WireError::new(field, FieldProblem::OutOfRange { min, max, found }))
     }
 }
 
-/// Checks that values are in strictly ascending order: [`Problem::NotAscending`] with the index of the first that is
-/// not.
+/// Checks that values are in strictly ascending order: [`FieldProblem::NotAscending`] with the index of the first that
+/// is not.
 pub fn ascending<T: Ord>(field: &'static str, values: impl IntoIterator<Item = T>) -> Result<(), WireError> {
     let mut before: Option<T> = None;
     for (i, value) in values.into_iter().enumerate() {
         if before.is_some_and(|before| before >= value) {
-            return Err(WireError::new(field, Problem::NotAscending(i)));
+            return Err(WireError::new(field, FieldProblem::NotAscending(i)));
         }
         before = Some(value);
     }

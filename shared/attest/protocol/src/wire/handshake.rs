@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::codes::Code;
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::field::{
-    self, BoundedText, ByteString, ByteStrings, Checked, FieldKind, Milliseconds, OptionalByteString,
-    OptionalMilliseconds, Required,
+    self, BoundedText, ByteString, ByteStrings, CheckedValue, FieldKind, Milliseconds, OptionalByteString,
+    OptionalMilliseconds, RequiredMessage,
 };
 use super::limits::{
     MAX_AGENT_BYTES, MAX_DETAIL_BYTES, MAX_JOIN_TOKEN_BYTES, MAX_PING_INTERVAL_MS, MAX_RETRY_AFTER_MS, MAX_SUCCESSORS,
@@ -18,11 +18,11 @@ use assay_work::Signature;
 
 messages! {
     v1::Hello = Hello {
-        versions: Checked(|field, versions: &Vec<u32>| field::at_most(field, MAX_VERSIONS, versions.len())),
+        versions: CheckedValue(|field, versions: &Vec<u32>| field::at_most(field, MAX_VERSIONS, versions.len())),
         miner_key: ByteString,
         miner_nonce: ByteString,
         agent: BoundedText(MAX_AGENT_BYTES),
-        inventory: Required,
+        inventory: RequiredMessage,
         successors: ByteStrings(MAX_SUCCESSORS),
         resumes: OptionalByteString,
     }
@@ -50,7 +50,7 @@ messages! {
     v1::Goodbye = (StopCode, String) { code: Code, detail: BoundedText(MAX_DETAIL_BYTES) }
 }
 
-/// A join token, or none: [`Problem::TooLong`], [`Problem::Unprintable`].
+/// A join token, or none: [`FieldProblem::TooLong`], [`FieldProblem::Unprintable`].
 struct OptionalToken;
 
 impl FieldKind<String, Option<JoinToken>> for OptionalToken {
@@ -59,9 +59,9 @@ impl FieldKind<String, Option<JoinToken>> for OptionalToken {
             Ok(token) => Ok(Some(token)),
             Err(JoinTokenError::Empty) => Ok(None),
             Err(JoinTokenError::TooLong(found)) => {
-                Err(WireError::new(field, Problem::TooLong { max: MAX_JOIN_TOKEN_BYTES, found }))
+                Err(WireError::new(field, FieldProblem::TooLong { max: MAX_JOIN_TOKEN_BYTES, found }))
             }
-            Err(JoinTokenError::NotOneWord) => Err(WireError::new(field, Problem::Unprintable)),
+            Err(JoinTokenError::NotOneWord) => Err(WireError::new(field, FieldProblem::Unprintable)),
         }
     }
 

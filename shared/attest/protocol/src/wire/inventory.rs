@@ -1,6 +1,6 @@
 //! The devices of a host.
 
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::field::{self, BoundedText, BoxedOnWire, ByteString, DeviceList, FieldKind, NumberArray, Optional, PartOf};
 use super::limits::{MAX_BACKEND_BYTES, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_PRECISIONS};
 use crate::message::{DeviceClaim, Inventory, MATRIX_SIZES};
@@ -23,7 +23,7 @@ messages! {
         name: BoundedText(MAX_NAME_BYTES),
         backend: BoundedText(MAX_BACKEND_BYTES),
         detail: BoundedText(MAX_DEVICE_DETAIL_BYTES),
-        free_bytes & total_bytes & slots: DeviceMemory,
+        free_bytes & total_bytes & slots: MemoryFields,
         claimed_hardware: Optional(BoxedOnWire),
         precisions: Precisions,
     }
@@ -68,19 +68,19 @@ impl FieldKind<Vec<u32>, Vec<Precision>> for Precisions {
     }
 }
 
-/// Free and total bytes, and the slots that fit into the free ones: more slots are [`Problem::Contradicts`]. A sender
-/// cuts them as [`DeviceClaim::consistent`] does.
-struct DeviceMemory;
+/// Free and total bytes, and the slots that fit into the free ones: more slots are [`FieldProblem::Contradicts`]. A
+/// sender cuts them as [`DeviceClaim::consistent`] does.
+struct MemoryFields;
 
 type Slots = [u32; MATRIX_SIZES.len()];
 
-impl FieldKind<(u64, u64, Vec<u32>), (u64, u64, Slots)> for DeviceMemory {
+impl FieldKind<(u64, u64, Vec<u32>), (u64, u64, Slots)> for MemoryFields {
     fn read(&self, fields: &'static str, memory: (u64, u64, Vec<u32>)) -> Result<(u64, u64, Slots), WireError> {
         let (free_bytes, total_bytes, slots) = memory;
         let (free_bytes, total_bytes) = FREE_OF_TOTAL.read(fields, (free_bytes, total_bytes))?;
         let slots: Slots = NumberArray.read(SLOTS, slots)?;
         if slots.iter().zip(DeviceClaim::max_slots(free_bytes)).any(|(slots, most)| *slots > most) {
-            return Err(WireError::new(SLOTS, Problem::Contradicts("free_bytes")));
+            return Err(WireError::new(SLOTS, FieldProblem::Contradicts("free_bytes")));
         }
         Ok((free_bytes, total_bytes, slots))
     }

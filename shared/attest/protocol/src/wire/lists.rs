@@ -12,7 +12,7 @@ use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::limits::{
     MAX_BOUNDS, MAX_DEVICES, MAX_HANDSHAKE_BYTES, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_PRECISIONS,
     MAX_REASONS, MAX_SAMPLE_OPENINGS, MAX_SHORT_MESSAGE_BYTES, MAX_SUCCESSORS, MAX_THROTTLE_REASONS, MAX_VERSIONS,
@@ -74,8 +74,8 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::read);
 /// its kind. Other messages than those of a session pass.
 ///
 /// # Errors
-/// [`Problem::Exceeds`] with the list's name; [`Problem::TooLong`] with the message's kind; [`Problem::Encoding`] for bytes
-/// that are not a message.
+/// [`FieldProblem::Exceeds`] with the list's name; [`FieldProblem::TooLong`] with the message's kind;
+/// [`FieldProblem::Encoding`] for bytes that are not a message.
 pub fn check<M: Message + 'static>(encoded: &[u8]) -> Result<(), WireError> {
     let (root, name) = if TypeId::of::<M>() == TypeId::of::<SessionRequest>() {
         (SCHEMA.request, "SessionRequest")
@@ -167,7 +167,7 @@ impl Count {
             let (number, _) = self.field(&mut rest)?;
             match SCHEMA.kinds.iter().find(|(kind, ..)| *kind == number) {
                 Some((_, kind, max)) if found > *max => {
-                    return Err(WireError::new(kind, Problem::TooLong { max: *max, found }));
+                    return Err(WireError::new(kind, FieldProblem::TooLong { max: *max, found }));
                 }
                 _ => {}
             }
@@ -182,12 +182,12 @@ impl Count {
             let (number, value) = self.field(&mut bytes)?;
             // A field with another type than it should have is for the decoder to refuse.
             match (fields.iter().find(|(known, _)| *known == number).map(|(_, shape)| *shape), value) {
-                (Some(Shape::Message(inner)), Value::Bytes(bytes)) => self.message(inner, bytes, depth + 1)?,
-                (Some(Shape::Messages(list, inner)), Value::Bytes(bytes)) => {
+                (Some(Shape::Message(inner)), CountedValue::Bytes(bytes)) => self.message(inner, bytes, depth + 1)?,
+                (Some(Shape::Messages(list, inner)), CountedValue::Bytes(bytes)) => {
                     self.add(list, 1)?;
                     self.message(inner, bytes, depth + 1)?;
                 }
-                (Some(Shape::Numbers(list, bytes_each)), Value::Bytes(packed)) => {
+                (Some(Shape::Numbers(list, bytes_each)), CountedValue::Bytes(packed)) => {
                     self.add(list, self.numbers(packed, bytes_each)?)?;
                 }
                 (Some(Shape::Texts(list) | Shape::Numbers(list, _)), _) => self.add(list, 1)?,
@@ -198,18 +198,18 @@ impl Count {
     }
 
     /// The next field's number and value.
-    fn field<'a>(&self, bytes: &mut &'a [u8]) -> Result<(u32, Value<'a>), WireError> {
+    fn field<'a>(&self, bytes: &mut &'a [u8]) -> Result<(u32, CountedValue<'a>), WireError> {
         let key = self.varint(bytes)?;
         let number = u32::try_from(key >> 3).ok().filter(|number| (1..1 << 29).contains(number));
         let number = number.ok_or_else(|| self.malformed("has a field with an impossible number"))?;
         let value = match key & 7 {
-            0 => self.varint(bytes).map(|_| Value::Number)?,
-            1 => self.take(bytes, 8).map(|_| Value::Number)?,
+            0 => self.varint(bytes).map(|_| CountedValue::Number)?,
+            1 => self.take(bytes, 8).map(|_| CountedValue::Number)?,
             2 => {
                 let length = self.varint(bytes)?;
-                Value::Bytes(self.take(bytes, length)?)
+                CountedValue::Bytes(self.take(bytes, length)?)
             }
-            5 => self.take(bytes, 4).map(|_| Value::Number)?,
+            5 => self.take(bytes, 4).map(|_| CountedValue::Number)?,
             3 | 4 => return Err(self.malformed("has a group, which this protocol does not use")),
             _ => return Err(self.malformed("has a field of an impossible type")),
         };
@@ -253,16 +253,16 @@ impl Count {
         let Some(list) = list else { return Err(self.malformed("has a list without a bound")) };
         let ((name, max), count) = (MAX_ENTRIES[list], &mut self.entries[list]);
         *count += entries;
-        if *count > max { Err(WireError::new(name, Problem::Exceeds { max })) } else { Ok(()) }
+        if *count > max { Err(WireError::new(name, FieldProblem::Exceeds { max })) } else { Ok(()) }
     }
 
     const fn malformed(&self, what: &'static str) -> WireError {
-        WireError::new(self.root, Problem::Encoding(what))
+        WireError::new(self.root, FieldProblem::Encoding(what))
     }
 }
 
 /// The value of a field, as far as counting needs it.
-enum Value<'a> {
+enum CountedValue<'a> {
     Number,
     Bytes(&'a [u8]),
 }

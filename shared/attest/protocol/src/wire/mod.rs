@@ -31,7 +31,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Problem, WireError};
+pub use error::{FieldProblem, WireError};
 
 /// The generated types of `proto/assay/v1`.
 #[allow(missing_docs, clippy::all, unused_qualifications)]

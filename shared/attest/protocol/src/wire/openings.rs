@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::error::WireError;
 use super::field::{
-    self, ByteString, Checked, Concatenated, FieldKind, List, Named, Nested, NotEmpty, Optional, Required,
+    self, ByteString, CheckedValue, ConcatenatedBytes, FieldKind, List, NamedField, NestedMessage, NotEmpty, Optional,
+    RequiredMessage,
 };
 use super::limits::{
     MAX_CHUNK_DIGESTS, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_RANGE_BYTES, MAX_SAMPLE_OPENINGS, MAX_SIBLINGS,
@@ -13,9 +14,9 @@ use super::v1;
 use super::v1::open_item::What;
 use super::v1::openings_chunk::Part;
 use super::work::DEADLINE;
-use crate::message::{OpenItem, OpenWhat, OpeningsChunk, OpeningsPart};
+use crate::message::{OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
 use assay_work::ChallengeId;
-use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
+use assay_work::opening::{OpenedRange, Parents, PassSample, SampleOpenings};
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
 
 messages! {
@@ -24,26 +25,26 @@ messages! {
         items: OpenItems,
         deadline_ms: DEADLINE,
     }
-    v1::OpenItem = OpenItem { device_id: ByteString, what: Required }
+    v1::OpenItem = OpenItem { device_id: ByteString, what: RequiredMessage }
     v1::OpenSegments = (Vec<Segment>) { segments: List(MAX_OPEN_DRAWS) }
-    v1::OpenSamples = (u32, Vec<Sample>) { iteration, samples: List(MAX_OPEN_DRAWS) }
+    v1::OpenSamples = (u32, Vec<PassSample>) { iteration, samples: List(MAX_OPEN_DRAWS) }
     v1::Segment = Segment { round, walk }
     v1::Segment = (u32, u32) { round, walk }
 
     v1::OpeningsChunk = OpeningsChunk {
         challenge_id: ByteString,
-        item: Checked(|field, item: &u32| field::in_range(field, 0, MAX_OPEN_ITEMS as u64 - 1, u64::from(*item))),
-        part: Required,
+        item: CheckedValue(|field, item: &u32| field::in_range(field, 0, MAX_OPEN_ITEMS as u64 - 1, u64::from(*item))),
+        part: RequiredMessage,
     }
     v1::ItemEnd = () {}
     v1::SampleOpenings = SampleOpenings {
-        sample: Required,
-        parents: Optional(Nested),
+        sample: RequiredMessage,
+        parents: Optional(NestedMessage),
         openings: List(MAX_SAMPLE_OPENINGS),
     }
     v1::Parents = Parents { earlier, previous }
     v1::SegmentOpenings = SegmentOpenings {
-        segment as round & walk: Required,
+        segment as round & walk: RequiredMessage,
         state: OpenedState,
         lines: List(MAX_LINES),
     }
@@ -51,13 +52,13 @@ messages! {
     v1::OpenedRange = OpenedRange {
         slot,
         first_byte,
-        bytes: Checked(|field, bytes: &Vec<u8>| field::not_longer(field, MAX_RANGE_BYTES, bytes.len())),
-        siblings: Concatenated(MAX_SIBLINGS),
+        bytes: CheckedValue(|field, bytes: &Vec<u8>| field::not_longer(field, MAX_RANGE_BYTES, bytes.len())),
+        siblings: ConcatenatedBytes(MAX_SIBLINGS),
     }
 }
 
 oneof! {
-    What = OpenWhat {
+    What = OpenTarget {
         Segments(segments),
         LinkedSegments(segments),
         Samples { iteration, samples },
@@ -66,7 +67,7 @@ oneof! {
 
 oneof! {
     Part = OpeningsPart {
-        SlotDigests(digests): Named("OpeningsChunk.slot_digests", NotEmpty(Concatenated(MAX_CHUNK_DIGESTS))),
+        SlotDigests(digests): NamedField("OpeningsChunk.slot_digests", NotEmpty(ConcatenatedBytes(MAX_CHUNK_DIGESTS))),
         Sample(sample),
         Segment(segment),
         End,
@@ -98,7 +99,7 @@ struct OpenedState;
 
 impl FieldKind<Option<v1::OpenedRange>, Opening> for OpenedState {
     fn read(&self, field: &'static str, state: Option<v1::OpenedRange>) -> Result<Opening, WireError> {
-        let OpenedRange { slot, first_byte, bytes, siblings } = Required.read(field, state)?;
+        let OpenedRange { slot, first_byte, bytes, siblings } = RequiredMessage.read(field, state)?;
         field::in_range("SegmentOpenings.state.slot", 0, 0, slot.into())?;
         Ok(Opening { first_byte, bytes, siblings })
     }
@@ -109,7 +110,7 @@ impl FieldKind<Option<v1::OpenedRange>, Opening> for OpenedState {
     }
 }
 
-impl TryFrom<v1::Sample> for Sample {
+impl TryFrom<v1::Sample> for PassSample {
     type Error = WireError;
 
     fn try_from(sample: v1::Sample) -> Result<Self, WireError> {
@@ -121,13 +122,13 @@ impl TryFrom<v1::Sample> for Sample {
     }
 }
 
-impl From<Sample> for v1::Sample {
-    fn from(sample: Sample) -> Self {
+impl From<PassSample> for v1::Sample {
+    fn from(sample: PassSample) -> Self {
         match sample {
-            Sample::Product { slot, row, column, inner } => {
+            PassSample::Product { slot, row, column, inner } => {
                 Self { slot, row, factors: Some(v1::SampleFactors { column, inner }) }
             }
-            Sample::Leaf { slot, row } => Self { slot, row, factors: None },
+            PassSample::Leaf { slot, row } => Self { slot, row, factors: None },
         }
     }
 }

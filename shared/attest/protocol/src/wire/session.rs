@@ -1,13 +1,13 @@
 //! The envelopes: everything that a miner or a validator sends.
 
-use super::field::{BoxedInDomain, Required};
+use super::field::{BoxedInDomain, RequiredMessage};
 use super::v1::session_request::Message as Request;
 use super::v1::session_response::Message as Response;
 use crate::message::{MinerMessage, ValidatorMessage};
 
 messages! {
-    v1::SessionRequest = (MinerMessage) { message: Required }
-    v1::SessionResponse = (ValidatorMessage) { message: Required }
+    v1::SessionRequest = (MinerMessage) { message: RequiredMessage }
+    v1::SessionResponse = (ValidatorMessage) { message: RequiredMessage }
 }
 
 oneof! {

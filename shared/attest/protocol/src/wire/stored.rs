@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::limits::MAX_MESSAGE_BYTES;
 use super::{lists, v1};
 use crate::message::{MinerMessage, ValidatorMessage};
@@ -22,7 +22,7 @@ pub fn validator_bytes(message: ValidatorMessage) -> Vec<u8> {
 /// Reads a miner's message, with every check of one that is received.
 ///
 /// # Errors
-/// As for one that is received; [`Problem::TooLong`] above [`MAX_MESSAGE_BYTES`].
+/// As for one that is received; [`FieldProblem::TooLong`] above [`MAX_MESSAGE_BYTES`].
 pub fn miner_message(bytes: &[u8]) -> Result<MinerMessage, WireError> {
     decode::<v1::SessionRequest>("SessionRequest", bytes)?.try_into()
 }
@@ -30,7 +30,7 @@ pub fn miner_message(bytes: &[u8]) -> Result<MinerMessage, WireError> {
 /// Reads a validator's message, with every check of one that is received.
 ///
 /// # Errors
-/// As for one that is received; [`Problem::TooLong`] above [`MAX_MESSAGE_BYTES`].
+/// As for one that is received; [`FieldProblem::TooLong`] above [`MAX_MESSAGE_BYTES`].
 pub fn validator_message(bytes: &[u8]) -> Result<ValidatorMessage, WireError> {
     decode::<v1::SessionResponse>("SessionResponse", bytes)?.try_into()
 }
@@ -38,8 +38,8 @@ pub fn validator_message(bytes: &[u8]) -> Result<ValidatorMessage, WireError> {
 fn decode<M: Message + Default + 'static>(name: &'static str, bytes: &[u8]) -> Result<M, WireError> {
     let (max, found) = (MAX_MESSAGE_BYTES, bytes.len());
     if found > max {
-        return Err(WireError::new(name, Problem::TooLong { max, found }));
+        return Err(WireError::new(name, FieldProblem::TooLong { max, found }));
     }
     lists::check::<M>(bytes)?;
-    M::decode(bytes).map_err(|_| WireError::new(name, Problem::Encoding("does not decode")))
+    M::decode(bytes).map_err(|_| WireError::new(name, FieldProblem::Encoding("does not decode")))
 }

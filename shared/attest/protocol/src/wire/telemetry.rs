@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use super::codes::{Code, KnownCode};
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::field::{self, BoundedText, FieldKind, Optional};
 use super::limits::{MAX_HARDWARE_TEXT_BYTES, MAX_NAME_BYTES, MAX_THROTTLE_REASONS, MAX_XIDS};
 use super::v1;
-use crate::claims::{Hardware, Spread, Telemetry, ThrottleReason};
+use crate::claims::{Hardware, SensorSpread, Telemetry, ThrottleReason};
 
 messages! {
     v1::Hardware = Hardware {
@@ -40,17 +40,17 @@ crate::for_each_sensor!(telemetry);
 /// A sensor's claim, by its type.
 struct SensorClaim;
 
-impl FieldKind<Option<v1::Spread>, Option<Spread>> for SensorClaim {
-    fn read(&self, field: &'static str, spread: Option<v1::Spread>) -> Result<Option<Spread>, WireError> {
+impl FieldKind<Option<v1::Spread>, Option<SensorSpread>> for SensorClaim {
+    fn read(&self, field: &'static str, spread: Option<v1::Spread>) -> Result<Option<SensorSpread>, WireError> {
         let Some(v1::Spread { min, mean, max }) = spread else { return Ok(None) };
         if min > mean || mean > max {
-            return Err(WireError::new(field, Problem::Contradicts("itself")));
+            return Err(WireError::new(field, FieldProblem::Contradicts("itself")));
         }
-        Ok(Some(Spread { min, mean, max }))
+        Ok(Some(SensorSpread { min, mean, max }))
     }
 
-    fn write(&self, spread: Option<Spread>) -> Option<v1::Spread> {
-        spread.map(|Spread { min, mean, max }| v1::Spread { min, mean, max })
+    fn write(&self, spread: Option<SensorSpread>) -> Option<v1::Spread> {
+        spread.map(|SensorSpread { min, mean, max }| v1::Spread { min, mean, max })
     }
 }
 

@@ -5,9 +5,10 @@
 //! modes are closed sets: an unknown one is refused.
 
 use super::codes::{Code, OptionalCode};
-use super::error::{Problem, WireError};
+use super::error::{FieldProblem, WireError};
 use super::field::{
-    self, BoundedText, ByteString, CutList, DeviceList, FieldKind, Finite, List, Nested, Optional, Required,
+    self, BoundedText, ByteString, CutList, DeviceList, FieldKind, Finite, List, NestedMessage, Optional,
+    RequiredMessage,
 };
 use super::limits::{
     MAX_BOUNDS, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, MAX_DEVICES, MAX_NAME_BYTES, MAX_PRECISIONS, MAX_REASON_CODE_BYTES,
@@ -15,7 +16,8 @@ use super::limits::{
 };
 use super::v1;
 use crate::verdict::{
-    Bound, Class, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, NotChallenged, Reason, ReasonCode, Verdict, Work,
+    Bound, Class, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, Reason, ReasonCode, UnchallengedDevice, Verdict,
+    Work,
 };
 use assay_work::Precision;
 
@@ -27,18 +29,18 @@ messages! {
         outcome: Code,
         reasons: CutList(MAX_REASONS),
         mode: OptionalCode,
-        precision: KindOfWork,
+        precision: WorkCode,
         n,
         iterations,
         iterations_checked,
         devices: DeviceList(MAX_DEVICES, |device: &DeviceWork| device.device_id),
-        whole: Required,
+        whole: RequiredMessage,
         work_bounds: List(MAX_BOUNDS),
         iteration_bounds: List(MAX_BOUNDS),
         probe_bounds: List(MAX_BOUNDS),
         round_trip_ms: ZeroIfUnmeasured,
         unix_seconds,
-        not_challenged: DeviceList(MAX_DEVICES, |device: &NotChallenged| device.device_id),
+        not_challenged: DeviceList(MAX_DEVICES, |device: &UnchallengedDevice| device.device_id),
         abandoned_recently,
         recent_challenges,
         handover_ms: Optional(Finite),
@@ -47,18 +49,18 @@ messages! {
         missing_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
         new_devices: DeviceList(MAX_DEVICES, |device: &NamedDevice| device.device_id),
         receipt: Optional(BoundedText(MAX_RECEIPT_BYTES)),
-        link: Optional(Nested),
+        link: Optional(NestedMessage),
     }
     v1::Reason = Reason { code & class & detail as code & detail: CodeOfClass, device_id: Optional(ByteString) }
     v1::DeviceWork = DeviceWork {
         device_id: ByteString,
         name: BoundedText(MAX_NAME_BYTES),
-        work: Required,
-        claimed_telemetry: Optional(Nested),
-        hiding: Optional(Nested),
+        work: RequiredMessage,
+        claimed_telemetry: Optional(NestedMessage),
+        hiding: Optional(NestedMessage),
         rates: KnownRates,
     }
-    v1::KindRate = KindRate { precision: KindOfWork, tops: Finite, detour: Finite, unix_seconds }
+    v1::KindRate = KindRate { precision: WorkCode, tops: Finite, detour: Finite, unix_seconds }
     v1::Hiding = Hiding {
         rate_per_s: Finite,
         rate_is_shown_only,
@@ -71,7 +73,7 @@ messages! {
         open_walks: Finite,
         rule,
     }
-    v1::NotChallenged = NotChallenged { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES), slots }
+    v1::NotChallenged = UnchallengedDevice { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES), slots }
     v1::NamedDevice = NamedDevice { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES) }
     v1::Work = Work {
         matrices,
@@ -100,11 +102,11 @@ messages! {
 }
 
 /// The number of a kind of work; 0 on the wire is INT8, as validators of before there were others send it.
-struct KindOfWork;
+struct WorkCode;
 
-impl FieldKind<u32, Precision> for KindOfWork {
+impl FieldKind<u32, Precision> for WorkCode {
     fn read(&self, field: &'static str, code: u32) -> Result<Precision, WireError> {
-        let unknown = || WireError::new(field, Problem::UnknownNumber(code));
+        let unknown = || WireError::new(field, FieldProblem::UnknownNumber(code));
         if code == 0 { Ok(Precision::Int8) } else { Precision::from_code(code).ok_or_else(unknown) }
     }
 
@@ -169,7 +171,7 @@ impl FieldKind<(String, String, String), (ReasonCode, String)> for CodeOfClass {
         let detail = field::text("Reason.detail", MAX_DETAIL_BYTES, detail)?;
         match ReasonCode::ALL.iter().find(|known| known.name() == code) {
             Some(known) if known.class() == class => Ok((*known, detail)),
-            Some(_) => Err(WireError::new("Reason.class", Problem::Contradicts("code"))),
+            Some(_) => Err(WireError::new("Reason.class", FieldProblem::Contradicts("code"))),
             None => Ok((least_specific(class), field::printable(&format!("{code}: {detail}"), MAX_DETAIL_BYTES))),
         }
     }
@@ -182,7 +184,7 @@ impl FieldKind<(String, String, String), (ReasonCode, String)> for CodeOfClass {
 /// The class with a name; every class has a code.
 fn read_class(name: String) -> Result<Class, WireError> {
     let mut classes = ReasonCode::ALL.iter().map(|code| code.class());
-    classes.find(|class| class.name() == name).ok_or(WireError::new("Reason.class", Problem::UnknownName(name)))
+    classes.find(|class| class.name() == name).ok_or(WireError::new("Reason.class", FieldProblem::UnknownName(name)))
 }
 
 /// The code that a reason of a class is shown with when its own is unknown.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::error::{Problem, WireError};
-use super::field::{BoxedInDomain, ByteString, Concatenated, FieldKind, Milliseconds, Optional, PartOf, Required};
+use super::error::{FieldProblem, WireError};
+use super::field::{
+    BoxedInDomain, ByteString, ConcatenatedBytes, FieldKind, Milliseconds, Optional, PartOf, RequiredMessage,
+};
 use super::limits::{
     MAX_CLAIMED_MS, MAX_DEADLINE_MS, MAX_PROBE_DIGESTS, MAX_PROGRESS_SLOTS, MAX_ROOTS, MIN_DEADLINE_MS,
 };
@@ -70,16 +72,16 @@ impl FieldKind<(Option<v1::Share>, Vec<u8>, Vec<u8>), DeviceEvidence> for Roots 
         _fields: &'static str,
         (share, roots, checksum): (Option<v1::Share>, Vec<u8>, Vec<u8>),
     ) -> Result<DeviceEvidence, WireError> {
-        let Share { device_id, offset, count } = Required.read("DeviceRoots.share", share)?;
-        let roots = Concatenated(MAX_ROOTS).read("DeviceRoots.roots", roots)?;
+        let Share { device_id, offset, count } = RequiredMessage.read("DeviceRoots.share", share)?;
+        let roots = ConcatenatedBytes(MAX_ROOTS).read("DeviceRoots.roots", roots)?;
         let checksum = ByteString.read("DeviceRoots.checksum", checksum)?;
         Ok(DeviceEvidence { device_id, offset, count, roots, checksum })
     }
 
     fn write(&self, evidence: DeviceEvidence) -> (Option<v1::Share>, Vec<u8>, Vec<u8>) {
         let DeviceEvidence { device_id, offset, count, roots, checksum } = evidence;
-        let share = Required.write(Share { device_id, offset, count });
-        (share, Concatenated(MAX_ROOTS).write(roots), ByteString.write(checksum))
+        let share = RequiredMessage.write(Share { device_id, offset, count });
+        (share, ConcatenatedBytes(MAX_ROOTS).write(roots), ByteString.write(checksum))
     }
 }
 
@@ -89,15 +91,18 @@ struct Digests;
 impl FieldKind<(Vec<u8>, Vec<u8>), DeviceAnswer> for Digests {
     fn read(&self, _fields: &'static str, (device_id, digests): (Vec<u8>, Vec<u8>)) -> Result<DeviceAnswer, WireError> {
         let device_id = ByteString.read("DeviceDigests.device_id", device_id)?;
-        Ok(DeviceAnswer { device_id, digests: Concatenated(MAX_PROBE_DIGESTS).read("DeviceDigests.digests", digests)? })
+        Ok(DeviceAnswer {
+            device_id,
+            digests: ConcatenatedBytes(MAX_PROBE_DIGESTS).read("DeviceDigests.digests", digests)?,
+        })
     }
 
     fn write(&self, DeviceAnswer { device_id, digests }: DeviceAnswer) -> (Vec<u8>, Vec<u8>) {
-        (ByteString.write(device_id), Concatenated(MAX_PROBE_DIGESTS).write(digests))
+        (ByteString.write(device_id), ConcatenatedBytes(MAX_PROBE_DIGESTS).write(digests))
     }
 }
 
-/// A probe by the rules of WORK.md: [`Problem::Rule`].
+/// A probe by the rules of WORK.md: [`FieldProblem::Rule`].
 struct CheckedProbe;
 
 impl FieldKind<(Vec<u8>, u32, u32, u32, u32), Probe> for CheckedProbe {
@@ -114,7 +119,7 @@ impl FieldKind<(Vec<u8>, u32, u32, u32, u32), Probe> for CheckedProbe {
                 ProbeError::Rounds(_) => "Probe.rounds",
                 ProbeError::Link(_) | ProbeError::LinkOfOne(_) => "Probe.link",
             };
-            WireError::new(field, Problem::Rule(error.to_string()))
+            WireError::new(field, FieldProblem::Rule(error.to_string()))
         })
     }
 

@@ -3,7 +3,7 @@
 
 use super::super::bytes::{DeviceId, Digest, ProbeKey, Root, RoundKey, WorkKey};
 use super::super::challenge::{Challenge, Share};
-use super::walk::{State, position};
+use super::walk::{WalkState, position};
 use super::{Probe, key_of_round};
 
 /// The slots of all devices as one memory, in the order of the shares.
@@ -47,7 +47,7 @@ impl LinkedSlots {
 
     /// The line that a walk in this state reads next: the slot's place `a` in the whole challenge, and the line in it.
     #[must_use]
-    pub fn position(&self, state: &State) -> (u32, u32) {
+    pub fn position(&self, state: &WalkState) -> (u32, u32) {
         position(state, self.total, self.n)
     }
 

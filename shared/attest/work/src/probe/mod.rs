@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::answer::{Answer, AnswerError, DeviceAnswer, probe_checksum, probe_message};
 pub use self::link::{LinkedPlace, LinkedSlots, link_digest, linked_probe_key, linked_round_key};
-pub use self::walk::{LINE_BYTES, State, position, start_state, state_bytes, state_from_bytes, step};
+pub use self::walk::{LINE_BYTES, WalkState, position, start_state, state_bytes, state_from_bytes, step};
 use super::bytes::{DeviceId, Digest, ProbeKey, ProbeSeed, Root, RoundKey, WorkKey};
 
 /// The fewest walks.

@@ -17,11 +17,11 @@ pub const SECOND_FACTOR: u32 = 0x85EB_CA6B;
 pub const NEIGHBOUR_TURN: u32 = 7;
 
 /// The state of a walk, `s[0 … 15]`.
-pub type State = [u32; WORDS];
+pub type WalkState = [u32; WORDS];
 
 /// The state that walk `walk` starts a round with: block `walk` of the round's keystream.
 #[must_use]
-pub fn start_state(key: &RoundKey, walk: u32) -> State {
+pub fn start_state(key: &RoundKey, walk: u32) -> WalkState {
     let mut bytes = [0; LINE_BYTES];
     keystream(key.as_bytes(), 0, u64::from(walk) * LINE_BYTES as u64, &mut bytes);
     state_from_bytes(&bytes)
@@ -30,7 +30,7 @@ pub fn start_state(key: &RoundKey, walk: u32) -> State {
 /// The line that a walk in this state reads next, of `count` slots of n-by-n: `(slot, line)`, where the line
 /// is the 64 bytes from byte `64 · line` of the slot on.
 #[must_use]
-pub fn position(state: &State, count: u32, n: u32) -> (u32, u32) {
+pub fn position(state: &WalkState, count: u32, n: u32) -> (u32, u32) {
     let mixed = (0..).zip(state).fold(0, |mixed, (k, s)| mixed ^ s.rotate_left(2 * k));
     let sum = state.iter().fold(0_u32, |sum, &s| sum.wrapping_add(s));
     let lines = u64::from(n) * u64::from(n) / LINE_BYTES as u64;
@@ -38,9 +38,9 @@ pub fn position(state: &State, count: u32, n: u32) -> (u32, u32) {
 }
 
 /// Moves a walk on over the line that it read.
-pub fn step(state: &mut State, line: &[u8; LINE_BYTES]) {
+pub fn step(state: &mut WalkState, line: &[u8; LINE_BYTES]) {
     let words = state_from_bytes(line);
-    let t: State = std::array::from_fn(|k| {
+    let t: WalkState = std::array::from_fn(|k| {
         let t = (state[k] ^ words[k]).wrapping_mul(FIRST_FACTOR);
         t ^ (t >> SHIFT)
     });
@@ -51,7 +51,7 @@ pub fn step(state: &mut State, line: &[u8; LINE_BYTES]) {
 
 /// A state as it stands in `out[r]`.
 #[must_use]
-pub fn state_bytes(state: &State) -> [u8; LINE_BYTES] {
+pub fn state_bytes(state: &WalkState) -> [u8; LINE_BYTES] {
     let mut bytes = [0; LINE_BYTES];
     for (out, word) in bytes.chunks_exact_mut(4).zip(state) {
         out.copy_from_slice(&word.to_le_bytes());
@@ -61,7 +61,7 @@ pub fn state_bytes(state: &State) -> [u8; LINE_BYTES] {
 
 /// The words of a line, or of a state as it stands in `out[r]`.
 #[must_use]
-pub fn state_from_bytes(bytes: &[u8; LINE_BYTES]) -> State {
+pub fn state_from_bytes(bytes: &[u8; LINE_BYTES]) -> WalkState {
     std::array::from_fn(|k| u32::from_le_bytes([bytes[4 * k], bytes[4 * k + 1], bytes[4 * k + 2], bytes[4 * k + 3]]))
 }
 
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn positions_lie_in_the_slots(state: State, count in 3_u32..=1 << 20, log_n in 8_u32..=15) {
+        fn positions_lie_in_the_slots(state: WalkState, count in 3_u32..=1 << 20, log_n in 8_u32..=15) {
             let (slot, line) = position(&state, count, 1 << log_n);
             prop_assert!(slot < count);
             prop_assert!(line < 1 << (2 * log_n - 6));
@@ -86,7 +86,7 @@ mod tests {
 
         /// A step loses nothing of the line: two lines lead to two states.
         #[test]
-        fn every_bit_of_a_line_counts(state: State, line: [u8; 32], bit in 0_usize..512) {
+        fn every_bit_of_a_line_counts(state: WalkState, line: [u8; 32], bit in 0_usize..512) {
             let mut whole = [0; LINE_BYTES];
             whole[..32].copy_from_slice(&line);
             let (mut one, mut other) = (state, state);
@@ -97,7 +97,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_and_words_are_the_same_state(state: State) {
+        fn bytes_and_words_are_the_same_state(state: WalkState) {
             prop_assert_eq!(state_from_bytes(&state_bytes(&state)), state);
         }
     }

@@ -27,7 +27,7 @@ const FIXED: [&str; 4] = ["timestamp", "level", "target", "message"];
 
 /// The readers of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum LogStyle {
     /// People.
     Human,
     /// Programs: one JSON object per line.
@@ -49,11 +49,11 @@ enum Form {
 
 impl LineFormat {
     /// Lines of this look, in colours while `colour` says so.
-    pub fn new(look: Look, colour: Arc<AtomicBool>) -> Self {
+    pub fn new(look: LogStyle, colour: Arc<AtomicBool>) -> Self {
         let form = match look {
-            Look::Human => Form::Human(lines::format()),
-            Look::Json => Form::Json,
-            Look::Worker => Form::Worker(lines::format().without_time().with_target(false)),
+            LogStyle::Human => Form::Human(lines::format()),
+            LogStyle::Json => Form::Json,
+            LogStyle::Worker => Form::Worker(lines::format().without_time().with_target(false)),
         };
         Self { colour, form }
     }
@@ -175,13 +175,13 @@ pub fn bounded(line: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// A line that says how many lines were lost, and why.
-pub fn lost(look: Look, lines: u64, why: &str) -> Vec<u8> {
+pub fn lost(look: LogStyle, lines: u64, why: &str) -> Vec<u8> {
     let count = if lines == 1 { "1 log line was lost".to_owned() } else { format!("{lines} log lines were lost") };
     let message = format!("{count}: {why}");
     match look {
-        Look::Human => format!("{} ERROR {OWN_TARGET}: {message}\n", now()),
-        Look::Json => object("ERROR", OWN_TARGET, &message, &[("lost_lines".into(), lines.into())]),
-        Look::Worker => format!("ERROR {message}\n"),
+        LogStyle::Human => format!("{} ERROR {OWN_TARGET}: {message}\n", now()),
+        LogStyle::Json => object("ERROR", OWN_TARGET, &message, &[("lost_lines".into(), lines.into())]),
+        LogStyle::Worker => format!("ERROR {message}\n"),
     }
     .into_bytes()
 }
@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn a_loss_is_told_in_the_log_s_own_form() {
-        let human = String::from_utf8(lost(Look::Human, 2, "no space")).unwrap();
+        let human = String::from_utf8(lost(LogStyle::Human, 2, "no space")).unwrap();
         assert!(human.ends_with("Z ERROR assay_program::logging: 2 log lines were lost: no space\n"), "{human}");
-        let json: Value = serde_json::from_slice(&lost(Look::Json, 1, "no space")).unwrap();
+        let json: Value = serde_json::from_slice(&lost(LogStyle::Json, 1, "no space")).unwrap();
         assert_eq!((&json["lost_lines"], &json["message"]), (&1.into(), &"1 log line was lost: no space".into()));
     }
 }

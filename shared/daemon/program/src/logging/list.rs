@@ -13,15 +13,15 @@ thread_local! {
 }
 
 /// Several texts as one field: `[a, b]` in text, an array of strings in JSON.
-pub fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> DebugValue<List> {
-    debug(List(items.into_iter().map(|item| item.to_string()).collect()))
+pub fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> DebugValue<ListField> {
+    debug(ListField(items.into_iter().map(|item| item.to_string()).collect()))
 }
 
 /// A field made by [`list`].
 #[derive(Clone)]
-pub struct List(Vec<String>);
+pub struct ListField(Vec<String>);
 
-impl fmt::Debug for List {
+impl fmt::Debug for ListField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         LAST.set(Some(self.0.clone().into()));
         write!(f, "[{}]", self.0.join(", "))

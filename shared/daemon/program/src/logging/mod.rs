@@ -24,9 +24,9 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload as filters};
 
 use super::exit::{Exit, Failure};
 use super::settings::{Settings, SettingsError};
-use line::{LineFormat, Look};
+use line::{LineFormat, LogStyle};
 pub use list::list;
-use queue::Queue;
+use queue::LineQueue;
 use sink::Sink;
 
 /// How long the end of a program waits for its log to be written.
@@ -99,8 +99,8 @@ impl LogConfig {
     pub fn start(&self) -> Result<LogGuard, Failure> {
         let wrong = |reason| Failure::new(Exit::Config, reason);
         let look = match self.format {
-            LogFormat::Human => Look::Human,
-            LogFormat::Json => Look::Json,
+            LogFormat::Human => LogStyle::Human,
+            LogFormat::Json => LogStyle::Json,
         };
         let (filter, sink) = (filter::parse(&self.filter).map_err(wrong)?, self.sink().map_err(wrong)?);
         let started = start(filter, look, self.file.clone(), sink);
@@ -118,7 +118,7 @@ impl LogConfig {
 /// # Errors
 /// Why `filter` is refused, or that no thread could be started.
 pub fn start_worker(filter: &str) -> Result<LogGuard, String> {
-    let started = start(filter::parse(filter)?, Look::Worker, None, Sink::standard_error());
+    let started = start(filter::parse(filter)?, LogStyle::Worker, None, Sink::standard_error());
     started.map_err(|error| format!("no thread for the log: {error}"))
 }
 
@@ -148,14 +148,14 @@ pub fn lost_lines() -> u64 {
 static LOG: OnceLock<Log> = OnceLock::new();
 
 struct Log {
-    queue: Arc<Queue>,
+    queue: Arc<LineQueue>,
     filter: filters::Handle<EnvFilter, Registry>,
     /// The file of the log; `None`: standard error.
     file: Mutex<Option<PathBuf>>,
 }
 
-fn start(filter: EnvFilter, look: Look, file: Option<PathBuf>, sink: Sink) -> io::Result<LogGuard> {
-    let (queue, colour) = (Queue::new(look), sink.has_colour());
+fn start(filter: EnvFilter, look: LogStyle, file: Option<PathBuf>, sink: Sink) -> io::Result<LogGuard> {
+    let (queue, colour) = (LineQueue::new(look), sink.has_colour());
     if LOG.get().is_none() {
         queue.write_to(sink)?;
     }
@@ -198,8 +198,8 @@ pub struct LogGuard(());
 
 impl LogGuard {
     /// Something that is used for as long as there is a log.
-    pub fn keep_with<T>(self, value: T) -> Logged<T> {
-        Logged { value, _log: self }
+    pub fn keep_with<T>(self, value: T) -> LoggedValue<T> {
+        LoggedValue { value, _log: self }
     }
 }
 
@@ -218,12 +218,12 @@ pub fn flush() {
 
 /// A value, such as a configuration, with the guard of the log that was started from it.
 #[derive(Debug)]
-pub struct Logged<T> {
+pub struct LoggedValue<T> {
     value: T,
     _log: LogGuard,
 }
 
-impl<T> Deref for Logged<T> {
+impl<T> Deref for LoggedValue<T> {
     type Target = T;
 
     fn deref(&self) -> &T {

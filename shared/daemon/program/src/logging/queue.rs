@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::line::{self, Look};
+use super::line::{self, LogStyle};
 use super::sink::Sink;
 
 /// Lines that wait to be written: some seconds of a daemon's busiest log.
@@ -27,21 +27,21 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 const TOO_SLOW: &str = "they came faster than the log was written or read";
 
 /// The queue of lines, with the count of lost ones.
-pub struct Queue {
-    look: Look,
+pub struct LineQueue {
+    look: LogStyle,
     /// Whether the output shows colours.
     colour: Arc<AtomicBool>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified of each new line, of each that was written, and of a new output.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    entries: VecDeque<Entry>,
+struct QueueState {
+    entries: VecDeque<QueueEntry>,
     bytes: usize,
     /// Lines that the output refused, not reported yet.
-    refused: Option<Refused>,
+    refused: Option<OutputFailure>,
     /// All lines that were lost.
     lost: u64,
     /// The number of the output that is written to.
@@ -51,21 +51,21 @@ struct State {
     threads: usize,
 }
 
-enum Entry {
+enum QueueEntry {
     Line(Vec<u8>),
     /// Lines that found no place here.
     Lost(u64),
 }
 
 /// Lines that an output refused, with its last error.
-struct Refused {
+struct OutputFailure {
     lines: u64,
     why: String,
 }
 
-impl Queue {
+impl LineQueue {
     /// An empty queue. Nothing is written before there is an output.
-    pub fn new(look: Look) -> Arc<Self> {
+    pub fn new(look: LogStyle) -> Arc<Self> {
         Arc::new(Self { look, colour: Arc::default(), state: Mutex::default(), changed: Condvar::new() })
     }
 
@@ -80,12 +80,12 @@ impl Queue {
         let mut state = self.state.lock();
         if state.entries.len() < MAX_LINES && state.bytes + line.len() <= MAX_BYTES {
             state.bytes += line.len();
-            state.entries.push_back(Entry::Line(line.into_owned()));
-        } else if let Some(Entry::Lost(lines)) = state.entries.back_mut() {
+            state.entries.push_back(QueueEntry::Line(line.into_owned()));
+        } else if let Some(QueueEntry::Lost(lines)) = state.entries.back_mut() {
             *lines += 1;
             state.lost += 1;
         } else {
-            state.entries.push_back(Entry::Lost(1));
+            state.entries.push_back(QueueEntry::Lost(1));
             state.lost += 1;
         }
         drop(state);
@@ -134,14 +134,14 @@ impl Queue {
     fn run(&self, mut sink: Sink, output: u64) {
         while let Some((refused, entry)) = self.next(output) {
             // A notice of lost lines does not count as a logged line.
-            let lines = u64::from(matches!(entry, Some(Entry::Line(_))));
+            let lines = u64::from(matches!(entry, Some(QueueEntry::Line(_))));
             let refused = self.write(&mut sink, refused, entry).err();
             self.written(output, refused, lines);
         }
     }
 
     /// The next entry to write; without an entry it is time to try again. `None` when the output was replaced.
-    fn next(&self, output: u64) -> Option<(Option<Refused>, Option<Entry>)> {
+    fn next(&self, output: u64) -> Option<(Option<OutputFailure>, Option<QueueEntry>)> {
         let mut state = self.state.lock();
         loop {
             if state.output != output {
@@ -158,7 +158,7 @@ impl Queue {
                         false
                     }
                 };
-            if let Some(Entry::Line(line)) = &entry {
+            if let Some(QueueEntry::Line(line)) = &entry {
                 state.bytes -= line.len();
             }
             if entry.is_some() || (is_late && state.output == output) {
@@ -169,13 +169,18 @@ impl Queue {
     }
 
     /// Writes the notice of lost lines, then the entry.
-    fn write(&self, sink: &mut Sink, before: Option<Refused>, entry: Option<Entry>) -> Result<(), Refused> {
+    fn write(
+        &self,
+        sink: &mut Sink,
+        before: Option<OutputFailure>,
+        entry: Option<QueueEntry>,
+    ) -> Result<(), OutputFailure> {
         let (line, lines) = match entry {
             None => (Vec::new(), 0),
-            Some(Entry::Line(line)) => (line, 1),
-            Some(Entry::Lost(lines)) => (line::lost(self.look, lines, TOO_SLOW), lines),
+            Some(QueueEntry::Line(line)) => (line, 1),
+            Some(QueueEntry::Lost(lines)) => (line::lost(self.look, lines, TOO_SLOW), lines),
         };
-        let refused = |lines| move |error: io::Error| Refused { lines, why: error.to_string() };
+        let refused = |lines| move |error: io::Error| OutputFailure { lines, why: error.to_string() };
         if let Some(before) = before {
             let notice = line::lost(self.look, before.lines, &before.why);
             sink.write_line(&notice).map_err(refused(before.lines + lines))?;
@@ -183,12 +188,12 @@ impl Queue {
         sink.write_line(&line).map_err(refused(lines))
     }
 
-    fn written(&self, output: u64, refused: Option<Refused>, lines: u64) {
+    fn written(&self, output: u64, refused: Option<OutputFailure>, lines: u64) {
         let mut state = self.state.lock();
         if let Some(refused) = refused {
             state.lost += lines;
             let before = state.refused.take().map_or(0, |before| before.lines);
-            state.refused = Some(Refused { lines: before + refused.lines, ..refused });
+            state.refused = Some(OutputFailure { lines: before + refused.lines, ..refused });
         }
         if state.output == output {
             state.is_writing = false;
@@ -199,7 +204,7 @@ impl Queue {
 }
 
 /// The logger's writer of whole lines.
-pub struct Writer(pub Arc<Queue>);
+pub struct Writer(pub Arc<LineQueue>);
 
 impl io::Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn refused_lines_are_counted_and_told_before_the_next() {
-        let queue = Queue::new(Look::Worker);
+        let queue = LineQueue::new(LogStyle::Worker);
         let (sink, answers, lines) = output();
         queue.write_to(sink).unwrap();
         // The first two lines are refused, and with the third the notice of them.
@@ -262,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_is_told_even_when_nothing_more_is_logged() {
-        let queue = Queue::new(Look::Worker);
+        let queue = LineQueue::new(LogStyle::Worker);
         let (sink, answers, lines) = output();
         queue.write_to(sink).unwrap();
         answers.send(Err(full_disk())).unwrap();
@@ -273,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_lines_and_says_where() {
-        let queue = Queue::new(Look::Worker);
+        let queue = LineQueue::new(LogStyle::Worker);
         let (sink, answers, lines) = output();
         for number in 0..MAX_LINES + 5 {
             queue.push(format!("{number}\n").as_bytes());
@@ -291,19 +296,19 @@ mod tests {
 
     #[test]
     fn the_bytes_in_the_queue_are_bounded() {
-        let queue = Queue::new(Look::Worker);
+        let queue = LineQueue::new(LogStyle::Worker);
         let line = vec![b'x'; 10_000];
         (0..1000).for_each(|_| queue.push(&line));
         let lost = queue.lost();
         let state = queue.state.lock();
         assert!(state.bytes <= MAX_BYTES && state.entries.len() < 1000);
         assert_eq!(lost, 1000 - (state.entries.len() as u64 - 1));
-        assert!(matches!(state.entries.back(), Some(Entry::Lost(lines)) if *lines > 500));
+        assert!(matches!(state.entries.back(), Some(QueueEntry::Lost(lines)) if *lines > 500));
     }
 
     #[test]
     fn an_output_that_never_answers_is_left_for_another_one() {
-        let queue = Queue::new(Look::Worker);
+        let queue = LineQueue::new(LogStyle::Worker);
         let (stuck, _no_answer, _) = output();
         queue.write_to(stuck).unwrap();
         queue.push(b"one\n");
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn there_are_few_threads_however_many_outputs_are_stuck() {
-        let queue = Queue::new(Look::Worker);
+        let queue = LineQueue::new(LogStyle::Worker);
         let mut stuck = Vec::new();
         let mut refused = 0;
         for _ in 0..2 * MAX_THREADS {

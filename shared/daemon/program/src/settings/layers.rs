@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Args, Command};
 use super::file::{self, SettingEntry};
 use super::flags::{CONFIG, Flags, definitions, flag_name};
 use super::switch::is_switch;
-use super::{Absence, Origin, SettingsError};
+use super::{AbsenceReason, Origin, SettingsError};
 
 /// How similar an unknown name must be to a known one for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.8;
@@ -18,7 +18,7 @@ const SIMILAR: f64 = 0.8;
 pub struct Environment {
     prefix: String,
     values: BTreeMap<String, String>,
-    absence: Option<Absence>,
+    absence: Option<AbsenceReason>,
     /// Where the configuration file of this machine is, if there is one.
     system_file: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ impl Environment {
 
     /// Adds the explanation of keys that this build lacks.
     #[must_use]
-    pub fn with_absence(self, absence: Absence) -> Self {
+    pub fn with_absence(self, absence: AbsenceReason) -> Self {
         Self { absence: Some(absence), ..self }
     }
 
@@ -193,7 +193,7 @@ fn check_known(
     definitions: &Command,
     key: &str,
     origin: &Origin,
-    absence: Option<Absence>,
+    absence: Option<AbsenceReason>,
 ) -> Result<(), SettingsError> {
     let known = || definitions.get_arguments().map(|a| a.get_id().as_str());
     if known().any(|k| k == key) {

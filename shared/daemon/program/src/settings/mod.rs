@@ -22,11 +22,11 @@ use std::path::PathBuf;
 pub use check::AUTO;
 pub use flags::Flags;
 pub use layers::{Environment, Setting, Settings};
-pub use show::Shown;
+pub use show::SettingsListing;
 pub use switch::{Switch, parse};
 
 /// Why a key that is unknown here would be known elsewhere, such as in a build with another feature or an earlier release.
-pub type Absence = fn(&str) -> Option<String>;
+pub type AbsenceReason = fn(&str) -> Option<String>;
 
 /// The layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,16 +7,16 @@ use crate::render::{Screen, table};
 
 /// Settings that `config show` prints.
 #[derive(Debug, Clone)]
-pub struct Shown(Vec<Setting>);
+pub struct SettingsListing(Vec<Setting>);
 
 impl<R: clap::Args> Settings<R> {
     #[must_use]
-    pub fn shown(&self) -> Shown {
-        Shown(self.settings.clone())
+    pub fn shown(&self) -> SettingsListing {
+        SettingsListing(self.settings.clone())
     }
 }
 
-impl Shown {
+impl SettingsListing {
     /// A table of key, value and origin.
     #[must_use]
     pub fn table(&self, screen: &Screen) -> String {

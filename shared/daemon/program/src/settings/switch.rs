@@ -9,7 +9,7 @@ use clap::builder::{BoolValueParser, TypedValueParser, ValueParser, ValueParserF
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Parser};
 
-use super::Absence;
+use super::AbsenceReason;
 
 /// A setting that is true or false. Unlike a flag of clap's, it can be set back by a higher layer: on the command line
 /// `--name` means `--name=true`.
@@ -51,7 +51,7 @@ pub(super) fn with_switches(command: Command) -> Command {
 ///
 /// # Errors
 /// Clap's, which also stand for help and version.
-pub fn parse<C: Parser>(line: impl IntoIterator<Item = OsString>, absence: Absence) -> Result<C, clap::Error> {
+pub fn parse<C: Parser>(line: impl IntoIterator<Item = OsString>, absence: AbsenceReason) -> Result<C, clap::Error> {
     let mut switches = BTreeSet::new();
     collect(&C::command(), &mut switches);
     let line = joined(line, &switches);
@@ -119,7 +119,7 @@ fn wrong_value(error: &clap::Error, line: &[OsString], switches: &BTreeSet<Strin
 }
 
 /// Why there is no such argument any more, or not in this build.
-fn absent(error: &clap::Error, line: &[OsString], absence: Absence) -> Option<String> {
+fn absent(error: &clap::Error, line: &[OsString], absence: AbsenceReason) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = flag.strip_prefix("--").filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
     let of_command = format!("{} {flag}", line.get(1)?.to_string_lossy());

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 use super::super::walk;
 use super::avx512::{self, PLAIN};
-use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, ProductKernel, ROW_GROUP, Tile, operands_per_byte, pack};
+use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack};
 
 const ROWS: usize = 32;
 const COLUMNS: usize = 32;
@@ -35,8 +35,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::avx512,
 };
 
-const fn of_bytes<const KIND: usize>() -> ProductKernel {
-    ProductKernel {
+const fn of_bytes<const KIND: usize>() -> TileKernel {
+    TileKernel {
         rows: ROWS,
         columns: COLUMNS,
         operands: operands_per_byte(KIND),

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 
 use super::super::walk;
 use super::{
-    F16, FP4, FP8, INT8, Kernel, KernelKind, PackY, ProductKernel, ROW_GROUP, Tile, operands_per_byte, pack, x86,
+    F16, FP4, FP8, INT8, Kernel, KernelKind, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack, x86,
 };
 
 const ROWS: usize = 6;
@@ -26,8 +26,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::avx2,
 };
 
-const fn of_bytes<const KIND: usize>() -> ProductKernel {
-    ProductKernel {
+const fn of_bytes<const KIND: usize>() -> TileKernel {
+    TileKernel {
         rows: ROWS,
         columns: COLUMNS,
         operands: operands_per_byte(KIND),
@@ -39,7 +39,7 @@ const fn of_bytes<const KIND: usize>() -> ProductKernel {
     }
 }
 
-const OF_WORDS: ProductKernel = ProductKernel {
+const OF_WORDS: TileKernel = TileKernel {
     rows: ROWS,
     columns: COLUMNS,
     operands: 1,

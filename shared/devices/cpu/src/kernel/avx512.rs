@@ -16,7 +16,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::super::{mix, walk};
-use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ProductKernel, ROW_GROUP, Tile, operands_per_byte};
+use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte};
 
 const ROWS: usize = 12;
 const COLUMNS: usize = 32;
@@ -36,10 +36,10 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::avx512,
 };
 
-pub(super) const F16_PRODUCT: ProductKernel = product::<F16>();
+pub(super) const F16_PRODUCT: TileKernel = product::<F16>();
 
-const fn product<const KIND: usize>() -> ProductKernel {
-    ProductKernel {
+const fn product<const KIND: usize>() -> TileKernel {
+    TileKernel {
         rows: ROWS,
         columns: COLUMNS,
         operands: operands_per_byte(KIND),

@@ -4,8 +4,8 @@
 //! `slot[u][r][c] = mix(Σ_k X[r][k] · Y[c][k] + r·n + c + u · SLOT_FACTOR)`, with all sums in registers for
 //! the whole length of k, κ operands. It reads operands packed into panels: a panel of X holds `rows` rows, a panel of
 //! Y holds `columns` rows, both for all k, in the order in which the tile's loop reads them. Layouts are the
-//! kernel's own; [`ProductKernel::pack_x`] and [`ProductKernel::pack_y`] write them, and turn bytes into operands as they do. So a
-//! tile knows operands of 8 or of 16 bits alone: it is the same for INT8, FP8 and FP4, and another for F16.
+//! kernel's own; [`TileKernel::pack_x`] and [`TileKernel::pack_y`] write them, and turn bytes into operands as they do.
+//! So a tile knows operands of 8 or of 16 bits alone: it is the same for INT8, FP8 and FP4, and another for F16.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -161,20 +161,20 @@ pub(super) struct Kernel {
     /// Its name in settings.
     pub(super) kind: KernelKind,
     /// Its products, in the order of [`Precision::ALL`].
-    products: [ProductKernel; Precision::ALL.len()],
+    products: [TileKernel; Precision::ALL.len()],
     /// Walks of the residency probe.
     pub(super) walk: unsafe fn(&walk::WalkBatch),
 }
 
 impl Kernel {
-    pub(super) const fn product(&self, precision: Precision) -> &ProductKernel {
+    pub(super) const fn product(&self, precision: Precision) -> &TileKernel {
         &self.products[precision as usize]
     }
 }
 
 /// A kernel's part for one kind of work: its tile and its functions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ProductKernel {
+pub(super) struct TileKernel {
     /// Rows of a tile; the last tile of a row block may have fewer.
     pub(super) rows: usize,
     /// Columns of a tile, a divisor of [`ROW_GROUP`].
@@ -198,7 +198,7 @@ pub(super) struct PackX {
     pub(super) source: *const u8,
     /// Bytes from a row to the next.
     pub(super) stride: usize,
-    /// How many rows: a multiple of 2, at most [`ProductKernel::rows`].
+    /// How many rows: a multiple of 2, at most [`TileKernel::rows`].
     pub(super) rows: usize,
     /// Bytes of a row, a multiple of 64.
     pub(super) length: usize,

@@ -15,7 +15,7 @@ use std::arch::asm;
 
 use super::super::{mix, walk};
 use super::{
-    F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ProductKernel, ROW_GROUP, Tile, operands_per_byte, pack,
+    F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack,
 };
 
 pub(super) const ROWS: usize = 8;
@@ -31,8 +31,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::portable,
 };
 
-const fn of_bytes<const KIND: usize>() -> ProductKernel {
-    ProductKernel {
+const fn of_bytes<const KIND: usize>() -> TileKernel {
+    TileKernel {
         rows: ROWS,
         columns: COLUMNS,
         operands: operands_per_byte(KIND),
@@ -45,7 +45,7 @@ const fn of_bytes<const KIND: usize>() -> ProductKernel {
 }
 
 /// F16 on any NEON.
-pub(super) const OF_WORDS: ProductKernel = ProductKernel {
+pub(super) const OF_WORDS: TileKernel = TileKernel {
     rows: ROWS,
     columns: COLUMNS,
     operands: 1,

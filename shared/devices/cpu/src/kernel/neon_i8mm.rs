@@ -13,7 +13,7 @@ use std::arch::asm;
 
 use super::super::walk;
 use super::neon::{self, COLUMNS, ROWS};
-use super::{FP4, FP8, INT8, Kernel, KernelKind, ProductKernel, Tile, operands_per_byte};
+use super::{FP4, FP8, INT8, Kernel, KernelKind, Tile, TileKernel, operands_per_byte};
 
 /// Operands of a row that one step takes.
 const STEP: usize = 8;
@@ -28,8 +28,8 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::portable,
 };
 
-const fn of_bytes<const KIND: usize>() -> ProductKernel {
-    ProductKernel {
+const fn of_bytes<const KIND: usize>() -> TileKernel {
+    TileKernel {
         rows: ROWS,
         columns: COLUMNS,
         operands: operands_per_byte(KIND),

@@ -6,7 +6,7 @@
 //! Exact: |C| ≤ κ · P < 2³¹ fits an i32, and so does every partial sum.
 
 use super::super::{mix::mix, walk};
-use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ProductKernel, Tile, operands_per_byte, pack};
+use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, Tile, TileKernel, operands_per_byte, pack};
 
 const ROWS: usize = 4;
 const COLUMNS: usize = 4;
@@ -17,9 +17,9 @@ pub(super) const KERNEL: Kernel = Kernel {
     walk: walk::portable,
 };
 
-const fn of_bytes<const KIND: usize>() -> ProductKernel {
+const fn of_bytes<const KIND: usize>() -> TileKernel {
     let row_bytes = operands_per_byte(KIND);
-    ProductKernel {
+    TileKernel {
         rows: ROWS,
         columns: COLUMNS,
         operands: operands_per_byte(KIND),
@@ -31,7 +31,7 @@ const fn of_bytes<const KIND: usize>() -> ProductKernel {
     }
 }
 
-const OF_WORDS: ProductKernel = ProductKernel {
+const OF_WORDS: TileKernel = TileKernel {
     rows: ROWS,
     columns: COLUMNS,
     operands: 1,

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::{Kernel, KernelKind, PackX, PackY, ProductKernel, ROW_GROUP, Tile};
+use super::{Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel};
 use assay_work::Precision;
 use assay_work::product::{dot, mix};
 
@@ -34,7 +34,7 @@ pub(super) fn holds(kernel: &'static Kernel) -> bool {
 }
 
 /// Whether tiles of a product, of every height, are the specification's.
-fn product_holds(kernel: &ProductKernel, precision: Precision) -> bool {
+fn product_holds(kernel: &TileKernel, precision: Precision) -> bool {
     let mut random = ChaCha8Rng::from_seed([precision as u8; 32]);
     tile_heights(kernel).all(|rows| {
         let [mut x, mut y] = [rows, kernel.columns].map(|rows| vec![0; rows * LENGTH]);
@@ -47,7 +47,7 @@ fn product_holds(kernel: &ProductKernel, precision: Precision) -> bool {
 }
 
 /// The possible heights of a tile: the whole, and the rests of the row blocks.
-pub(super) fn tile_heights(kernel: &ProductKernel) -> impl Iterator<Item = usize> {
+pub(super) fn tile_heights(kernel: &TileKernel) -> impl Iterator<Item = usize> {
     let rest = [1, 2, 3].map(|groups| groups * ROW_GROUP % kernel.rows);
     [kernel.rows].into_iter().chain(rest).filter(|&rows| rows > 0)
 }
@@ -59,7 +59,7 @@ fn start(row: usize) -> u32 {
 
 /// The tile that [`Panels::multiply`] must give, by the specification's sums.
 pub(super) fn expected(
-    kernel: &ProductKernel,
+    kernel: &TileKernel,
     precision: Precision,
     rows: usize,
     length: usize,
@@ -79,24 +79,24 @@ pub(super) fn element(sum: i32, r: usize, c: usize) -> u8 {
 /// 64 bytes, aligned as panels must be.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-pub(super) struct Line(#[allow(dead_code)] [u8; 64]); // used through pointers only
+pub(super) struct AlignedLine(#[allow(dead_code)] [u8; 64]); // used through pointers only
 
 /// The operands of one tile, packed.
 pub(super) struct Panels {
     rows: usize,
     /// Bytes of a row before it was packed.
     length: usize,
-    pub(super) x: Vec<Line>,
-    pub(super) y: Vec<Line>,
+    pub(super) x: Vec<AlignedLine>,
+    pub(super) y: Vec<AlignedLine>,
     /// The corrections of X; from [`Self::start`] on, the starts of each row's sums.
     row_bias: Vec<u32>,
 }
 
 impl Panels {
     /// Packs `rows` rows of X, and as many of Y as the tile has columns, of `length` bytes each.
-    pub(super) fn pack(kernel: &ProductKernel, rows: usize, length: usize, x: &[u8], y: &[u8]) -> Self {
+    pub(super) fn pack(kernel: &TileKernel, rows: usize, length: usize, x: &[u8], y: &[u8]) -> Self {
         assert_eq!((x.len(), y.len()), (rows * length, kernel.columns * length), "as many bytes as the rows have");
-        let lines = |bytes: usize| vec![Line([0xA5; 64]); bytes.div_ceil(64)];
+        let lines = |bytes: usize| vec![AlignedLine([0xA5; 64]); bytes.div_ceil(64)];
         let mut panels = Self {
             rows,
             length,
@@ -129,7 +129,7 @@ impl Panels {
     }
 
     /// The tile, row by row; empty when bytes beside it were written.
-    pub(super) fn multiply(&self, kernel: &ProductKernel) -> Vec<u8> {
+    pub(super) fn multiply(&self, kernel: &TileKernel) -> Vec<u8> {
         const UNTOUCHED: u8 = 0x5A;
         let stride = 2 * kernel.columns;
         let mut out = vec![UNTOUCHED; self.rows * stride];
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_product_that_is_wrong_anywhere_does_not_hold() {
-        let of = |tile: unsafe fn(&Tile)| ProductKernel { tile, ..*portable::KERNEL.product(Precision::Int8) };
+        let of = |tile: unsafe fn(&Tile)| TileKernel { tile, ..*portable::KERNEL.product(Precision::Int8) };
         let right = portable::KERNEL.product(Precision::Int8);
         assert!(product_holds(right, Precision::Int8));
         assert!(!product_holds(right, Precision::Fp8), "operands of another kind of work");
@@ -199,7 +199,7 @@ mod tests {
             kind: KernelKind::Auto,
             products: {
                 let [int8, f16, fp8, _] = portable::KERNEL.products;
-                [int8, f16, fp8, ProductKernel { tile: last_element_is_off_by_one, ..int8 }]
+                [int8, f16, fp8, TileKernel { tile: last_element_is_off_by_one, ..int8 }]
             },
             walk: portable::KERNEL.walk,
         };

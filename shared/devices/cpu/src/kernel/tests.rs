@@ -47,7 +47,7 @@ fn every_kernel_of_this_processor_qualifies() {
 }
 
 /// Every product that this processor has the features for.
-fn products() -> impl Iterator<Item = (&'static Kernel, Precision, &'static ProductKernel)> {
+fn products() -> impl Iterator<Item = (&'static Kernel, Precision, &'static TileKernel)> {
     let kernels = KernelKind::ALL.into_iter().filter_map(KernelKind::of_this_processor);
     kernels.flat_map(|kernel| Precision::ALL.map(|precision| (kernel, precision, kernel.product(precision))))
 }
@@ -130,7 +130,7 @@ fn every_kernel_passes_the_accumulator_tests() {
 
 /// Panels of F16's product that hold words that no byte stands for. Where each goes is found by packing the places'
 /// own numbers, a byte of them at a time, as operands.
-fn panels_of_words(kernel: &ProductKernel, length: usize, words: &[Vec<i16>]) -> Panels {
+fn panels_of_words(kernel: &TileKernel, length: usize, words: &[Vec<i16>]) -> Panels {
     let mut byte_of = std::collections::HashMap::new();
     (0..=255_u8).for_each(|byte| assert_eq!(byte_of.insert(Precision::F16.operands(byte)[0], byte), None));
     let mut places = [0, 1].map(|side| vec![0_usize; words[side].len()]);

@@ -14,14 +14,14 @@ type Halves = [__m256i; 2];
 /// a vector across two lines of the cache would halve the rate of the walk.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-struct Offsets([u64; QUAD]);
+struct QuadOffsets([u64; QUAD]);
 
 /// # Safety
 /// As [`super::portable`]; `walks` is a multiple of 4, and the processor has AVX2.
 #[target_feature(enable = "avx2")]
 pub(in super::super) unsafe fn avx2(batch: &WalkBatch) {
     let quads = batch.walks / QUAD;
-    let mut offsets = [Offsets([0; QUAD]); BATCH / QUAD];
+    let mut offsets = [QuadOffsets([0; QUAD]); BATCH / QUAD];
     for (quad, offsets) in offsets[..quads].iter_mut().enumerate() {
         let place = batch.states.wrapping_add(quad * QUAD);
         // SAFETY: the quad's four states are inside the batch's, which are aligned.
@@ -75,7 +75,7 @@ fn step(state: Halves, line: Halves) -> Halves {
 /// Writes where the next lines of four walks lie, and asks for them.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn locate(batch: &WalkBatch, states: &[Halves; QUAD], Offsets(offsets): &mut Offsets) {
+fn locate(batch: &WalkBatch, states: &[Halves; QUAD], QuadOffsets(offsets): &mut QuadOffsets) {
     let left = [_mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14), _mm256_setr_epi32(16, 18, 20, 22, 24, 26, 28, 30)];
     // A shift by 32, which stands for a turn by 0, gives 0.
     let right = left.map(|left| _mm256_sub_epi32(_mm256_set1_epi32(32), left));

@@ -11,14 +11,14 @@ const QUAD: usize = 4;
 /// a vector across two lines of the cache would halve the rate of the walk.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Offsets([u64; 8]);
+struct SpacedOffsets([u64; 8]);
 
 /// # Safety
 /// As [`super::portable`]; `walks` is a multiple of 4, and the processor has AVX-512 F.
 #[target_feature(enable = "avx512f")]
 pub(in super::super) unsafe fn avx512(batch: &WalkBatch) {
     let quads = batch.walks / QUAD;
-    let mut offsets = [Offsets([0; 8]); BATCH / QUAD];
+    let mut offsets = [SpacedOffsets([0; 8]); BATCH / QUAD];
     for (quad, offsets) in offsets[..quads].iter_mut().enumerate() {
         // SAFETY: the quad's four states are inside the batch's, which are aligned.
         let states = unsafe { load(batch.states.add(quad * QUAD).cast()) };
@@ -69,7 +69,7 @@ fn step(state: __m512i, line: __m512i) -> __m512i {
 /// Writes where the next lines of four walks lie, at the even places of `offsets`, and asks for them.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn locate(batch: &WalkBatch, states: &[__m512i; QUAD], Offsets(offsets): &mut Offsets) {
+fn locate(batch: &WalkBatch, states: &[__m512i; QUAD], SpacedOffsets(offsets): &mut SpacedOffsets) {
     let turns = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     let turned = states.map(|s| _mm512_rolv_epi32(s, turns));
     let a = fold(&turned, |x, y| _mm512_xor_si512(x, y));

@@ -15,7 +15,7 @@ pub(super) use avx2::avx2;
 pub(super) use avx512::avx512;
 
 /// The state of one walk: as large as a line.
-pub(super) type State = [u32; 16];
+pub(super) type LineState = [u32; 16];
 
 pub(super) use assay_work::probe::LINE_BYTES;
 /// The most walks of a batch: enough lines in flight, and their states and lines still fit the first-level cache.
@@ -34,7 +34,7 @@ pub(super) struct WalkBatch {
     /// Bytes of a slot, a power of two.
     pub(super) slot_bytes: u64,
     /// The first state, aligned to 64.
-    pub(super) states: *mut State,
+    pub(super) states: *mut LineState,
     /// How many walks: a multiple of 4, at most [`BATCH`].
     pub(super) walks: usize,
     /// Steps that each makes, at least 1.
@@ -64,7 +64,7 @@ pub(super) unsafe fn portable(batch: &WalkBatch) {
 
 /// Where the line lies that a state names: a multiple of 64 below `count · slot_bytes`.
 #[inline(always)]
-fn offset(state: &State, batch: &WalkBatch) -> usize {
+fn offset(state: &LineState, batch: &WalkBatch) -> usize {
     let (mut a, mut b) = (0, 0_u32);
     for (k, &word) in state.iter().enumerate() {
         a ^= word.rotate_left(2 * k as u32);
@@ -76,7 +76,7 @@ fn offset(state: &State, batch: &WalkBatch) -> usize {
 }
 
 #[inline(always)]
-fn step(state: &mut State, line: &[u8; LINE_BYTES]) {
+fn step(state: &mut LineState, line: &[u8; LINE_BYTES]) {
     let mut t = [0_u32; 16];
     for (k, t) in t.iter_mut().enumerate() {
         let word = u32::from_le_bytes([line[4 * k], line[4 * k + 1], line[4 * k + 2], line[4 * k + 3]]);

@@ -1,7 +1,7 @@
 //! Owners for the driver's objects: each is freed once, or not at all when the device is lost.
 //!
-//! A thin layer over cudarc's `sys`. It adds a [`Fault`] that names the failed operation, and lifetimes: objects hold
-//! the [`Context`] that they were created in.
+//! A thin layer over cudarc's `sys`. It adds a [`Fault`] that names the failed operation, and lifetimes: objects
+//! hold the [`Context`] that they were created in.
 
 mod context;
 pub(crate) mod library;

@@ -18,7 +18,7 @@ fn vector(name: &str) -> Value {
 
 fn unit(precision: Precision, format: OperandFormat, terms: u32) -> Unit {
     let is_integer = matches!(format, OperandFormat::Int8 | OperandFormat::Int16);
-    let sums = if is_integer { Sums::Int32 } else { Sums::Float32 };
+    let sums = if is_integer { SumFormat::Int32 } else { SumFormat::Float32 };
     Unit { name: "a unit".into(), precision, format, sums, terms }
 }
 
@@ -49,9 +49,9 @@ fn the_rows_are_those_of_the_vectors() {
     assert_eq!(rows.len(), tests.len());
     for (row, test) in rows.iter().zip(tests) {
         let expect = match row.expect {
-            Expect::Equal => "equal",
-            Expect::Differs => "differs",
-            Expect::Report => "report",
+            RequiredSum::Equal => "equal",
+            RequiredSum::Differs => "differs",
+            RequiredSum::Report => "report",
         };
         let generated = serde_json::json!({
             "name": row.name,
@@ -149,7 +149,7 @@ fn exact_units_are_accepted() {
         assert_eq!(rows, None, "{} {precision}", model.name);
     }
     // Multiply-adds of integers in FP32, as shaders without matrix units have them.
-    let fma = Unit { sums: Sums::Float32, ..unit(KindF16, OperandFormat::Int16, SHORT) };
+    let fma = Unit { sums: SumFormat::Float32, ..unit(KindF16, OperandFormat::Int16, SHORT) };
     let found = examined(units::FP32_FMA, &fma);
     assert_eq!((&found.failed, found.output_bits), (&None, Some(24)), "fp32 multiply-adds");
     assert_eq!(examined_rows(units::FP32_FMA, &Unit { terms: 16_384, ..fma }), None);

@@ -14,12 +14,12 @@ const POLL: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Barrier {
     parties: usize,
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BarrierState {
     arrived: usize,
     /// The number of times that all have arrived.
     generation: u64,

@@ -2,7 +2,7 @@
 //! device opens the lines that it holds, whosever walk read them.
 
 use super::super::device::StateBytes;
-use super::super::linked::{LinkedPart, Visitors};
+use super::super::linked::{LinkedPart, VisitingStates};
 use super::segments::{PlannedLine, line_byte, open_line, open_state, row_range_of};
 use super::{Device, DeviceError, Handle, siblings_of};
 use assay_work::digest::slot_digest;
@@ -21,7 +21,7 @@ pub struct LinkedSegment {
 /// The linked probe that is opened, on one of its devices; the last pass must be resident on all of them as the probe
 /// found it.
 #[derive(Debug, Clone, Copy)]
-pub struct LinkedProbed<'a> {
+pub struct OpenedLinkedProbe<'a> {
     pub n: u32,
     pub probe: &'a Probe,
     pub answer: &'a Answer,
@@ -40,14 +40,14 @@ pub struct LinkedPlan {
 
 #[derive(Debug, Clone, Default)]
 struct PlannedPiece {
-    start: Option<Started>,
+    start: Option<SegmentStart>,
     /// Each with its step.
     lines: Vec<(u32, PlannedLine)>,
 }
 
 /// Where the walk of a segment starts, and the range that holds the state that it ended in.
 #[derive(Debug, Clone)]
-struct Started {
+struct SegmentStart {
     key: RoundKey,
     state: Opening,
 }
@@ -56,7 +56,7 @@ struct Started {
 #[derive(Debug, Clone)]
 pub struct SegmentPiece {
     /// On the device whose walk it is: the key that the walk started from, and the state that it ended in.
-    start: Option<Started>,
+    start: Option<SegmentStart>,
     lines: Vec<(u32, OpenedRange)>,
 }
 
@@ -71,7 +71,7 @@ impl LinkedPlan {
     pub fn new(
         device: &mut dyn Device,
         mut part: LinkedPart,
-        probed: &LinkedProbed<'_>,
+        probed: &OpenedLinkedProbe<'_>,
         segments: &[LinkedSegment],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
@@ -130,7 +130,7 @@ pub fn join_segment(
     let (starts, lines): (Vec<_>, Vec<_>) = pieces.into_iter().map(|piece| (piece.start, piece.lines)).unzip();
     let mut lines: Vec<_> = lines.into_iter().flatten().collect();
     lines.sort_by_key(|(step, _)| *step);
-    let Started { key, state: end } = starts.into_iter().flatten().next().ok_or_else(astray)?;
+    let SegmentStart { key, state: end } = starts.into_iter().flatten().next().ok_or_else(astray)?;
     let mut state = start_state(&key, walk);
     for (_, opened) in &lines {
         let (a, line) = slots.position(&state);
@@ -155,7 +155,7 @@ fn line_of(opened: &OpenedRange, a: u32, byte: u64) -> Option<&[u8; LINE_BYTES]>
 fn walk_again(
     device: &mut dyn Device,
     part: &LinkedPart,
-    probed: &LinkedProbed<'_>,
+    probed: &OpenedLinkedProbe<'_>,
     segments: &[LinkedSegment],
     pieces: &mut [PlannedPiece],
     handle: &Handle,
@@ -175,7 +175,7 @@ fn walk_again(
         let tree = Tree::new(chaining_values(states, CHUNK_BYTES));
         for &i in of_round.iter().filter(|&&i| segments[i].device == part.index()) {
             let segment = &segments[i].segment;
-            pieces[i].start = Some(Started { key, state: open_state(states, &tree, segment) });
+            pieces[i].start = Some(SegmentStart { key, state: open_state(states, &tree, segment) });
             // An Open has far fewer segments than 32 bits count.
             starts.push((i as u32, state_bytes(&start_state(&key, segment.walk))));
         }
@@ -193,7 +193,7 @@ fn find_lines(
     handle: &Handle,
 ) -> Result<(), DeviceError> {
     let offset = part.slots().shares()[part.index()].offset;
-    let note = |step: u32, visitors: &Visitors| {
+    let note = |step: u32, visitors: &VisitingStates| {
         for (&i, state) in visitors.walks.iter().zip(&visitors.states) {
             let (a, line) = part.slots().position(&state_from_bytes(state));
             let planned = PlannedLine { slot: a - offset, line, siblings: Vec::new() };
@@ -207,7 +207,7 @@ fn find_lines(
 /// Fills in the siblings of all lines that this device holds, slot by slot over all segments.
 fn add_siblings(
     device: &mut dyn Device,
-    probed: &LinkedProbed<'_>,
+    probed: &OpenedLinkedProbe<'_>,
     pieces: &mut [PlannedPiece],
     handle: &Handle,
 ) -> Result<(), DeviceError> {

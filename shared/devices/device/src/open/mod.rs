@@ -8,7 +8,7 @@ mod linked;
 mod samples;
 mod segments;
 
-pub use linked::{LinkedPlan, LinkedProbed, LinkedSegment, SegmentPiece, join_segment};
+pub use linked::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, SegmentPiece, join_segment};
 pub use samples::{AuditedPass, SamplePlan, open_samples};
 pub use segments::{ProbedDevice, SegmentPlan, open_segments};
 

@@ -4,8 +4,8 @@ use super::super::device::SlotRange;
 use super::{Device, DeviceError, Handle, RowRange, siblings_of};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
-    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, RangeRequest, Root,
-    Sample, SampleOpenings, sample_ranges,
+    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, PassSample, RangeRequest,
+    Root, SampleOpenings, sample_ranges,
 };
 
 /// The pass that is opened, which must be resident on the device.
@@ -47,7 +47,7 @@ pub struct SamplePlan {
 
 #[derive(Debug, Clone)]
 struct PlannedSample {
-    sample: Sample,
+    sample: PassSample,
     parents: Option<Parents>,
     ranges: Vec<(RangeRequest, Vec<ChainingValue>)>,
 }
@@ -61,7 +61,7 @@ impl SamplePlan {
     pub fn new(
         device: &mut dyn Device,
         pass: &AuditedPass<'_>,
-        samples: &[Sample],
+        samples: &[PassSample],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
         let key = pass_key(pass.challenge.work_key(), pass.device_id, pass.iteration, &pass.previous_root);
@@ -76,7 +76,7 @@ impl SamplePlan {
         device: &mut dyn Device,
         key: &PassKey,
         (n, slot_digests): (u32, &[Digest]),
-        samples: &[Sample],
+        samples: &[PassSample],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
         let count = slot_digests.len() as u32;
@@ -89,8 +89,8 @@ impl SamplePlan {
         let planned = samples.iter().zip(requests).map(|(&sample, requests)| PlannedSample {
             sample,
             parents: match sample {
-                Sample::Leaf { .. } => None,
-                Sample::Product { slot, .. } => {
+                PassSample::Leaf { .. } => None,
+                PassSample::Product { slot, .. } => {
                     let (earlier, previous) = parents(key, slot);
                     Some(Parents { earlier, previous })
                 }
@@ -137,7 +137,7 @@ impl SamplePlan {
 pub fn open_samples(
     device: &mut dyn Device,
     pass: &AuditedPass<'_>,
-    samples: &[Sample],
+    samples: &[PassSample],
     handle: &Handle,
 ) -> Result<PassOpenings, DeviceError> {
     let plan = SamplePlan::new(device, pass, samples, handle)?;

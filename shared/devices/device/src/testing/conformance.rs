@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use assay_work::keys::pass_key;
 use assay_work::probe::{LINE_BYTES, probe_key, start_state, state_bytes, state_from_bytes, step};
-use assay_work::{DeviceId, Digest, PassKey, Precision, ProbeKey, RoundKey, Sample, Segment, reference};
+use assay_work::{DeviceId, Digest, PassKey, PassSample, Precision, ProbeKey, RoundKey, Segment, reference};
 
 use super::vectors::{LARGE, check_vector, precision_of, vectors};
-use super::{Worked, probe};
+use super::{WorkedExample, probe};
 use crate::copies::CopySource;
 use crate::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
 use crate::reference::ReferenceDevice;
@@ -155,7 +155,7 @@ pub fn every_kind_of_work_is_the_references(device: &mut dyn Device) {
         if offered.contains(&precision) {
             check_fill(device, &pass);
             check_round(device, &pass, 64, 7);
-            check_openings(&Worked::of(precision, 256, 1, 5), device);
+            check_openings(&WorkedExample::of(precision, 256, 1, 5), device);
         } else {
             check_refused(device.fill(&pass, &Handle::default()));
         }
@@ -192,18 +192,18 @@ pub fn rounds_of_a_probe_follow_one_another(device: &mut dyn Device) {
 /// When the device gives anything else.
 pub fn openings_are_those_of_the_reference(device: &mut dyn Device) {
     for (n, count) in [(256, 6), (1024, 4)] {
-        check_openings(&Worked::new(n, 1, count), device);
+        check_openings(&WorkedExample::new(n, 1, count), device);
     }
 }
 
-fn check_openings(worked: &Worked, device: &mut dyn Device) {
+fn check_openings(worked: &WorkedExample, device: &mut dyn Device) {
     let share = worked.share;
     let (n, count) = (worked.challenge.n(), share.count);
     let key = pass_key(worked.challenge.work_key(), share.device_id, 0, &worked.previous_root());
     let pass = Pass { precision: worked.challenge.precision(), key, n, offset: share.offset, count };
     assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), worked.digests);
-    let mut samples = vec![Sample::Leaf { slot: 0, row: 3 }, Sample::Leaf { slot: 1, row: n - 1 }];
-    samples.extend((2..count).map(|slot| Sample::Product { slot, row: n - 1, column: 2 * slot, inner: slot }));
+    let mut samples = vec![PassSample::Leaf { slot: 0, row: 3 }, PassSample::Leaf { slot: 1, row: n - 1 }];
+    samples.extend((2..count).map(|slot| PassSample::Product { slot, row: n - 1, column: 2 * slot, inner: slot }));
     let audited = AuditedPass {
         challenge: &worked.challenge,
         device_id: share.device_id,
@@ -217,7 +217,7 @@ fn check_openings(worked: &Worked, device: &mut dyn Device) {
     check_segments_of(worked, device);
 }
 
-fn check_segments_of(worked: &Worked, device: &mut dyn Device) {
+fn check_segments_of(worked: &WorkedExample, device: &mut dyn Device) {
     let (probe, id, n) = (probe(128, 9, 2), worked.share.device_id, worked.challenge.n());
     let key = probe_key(&probe, worked.challenge.work_key(), id, &worked.last_root());
     let (_, digests) = reference::probe(&worked.slots, n, &key, &probe);

@@ -8,9 +8,9 @@ use crate::copies::Area;
 use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
 
 type Fill<D> = Box<dyn FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send>;
-type Round<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;
+type RoundFn<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;
 type States<D> = Box<dyn FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send>;
-type Read<D> = Box<dyn FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send>;
+type ReadFn<D> = Box<dyn FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send>;
 type ReadArea<D> = Box<dyn FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send>;
 type Values<D> = Box<dyn FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send>;
 
@@ -19,9 +19,9 @@ pub struct FakeDevice<D> {
     inner: D,
     info: Box<dyn Fn(DeviceInfo) -> DeviceInfo + Send>,
     fill: Fill<D>,
-    round: Round<D>,
+    round: RoundFn<D>,
     states: States<D>,
-    read: Read<D>,
+    read: ReadFn<D>,
     values: Values<D>,
     read_area: ReadArea<D>,
 }

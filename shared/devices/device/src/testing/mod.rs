@@ -8,4 +8,4 @@ pub mod vectors;
 mod worked;
 
 pub use fake::FakeDevice;
-pub use worked::{Worked, challenge, challenge_of, previous_root, probe};
+pub use worked::{WorkedExample, challenge, challenge_of, previous_root, probe};

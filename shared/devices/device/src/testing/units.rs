@@ -37,7 +37,7 @@ pub enum Addition {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum UnitFault {
     None,
     /// A term whose sign is not the largest one's is negated without the +1.
     NegatesWithoutOne,
@@ -53,22 +53,22 @@ pub struct UnitModel {
     pub addition: Addition,
     pub output_bits: u32,
     pub rounding: Rounding,
-    pub fault: Fault,
+    pub fault: UnitFault,
 }
 
 const fn aligned(name: &'static str, group: usize, fraction_bits: i32, output_bits: u32) -> UnitModel {
     let addition = Addition::Aligned(fraction_bits, Rounding::Truncate);
-    UnitModel { name, group, addition, output_bits, rounding: Rounding::Truncate, fault: Fault::None }
+    UnitModel { name, group, addition, output_bits, rounding: Rounding::Truncate, fault: UnitFault::None }
 }
 
 const fn floats(name: &'static str, group: usize) -> UnitModel {
     let (addition, rounding) = (Addition::Floats, Rounding::Nearest);
-    UnitModel { name, group, addition, output_bits: 24, rounding, fault: Fault::None }
+    UnitModel { name, group, addition, output_bits: 24, rounding, fault: UnitFault::None }
 }
 
 const fn mi300(name: &'static str, group: usize) -> UnitModel {
     let addition = Addition::Aligned(24, Rounding::Floor);
-    UnitModel { name, group, addition, output_bits: 24, rounding: Rounding::Nearest, fault: Fault::None }
+    UnitModel { name, group, addition, output_bits: 24, rounding: Rounding::Nearest, fault: UnitFault::None }
 }
 
 /// V100, FP16.
@@ -98,9 +98,9 @@ pub const MI300_FP8: UnitModel = mi300("mi300-fp8", 16);
 /// FP32 multiply-adds.
 pub const FP32_FMA: UnitModel = floats("fp32-fma", 1);
 /// RDNA 3.5: FP16, BF16.
-pub const RDNA35: UnitModel = UnitModel { fault: Fault::NegatesWithoutOne, ..aligned("rdna35", 2, 24, 24) };
+pub const RDNA35: UnitModel = UnitModel { fault: UnitFault::NegatesWithoutOne, ..aligned("rdna35", 2, 24, 24) };
 /// RDNA 3: FP16, BF16.
-pub const RDNA3: UnitModel = UnitModel { fault: Fault::MindsZeroPartners, ..aligned("rdna3", 2, 24, 24) };
+pub const RDNA3: UnitModel = UnitModel { fault: UnitFault::MindsZeroPartners, ..aligned("rdna3", 2, 24, 24) };
 /// INT8 or INT16 with sums of 32 bits.
 pub const INTEGER: UnitModel =
     UnitModel { addition: Addition::Integers, output_bits: 32, ..aligned("integer", 4, 32, 32) };
@@ -136,7 +136,7 @@ impl UnitModel {
             let turned = term != 0 && term.is_negative() != is_negative;
             match self.fault {
                 // The bits of the magnitude flipped: one less than its negation, in the last place kept.
-                Fault::NegatesWithoutOne if turned => kept + if is_negative { 1 } else { -1 } * (1 << dropped),
+                UnitFault::NegatesWithoutOne if turned => kept + if is_negative { 1 } else { -1 } * (1 << dropped),
                 _ => kept,
             }
         };
@@ -226,14 +226,14 @@ impl ModelUnderTest {
     fn groups(&self, row: &[Operand]) -> Vec<usize> {
         let counts = |group: &[Operand]| group.iter().any(|&(value, _)| value != 0);
         let groups = row.chunks(self.model.group).enumerate();
-        let counting = groups.filter(|(_, group)| self.model.fault == Fault::MindsZeroPartners || counts(group));
+        let counting = groups.filter(|(_, group)| self.model.fault == UnitFault::MindsZeroPartners || counts(group));
         counting.map(|(group, _)| group).collect()
     }
 
     fn product(&self, (a, a_exponent): Operand, (b, b_exponent): Operand) -> (i64, i32) {
         let exponent = match (a, b) {
             (0, 0) => NO_EXPONENT,
-            (0, _) | (_, 0) if self.model.fault == Fault::MindsZeroPartners => a_exponent.max(b_exponent) + 24,
+            (0, _) | (_, 0) if self.model.fault == UnitFault::MindsZeroPartners => a_exponent.max(b_exponent) + 24,
             (0, _) | (_, 0) => NO_EXPONENT,
             _ => a_exponent + b_exponent,
         };

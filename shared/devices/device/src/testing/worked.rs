@@ -54,7 +54,7 @@ pub fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
 
 /// The second device of [`challenge()`] and everything it holds after its last iteration.
 #[derive(Debug)]
-pub struct Worked {
+pub struct WorkedExample {
     pub challenge: Challenge,
     pub share: Share,
     pub roots: Vec<Root>,
@@ -62,7 +62,7 @@ pub struct Worked {
     pub digests: Vec<Digest>,
 }
 
-impl Worked {
+impl WorkedExample {
     #[must_use]
     pub fn new(n: u32, iterations: u32, count: u32) -> Self {
         Self::of(Precision::Int8, n, iterations, count)

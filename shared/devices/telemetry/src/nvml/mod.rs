@@ -37,10 +37,10 @@ const MAX_PARTITIONS: u32 = 16;
 /// The loaded library, and the devices that it had at that moment.
 pub struct NvmlSource {
     nvml: &'static Nvml,
-    boards: Vec<Board>,
+    boards: Vec<GpuBoard>,
 }
 
-struct Board {
+struct GpuBoard {
     device: Device<'static>,
     id: Option<DeviceId>,
     partitions: Vec<Partition>,
@@ -63,7 +63,7 @@ impl NvmlSource {
         // Never unloaded: its handles live as long as the process, and unloading calls into a driver that may hang.
         let nvml: &'static Nvml = Box::leak(Box::new(nvml));
         let count = nvml.device_count().map_err(|error| explain(&error))?.min(MAX_BOARDS);
-        let boards = (0..count).filter_map(|index| nvml.device_by_index(index).ok()).map(Board::new).collect();
+        let boards = (0..count).filter_map(|index| nvml.device_by_index(index).ok()).map(GpuBoard::new).collect();
         Ok(Self { nvml, boards })
     }
 }
@@ -105,7 +105,7 @@ impl SensorSource for NvmlSource {
     }
 
     fn read(&mut self, id: DeviceId) -> Option<Reading> {
-        let is_meant = |board: &&mut Board| board.id == Some(id) || board.partition(id).is_some();
+        let is_meant = |board: &&mut GpuBoard| board.id == Some(id) || board.partition(id).is_some();
         let board = self.boards.iter_mut().find(is_meant)?;
         let mut reading = board.read();
         if let Some(partition) = board.partition(id) {
@@ -116,7 +116,7 @@ impl SensorSource for NvmlSource {
     }
 
     fn wear(&mut self, id: DeviceId) -> Option<Wear> {
-        let is_meant = |board: &&Board| board.id == Some(id) || board.partitions.iter().any(|p| p.id == Some(id));
+        let is_meant = |board: &&GpuBoard| board.id == Some(id) || board.partitions.iter().any(|p| p.id == Some(id));
         self.boards.iter().find(is_meant).map(|board| wear(&board.device))
     }
 }
@@ -145,7 +145,7 @@ fn wear(device: &Device<'_>) -> Wear {
     }
 }
 
-impl Board {
+impl GpuBoard {
     fn new(device: Device<'static>) -> Self {
         let id = Hardware { uuid: text::uuid(&device), ..Hardware::default() }.device_id();
         let partitions = if mig_enabled(&device) == Some(true) { partitions(&device) } else { Vec::new() };

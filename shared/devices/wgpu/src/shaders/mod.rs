@@ -110,32 +110,32 @@ pub(super) fn parents() -> Shader {
 
 /// Tiles of a product, mixed.
 pub(super) fn product(tile: ShaderTile, dot: Dot) -> Shader {
-    product_with(tile, dot, CHUNK_TERMS, Ending::Mixed)
+    product_with(tile, dot, CHUNK_TERMS, ProductOutput::Mixed)
 }
 
 /// The bits of a product's float sums, for the self-test.
 pub(super) fn raw_product(tile: ShaderTile) -> Shader {
-    product_with(tile, Dot::Float, CHUNK_TERMS, Ending::Raw)
+    product_with(tile, Dot::Float, CHUNK_TERMS, ProductOutput::Raw)
 }
 
 /// Tiles of a product in cooperative matrices, mixed.
 pub(super) fn cooperative_product(tile: CooperativeTile) -> Shader {
-    cooperative_product_with(tile, CHUNK_TERMS, Ending::Mixed)
+    cooperative_product_with(tile, CHUNK_TERMS, ProductOutput::Mixed)
 }
 
 /// The bits of the sums of cooperative matrices, for the self-test.
 pub(super) fn raw_cooperative_product(tile: CooperativeTile) -> Shader {
-    cooperative_product_with(tile, CHUNK_TERMS, Ending::Raw)
+    cooperative_product_with(tile, CHUNK_TERMS, ProductOutput::Raw)
 }
 
 /// The output of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum ProductOutput {
     Mixed,
     Raw,
 }
 
-fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: Ending) -> Shader {
+fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: ProductOutput) -> Shader {
     let held = if tile.per_thread == 8 { wgsl!("product_8x8") } else { wgsl!("product_4x4") };
     let (of, write) = ending.name_and_source();
     let ShaderTile { side, per_thread, words } = tile;
@@ -148,7 +148,7 @@ fn product_with(tile: ShaderTile, dot: Dot, chunk_terms: u32, ending: Ending) ->
     shader_with(name, &[dot.requires()], &[&sizes, dot.source(), wgsl!("product_params", "product"), write, held])
 }
 
-fn cooperative_product_with(tile: CooperativeTile, chunk_terms: u32, ending: Ending) -> Shader {
+fn cooperative_product_with(tile: CooperativeTile, chunk_terms: u32, ending: ProductOutput) -> Shader {
     let dot = Dot::Cooperative;
     let (of, write) = ending.name_and_source();
     let name = format!("{of} {}, {}", tile.label(), dot.label());
@@ -261,7 +261,7 @@ pub fn all() -> Vec<Shader> {
     all
 }
 
-impl Ending {
+impl ProductOutput {
     /// The name of a product's output, and the shader source that writes it.
     const fn name_and_source(self) -> (&'static str, &'static str) {
         match self {

@@ -13,9 +13,9 @@ pub fn own_program(own: PathBuf) -> PathBuf {
 
 /// A started process, and all processes that it starts.
 #[derive(Debug)]
-pub struct Group;
+pub struct ProcessGroup;
 
-impl Group {
+impl ProcessGroup {
     /// Starts a process that goes by `name`.
     pub fn start(command: &mut Command, name: &OsStr) -> io::Result<(Child, Self)> {
         // A group of its own: Ctrl-C at a terminal reaches the program, which first ends its challenge.

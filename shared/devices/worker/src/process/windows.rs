@@ -28,9 +28,9 @@ pub const fn own_program(own: PathBuf) -> PathBuf {
 /// A started process, and all processes that it starts: a job that has no other owner, so that the system ends it when
 /// this program is gone, however it went.
 #[derive(Debug)]
-pub struct Group(OwnedHandle);
+pub struct ProcessGroup(OwnedHandle);
 
-impl Group {
+impl ProcessGroup {
     /// Starts a process, which goes by the program's own file: `_name` is not used.
     pub fn start(command: &mut Command, _name: &OsStr) -> io::Result<(Child, Self)> {
         let job = Self::new()?;

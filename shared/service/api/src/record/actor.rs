@@ -32,7 +32,8 @@ impl Actor {
 
 /// An operator's action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Action {
+#[schema(as = Action)]
+pub struct OperatorAction {
     /// Its id.
     pub id: String,
     /// Time of the action.

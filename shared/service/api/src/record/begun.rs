@@ -5,7 +5,8 @@ use utoipa::ToSchema;
 
 /// A challenge that begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Begun {
+#[schema(as = Begun)]
+pub struct ChallengeStart {
     /// Its id.
     pub challenge: String,
     /// The key of the miner's session.

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Begun;
+use super::ChallengeStart;
 
 /// A challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChallengeRecord {
     /// The data of its beginning; the miner by its id.
     #[serde(flatten)]
-    pub begun: Begun,
+    pub begun: ChallengeStart,
     /// When it was concluded; `None` while it runs.
     pub ended_ms: Option<i64>,
 }

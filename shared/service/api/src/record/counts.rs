@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Status;
+use super::Approval;
 
 /// Number of miners with this status, state and outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MinerCount {
     /// Their status.
-    pub status: Status,
+    pub status: Approval,
     /// Their attestation state.
     pub state: String,
     /// Outcome of their last verdicts.

@@ -5,7 +5,8 @@ use utoipa::ToSchema;
 
 /// The next challenge of a miner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Due {
+#[schema(as = Due)]
+pub struct NextChallenge {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
     /// The kind of challenge.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Action, Begun, FindingRecord, RoundRecord, Transition};
+use super::{ChallengeStart, FindingRecord, OperatorAction, RoundRecord, Transition};
 
 /// An event, with its place in the order of all events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -23,7 +23,7 @@ pub struct EventRecord {
     pub challenge: Option<String>,
     /// The document of the event.
     #[serde(flatten)]
-    pub told: Told,
+    pub told: EventDocument,
 }
 
 macro_rules! told {
@@ -37,8 +37,9 @@ macro_rules! told {
 
         /// What happened, by the kind of the event.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+        #[schema(as = Told)]
         #[serde(rename_all = "snake_case", tag = "kind", content = "document")]
-        pub enum Told {
+        pub enum EventDocument {
             $($(#[doc = $about])* $variant($document),)+
         }
 
@@ -57,7 +58,7 @@ macro_rules! told {
             }
         }
 
-        impl Told {
+        impl EventDocument {
             /// Its kind.
             pub const fn kind(&self) -> EventKind {
                 match self { $(Self::$variant(_) => EventKind::$variant,)+ }
@@ -84,27 +85,27 @@ macro_rules! told {
 
 told! {
     /// A challenge began.
-    ChallengeStarted(Begun) "challenge_started";
+    ChallengeStarted(ChallengeStart) "challenge_started";
     /// A challenge that began came to no verdict: its offer never went out.
-    ChallengeAbandoned(Begun) "challenge_abandoned";
+    ChallengeAbandoned(ChallengeStart) "challenge_abandoned";
     /// A verdict is in the records.
-    Verdict(VerdictTold) "verdict";
+    Verdict(VerdictEvent) "verdict";
     /// The attestation state of a miner changed.
     State(Transition) "state";
     /// Something was found about a miner that no single challenge shows.
     Finding(FindingRecord) "finding";
     /// A miner proved its key and was let in.
-    MinerConnected(ConnectedTold) "miner_connected";
+    MinerConnected(ConnectedEvent) "miner_connected";
     /// The session of a miner ended.
-    MinerLeft(LeftTold) "miner_left";
+    MinerLeft(DisconnectedEvent) "miner_left";
     /// A synchronised round began.
     RoundBegun(RoundRecord) "round_begun";
     /// The last member of a round was judged.
     RoundEnded(RoundRecord) "round_ended";
     /// An operator did something.
-    Action(Action) "action";
+    Action(OperatorAction) "action";
     /// A validator serves, or does not.
-    Health(HealthTold) "health";
+    Health(HealthEvent) "health";
 }
 
 impl EventRecord {
@@ -134,7 +135,8 @@ impl FromStr for EventKind {
 
 /// A verdict in short; the records have it in full by its challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct VerdictTold {
+#[schema(as = VerdictTold)]
+pub struct VerdictEvent {
     /// Its outcome: `pass`, `fail` or `inconclusive`.
     pub outcome: String,
     /// The codes of the reasons behind it.
@@ -173,7 +175,8 @@ pub struct VerdictTold {
 
 /// A miner that connected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ConnectedTold {
+#[schema(as = ConnectedTold)]
+pub struct ConnectedEvent {
     /// The session.
     pub session: String,
     /// The key that it connected with.
@@ -190,7 +193,8 @@ pub struct ConnectedTold {
 
 /// A session that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LeftTold {
+#[schema(as = LeftTold)]
+pub struct DisconnectedEvent {
     /// The session.
     pub session: String,
     /// The key that it connected with.
@@ -205,7 +209,8 @@ pub struct LeftTold {
 
 /// Whether a validator serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HealthTold {
+#[schema(as = HealthTold)]
+pub struct HealthEvent {
     /// The validator.
     pub validator: String,
     /// Whether it serves.

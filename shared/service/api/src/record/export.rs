@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 
 /// Contents of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Exported {
+#[schema(as = Exported)]
+pub struct ExportSummary {
     /// Version of the schema: the meaning of tables and columns.
     pub schema_version: i64,
     /// Time of its snapshot.

@@ -4,12 +4,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::flat::Document;
-use super::{Action, DeviceEvent, NotedFinding, NotedTransition, SessionRecord, VerdictRecord};
+use super::{DeviceEvent, NotedFinding, NotedTransition, OperatorAction, SessionRecord, VerdictRecord};
 
 /// An event of a miner.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Event)]
 #[serde(rename_all = "snake_case", tag = "event")]
-pub enum Event {
+pub enum MinerEvent {
     /// A connection, with its end if it has ended.
     Session(SessionRecord),
     /// A verdict.
@@ -21,12 +22,12 @@ pub enum Event {
     /// A change of its devices.
     Device(DeviceEvent),
     /// An operator's action.
-    Action(Action),
+    Action(OperatorAction),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum EventKind {
+enum MinerEventKind {
     Session,
     Verdict,
     Transition,
@@ -37,24 +38,24 @@ enum EventKind {
 
 #[derive(Deserialize)]
 struct EventTag {
-    event: EventKind,
+    event: MinerEventKind,
 }
 
-impl<'de> Deserialize<'de> for Event {
+impl<'de> Deserialize<'de> for MinerEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Document::deserialize(deserializer)?;
         Ok(match document.part::<EventTag, D::Error>()?.event {
-            EventKind::Session => Self::Session(document.part()?),
-            EventKind::Verdict => Self::Verdict(document.part()?),
-            EventKind::Transition => Self::Transition(document.part()?),
-            EventKind::Finding => Self::Finding(document.part()?),
-            EventKind::Device => Self::Device(document.part()?),
-            EventKind::Action => Self::Action(document.part()?),
+            MinerEventKind::Session => Self::Session(document.part()?),
+            MinerEventKind::Verdict => Self::Verdict(document.part()?),
+            MinerEventKind::Transition => Self::Transition(document.part()?),
+            MinerEventKind::Finding => Self::Finding(document.part()?),
+            MinerEventKind::Device => Self::Device(document.part()?),
+            MinerEventKind::Action => Self::Action(document.part()?),
         })
     }
 }
 
-impl Event {
+impl MinerEvent {
     /// The time of the event.
     pub fn at_ms(&self) -> i64 {
         match self {
@@ -71,7 +72,7 @@ impl Event {
 /// An object that an id stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "found", content = "id")]
-pub enum Found {
+pub enum ResolvedId {
     /// A challenge's id.
     Challenge(String),
     /// A miner's id.

@@ -1,24 +1,21 @@
 //! A miner as it is recorded.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+pub use assay_policy::Labels;
 use assay_policy::Standing;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::Due;
-
-/// The labels of a miner, set by operators.
-pub type Labels = BTreeMap<String, String>;
+use super::NextChallenge;
 
 /// Whether a miner takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(as = MinerStatus)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum Approval {
     /// No decision yet.
     Pending,
     /// It takes part.
@@ -29,7 +26,7 @@ pub enum Status {
     Revoked,
 }
 
-impl Status {
+impl Approval {
     /// Every status.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Approved, Self::Suspended, Self::Revoked];
 
@@ -56,13 +53,13 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for Approval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Status {
+impl FromStr for Approval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -92,7 +89,7 @@ pub struct MinerRecord {
     /// Every key of it, oldest first.
     pub keys: Vec<String>,
     /// Whether it takes part.
-    pub status: Status,
+    pub status: Approval,
     /// Labels set by operators.
     pub labels: Labels,
     /// Its attestation state.
@@ -109,7 +106,7 @@ pub struct MinerRecord {
     /// Software named in its last connection: a claim.
     pub software: String,
     /// Its next challenge.
-    pub due: Option<Due>,
+    pub due: Option<NextChallenge>,
     /// Its last verdict.
     pub last_verdict: Option<LastVerdict>,
     /// The validator that it is connected to.

@@ -53,7 +53,7 @@ pub struct FullVerdict {
 
 /// The parts of a [`FullVerdict`] beside its record.
 #[derive(Deserialize)]
-struct Behind {
+struct FullVerdictParts {
     session: String,
     commitment: Option<CommitmentRecord>,
     evidence: Option<KeptEvidence>,
@@ -64,7 +64,7 @@ struct Behind {
 impl<'de> Deserialize<'de> for FullVerdict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let document = Document::deserialize(deserializer)?;
-        let Behind { session, commitment, evidence, findings, receipts } = document.part()?;
+        let FullVerdictParts { session, commitment, evidence, findings, receipts } = document.part()?;
         Ok(Self { record: document.part()?, session, commitment, evidence, findings, receipts })
     }
 }

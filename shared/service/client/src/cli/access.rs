@@ -6,7 +6,7 @@ use assay_program::span::Span;
 use clap::{Args, Subcommand};
 
 use super::one_of;
-use super::records::Common;
+use super::records::CommonArgs;
 
 const ROLES: [(&str, Role); 3] = [("read", Role::Read), ("operate", Role::Operate), ("admin", Role::Admin)];
 
@@ -24,7 +24,7 @@ pub enum TokenCommand {
     #[command(after_help = "Examples:
   assay-validator token list
   assay-validator token revoke 9f3c52aa")]
-    Revoke(OneArgs),
+    Revoke(ItemArgs),
 }
 
 /// Arguments of `token create`.
@@ -41,7 +41,7 @@ pub struct CreateTokenArgs {
     pub expires: Span,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `token list` and `webhook list`.
@@ -49,18 +49,18 @@ pub struct CreateTokenArgs {
 pub struct ListAccessArgs {
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of what is done with one token or webhook.
 #[derive(Debug, Args)]
-pub struct OneArgs {
+pub struct ItemArgs {
     /// Its id, or the first digits of it
     #[arg(value_name = "ID")]
     pub id: String,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// What is done with webhooks.
@@ -74,9 +74,9 @@ pub enum WebhookCommand {
     /// List webhooks, with how far each is
     List(ListAccessArgs),
     /// Send nothing more to a webhook
-    Remove(OneArgs),
+    Remove(ItemArgs),
     /// Send a test message now, and say what the server answered
-    Test(OneArgs),
+    Test(ItemArgs),
 }
 
 /// Arguments of `webhook add`.
@@ -90,7 +90,7 @@ pub struct AddWebhookArgs {
     pub kind: Vec<EventKind>,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `page`.
@@ -101,5 +101,5 @@ pub struct PageArgs {
     pub role: Role,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }

@@ -15,7 +15,7 @@ use crate::cli::server::ControlFlags;
 /// Arguments of `receipt`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-pub struct ReceiptArgs {
+pub struct ReceiptCommandArgs {
     /// What to do, beside showing one.
     #[command(subcommand)]
     pub command: Option<ReceiptCommand>,
@@ -34,7 +34,7 @@ pub enum ReceiptCommand {
     #[command(after_help = "Examples:
   assay-validator receipt show 1894846d
   assay-validator receipt show 1894846d --token > receipt.jwt")]
-    Show(ShowArgs),
+    Show(ShowReceiptArgs),
     /// Check a receipt with nothing but the validator's public keys, and print what it states
     ///
     /// Nothing is asked of a validator. Exit codes: 0 when the receipt is valid and its status is affirming, 1 when it is
@@ -75,7 +75,7 @@ pub struct ShownArgs {
 
 /// Arguments of `receipt show`.
 #[derive(Debug, Args)]
-pub struct ShowArgs {
+pub struct ShowReceiptArgs {
     /// Receipt or challenge: its id, or the first digits of it
     #[arg(value_name = "ID")]
     pub id: Prefix,

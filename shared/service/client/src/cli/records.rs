@@ -15,7 +15,7 @@ const OUTCOMES: [(&str, Outcome); 3] =
 
 /// How each of these commands reaches a validator, and prints.
 #[derive(Debug, Args)]
-pub struct Common {
+pub struct CommonArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -38,7 +38,7 @@ pub struct EnrollArgs {
     pub list: bool,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of the decisions about a miner.
@@ -49,7 +49,7 @@ pub struct DecideArgs {
     pub miner: String,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// A change of a label, as typed.
@@ -87,12 +87,12 @@ pub struct LabelArgs {
     pub edits: Vec<LabelEdit>,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `devices`.
 #[derive(Debug, Args)]
-pub struct DevicesArgs {
+pub struct ListDevicesArgs {
     /// Device: the first digits of its id
     #[arg(value_name = "ID")]
     pub device: Option<String>,
@@ -110,7 +110,7 @@ pub struct DevicesArgs {
     pub limit: u32,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `verdicts`.
@@ -143,18 +143,18 @@ pub struct VerdictsArgs {
     pub after: i64,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `show`.
 #[derive(Debug, Args)]
-pub struct ShowArgs {
+pub struct ShowRecordArgs {
     /// Challenge, miner, device, receipt or round: the first digits of its id or key, or a miner's label `name`
     #[arg(value_name = "ID")]
     pub id: String,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `history`.
@@ -168,7 +168,7 @@ pub struct HistoryArgs {
     pub limit: u32,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `round`.
@@ -179,7 +179,7 @@ pub struct RoundArgs {
     pub group: Option<String>,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `export`.
@@ -190,7 +190,7 @@ pub struct ExportArgs {
     pub folder: PathBuf,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `backup`.
@@ -204,5 +204,5 @@ pub struct BackupArgs {
     pub check: bool,
     /// What all have.
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }

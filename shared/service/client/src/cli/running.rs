@@ -1,7 +1,7 @@
 //! Arguments of commands to a running validator.
 
 use assay_api::parse_label;
-use assay_api::record::Status;
+use assay_api::record::Approval;
 use assay_program::prefix::Prefix;
 use clap::Args;
 
@@ -10,7 +10,7 @@ use super::server::ValidatorFlags;
 
 /// Arguments of commands about the whole validator.
 #[derive(Debug, Args)]
-pub struct StatusArgs {
+pub struct ValidatorStatusArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -46,8 +46,8 @@ pub struct MinersArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
     pub label: Vec<(String, String)>,
     /// Of these, those with a status
-    #[arg(long, value_parser = one_of(Status::ALL.map(|status| (status.name(), status))))]
-    pub status: Option<Status>,
+    #[arg(long, value_parser = one_of(Approval::ALL.map(|status| (status.name(), status))))]
+    pub status: Option<Approval>,
     /// Of these, those in an attestation state; not_passing: in any but passing, suspended and revoked
     #[arg(long)]
     pub state: Option<String>,

@@ -12,7 +12,7 @@ use crate::place::ServerFlags;
 /// Files that commands find the validator by, as written.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Files")]
-pub struct RawFiles {
+pub struct RawClientFiles {
     /// Secret key file, created on first use
     #[arg(long, value_name = "FILE", default_value_os_t = paths::state_file("validator.key"))]
     pub key_file: PathBuf,
@@ -26,7 +26,7 @@ pub struct RawFiles {
 pub struct ControlFlags {
     /// Files.
     #[command(flatten)]
-    pub files: RawFiles,
+    pub files: RawClientFiles,
     /// The log.
     #[command(flatten)]
     pub logging: RawLogging,

@@ -1,15 +1,15 @@
 //! `assay-validator reload` and `assay-validator forget`: changes to a running validator.
 
 use assay_api::MAX_DOCUMENTS;
-use assay_api::{Connected, Forgotten, ProblemCode, Reloaded};
+use assay_api::{ForgottenDevices, MinerConnection, ProblemCode, ReloadResult};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::units::counted;
 use assay_work::PublicKey;
 use assay_work::text::printable;
 
 use super::records::ask;
-use crate::cli::running::{ForgetArgs, StatusArgs};
-use crate::place::Place;
+use crate::cli::running::{ForgetArgs, ValidatorStatusArgs};
+use crate::place::ApiLocation;
 use crate::{Client, ClientError};
 
 /// The most bytes shown of a validator's sentence about its configuration.
@@ -19,8 +19,8 @@ const MAX_SENTENCE_BYTES: usize = 4096;
 ///
 /// # Errors
 /// No validator answers, or it refuses the configuration.
-pub fn reload(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
-    let answer: Reloaded = crate::block_on(async {
+pub fn reload(place: &ApiLocation, args: &ValidatorStatusArgs) -> anyhow::Result<Exit> {
+    let answer: ReloadResult = crate::block_on(async {
         Ok(Client::of(place).act("/reload").await.map_err(|error| match error {
             ClientError::Refused(problem) if problem.code == ProblemCode::Configuration => {
                 Failure::new(Exit::Config, printable(&problem.detail, MAX_SENTENCE_BYTES))
@@ -46,10 +46,10 @@ pub fn reload(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// No validator answers, or no miner has the key.
-pub fn forget(place: &Place, args: &ForgetArgs) -> anyhow::Result<Exit> {
+pub fn forget(place: &ApiLocation, args: &ForgetArgs) -> anyhow::Result<Exit> {
     let key = meant(place, args)?;
     let path = format!("/miners/{key}/known-devices");
-    let Forgotten { devices, .. } = ask(place, async |client| client.delete(&path).await)?;
+    let ForgottenDevices { devices, .. } = ask(place, async |client| client.delete(&path).await)?;
     if args.json {
         print(&serde_json::json!({ "miner_key": key, "devices": devices }).to_string())?;
     } else {
@@ -59,11 +59,11 @@ pub fn forget(place: &Place, args: &ForgetArgs) -> anyhow::Result<Exit> {
 }
 
 /// The key typed in full, or the key of the connected miner with this prefix.
-fn meant(place: &Place, args: &ForgetArgs) -> anyhow::Result<PublicKey> {
+fn meant(place: &ApiLocation, args: &ForgetArgs) -> anyhow::Result<PublicKey> {
     if let Ok(key) = args.miner.to_string().parse() {
         return Ok(key);
     }
-    let miners: Vec<Connected> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
+    let miners: Vec<MinerConnection> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
     let key = args.miner.find(miners.into_iter().map(|miner| miner.miner_key.0));
     let key = key.map_err(|error| {
         Failure::new(Exit::Usage, format!("{error}; a miner that is not connected takes its whole key"))

@@ -1,6 +1,6 @@
 //! `assay-validator cancel`.
 
-use assay_api::{ProblemCode, Status};
+use assay_api::{ProblemCode, ServerStatus};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::prefix::{Prefix, PrefixError};
 use assay_work::{ChallengeId, PublicKey};
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::Client;
 use crate::cli::challenge::CancelArgs;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Cancels challenges of a running validator.
 ///
 /// # Errors
 /// No validator answers, or no such challenge runs.
-pub fn execute(place: &Place, args: &CancelArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &CancelArgs) -> anyhow::Result<Exit> {
     let cancelled = crate::block_on(async {
         let client = Client::of(place);
         let running = running(&client).await?;
@@ -45,7 +45,7 @@ pub fn execute(place: &Place, args: &CancelArgs) -> anyhow::Result<Exit> {
 
 /// The running challenges, each with its miner.
 async fn running(client: &Client) -> Result<Vec<(ChallengeId, PublicKey)>, Failure> {
-    let status: Status = client.get("/status").await?;
+    let status: ServerStatus = client.get("/status").await?;
     Ok(status.challenges.iter().map(|running| (running.challenge_id, running.miner_key)).collect())
 }
 

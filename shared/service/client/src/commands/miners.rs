@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use assay_api::MAX_DOCUMENTS;
-use assay_api::{ClaimedDevice, Connected};
+use assay_api::{ClaimedDevice, MinerConnection};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_work::text::quoted;
@@ -11,17 +11,17 @@ use assay_work::text::quoted;
 use super::records::{ask, lists};
 use super::status::progress;
 use crate::cli::running::MinersArgs;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Lists the miners of a running validator.
 ///
 /// # Errors
 /// No validator answers.
-pub fn execute(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &MinersArgs) -> anyhow::Result<Exit> {
     if args.all || !args.label.is_empty() || args.status.is_some() || args.state.is_some() {
         return lists::miners(place, args);
     }
-    let miners: Vec<Connected> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
+    let miners: Vec<MinerConnection> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
     if args.json {
         print(&serde_json::to_string_pretty(&miners)?)?;
     } else if miners.is_empty() {
@@ -33,7 +33,7 @@ pub fn execute(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
 }
 
 /// One line per miner; `wide` with whole keys and all columns.
-fn shown(miners: &[Connected], wide: bool, screen: &Screen) -> String {
+fn shown(miners: &[MinerConnection], wide: bool, screen: &Screen) -> String {
     let mut header = vec!["miner", "address", "claimed models", "free GiB", "connected s", "RTT ms", "state"];
     if wide {
         header.extend(["devices", "agent"]);
@@ -63,8 +63,8 @@ fn shown(miners: &[Connected], wide: bool, screen: &Screen) -> String {
 }
 
 /// One line for the devices that a miner showed before and does not list now.
-fn missing(miner: &Connected) -> String {
-    let Connected { miner_key, missing_devices, .. } = miner;
+fn missing(miner: &MinerConnection) -> String {
+    let MinerConnection { miner_key, missing_devices, .. } = miner;
     if missing_devices.is_empty() {
         return String::new();
     }
@@ -76,7 +76,7 @@ fn missing(miner: &Connected) -> String {
 }
 
 /// State of a miner: progress of its challenge.
-fn state(miner: &Connected) -> String {
+fn state(miner: &MinerConnection) -> String {
     match &miner.challenge {
         Some(challenge) => progress(challenge),
         None => if miner.challenged_now { "challenged" } else { "idle" }.to_owned(),
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn devices_that_are_missing_are_named() {
         let lost = NamedDevice { device_id: DeviceId([0xcd; 16]), name: "NVIDIA H200\x1b".to_owned() };
-        let shown = shown(&[Connected { missing_devices: vec![lost], ..miner() }], false, &Screen::FILE);
+        let shown = shown(&[MinerConnection { missing_devices: vec![lost], ..miner() }], false, &Screen::FILE);
         assert!(shown.ends_with("\nmissing of abababab: cdcdcdcd \"NVIDIA H200 \" (assay-validator forget abababab)"));
     }
 
@@ -139,15 +139,15 @@ mod tests {
         let models = ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3 MIG 2g.20gb"];
         let devices = (0..64).map(|id| device(id, Some(models[usize::from(id) % 2]))).collect();
         let address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:50000".to_owned();
-        let one = Connected { devices: 64, claimed_devices: devices, free_bytes: u64::MAX, address, ..miner() };
-        let other = Connected { miner_key: PublicKey([1; 32]), connected_seconds: 31_536_000, ..one.clone() };
+        let one = MinerConnection { devices: 64, claimed_devices: devices, free_bytes: u64::MAX, address, ..miner() };
+        let other = MinerConnection { miner_key: PublicKey([1; 32]), connected_seconds: 31_536_000, ..one.clone() };
         let screen = Screen { width: Some(100), colour: false };
-        let shown = shown(&[one, other, Connected { miner_key: PublicKey([2; 32]), ..miner() }], false, &screen);
+        let shown = shown(&[one, other, MinerConnection { miner_key: PublicKey([2; 32]), ..miner() }], false, &screen);
         assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
     }
 
-    fn miner() -> Connected {
-        Connected {
+    fn miner() -> MinerConnection {
+        MinerConnection {
             miner_key: PublicKey([0xab; 32]),
             agent: "assay-miner\x1b 0.1.0".to_owned(),
             address: "127.0.0.1:50000".to_owned(),

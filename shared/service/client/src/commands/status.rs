@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use assay_api::{ReplayWorker, Running, Status, VerdictCounts};
+use assay_api::{ChallengeProgress, ReplayWorkerStatus, ServerStatus, VerdictCounts};
 use assay_program::exit::{Exit, print};
 use assay_program::render::units::counted;
 use assay_program::render::{Screen, short_ids, table};
@@ -10,8 +10,8 @@ use assay_program::utc;
 use assay_work::text::{printable, quoted};
 
 use super::records::ask;
-use crate::cli::running::StatusArgs;
-use crate::place::Place;
+use crate::cli::running::ValidatorStatusArgs;
+use crate::place::ApiLocation;
 
 /// The most bytes shown of a line.
 const MAX_LINE_BYTES: usize = 4096;
@@ -22,8 +22,8 @@ const MAX_PHASE_BYTES: usize = 32;
 ///
 /// # Errors
 /// No validator answers.
-pub fn execute(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
-    let status: Status = ask(place, async |client| client.get("/status").await)?;
+pub fn execute(place: &ApiLocation, args: &ValidatorStatusArgs) -> anyhow::Result<Exit> {
+    let status: ServerStatus = ask(place, async |client| client.get("/status").await)?;
     if args.json {
         print(&serde_json::to_string_pretty(&status)?)?;
     } else {
@@ -32,12 +32,12 @@ pub fn execute(place: &Place, args: &StatusArgs) -> anyhow::Result<Exit> {
     Ok(exit(&status))
 }
 
-fn exit(status: &Status) -> Exit {
+fn exit(status: &ServerStatus) -> Exit {
     if status.state == "serving" { Exit::Done } else { Exit::Inconclusive }
 }
 
 /// The phase of a challenge, with its progress.
-pub fn progress(challenge: &Running) -> String {
+pub fn progress(challenge: &ChallengeProgress) -> String {
     let phase = printable(&challenge.phase, MAX_PHASE_BYTES);
     if phase != "work" || challenge.all_slots == 0 {
         return phase;
@@ -47,7 +47,7 @@ pub fn progress(challenge: &Running) -> String {
 }
 
 /// The status in lines, with a table of the running challenges.
-fn text(status: &Status, screen: &Screen) -> String {
+fn text(status: &ServerStatus, screen: &Screen) -> String {
     let mut out = format!("validator {}\n", status.validator_key);
     let mut line = |name: &str, value: String| {
         // Writing into memory cannot fail.
@@ -82,7 +82,7 @@ fn text(status: &Status, screen: &Screen) -> String {
             (count, _) => format!("{count} for replays"),
         },
     );
-    for ReplayWorker { name, devices, macs_per_s, .. } in &status.replay_workers {
+    for ReplayWorkerStatus { name, devices, macs_per_s, .. } in &status.replay_workers {
         let tera = macs_per_s / 1e12;
         line("worker", format!("{}, devices: {devices}, {tera:.3} T multiply-accumulates/s", quoted(name)));
     }
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
     use assay_work::{ChallengeId, PublicKey};
 
-    fn status() -> Status {
-        Status {
+    fn status() -> ServerStatus {
+        ServerStatus {
             agent: "assay-validator/0.1.0".to_owned(),
             validator_key: PublicKey([0xab; 32]),
             process_id: 77,
@@ -160,7 +160,7 @@ mod tests {
             records: "postgres://assay@db:5432/assay".to_owned(),
             records_problem: None,
             evidence_lost: 0,
-            challenges: vec![Running {
+            challenges: vec![ChallengeProgress {
                 challenge_id: ChallengeId([0xcd; 16]),
                 miner_key: PublicKey([0xef; 32]),
                 phase: "work".to_owned(),
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_operator_sees_what_happens() {
-        let text_of = |status: &Status| text(status, &Screen::FILE);
+        let text_of = |status: &ServerStatus| text(status, &Screen::FILE);
         let text = text(&status(), &Screen { width: Some(80), colour: false });
         for part in [
             "abababab",
@@ -194,22 +194,22 @@ mod tests {
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let worker =
-            ReplayWorker { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
+            ReplayWorkerStatus { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
         let records_problem = Some("no disk".to_owned());
-        let shared = Status { replay_workers: vec![worker], records_problem, evidence_lost: 3, ..status() };
+        let shared = ServerStatus { replay_workers: vec![worker], records_problem, evidence_lost: 3, ..status() };
         let text = text_of(&shared);
         for part in
             ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\"", "LOST of 3 challenges"]
         {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        let unserved = Status { http_address: None, ..status() };
+        let unserved = ServerStatus { http_address: None, ..status() };
         assert!(text_of(&unserved).contains("http       none"));
         let records_problem = Some("No space left\u{1b}".to_owned());
-        let stopping = Status { records_problem, state: "draining".to_owned(), ..status() };
+        let stopping = ServerStatus { records_problem, state: "draining".to_owned(), ..status() };
         let text = text_of(&stopping);
         assert!(text.contains("NOT WRITTEN: \"No space left \"") && text.contains("draining: ends after"), "{text}");
-        let full = Status { state: "not_serving".to_owned(), ..stopping.clone() };
+        let full = ServerStatus { state: "not_serving".to_owned(), ..stopping.clone() };
         let text = text_of(&full);
         assert!(text.contains("NOT SERVING: verdicts cannot be written: \"No space left \""), "{text}");
         assert_eq!([&status(), &full, &stopping].map(exit), [Exit::Done, Exit::Inconclusive, Exit::Inconclusive]);

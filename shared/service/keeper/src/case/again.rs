@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use assay_judge::case::file::{CaseError, CaseReader};
-use assay_judge::rejudge::{Case, Standard};
+use assay_judge::rejudge::{CaseContents, Standard};
 
 /// Reasons why a case cannot be judged again.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum RejudgeError {
 
 /// Result of judging a case again.
 #[derive(Debug, Clone, Serialize)]
-pub struct Rejudged {
+pub struct RejudgedCase {
     pub challenge_id: ChallengeId,
     pub miner_key: PublicKey,
     /// Sending time of the challenge: seconds since 1970.
@@ -88,8 +88,8 @@ pub async fn rejudge(
     store: &EvidenceStore,
     digest: Digest,
     challenge: Option<ChallengeId>,
-    other: impl Fn(&Case) -> Option<Standard> + Send + 'static,
-) -> Result<Rejudged, RejudgeError> {
+    other: impl Fn(&CaseContents) -> Option<Standard> + Send + 'static,
+) -> Result<RejudgedCase, RejudgeError> {
     let reader = store.read(&digest).await?;
     tokio::task::spawn_blocking(move || judge(reader, digest, challenge, &other)).await?
 }
@@ -98,10 +98,10 @@ fn judge(
     reader: EvidenceReader,
     evidence: Digest,
     challenge: Option<ChallengeId>,
-    other: &dyn Fn(&Case) -> Option<Standard>,
-) -> Result<Rejudged, RejudgeError> {
+    other: &dyn Fn(&CaseContents) -> Option<Standard>,
+) -> Result<RejudgedCase, RejudgeError> {
     let mut entries = CaseReader::new(reader)?;
-    let case = Case::read(&mut entries)?;
+    let case = CaseContents::read(&mut entries)?;
     let header = &case.header;
     if challenge.is_some_and(|challenge| challenge != header.challenge_id) {
         return Err(RejudgeError::OtherChallenge(header.challenge_id));
@@ -111,7 +111,7 @@ fn judge(
     let judgement = case.judge(CaseReader::new(again)?, &standard)?;
     let (json, given) = (judgement.json(), serde_json::from_slice::<Ruling>(&case.verdict)?);
     let now = json.as_deref().map(serde_json::from_slice::<Ruling>).transpose()?;
-    Ok(Rejudged {
+    Ok(RejudgedCase {
         challenge_id: header.challenge_id,
         miner_key: header.miner_key,
         unix_seconds: header.unix_seconds,

@@ -6,15 +6,15 @@
 
 use std::time::Instant;
 
-use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, Stored};
+use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, StoredObject};
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::ChallengeId;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use assay_judge::case::entry::{Entry, Event, nanoseconds};
+use assay_judge::case::entry::{CaseEntry, RunEvent, nanoseconds};
 use assay_judge::case::file::{MARK, encode};
-use assay_judge::verify::excuse::HeldUp;
+use assay_judge::verify::excuse::ValidatorDelays;
 
 /// Bytes gathered before a write: a handful of openings.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -42,14 +42,14 @@ pub struct Capture {
 
 /// Reason why a case is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum CaptureReason {
     Fail,
     Inconclusive,
     /// A pass drawn for keeping.
     Drawn,
 }
 
-impl Why {
+impl CaptureReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -71,14 +71,14 @@ impl Why {
 
 /// A stored case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredCase {
     /// Name of its object.
     pub digest: Digest,
     /// Bytes before compression.
     pub bytes: u64,
     /// Bytes in the store.
     pub stored_bytes: u64,
-    pub why: Why,
+    pub why: CaptureReason,
 }
 
 impl Capture {
@@ -88,13 +88,13 @@ impl Capture {
     }
 
     /// Adds entries. Waits only while the buffer is full and the previous one is still being written.
-    pub async fn add(&mut self, entries: Vec<Entry>) {
+    pub async fn add(&mut self, entries: Vec<CaseEntry>) {
         if self.is_lost {
             return;
         }
         for entry in entries {
-            if matches!(entry, Entry::Event(Event::Replayed(_) | Event::Stop(_) | Event::Leave(_))) {
-                let clock = Entry::Event(Event::Clock(nanoseconds(self.began.elapsed())));
+            if matches!(entry, CaseEntry::Event(RunEvent::Replayed(_) | RunEvent::Stop(_) | RunEvent::Leave(_))) {
+                let clock = CaseEntry::Event(RunEvent::Clock(nanoseconds(self.began.elapsed())));
                 self.buffer.extend(encode(clock, self.id));
             }
             self.buffer.extend(encode(entry, self.id));
@@ -117,22 +117,24 @@ impl Capture {
     pub async fn finish(
         mut self,
         verdict: &Verdict,
-        held_up: HeldUp,
+        held_up: ValidatorDelays,
         fleet: Option<String>,
-        (why, is_stranger): (Why, bool),
-    ) -> Option<Kept> {
+        (why, is_stranger): (CaptureReason, bool),
+    ) -> Option<StoredCase> {
         // Texts and numbers always become JSON.
         let json = serde_json::to_vec(verdict).unwrap_or_default();
-        let held_up = [Entry::HeldUp(held_up)];
-        let last = [Entry::Verdict(json)];
-        self.add(held_up.into_iter().chain(fleet.map(Entry::Fleet)).chain(last).collect()).await;
+        let held_up = [CaseEntry::HeldUp(held_up)];
+        let last = [CaseEntry::Verdict(json)];
+        self.add(held_up.into_iter().chain(fleet.map(CaseEntry::Fleet)).chain(last).collect()).await;
         self.write().await;
         let spool = self.written().await?;
         let (store, id) = (self.store, self.id);
         let keeping = store.clone();
         let keep = move || spool.finish().and_then(|spooled| keeping.keep_blocking(spooled, is_stranger));
         match spawn_blocking(keep).await {
-            Ok(Ok(Stored { digest, bytes, stored_bytes })) => Some(Kept { digest, bytes, stored_bytes, why }),
+            Ok(Ok(StoredObject { digest, bytes, stored_bytes })) => {
+                Some(StoredCase { digest, bytes, stored_bytes, why })
+            }
             Ok(Err(error)) => lost(&store, id, &error),
             Err(error) => lost(&store, id, &error),
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use assay_policy::{FleetPolicy, Labels};
 use assay_records::{Records, RecordsError};
 
-use assay_judge::rejudge::{Case, Standard, judged_by};
+use assay_judge::rejudge::{CaseContents, Standard, judged_by};
 
 /// A fleet policy, with the records' data on one challenge.
 #[derive(Debug, Clone)]
-pub struct Other {
+pub struct AlternatePolicy {
     policy: Arc<FleetPolicy>,
     /// Current labels of the miner.
     labels: Labels,
@@ -17,7 +17,7 @@ pub struct Other {
     kind: String,
 }
 
-impl Other {
+impl AlternatePolicy {
     /// Reads the data for judging a challenge by a policy.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Other {
     }
 
     /// The standard for a case: the standard of its time, with the overrides of its miner's group.
-    pub fn standard(&self, case: &Case) -> Standard {
+    pub fn standard(&self, case: &CaseContents) -> Standard {
         let models: Vec<_> = case.facts.models.values().map(String::as_str).collect();
         let group = self.policy.group_of(&self.labels, &models);
         let heavy = group.heavy.as_ref().map(|heavy| &heavy.kind).filter(|heavy| heavy.name == self.kind);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use assay_evidence::{EvidenceLocation, Limits};
+use assay_evidence::{EvidenceLocation, StoreLimits};
 use assay_program::settings::{Settings, SettingsError};
 use clap::Args;
 
@@ -37,7 +37,7 @@ pub struct EvidenceConfig {
     /// Folder for evidence that waits for upload.
     pub outbox: PathBuf,
     /// Limits on size and age.
-    pub limits: Limits,
+    pub limits: StoreLimits,
 }
 
 impl EvidenceConfig {
@@ -55,7 +55,7 @@ impl EvidenceConfig {
         let days = settings.in_range("evidence_max_age_d", raw.evidence_max_age_d, 0..=MAX_AGE_D, years)?;
         let size = "no store is larger than a pebibyte";
         let gib = settings.in_range("evidence_max_gib", raw.evidence_max_gib, 0..=MAX_GIB, size)?;
-        let limits = Limits {
+        let limits = StoreLimits {
             max_age: Some(Duration::from_secs(days * 86_400)).filter(|age| !age.is_zero()),
             max_bytes: Some(gib << 30).filter(|bytes| *bytes > 0),
         };

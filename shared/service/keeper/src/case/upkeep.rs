@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use assay_evidence::{Digest, EvidenceError, EvidenceStore, Limits, Swept};
+use assay_evidence::{Digest, EvidenceError, EvidenceStore, StoreLimits, SweepReport};
 use assay_observe::prometheus::IntCounter;
 use assay_program::clock::unix_ms;
-use assay_records::{MAX_STRANGERS, Records, RecordsError, Removed};
+use assay_records::{MAX_STRANGERS, Records, RecordsError, RemovedStrangers};
 
 /// Interval of uploads to a bucket.
 const DELIVER_INTERVAL: Duration = Duration::from_secs(10);
@@ -56,13 +56,13 @@ pub async fn deliver(store: EvidenceStore, failures: IntCounter) {
 }
 
 /// Applies the limits for ever: at intervals, and when the store was full.
-pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, limits: Limits) {
+pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, limits: StoreLimits) {
     // Leaves room for new evidence until the next sweep.
-    let limits = Limits { max_bytes: limits.max_bytes.map(|most| most - most / SWEPT_PART), ..limits };
+    let limits = StoreLimits { max_bytes: limits.max_bytes.map(|most| most - most / SWEPT_PART), ..limits };
     let mut told = 0;
     loop {
         match sweep(&store, &records, &limits, SystemTime::now()).await {
-            Ok(Swept { removed, removed_bytes, kept, kept_bytes, bytes_over }) => {
+            Ok(SweepReport { removed, removed_bytes, kept, kept_bytes, bytes_over }) => {
                 if bytes_over > 0 {
                     tracing::warn!(bytes_over, kept, kept_bytes, "evidence is above its limit: states rest on it");
                 }
@@ -100,7 +100,7 @@ pub async fn remove_strangers(store: EvidenceStore, records: Records) {
         loop {
             match records.remove_strangers(MAX_STRANGERS, unix_ms()).await {
                 Ok(removed) if removed.miners == 0 => break,
-                Ok(Removed { miners, evidence }) => {
+                Ok(RemovedStrangers { miners, evidence }) => {
                     tracing::debug!(miners, "miners that never showed work were removed from the records");
                     for digest in evidence.iter().filter_map(|digest| digest.parse().ok()) {
                         if let Err(error) = store.remove(&digest).await {
@@ -141,9 +141,9 @@ pub async fn check_records(records: Records) {
 pub async fn sweep(
     store: &EvidenceStore,
     records: &Records,
-    limits: &Limits,
+    limits: &StoreLimits,
     now: SystemTime,
-) -> Result<Swept, SweepError> {
+) -> Result<SweepReport, SweepError> {
     records.remove_expired_tokens(unix_ms()).await?;
     let needed = records.needed_evidence().await?;
     let needed: HashSet<Digest> = needed.iter().filter_map(|digest| digest.parse().ok()).collect();

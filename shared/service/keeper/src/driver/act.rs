@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tokio::sync::watch;
 
 use super::standing::{REVOKED_LIMIT, revocation};
-use super::{Driver, Ongoing};
+use super::{Driver, OngoingChallenge};
 use crate::course::Course;
 use crate::events;
 use assay_judge::action::Action;
@@ -70,7 +70,8 @@ impl Driver {
                 }
                 Action::Replay(id, binding, extent) => queue.extend(self.start_replay(id, *binding, extent)),
                 Action::Started(facts) => {
-                    if let (Some(who), Some(Ongoing { order, .. })) = (&self.host.who, &self.running.challenge) {
+                    if let (Some(who), Some(OngoingChallenge { order, .. })) = (&self.host.who, &self.running.challenge)
+                    {
                         events::started(who, &facts, order);
                         self.validator.metrics.families.started(order);
                     }
@@ -110,7 +111,8 @@ impl Driver {
             ongoing.stages.enter(phase, &self.validator);
         }
         // The first phase begins with the challenge.
-        if let (Some(who), Some(Ongoing { facts: Some(facts), began, .. })) = (&self.host.who, &self.running.challenge)
+        if let (Some(who), Some(OngoingChallenge { facts: Some(facts), began, .. })) =
+            (&self.host.who, &self.running.challenge)
             && phase != "work"
         {
             events::phase(who, facts.id, phase, *began);

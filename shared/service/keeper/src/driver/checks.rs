@@ -8,13 +8,13 @@ use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::ChallengeId;
 
 use super::Driver;
-use crate::metrics::{CHECK, Counted};
+use crate::metrics::{CHECK, GaugeGuard};
 use assay_judge::action::Action;
 use assay_judge::replay::Extent;
 use assay_judge::verify::check::{CheckJob, TrustedValues};
 use assay_listen::bounds::CHECK_WAIT_LIMIT;
 use assay_replay::pool::ReplayRequest;
-use assay_replay::turns::NoTurn;
+use assay_replay::turns::TurnRefusal;
 
 /// The most bytes hashed on this thread while other sessions wait: a tenth of a millisecond.
 const MAX_BYTES_AT_ONCE: usize = 128 << 10;
@@ -38,7 +38,7 @@ impl Driver {
     /// Runs a check; the outer error is the reason why it could not run.
     async fn check_on_a_core(&self, job: CheckJob) -> Result<Result<(), Reason>, Reason> {
         let counts = &self.validator.metrics.families;
-        let waiting = Counted::new(counts.jobs_waiting.with_label_values(&[CHECK]));
+        let waiting = GaugeGuard::new(counts.jobs_waiting.with_label_values(&[CHECK]));
         let permit = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await;
         drop(waiting);
         let Ok(Ok(_permit)) = permit else {
@@ -46,7 +46,7 @@ impl Driver {
             return Err(Reason::new(ReasonCode::ValidatorOverloaded, detail));
         };
         let internal = |error: String| Reason::new(ReasonCode::ValidatorInternal, error);
-        let _running = Counted::new(counts.jobs_running.with_label_values(&[CHECK]));
+        let _running = GaugeGuard::new(counts.jobs_running.with_label_values(&[CHECK]));
         let seconds = counts.challenge_phase_seconds.with_label_values(&[CHECK]);
         let is_short = job.bytes() <= MAX_BYTES_AT_ONCE;
         let run = move || {
@@ -67,7 +67,7 @@ impl Driver {
         let (validator, done) = (self.validator.clone(), self.replayed.clone());
         tokio::spawn(async move {
             let replayed = validator.replays.replay(request, &validator.admission.history).await;
-            let overloaded = |error: NoTurn| Reason::new(ReasonCode::ValidatorOverloaded, error.to_string());
+            let overloaded = |error: TurnRefusal| Reason::new(ReasonCode::ValidatorOverloaded, error.to_string());
             let result = replayed.map_err(overloaded).and_then(|replayed| replayed.finding.into_result());
             // The session may have ended.
             let _ = done.send(Box::new((id, result))).await;

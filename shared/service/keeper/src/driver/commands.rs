@@ -6,8 +6,8 @@ use assay_protocol::verdict::{Reason, ReasonCode};
 use tokio::sync::watch;
 
 use super::Driver;
-use crate::course::RunningChallenge;
-use crate::fleet::schedule::Places;
+use crate::course::ChallengeSnapshot;
+use crate::fleet::schedule::ChallengePlaces;
 use crate::registry::SessionCommand;
 use crate::takeover::{resumed, taken_over};
 use assay_judge::action::Action;
@@ -25,7 +25,7 @@ impl Driver {
                 let free = || self.validator.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
                 let place = place.map_or_else(free, Ok);
                 let result = match place {
-                    Ok(place) => self.start(*order, Places::of(place)).await,
+                    Ok(place) => self.start(*order, ChallengePlaces::of(place)).await,
                     Err(error) => Err(error),
                 };
                 let (answer, actions) = match result {
@@ -59,6 +59,6 @@ impl Driver {
     }
 }
 
-fn cancelled_detail(running: &RunningChallenge) -> String {
+fn cancelled_detail(running: &ChallengeSnapshot) -> String {
     format!("in phase {}, {:.1} s after its start", running.phase, running.since.elapsed().as_secs_f64())
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use assay_policy::identity::Presence;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory};
 use assay_protocol::successor::{Lineage, Successor};
-use assay_records::{Connected, DeviceSeen, Status};
+use assay_records::{Approval, ConnectedSession, ListedDevice};
 use serde_json::json;
 
 use super::Driver;
@@ -23,17 +23,17 @@ impl Driver {
     }
 
     /// The record of a miner that proved its key.
-    pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> Connected {
+    pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> ConnectedSession {
         let (validator, now) = (&self.validator, unix_seconds());
         let stands = |s: &Successor| s.is_current(now) && !validator.allowed.is_barred(&s.old_key);
         let older = miner.standing(stands).into_iter().rev().map(|statement| statement.old_key);
         let keys = older.chain([miner.key()]).map(|key| key.to_string()).collect();
-        Connected {
+        ConnectedSession {
             session: self.session_id(),
             validator: validator.admission.identity.public_key().to_string(),
             instance: validator.instance.clone(),
             keys,
-            status: Status::Pending,
+            status: Approval::Pending,
             address: self.peer.as_ref().map(|peer| peer.address.ip().to_string()).unwrap_or_default(),
             software: hello.agent.clone(),
             devices: seen(&hello.inventory),
@@ -138,10 +138,10 @@ impl Driver {
 }
 
 /// The properties that stay while the devices are the same.
-fn seen(inventory: &Inventory) -> Vec<DeviceSeen> {
+fn seen(inventory: &Inventory) -> Vec<ListedDevice> {
     let device = |device: &DeviceClaim| {
         let DeviceClaim { id, name, backend, detail, total_bytes, claimed_hardware, .. } = device;
-        DeviceSeen {
+        ListedDevice {
             device_id: id.to_string(),
             name: name.clone(),
             model: device.claimed_model().to_owned(),

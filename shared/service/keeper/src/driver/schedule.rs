@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_records::Begun;
+use assay_records::ChallengeStart;
 use assay_work::DeviceId;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::stages::Stages;
-use super::{Driver, Ongoing, context};
+use super::stages::ChallengePhases;
+use super::{Driver, OngoingChallenge, context};
 use crate::course::Course;
-use crate::fleet::schedule::{DueChallenge, Places, Prepared, next_wait};
+use crate::fleet::schedule::{ChallengePlaces, DueChallenge, ScheduleDecision, next_wait};
 use crate::order::Order;
 use assay_judge::action::Action;
 use assay_judge::session::StartError;
@@ -27,7 +27,7 @@ const LEASE_PAUSE: Duration = Duration::from_secs(2);
 const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 
 /// Task that decides on a due challenge, once one of the concurrent places is free.
-pub(super) type Turn = JoinHandle<Prepared>;
+pub(super) type ScheduleTask = JoinHandle<ScheduleDecision>;
 
 impl Driver {
     /// Schedules the first challenge of a miner that has just connected.
@@ -72,22 +72,22 @@ impl Driver {
         self.due.turn = Some(tokio::spawn(async move {
             match lease {
                 // Another validator schedules the miner's challenges while it lives.
-                Some(lease) if !lease.hold().await => Prepared::Later(LEASE_PAUSE),
+                Some(lease) if !lease.hold().await => ScheduleDecision::Later(LEASE_PAUSE),
                 _ => validator.fleet.prepare(&validator.policy(), due).await,
             }
         }));
     }
 
     /// Starts the due challenge, now that a place is free.
-    pub(super) async fn start_due(&mut self, prepared: Prepared) -> Vec<Action> {
+    pub(super) async fn start_due(&mut self, prepared: ScheduleDecision) -> Vec<Action> {
         self.due.turn = None;
         let (order, places) = match prepared {
-            Prepared::Ready(order, places) => (order, places),
-            Prepared::Later(wait) => {
+            ScheduleDecision::Ready(order, places) => (order, places),
+            ScheduleDecision::Later(wait) => {
                 self.schedule_in(Some(wait));
                 return Vec::new();
             }
-            Prepared::Never => return Vec::new(),
+            ScheduleDecision::Never => return Vec::new(),
         };
         // The wait for a place may have outlasted the lease.
         if self.host.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
@@ -113,7 +113,7 @@ impl Driver {
         inventory.iter().map(|device| (device.id, device.claimed_model().to_owned())).collect()
     }
 
-    pub(super) async fn start(&mut self, order: Order, places: Places) -> Result<Vec<Action>, StartError> {
+    pub(super) async fn start(&mut self, order: Order, places: ChallengePlaces) -> Result<Vec<Action>, StartError> {
         let seat = self.seat().ok_or(StartError::NotConnected)?;
         // Checked first: a challenge whose verdict waits for the disk is busy for that long.
         self.validator.check_recording()?;
@@ -135,9 +135,16 @@ impl Driver {
                     Action::Started(facts) => Some(*facts),
                     _ => None,
                 });
-                let (began, stages) = (Instant::now(), Stages::begin(facts.map(|facts| facts.id)));
-                self.running.challenge =
-                    Some(Ongoing { facts, began, stages, began_ms: unix_ms(), order, signed: None, shown: Vec::new() });
+                let (began, stages) = (Instant::now(), ChallengePhases::begin(facts.map(|facts| facts.id)));
+                self.running.challenge = Some(OngoingChallenge {
+                    facts,
+                    began,
+                    stages,
+                    began_ms: unix_ms(),
+                    order,
+                    signed: None,
+                    shown: Vec::new(),
+                });
                 (self.running.places, self.due.turn) = (Some(places), None);
             }
             Err(_) => self.unchallenged(),
@@ -156,9 +163,11 @@ impl Driver {
 
     /// Records the current challenge, so that another validator can conclude it if this one is lost.
     fn note_begun(&self) {
-        let Some(Ongoing { facts: Some(facts), began_ms, order, .. }) = &self.running.challenge else { return };
+        let Some(OngoingChallenge { facts: Some(facts), began_ms, order, .. }) = &self.running.challenge else {
+            return;
+        };
         let Some(who) = &self.host.who else { return };
-        let begun = Begun {
+        let begun = ChallengeStart {
             challenge: facts.id.to_string(),
             miner: who.miner.to_string(),
             validator: self.validator.admission.identity.public_key().to_string(),
@@ -192,10 +201,10 @@ impl Driver {
 }
 
 /// Waits for the decision on the due challenge; for ever without one.
-pub(super) async fn turn(turn: &mut Option<Turn>) -> Prepared {
+pub(super) async fn turn(turn: &mut Option<ScheduleTask>) -> ScheduleDecision {
     match turn {
         // After a panic the decision is made again.
-        Some(turn) => turn.await.unwrap_or(Prepared::Later(RECORDING_PAUSE)),
+        Some(turn) => turn.await.unwrap_or(ScheduleDecision::Later(RECORDING_PAUSE)),
         None => std::future::pending().await,
     }
 }

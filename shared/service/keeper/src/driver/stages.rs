@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use assay_observe::{Place, Span, places};
+use assay_observe::{ChallengeSpan, SpanPhase, places};
 use assay_protocol::verdict::{Mode, Outcome, Verdict};
 use assay_work::ChallengeId;
 
-use super::Ongoing;
+use super::OngoingChallenge;
 use crate::metrics::RECORD;
 use crate::validator::Validator;
 
 const WORK: &str = "work";
 
 /// The phases of a challenge so far.
-pub(super) struct Stages {
+pub(super) struct ChallengePhases {
     /// `None` where the host had no device to challenge.
     challenge: Option<ChallengeId>,
     phase: &'static str,
@@ -30,7 +30,7 @@ struct Checks {
     count: u32,
 }
 
-impl Stages {
+impl ChallengePhases {
     /// Starts the first phase of a challenge.
     pub(super) fn begin(challenge: Option<ChallengeId>) -> Self {
         Self { challenge, phase: WORK, since: Instant::now(), committed: None, checks: None }
@@ -65,28 +65,29 @@ impl Stages {
         let Some(challenge) = self.challenge else { return };
         validator.metrics.families.phase(self.phase, now.saturating_duration_since(self.since));
         if let Some(place) = place(self.phase) {
-            validator.traces.add(|| Span::new(challenge, place, self.since, now));
+            validator.traces.add(|| ChallengeSpan::new(challenge, place, self.since, now));
         }
     }
 }
 
-impl Ongoing {
+impl OngoingChallenge {
     /// Ends the phases once the verdict is on disk.
     pub(super) fn end(&mut self, verdict: &Verdict, validator: &Validator) {
         let Some(facts) = self.facts else { return };
         let now = Instant::now();
         self.stages.end_phase(now, validator);
         if let Some(Checks { began, ended, count }) = self.stages.checks {
-            let span = || Span::new(facts.id, &places::CHECK, began, ended).with("assay.checks", i64::from(count));
+            let span =
+                || ChallengeSpan::new(facts.id, &places::CHECK, began, ended).with("assay.checks", i64::from(count));
             validator.traces.add(span);
         }
         validator.traces.add(|| self.root(verdict, now));
     }
 
-    fn root(&self, verdict: &Verdict, now: Instant) -> Span {
+    fn root(&self, verdict: &Verdict, now: Instant) -> ChallengeSpan {
         let Verdict { challenge_id, miner_key, outcome, reasons, mode, n, iterations, devices, whole, .. } = verdict;
         let codes = reasons.iter().map(|reason| reason.code.name()).collect::<Vec<_>>().join(", ");
-        let span = Span::new(*challenge_id, &places::CHALLENGE, self.began, now)
+        let span = ChallengeSpan::new(*challenge_id, &places::CHALLENGE, self.began, now)
             .with("assay.miner", miner_key.to_string())
             .with("assay.outcome", outcome.to_string())
             .with("assay.reasons", codes.clone())
@@ -106,7 +107,7 @@ impl Ongoing {
     }
 }
 
-fn place(phase: &str) -> Option<&'static Place> {
+fn place(phase: &str) -> Option<&'static SpanPhase> {
     Some(match phase {
         WORK => &places::WORK,
         assay_judge::run::HELD => &places::HELD,

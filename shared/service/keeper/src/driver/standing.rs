@@ -10,15 +10,15 @@ use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::Hello;
 use assay_protocol::successor::Lineage;
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_records::{Connected, MinerRecord};
+use assay_records::{ConnectedSession, MinerRecord};
 use assay_work::PublicKey;
 use tokio::sync::watch;
 
 use super::Driver;
-use crate::allow::{Followed, Lists, NotAllowed};
-use crate::events::{self, Who};
-use crate::registry::Miner;
-use crate::takeover::{EnterError, Resumption};
+use crate::allow::{AdmissionError, FollowedKey, Lists};
+use crate::events::{self, EventSession};
+use crate::registry::ConnectedMiner;
+use crate::takeover::{EnterError, SessionNonces};
 use assay_judge::action::Action;
 use assay_listen::peer::Peer;
 use assay_program::clock::unix_seconds;
@@ -28,7 +28,7 @@ pub(super) const REVOKED_LIMIT: Duration = Duration::from_millis(500);
 
 /// Keys of a miner.
 #[derive(Debug, Clone)]
-pub(super) struct Standing {
+pub(super) struct MinerKeys {
     /// Its key and the keys that it follows.
     pub(super) lineage: Lineage,
     /// The first of these keys that the records know: its place in the registry.
@@ -41,7 +41,7 @@ impl Driver {
         let lineage = self.stand(&hello);
         let devices = hello.inventory.devices.len();
         let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), Instant::now());
-        let who = Who { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
+        let who = EventSession { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
         let connected = self.connected_record(&lineage, &hello);
         let entered = self.enter(&lineage, (hello, token), &who, &connected).await;
         let gate = &self.validator.gate;
@@ -58,7 +58,7 @@ impl Driver {
         self.notice();
         self.schedule_first();
         self.host.who = Some(who);
-        self.host.standing = Some(Standing { lineage, seat });
+        self.host.standing = Some(MinerKeys { lineage, seat });
         self.look_for_missing().await;
         Ok(())
     }
@@ -69,16 +69,16 @@ impl Driver {
         &self,
         lineage: &Lineage,
         (hello, token): (Hello, Option<JoinToken>),
-        who: &Who,
-        connected: &Connected,
-    ) -> Result<(PublicKey, Option<Miner>, MinerRecord), EnterError> {
+        who: &EventSession,
+        connected: &ConnectedSession,
+    ) -> Result<(PublicKey, Option<ConnectedMiner>, MinerRecord), EnterError> {
         let (validator, address) = (&self.validator, who.address);
         validator.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
         // Without a listener the miner is on this machine.
         let is_private = |peer: &Peer| peer.channel() != Channel::Plaintext || peer.address.ip().is_loopback();
         let is_private = self.peer.as_ref().is_none_or(is_private);
         validator.admit(lineage, token.as_ref(), is_private, connected).await?;
-        let miner = Miner {
+        let miner = ConnectedMiner {
             key: hello.miner_key,
             agent: hello.agent,
             address,
@@ -88,7 +88,7 @@ impl Driver {
             since: who.since,
             round_trip: None,
             missing: Vec::new(),
-            resumption: Resumption { nonce: self.session.nonce(), resumes: hello.resumes },
+            resumption: SessionNonces { nonce: self.session.nonce(), resumes: hello.resumes },
         };
         let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
         let is_open = validator.allowed.is_open();
@@ -103,7 +103,7 @@ impl Driver {
     fn stand(&self, hello: &Hello) -> Lineage {
         let now = unix_seconds();
         let lineage = Lineage::verify(hello.miner_key, &hello.successors);
-        if let Ok(Some(Followed { old_key, until_unix_seconds })) = self.validator.allowed.check(&lineage, now) {
+        if let Ok(Some(FollowedKey { old_key, until_unix_seconds })) = self.validator.allowed.check(&lineage, now) {
             tracing::warn!(
                 miner = %lineage.key(),
                 follows = %old_key,
@@ -125,7 +125,7 @@ impl Driver {
     }
 
     /// The reason why the miner may not stay; `None` if it may.
-    pub(super) fn not_allowed(&self) -> Option<NotAllowed> {
+    pub(super) fn not_allowed(&self) -> Option<AdmissionError> {
         let standing = self.host.standing.as_ref()?;
         self.validator.allowed.check(&standing.lineage, unix_seconds()).err()
     }
@@ -139,7 +139,7 @@ impl Driver {
         self.end.revoked_at = Some(Instant::now());
         let why = self.end.interrupted.or_else(|| self.not_allowed());
         let Some(why) = why else { return Vec::new() };
-        let done = if why == NotAllowed::Suspended { "suspended" } else { "revoked" };
+        let done = if why == AdmissionError::Suspended { "suspended" } else { "revoked" };
         let reason = Reason::new(ReasonCode::Cancelled, format!("the miner's key was {done}"));
         self.session.revoke(reason, why.dismissal())
     }
@@ -153,8 +153,8 @@ impl Driver {
 }
 
 /// Waits until the lists revoke a key of the miner; for ever while no key is proved.
-pub(super) async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<&Standing>) -> NotAllowed {
-    let Some(Standing { lineage, .. }) = standing else { return std::future::pending().await };
+pub(super) async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<&MinerKeys>) -> AdmissionError {
+    let Some(MinerKeys { lineage, .. }) = standing else { return std::future::pending().await };
     loop {
         let refused = lists.borrow_and_update().check(lineage, unix_seconds()).err();
         if let Some(why) = refused.filter(|why| why.is_revocation()) {

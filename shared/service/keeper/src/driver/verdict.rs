@@ -4,22 +4,22 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{ReasonCode, Verdict};
-use assay_records::{CommitmentRecord, MinerRecord, Status};
+use assay_records::{Approval, CommitmentRecord, MinerRecord};
 use tokio::task::JoinHandle;
 
-use super::{Driver, Ongoing};
+use super::{Driver, OngoingChallenge};
 use crate::case::capture::Capture;
 use crate::events;
-use crate::fleet::conclude::{Case, Concluded, Draft};
+use crate::fleet::conclude::{CaseMaterial, ConcludedChallenge, Draft};
 use crate::memory::return_freed_soon;
 use crate::metrics::RECORD;
 use crate::operations::rounds;
-use crate::order::{Asked, Order};
+use crate::order::{Order, OrderOrigin};
 use assay_api::VERDICT_PHASE;
 use assay_judge::action::Action;
-use assay_judge::case::entry::Entry;
-use assay_judge::facts::Found;
-use assay_judge::verify::excuse::HeldUp;
+use assay_judge::case::entry::CaseEntry;
+use assay_judge::facts::FleetFinding;
+use assay_judge::verify::excuse::ValidatorDelays;
 use assay_listen::bounds::HELD_UP_LIMIT;
 
 /// The least time for evidence that is excused: less is lost in the variation of any message.
@@ -28,7 +28,7 @@ const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
     pub(super) fn note_signed(&mut self, message: &MinerMessage) {
-        let Some(Ongoing { facts: Some(facts), signed, .. }) = &mut self.running.challenge else { return };
+        let Some(OngoingChallenge { facts: Some(facts), signed, .. }) = &mut self.running.challenge else { return };
         match (message, &mut *signed) {
             (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
                 *signed = Some(CommitmentRecord {
@@ -63,7 +63,7 @@ impl Driver {
             ongoing.stages.enter(RECORD, &self.validator);
         }
         let draft = self.draft(verdict);
-        let case = self.running.capture.take().map(|capture| Case { capture, held_up });
+        let case = self.running.capture.take().map(|capture| CaseMaterial { capture, held_up });
         let validator = self.validator.clone();
         // The task continues after the session's end.
         self.running.recording = Some(tokio::spawn(async move { validator.fleet.conclude(draft, case).await }));
@@ -81,7 +81,7 @@ impl Driver {
             shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
             took: challenge.map(|it| it.began.elapsed()).unwrap_or_default(),
             is_recognised: self.is_recognised(),
-            busy: self.due.busy + u32::from(was_busy && order.asked == Asked::Schedule),
+            busy: self.due.busy + u32::from(was_busy && order.asked == OrderOrigin::Schedule),
             verdict,
             order,
         }
@@ -89,15 +89,15 @@ impl Driver {
 
     /// Whether an operator admitted exactly this key.
     fn is_recognised(&self) -> bool {
-        let approved = |record: &MinerRecord| record.status == Status::Approved;
+        let approved = |record: &MinerRecord| record.status == Approval::Approved;
         !self.validator.allowed.is_open() || self.host.record.as_ref().is_some_and(approved)
     }
 
     /// Stores entries of the case. The time of the disk does not count against the miner.
-    pub(super) async fn capture(&mut self, entries: Vec<Entry>) {
+    pub(super) async fn capture(&mut self, entries: Vec<CaseEntry>) {
         let began = Instant::now();
         let id = match &entries[..] {
-            [Entry::Header(header), ..] => Some(header.challenge_id),
+            [CaseEntry::Header(header), ..] => Some(header.challenge_id),
             _ => None,
         };
         if let Some(id) = id {
@@ -113,16 +113,16 @@ impl Driver {
     }
 
     /// Delays of this validator itself.
-    fn held_up(&self) -> HeldUp {
-        let Some(Ongoing { began, .. }) = &self.running.challenge else { return HeldUp::default() };
+    fn held_up(&self) -> ValidatorDelays {
+        let Some(OngoingChallenge { began, .. }) = &self.running.challenge else { return ValidatorDelays::default() };
         let (now, lag) = (Instant::now(), &self.validator.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        HeldUp { at_the_end, for_long }
+        ValidatorDelays { at_the_end, for_long }
     }
 
     /// Requests a round with the other miners that showed a disputed device.
-    fn ask_together(&self, verdict: &Verdict, found: &[Found]) {
+    fn ask_together(&self, verdict: &Verdict, found: &[FleetFinding]) {
         if !verdict.reasons.iter().any(|reason| reason.code == ReasonCode::DeviceDisputed) {
             return;
         }
@@ -137,17 +137,17 @@ impl Driver {
     }
 
     /// Delivers a recorded verdict, to the miner first; returns the end of the session, if it ends with it.
-    pub(super) async fn recorded(&mut self, concluded: Option<Concluded>) -> Vec<Action> {
+    pub(super) async fn recorded(&mut self, concluded: Option<ConcludedChallenge>) -> Vec<Action> {
         self.running.recording = None;
         let mut ongoing = self.running.challenge.take();
         let course = self.running.course.take();
-        if let Some(course) = course.as_ref().filter(|_| ongoing.as_ref().is_some_and(Ongoing::is_watched)) {
+        if let Some(course) = course.as_ref().filter(|_| ongoing.as_ref().is_some_and(OngoingChallenge::is_watched)) {
             self.validator.registry.keep(course.subscribe());
         }
         self.running.places = None;
         self.publish();
         self.unchallenged();
-        let Some(Concluded { verdict, next, change, found, .. }) = concluded else {
+        let Some(ConcludedChallenge { verdict, next, change, found, .. }) = concluded else {
             // The task ended without a result, so there is no verdict to send.
             return self.session.concluded(None);
         };
@@ -163,7 +163,7 @@ impl Driver {
             events::judged(who, &found, change.as_ref());
         }
         let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
-        let was_due = ongoing.is_some_and(|ongoing| ongoing.order.asked == Asked::Schedule);
+        let was_due = ongoing.is_some_and(|ongoing| ongoing.order.asked == OrderOrigin::Schedule);
         self.due.busy = if was_busy && was_due { self.due.busy + 1 } else { 0 };
         self.ask_together(&verdict, &found);
         self.validator.verdict_counts.add(verdict.outcome);
@@ -179,7 +179,7 @@ impl Driver {
 }
 
 /// Waits until a verdict is on disk; for ever without a pending one. `None`: the task that wrote it panicked.
-pub(super) async fn concluded(recording: &mut Option<JoinHandle<Concluded>>) -> Option<Concluded> {
+pub(super) async fn concluded(recording: &mut Option<JoinHandle<ConcludedChallenge>>) -> Option<ConcludedChallenge> {
     match recording {
         Some(recording) => recording.await.ok(),
         None => std::future::pending().await,

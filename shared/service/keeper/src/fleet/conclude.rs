@@ -8,19 +8,19 @@ use assay_policy::DeviceShown;
 use assay_policy::Policy;
 use assay_policy::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
 use assay_protocol::verdict::{Outcome, Reason, ReasonCode, Verdict, outcome_of};
-use assay_receipts::{EatNonce, Finding, Receipt, Subject};
+use assay_receipts::{EatNonce, Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
 use assay_work::{DeviceId, Nonce};
 
 use super::schedule::{next_wait, uniform};
 use super::{Fleet, standing_change, stored};
-use crate::case::capture::{Capture, Why};
+use crate::case::capture::{Capture, CaptureReason};
 use assay_judge::entropy::OsEntropy;
-use assay_judge::facts::{FleetFacts, Found};
+use assay_judge::facts::{FleetFacts, FleetFinding};
 use assay_program::clock::{unix_ms, unix_seconds};
 
-use crate::order::{Asked, Order};
-use assay_judge::verify::excuse::HeldUp;
+use crate::order::{Order, OrderOrigin};
+use assay_judge::verify::excuse::ValidatorDelays;
 
 /// First wait before an unwritten verdict is tried again.
 const RETRY: Duration = Duration::from_millis(500);
@@ -55,37 +55,37 @@ pub struct Draft {
 }
 
 #[derive(Debug, Clone)]
-pub struct Concluded {
+pub struct ConcludedChallenge {
     /// The verdict as recorded, with its receipt.
     pub verdict: Box<Verdict>,
     /// Wait until the next challenge; `None`: on demand only.
     pub next: Option<Duration>,
     pub change: Option<Change>,
     /// Findings beside the work.
-    pub found: Vec<Found>,
+    pub found: Vec<FleetFinding>,
 }
 
 /// Material of a case file, from which the challenge can be judged again.
 #[derive(Debug)]
-pub struct Case {
+pub struct CaseMaterial {
     /// Draws and answers.
     pub capture: Capture,
     /// Delays of the validator itself.
-    pub held_up: HeldUp,
+    pub held_up: ValidatorDelays,
 }
 
 /// A final verdict, after the check against the fleet.
-struct Judged {
+struct JudgedChallenge {
     draft: Draft,
     verdict: Box<Verdict>,
-    found: Vec<Found>,
+    found: Vec<FleetFinding>,
     evidence: Option<EvidenceRecord>,
-    subjected: Subjected,
+    subjected: VerdictSubject,
 }
 
 /// The miner's record, and its group in the policy.
 #[derive(Clone)]
-struct Subjected {
+struct VerdictSubject {
     id: String,
     standing: Standing,
     /// The standing as stored.
@@ -98,7 +98,7 @@ impl Fleet {
     /// Concludes a challenge: retries until it is written.
     ///
     /// The facts of the check are read once. They are in the case, which may be judged again by them.
-    pub async fn conclude(&self, draft: Draft, case: Option<Case>) -> Concluded {
+    pub async fn conclude(&self, draft: Draft, case: Option<CaseMaterial>) -> ConcludedChallenge {
         let id = draft.verdict.challenge_id;
         self.note_pending(&draft.verdict);
         let mut pause = RETRY;
@@ -116,7 +116,7 @@ impl Fleet {
             None => None,
         };
         self.note_pending(&verdict);
-        let judged = Judged { draft, verdict, found, evidence, subjected };
+        let judged = JudgedChallenge { draft, verdict, found, evidence, subjected };
         let concluded = self.write_at_last(&judged).await;
         self.pending.lock().remove(&id);
         concluded
@@ -129,7 +129,7 @@ impl Fleet {
     }
 
     /// Writes a verdict, retrying without limit.
-    async fn write_at_last(&self, judged: &Judged) -> Concluded {
+    async fn write_at_last(&self, judged: &JudgedChallenge) -> ConcludedChallenge {
         // Writing evidence takes time, in which the miner's standing may have changed.
         let mut is_fresh = judged.evidence.is_none();
         let (mut is_first, mut pause) = (true, RETRY);
@@ -157,14 +157,17 @@ impl Fleet {
     }
 
     /// A failed write may have succeeded, with its own receipt: the recorded receipt is given out.
-    async fn with_recorded_receipt(&self, mut concluded: Concluded) -> Result<Concluded, RecordsError> {
+    async fn with_recorded_receipt(
+        &self,
+        mut concluded: ConcludedChallenge,
+    ) -> Result<ConcludedChallenge, RecordsError> {
         let recorded = self.records.receipt_of(&concluded.verdict.challenge_id.to_string()).await?;
         concluded.verdict.receipt = recorded.map(|receipt| receipt.token);
         Ok(concluded)
     }
 
     /// Writes again from the miner's current standing.
-    async fn write_anew(&self, judged: &Judged) -> Result<Concluded, RecordsError> {
+    async fn write_anew(&self, judged: &JudgedChallenge) -> Result<ConcludedChallenge, RecordsError> {
         let subjected = self.subjected(&judged.draft).await?;
         self.write(judged, subjected).await
     }
@@ -180,16 +183,16 @@ impl Fleet {
     }
 
     /// Reads the miner's record, and the facts for checking its verdict.
-    async fn gather(&self, draft: &Draft) -> Result<(Subjected, FleetFacts), RecordsError> {
+    async fn gather(&self, draft: &Draft) -> Result<(VerdictSubject, FleetFacts), RecordsError> {
         let subjected = self.subjected(draft).await?;
         let facts = self.facts(draft, &subjected).await?;
         Ok((subjected, facts))
     }
 
     /// Writes the verdict with its consequences.
-    async fn write(&self, judged: &Judged, now: Subjected) -> Result<Concluded, RecordsError> {
-        let Judged { draft, verdict, found, evidence, subjected: Subjected { group, .. } } = judged;
-        let Subjected { id, standing, stored, operator, .. } = now;
+    async fn write(&self, judged: &JudgedChallenge, now: VerdictSubject) -> Result<ConcludedChallenge, RecordsError> {
+        let JudgedChallenge { draft, verdict, found, evidence, subjected: VerdictSubject { group, .. } } = judged;
+        let VerdictSubject { id, standing, stored, operator, .. } = now;
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
@@ -224,10 +227,10 @@ impl Fleet {
         let mut verdict = verdict.clone();
         // The records store it beside the verdict.
         verdict.receipt = receipt.map(|receipt| receipt.token);
-        Ok(Concluded { verdict, next, change, found: found.clone() })
+        Ok(ConcludedChallenge { verdict, next, change, found: found.clone() })
     }
 
-    async fn subjected(&self, draft: &Draft) -> Result<Subjected, RecordsError> {
+    async fn subjected(&self, draft: &Draft) -> Result<VerdictSubject, RecordsError> {
         let record = self.records.miner(&draft.verdict.miner_key.to_string()).await?;
         let record = record.as_ref();
         let rules = self.rules();
@@ -235,7 +238,7 @@ impl Fleet {
         let labels = record.map(|record| record.labels.clone()).unwrap_or_default();
         // A challenge is judged by the group that asked for it, even if labels have changed since.
         let group = rules.policy.group(&draft.order.group).unwrap_or_else(|| rules.policy.group_of(&labels, &models));
-        Ok(Subjected {
+        Ok(VerdictSubject {
             id: record.map_or_else(|| draft.verdict.miner_key.to_string(), |record| record.id.clone()),
             standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), assay_records::MinerRecord::standing),
             stored: record.map(stored).unwrap_or_default(),
@@ -244,7 +247,7 @@ impl Fleet {
         })
     }
 
-    async fn facts(&self, draft: &Draft, subjected: &Subjected) -> Result<FleetFacts, RecordsError> {
+    async fn facts(&self, draft: &Draft, subjected: &VerdictSubject) -> Result<FleetFacts, RecordsError> {
         let rules = self.rules();
         let claimed = || draft.models.values();
         let profiles = claimed().filter_map(|model| Some((model.clone(), rules.profiles.find(model)?.clone())));
@@ -274,8 +277,8 @@ impl Fleet {
         Ok(facts)
     }
 
-    fn receipt(&self, judged: &Judged, standing: &Standing) -> Option<Receipt> {
-        let Judged { draft, verdict, found, subjected: Subjected { group, .. }, .. } = judged;
+    fn receipt(&self, judged: &JudgedChallenge, standing: &Standing) -> Option<Receipt> {
+        let JudgedChallenge { draft, verdict, found, subjected: VerdictSubject { group, .. }, .. } = judged;
         let now_s = unix_seconds();
         let eat_nonce = draft.order.eat_nonce.as_deref().and_then(|nonce| nonce.parse::<EatNonce>().ok());
         let lifetime_s = group.receipts.lifetime.as_secs();
@@ -299,13 +302,13 @@ impl Fleet {
     }
 }
 
-impl Case {
+impl CaseMaterial {
     /// Keeps or drops the evidence, now that the verdict is known.
-    async fn finish(self, verdict: &Verdict, facts: &FleetFacts, subjected: &Subjected) -> Option<EvidenceRecord> {
+    async fn finish(self, verdict: &Verdict, facts: &FleetFacts, subjected: &VerdictSubject) -> Option<EvidenceRecord> {
         let Self { capture, held_up } = self;
         let share = subjected.group.evidence.passes_percent / 100.0;
         let is_stranger = verdict.outcome != Outcome::Pass && subjected.standing.last_pass_s.is_none();
-        let why = Why::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
+        let why = CaptureReason::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
         let facts = toml::to_string(facts);
         if let Err(error) = &facts {
             tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
@@ -322,14 +325,14 @@ impl Case {
 }
 
 /// The result of a challenge that another validator concluded: only data that its records have.
-fn concluded_elsewhere(judged: &Judged) -> Concluded {
-    let Judged { draft, subjected: Subjected { group, .. }, .. } = judged;
+fn concluded_elsewhere(judged: &JudgedChallenge) -> ConcludedChallenge {
+    let JudgedChallenge { draft, subjected: VerdictSubject { group, .. }, .. } = judged;
     let mut verdict = draft.verdict.clone();
     let detail = "another validator took this one for lost, and concluded the challenge first";
     verdict.reasons = vec![Reason::new(ReasonCode::ValidatorLost, detail)];
     verdict.outcome = outcome_of(&verdict.reasons);
     let next = next_challenge(draft, &verdict, group);
-    Concluded { verdict, next, change: None, found: Vec::new() }
+    ConcludedChallenge { verdict, next, change: None, found: Vec::new() }
 }
 
 /// Whether a challenge counts as heavy: in a group with one kind only, every challenge does.
@@ -345,7 +348,8 @@ fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
 fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group) -> Option<Duration> {
     let policy = &draft.order.policy;
     let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
-    let pause = (was_busy && draft.order.asked == Asked::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
+    let pause =
+        (was_busy && draft.order.asked == OrderOrigin::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
     pause.or_else(|| next_wait(group, policy, &mut OsEntropy))
 }
 
@@ -356,7 +360,7 @@ fn policy_id(group: &Group, policy: &Policy) -> String {
     format!("{}:{}", group.name, &blake3::hash(&json).to_hex()[..POLICY_DIGITS])
 }
 
-fn record(found: &Found, miner: &str) -> FindingRecord {
+fn record(found: &FleetFinding, miner: &str) -> FindingRecord {
     FindingRecord {
         code: found.code.name().to_owned(),
         miner: miner.to_owned(),
@@ -367,8 +371,8 @@ fn record(found: &Found, miner: &str) -> FindingRecord {
     }
 }
 
-fn finding(found: &Found) -> Finding {
-    Finding {
+fn finding(found: &FleetFinding) -> SubjectFinding {
+    SubjectFinding {
         code: found.code.name().to_owned(),
         enforced: found.enforced,
         device_id: found.device_id,

@@ -7,7 +7,7 @@ use assay_policy::identity::{IdentityFinding, Presence};
 use assay_policy::{Event, Labels, Standing, step};
 use assay_program::clock::{unix_ms, unix_seconds};
 use assay_records::{
-    DeviceEvent, DeviceFilter, DeviceRecord, FindingFilter, FindingRecord, MinerRecord, RecordsError, StandingChange,
+    DeviceEvent, DeviceQuery, DeviceRecord, FindingFilter, FindingRecord, MinerRecord, RecordsError, StandingChange,
     Transition,
 };
 use assay_work::DeviceId;
@@ -30,7 +30,7 @@ impl Fleet {
     /// # Errors
     /// The records cannot be read or written.
     pub async fn notice(&self, record: &MinerRecord, presence: &Presence) -> Result<(), RecordsError> {
-        let shown = DeviceFilter { miner: Some(record.id.clone()), ..DeviceFilter::default() };
+        let shown = DeviceQuery { miner: Some(record.id.clone()), ..DeviceQuery::default() };
         // The first time of this miner's work that held, as far as known: its first sight before a pass.
         let first = |device: DeviceRecord| {
             device.last_pass_ms?;

@@ -17,16 +17,16 @@ const MAX_REPLACED: usize = 4;
 
 /// The sessions of this validator, by their ids.
 #[derive(Debug, Default)]
-pub struct Presences(Mutex<Known>);
+pub struct Presences(Mutex<PresenceIndex>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct PresenceIndex {
     sessions: BTreeMap<String, Presence>,
     miners: HashMap<String, BTreeSet<String>>,
     devices: HashMap<DeviceId, BTreeSet<String>>,
 }
 
-impl Known {
+impl PresenceIndex {
     /// Forgets sessions after a long silence.
     fn forget(&mut self, now_s: u64) {
         let is_old = |known: &Presence| known.heard_s.saturating_add(REMEMBERED_S) <= now_s;

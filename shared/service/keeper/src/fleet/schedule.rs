@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Fleet;
-use crate::order::{Asked, Order};
+use crate::order::{Order, OrderOrigin};
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_judge::history::MinerHistory;
 use assay_program::clock::{unix_ms, unix_seconds};
@@ -28,12 +28,12 @@ const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
 
 /// A challenge's place among the concurrent ones.
 #[derive(Debug)]
-pub struct Places {
+pub struct ChallengePlaces {
     _all: OwnedSemaphorePermit,
     _group: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
+impl ChallengePlaces {
     /// A place outside any group's limit.
     pub const fn of(place: OwnedSemaphorePermit) -> Self {
         Self { _all: place, _group: None }
@@ -42,9 +42,9 @@ impl Places {
 
 /// Decision on a due challenge.
 #[derive(Debug)]
-pub enum Prepared {
+pub enum ScheduleDecision {
     /// It starts now.
-    Ready(Box<Order>, Places),
+    Ready(Box<Order>, ChallengePlaces),
     /// It is considered again after this time.
     Later(Duration),
     /// The policy has no challenges for this miner.
@@ -96,21 +96,21 @@ pub fn next_wait(group: &Group, policy: &Policy, entropy: &mut dyn Entropy) -> O
 
 impl Fleet {
     /// Decides on a due challenge, and waits for its place.
-    pub async fn prepare(&self, policy: &Policy, due: DueChallenge) -> Prepared {
+    pub async fn prepare(&self, policy: &Policy, due: DueChallenge) -> ScheduleDecision {
         match self.try_prepare(policy, due).await {
             Ok(prepared) => prepared,
             Err(error) => {
                 // The outage of the store is logged elsewhere; challenges continue after it.
                 tracing::debug!(%error, "a challenge that is due waits for the records");
-                Prepared::Later(LOOK_AGAIN)
+                ScheduleDecision::Later(LOOK_AGAIN)
             }
         }
     }
 
-    async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<Prepared, RecordsError> {
+    async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<ScheduleDecision, RecordsError> {
         let DueChallenge { miner, models, is_first, is_moved, challenges } = due;
         let key = miner.to_string();
-        let Some(record) = self.records.miner(&key).await? else { return Ok(Prepared::Later(LOOK_AGAIN)) };
+        let Some(record) = self.records.miner(&key).await? else { return Ok(ScheduleDecision::Later(LOOK_AGAIN)) };
         let rules = self.rules();
         let names: Vec<&str> = models.iter().map(String::as_str).collect();
         let group = rules.policy.group_of(&record.labels, &names);
@@ -125,30 +125,30 @@ impl Fleet {
         // once.
         let early = record.due.as_ref().map_or(0, |due| due.at_ms - unix_ms());
         if !is_first && !is_moved && early > 0 {
-            return Ok(Prepared::Later(Duration::from_millis(early.unsigned_abs()).min(LOOK_AGAIN)));
+            return Ok(ScheduleDecision::Later(Duration::from_millis(early.unsigned_abs()).min(LOOK_AGAIN)));
         }
         let standing = record.standing();
         if !standing.state.is_challenged() {
-            return Ok(Prepared::Later(LOOK_AGAIN));
+            return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
         if self.over_budget(group, &record, models.len()).await?.is_some() {
-            return Ok(Prepared::Later(LOOK_AGAIN));
+            return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
         let all = challenges.acquire_owned().await;
         // The places are never closed.
-        let Ok(all) = all else { return Ok(Prepared::Never) };
+        let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
         let of_group = match self.group_places.of(group) {
             Some(places) => places.acquire_owned().await.ok(),
             None => None,
         };
         let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut OsEntropy));
         let order = Order {
-            asked: Asked::Schedule,
+            asked: OrderOrigin::Schedule,
             kind: kind.name.clone(),
             group: group.name.clone(),
             ..Order::manual(Arc::new(group.over(policy, kind)))
         };
-        Ok(Prepared::Ready(Box::new(order), Places { _all: all, _group: of_group }))
+        Ok(ScheduleDecision::Ready(Box::new(order), ChallengePlaces { _all: all, _group: of_group }))
     }
 
     /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
@@ -158,10 +158,10 @@ impl Fleet {
         policy: &Policy,
         record: &MinerRecord,
         abandoned: Option<Duration>,
-    ) -> Option<Prepared> {
+    ) -> Option<ScheduleDecision> {
         let pause = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
         if let Some(ago) = abandoned.filter(|ago| *ago < pause) {
-            return Some(Prepared::Later(pause.saturating_sub(ago)));
+            return Some(ScheduleDecision::Later(pause.saturating_sub(ago)));
         }
         if group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
             return None;
@@ -169,7 +169,7 @@ impl Fleet {
         let stored =
             record.due.as_ref().map(|due| Duration::from_millis(u64::try_from(due.at_ms - unix_ms()).unwrap_or(0)));
         let wait = stored.or_else(|| next_wait(group, policy, &mut OsEntropy));
-        Some(wait.map_or(Prepared::Never, Prepared::Later))
+        Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later))
     }
 
     /// Describes the exhausted daily budget of the host's device time; `None` within the budget.
@@ -208,7 +208,7 @@ impl Fleet {
 mod tests {
     use assay_policy::FleetRules;
     use assay_receipts::Signer;
-    use assay_records::{Begun, Location, Records};
+    use assay_records::{ChallengeStart, Location, Records};
 
     use super::*;
 
@@ -219,7 +219,7 @@ mod tests {
         let text = "[[group]]\nname = \"default\"\nduty_percent = 0.01\n";
         let rules = FleetRules::parse(text, "p.toml", None).unwrap();
         let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
-        let begun = Begun {
+        let begun = ChallengeStart {
             challenge: "cd".repeat(16),
             miner: "ab".repeat(32),
             validator: "ee".repeat(32),

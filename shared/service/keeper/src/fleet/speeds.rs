@@ -93,7 +93,7 @@ impl Speeds {
 
     async fn read(&self, records: &Records, model: &(String, Precision)) -> Result<(), RecordsError> {
         let samples = records.samples(&model.0, model.1, unix_ms() - WINDOW_MS, PASSES).await?;
-        let sample = |sample: assay_records::Sample| Sample {
+        let sample = |sample: assay_records::DeviceSample| Sample {
             operator: Some(sample.operator).filter(|operator| !operator.is_empty()),
             miner: sample.miner,
             n: u32::try_from(sample.n).unwrap_or(0),

@@ -8,8 +8,8 @@ use assay_policy::State;
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 
 use super::Families;
-use crate::order::{Asked, Order};
-use assay_judge::facts::Found;
+use crate::order::{Order, OrderOrigin};
+use assay_judge::facts::FleetFinding;
 use assay_judge::run::{HELD, LINKED_PROBE};
 
 /// Names of a challenge's phases in the metrics.
@@ -27,7 +27,10 @@ const SINCE_COMMITMENT: &str = "commitment_to_verdict";
 
 impl Families {
     pub(super) fn show_challenges(&self) {
-        show(&self.challenges_started_total, [Asked::Schedule, Asked::Operator].map(|asked| [asked.name()]));
+        show(
+            &self.challenges_started_total,
+            [OrderOrigin::Schedule, OrderOrigin::Operator].map(|asked| [asked.name()]),
+        );
         for outcome in Outcome::ALL {
             let modes = [Some(Mode::Replay), Some(Mode::ReplaySample), Some(Mode::Audit), None];
             show(&self.verdicts_total, modes.map(|mode| [outcome.name(), mode_name(mode)]));
@@ -63,7 +66,7 @@ impl Families {
     }
 
     /// Counts the consequences of a verdict.
-    pub fn judged(&self, found: &[Found], change: Option<&Change>) {
+    pub fn judged(&self, found: &[FleetFinding], change: Option<&Change>) {
         for found in found {
             self.findings_total.with_label_values(&[found.code.name()]).inc();
         }

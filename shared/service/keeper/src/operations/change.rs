@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use assay_api::{Decision, JoinToken, MAX_LABELS, Miner, MinerChanged, parse_name};
+use assay_api::{CreatedJoinToken, Decision, MAX_LABELS, Miner, MinerChanged, parse_name};
 use assay_policy::Event;
 use assay_policy::state::Word;
-use assay_records::{Actor, Labels, MinerChange, MinerRecord, RecordsError, Status};
+use assay_records::{Actor, Approval, Labels, MinerChange, MinerRecord, RecordsError};
 
 use super::labels;
 use super::read::miner_of;
 use super::{MAX_TOKEN_S, OperationError, find};
-use crate::allow::{Admitted, Enrolment};
+use crate::allow::{AdmissionReason, Enrolment};
 use crate::fleet::notice::{MAX_TRIES, log};
 use crate::validator::Validator;
 
@@ -26,7 +26,7 @@ pub struct Enroll {
 
 /// Decides about a miner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decide {
+pub struct MinerDecision {
     /// The first digits of one of its keys; the whole key where the records do not know it.
     pub miner: String,
     /// What becomes of it.
@@ -34,11 +34,11 @@ pub struct Decide {
 }
 
 /// The new status of the miner, and the input to its attestation state.
-const fn effect(decision: Decision) -> (Option<Status>, Word) {
+const fn effect(decision: Decision) -> (Option<Approval>, Word) {
     match decision {
-        Decision::Approve | Decision::Resume => (Some(Status::Approved), Word::Resume),
-        Decision::Suspend => (Some(Status::Suspended), Word::Suspend),
-        Decision::Revoke => (Some(Status::Revoked), Word::Revoke),
+        Decision::Approve | Decision::Resume => (Some(Approval::Approved), Word::Resume),
+        Decision::Suspend => (Some(Approval::Suspended), Word::Suspend),
+        Decision::Revoke => (Some(Approval::Revoked), Word::Revoke),
         Decision::Quarantine => (None, Word::Quarantine),
         Decision::Release => (None, Word::Release),
     }
@@ -47,12 +47,12 @@ const fn effect(decision: Decision) -> (Option<Status>, Word) {
 /// The reason why it cannot be applied to a miner with this record.
 fn refused(decision: Decision, record: Option<&MinerRecord>) -> Option<String> {
     let status = record.map(|record| record.status);
-    let is = status.map_or("unknown to the records", Status::name);
+    let is = status.map_or("unknown to the records", Approval::name);
     match decision {
-        Decision::Resume if status != Some(Status::Suspended) => {
+        Decision::Resume if status != Some(Approval::Suspended) => {
             Some(format!("this miner is {is}: only a suspended miner is resumed; `approve` lets any in"))
         }
-        Decision::Suspend if status == Some(Status::Revoked) => {
+        Decision::Suspend if status == Some(Approval::Revoked) => {
             Some("this miner is revoked, which counts more: `approve` would let it in".to_owned())
         }
         Decision::Release if record.is_none_or(|record| record.standing().quarantine.is_none()) => {
@@ -75,7 +75,7 @@ pub struct Label {
 
 impl Enroll {
     /// Creates the token.
-    pub async fn create(self, validator: &Validator, actor: &Actor) -> Result<JoinToken, OperationError> {
+    pub async fn create(self, validator: &Validator, actor: &Actor) -> Result<CreatedJoinToken, OperationError> {
         let labels = labels::check(self.labels)?;
         if !(1..=MAX_TOKEN_S).contains(&self.expires_s) {
             let days = MAX_TOKEN_S / 86_400;
@@ -85,11 +85,11 @@ impl Enroll {
         let (token, record) = validator.records.create_token(&labels, lifetime, actor).await?;
         // The records name it by its hash; only this answer has the token itself.
         tracing::info!(token = &record.hash[..16], ?labels, by = actor.name, "a join token was made");
-        Ok(JoinToken { record, token })
+        Ok(CreatedJoinToken { record, token })
     }
 }
 
-impl Decide {
+impl MinerDecision {
     /// Applies the decision.
     pub async fn decide(self, validator: &Validator, actor: &Actor) -> Result<MinerChanged, OperationError> {
         let Self { miner, decision } = self;
@@ -115,7 +115,7 @@ async fn change(
     miner: &str,
     decision: Decision,
     actor: &Actor,
-) -> Result<Status, OperationError> {
+) -> Result<Approval, OperationError> {
     let (status, word) = effect(decision);
     for _ in 0..MAX_TRIES {
         let record = validator.records.miner(miner).await?;
@@ -137,12 +137,14 @@ async fn change(
 }
 
 /// A note where settings and records differ, with the one in force.
-fn note(validator: &Validator, key: &str, status: Status) -> Option<&'static str> {
+fn note(validator: &Validator, key: &str, status: Approval) -> Option<&'static str> {
     let allowed = &validator.allowed;
     let admitted = key.parse().map(|key| allowed.admitted(&key)).ok()?;
     match (status, admitted) {
-        (Status::Approved, Admitted::Revoked) => Some("revoked_miners has this key, and counts more: it is not let in"),
-        (Status::Approved, Admitted::Pending) if allowed.enrolment() == Enrolment::Open => {
+        (Approval::Approved, AdmissionReason::Revoked) => {
+            Some("revoked_miners has this key, and counts more: it is not let in")
+        }
+        (Approval::Approved, AdmissionReason::Pending) if allowed.enrolment() == Enrolment::Open => {
             Some("enrolment is open and allowed_miners is set, which decides alone: it is not let in")
         }
         _ => None,

@@ -1,7 +1,7 @@
 //! Looks up keys and ids by their first digits.
 
 use assay_program::render::short_ids;
-use assay_records::{Found, MinerFilter, Records};
+use assay_records::{MinerFilter, Records, ResolvedId};
 use assay_work::PublicKey;
 use assay_work::text::quoted;
 
@@ -69,9 +69,9 @@ pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String
 pub(super) async fn one(
     records: &Records,
     text: &str,
-    is_meant: impl Fn(&Found) -> bool,
+    is_meant: impl Fn(&ResolvedId) -> bool,
     what: &str,
-) -> Result<Found, OperationError> {
+) -> Result<ResolvedId, OperationError> {
     let prefix = digits(text)?;
     let mut found: Vec<_> = records.find(&prefix).await?.into_iter().filter(is_meant).collect();
     if let Some(at) = found.iter().position(|found| id(found) == prefix) {
@@ -85,8 +85,8 @@ pub(super) async fn one(
 }
 
 /// Finds the only item whose id starts with these digits; a miner by its name too.
-pub(super) async fn any(records: &Records, text: &str) -> Result<Found, OperationError> {
-    let Ok(prefix) = digits(text) else { return miner_or_name(records, text).await.map(Found::Miner) };
+pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId, OperationError> {
+    let Ok(prefix) = digits(text) else { return miner_or_name(records, text).await.map(ResolvedId::Miner) };
     let mut found = records.find(&prefix).await?;
     // A complete id wins over longer ones that start with it.
     if let Some(at) = found.iter().position(|found| id(found) == prefix) {
@@ -110,25 +110,29 @@ fn several(prefix: &str, candidates: Vec<String>) -> OperationError {
 }
 
 /// Kind of the item.
-pub(super) const fn kind(found: &Found) -> &'static str {
+pub(super) const fn kind(found: &ResolvedId) -> &'static str {
     match found {
-        Found::Challenge(_) => "challenge",
-        Found::Miner(_) => "miner",
-        Found::Device(_) => "device",
-        Found::Receipt(_) => "receipt",
-        Found::Round(_) => "round",
+        ResolvedId::Challenge(_) => "challenge",
+        ResolvedId::Miner(_) => "miner",
+        ResolvedId::Device(_) => "device",
+        ResolvedId::Receipt(_) => "receipt",
+        ResolvedId::Round(_) => "round",
     }
 }
 
-pub(super) fn id(found: &Found) -> &str {
+pub(super) fn id(found: &ResolvedId) -> &str {
     match found {
-        Found::Challenge(id) | Found::Miner(id) | Found::Device(id) | Found::Receipt(id) | Found::Round(id) => id,
+        ResolvedId::Challenge(id)
+        | ResolvedId::Miner(id)
+        | ResolvedId::Device(id)
+        | ResolvedId::Receipt(id)
+        | ResolvedId::Round(id) => id,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use assay_records::{Actor, Location, MinerChange, Status};
+    use assay_records::{Actor, Approval, Location, MinerChange};
 
     use super::*;
 
@@ -138,13 +142,13 @@ mod tests {
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
         let key = |byte: &str| byte.repeat(32);
         for (byte, name) in [("ab", "node-07"), ("cd", "twice"), ("ef", "twice"), ("12", "abab")] {
-            let change = MinerChange { action: "approve", status: Some(Status::Approved), standing: None };
+            let change = MinerChange { action: "approve", status: Some(Approval::Approved), standing: None };
             records.change_miner(&key(byte), &change, &Actor::validator()).await.unwrap();
             let labels = [(NAME_LABEL.to_owned(), Some(name.to_owned()))].into();
             records.set_labels(&key(byte), &labels, &Actor::validator()).await.unwrap();
         }
         assert_eq!(miner_or_name(&records, "node-07").await.unwrap(), key("ab"));
-        assert!(matches!(any(&records, "node-07").await.unwrap(), Found::Miner(id) if id == key("ab")));
+        assert!(matches!(any(&records, "node-07").await.unwrap(), ResolvedId::Miner(id) if id == key("ab")));
         assert_eq!(miner_or_name(&records, "abab").await.unwrap(), key("ab"), "digits are those of a key");
         let several = miner_or_name(&records, "twice").await.unwrap_err().to_string();
         assert!(several.starts_with("\"twice\" could be any of cdcdcdcd, efefefef"), "{several}");

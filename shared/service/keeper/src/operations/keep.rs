@@ -10,21 +10,21 @@ use crate::validator::Validator;
 
 /// Writes all records into a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Export {
+pub struct RecordsExport {
     /// The folder, which is created.
     pub folder: PathBuf,
 }
 
 /// Copies the records as of one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backup {
+pub struct RecordsBackup {
     /// The file, which must not exist.
     pub file: PathBuf,
     /// Whether to check everything first.
     pub check: bool,
 }
 
-impl Export {
+impl RecordsExport {
     /// Writes the records.
     pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFolder, OperationError> {
         let Self { folder } = self;
@@ -34,7 +34,7 @@ impl Export {
     }
 }
 
-impl Backup {
+impl RecordsBackup {
     /// Copies the records.
     pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFile, OperationError> {
         let Self { file, check } = self;

@@ -1,17 +1,18 @@
 //! Reads the records as documents of the API.
 
 use assay_api::{
-    Challenge, Cursor, CursorError, Device, DevicesQuery, Found, HistoryQuery, Known, Listed, Miner, MinerDetail,
-    MinerOrder, MinersQuery, PageQuery, Receipt, Round, RoundsQuery, VerdictsQuery, parse_label,
+    ChallengeDetail, Cursor, CursorError, DeviceDetail, DevicesQuery, HistoryQuery, ListPage, Miner, MinerDetail,
+    MinerOrder, MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, Round, RoundsQuery, SearchResult, VerdictsQuery,
+    parse_label,
 };
 use assay_listen::bounds::MAX_PAGE;
 use assay_policy::state::State;
 use assay_program::clock::unix_ms;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
-    ApiTokenCursor, ApiTokenRecord, DeviceFilter, DeviceRecord, Event, FindingFilter, Found as FoundId, FullVerdict,
-    Labels, MinerFilter, MinerRecord, MinerSummary, Records, RoundCursor, RoundFilter, RoundRecord, Status,
-    TokenCursor, TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
+    ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, Labels,
+    MinerEvent, MinerFilter, MinerRecord, MinerSummary, Records, ResolvedId as FoundId, RoundCursor, RoundFilter,
+    RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -57,7 +58,7 @@ fn not_found(found: &FoundId) -> OperationError {
 }
 
 /// Lists miners.
-pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<Listed<Miner>, OperationError> {
+pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPage<Miner>, OperationError> {
     let MinersQuery { status, state, label, model, outcome, connected, order, text, limit, cursor } = query;
     let (limit, order) = (page(limit)?, order.unwrap_or_default());
     let states = states(given(state).as_deref(), order)?;
@@ -75,13 +76,13 @@ pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<Listed<
     };
     let place: Option<(usize, String)> = place(cursor.as_ref())?;
     // Open admission leaves no miner pending.
-    let found = match status == Some(Status::Pending) && validator.allowed.is_open() {
+    let found = match status == Some(Approval::Pending) && validator.allowed.is_open() {
         true => Vec::new(),
         false => by_states(&validator.records, &filter, &states, place, limit + 1).await?,
     };
-    let Listed { items, next } = Listed::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
+    let ListPage { items, next } = ListPage::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
     let items = items.into_iter().map(|(_, miner)| miner).collect();
-    Ok(Listed { items: shown(validator, items).await?, next })
+    Ok(ListPage { items: shown(validator, items).await?, next })
 }
 
 /// The requested states, in order; `None`: any state, in one pass.
@@ -146,7 +147,7 @@ async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<M
 
 fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) -> Miner {
     let admitted = record.key.parse().ok().map(|key| validator.allowed.admitted(&key));
-    let known = Known {
+    let known = MinerSnapshot {
         admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
         name: record.labels.get(find::NAME_LABEL).cloned(),
         device_count: summary.models.values().sum(),
@@ -172,11 +173,11 @@ pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail, Ope
 
 async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, OperationError> {
     let (records, miner) = (&validator.records, miner_of(validator, id).await?);
-    let devices = DeviceFilter {
+    let devices = DeviceQuery {
         miner: Some(id.to_owned()),
         gone: true,
         limit: Some(MAX_SHOWN_DEVICES),
-        ..DeviceFilter::default()
+        ..DeviceQuery::default()
     };
     let findings = FindingFilter { miner: Some(id.to_owned()), limit: Some(MAX_SHOWN), ..FindingFilter::default() };
     let connection = running::connection(validator, &miner.record.keys);
@@ -200,16 +201,20 @@ async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, Operatio
 }
 
 /// Lists a miner's events, newest first.
-pub async fn history(validator: &Validator, text: &str, query: HistoryQuery) -> Result<Listed<Event>, OperationError> {
+pub async fn history(
+    validator: &Validator,
+    text: &str,
+    query: HistoryQuery,
+) -> Result<ListPage<MinerEvent>, OperationError> {
     let (limit, id) = (page(query.limit)?, find::miner_or_name(&validator.records, text).await?);
-    Ok(Listed::all(validator.records.history(&id, limit).await?))
+    Ok(ListPage::all(validator.records.history(&id, limit).await?))
 }
 
 /// Lists devices, in order of miner and id.
-pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<Listed<DeviceRecord>, OperationError> {
+pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<ListPage<DeviceRecord>, OperationError> {
     let DevicesQuery { miner, device_id, model, gone, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
-    let filter = DeviceFilter {
+    let filter = DeviceQuery {
         miner: miner_named(records, miner).await?,
         device_id: given(device_id).map(|text| find::digits(&text)).transpose()?,
         model: given(model),
@@ -218,7 +223,7 @@ pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<Liste
         limit: Some(limit + 1),
     };
     let found = records.devices(&filter).await?;
-    Ok(Listed::page(found, limit, |device| (device.miner.clone(), device.device_id.clone())))
+    Ok(ListPage::page(found, limit, |device| (device.miner.clone(), device.device_id.clone())))
 }
 
 async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
@@ -229,28 +234,28 @@ async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<S
 }
 
 /// Reads a device, by its id or its first digits.
-pub async fn device(validator: &Validator, text: &str) -> Result<Device, OperationError> {
+pub async fn device(validator: &Validator, text: &str) -> Result<DeviceDetail, OperationError> {
     match find::one(&validator.records, text, |found| matches!(found, FoundId::Device(_)), "device").await? {
         FoundId::Device(id) => device_of(validator, id).await,
         other => Err(not_found(&other)),
     }
 }
 
-async fn device_of(validator: &Validator, device_id: String) -> Result<Device, OperationError> {
+async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDetail, OperationError> {
     let records = &validator.records;
-    let filter = DeviceFilter {
+    let filter = DeviceQuery {
         device_id: Some(device_id.clone()),
         gone: true,
         limit: Some(MAX_SHOWN_DEVICES),
-        ..DeviceFilter::default()
+        ..DeviceQuery::default()
     };
     let at = records.devices(&filter).await?;
     let events = records.device_events(None, Some(&device_id), MAX_SHOWN).await?;
-    Ok(Device { device_id, at, events })
+    Ok(DeviceDetail { device_id, at, events })
 }
 
 /// Lists verdicts, newest first.
-pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Listed<VerdictRecord>, OperationError> {
+pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<ListPage<VerdictRecord>, OperationError> {
     let VerdictsQuery { miner, outcome, code, round, since, until, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
     let code = given(code);
@@ -275,7 +280,7 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
         limit: Some(limit + 1),
     };
     let found = records.verdicts(&filter).await?;
-    Ok(Listed::page(found, limit, |verdict| VerdictCursor {
+    Ok(ListPage::page(found, limit, |verdict| VerdictCursor {
         at_ms: verdict.at_ms,
         challenge: verdict.challenge.clone(),
     }))
@@ -297,34 +302,34 @@ pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict, O
 }
 
 /// Reads a challenge, judged or not.
-pub async fn challenge(validator: &Validator, text: &str) -> Result<Challenge, OperationError> {
+pub async fn challenge(validator: &Validator, text: &str) -> Result<ChallengeDetail, OperationError> {
     let id = challenge_id(validator, text).await?;
     let record = validator.records.challenge(&id).await?;
     let record = record.ok_or_else(|| not_found(&FoundId::Challenge(id.clone())))?;
     let running = running::challenge(validator, &record.begun.miner, &id);
-    Ok(Challenge { verdict: validator.records.verdict(&id).await?, record, running })
+    Ok(ChallengeDetail { verdict: validator.records.verdict(&id).await?, record, running })
 }
 
-pub async fn receipt(validator: &Validator, text: &str) -> Result<Receipt, OperationError> {
+pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail, OperationError> {
     match find::one(&validator.records, text, |found| matches!(found, FoundId::Receipt(_)), "receipt").await? {
         FoundId::Receipt(id) => receipt_of(validator, id).await,
         other => Err(not_found(&other)),
     }
 }
 
-async fn receipt_of(validator: &Validator, id: String) -> Result<Receipt, OperationError> {
+async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail, OperationError> {
     let found = validator.records.receipt(&id).await?;
     let (challenge, record) = found.ok_or_else(|| not_found(&FoundId::Receipt(id)))?;
-    Ok(Receipt { record, challenge })
+    Ok(ReceiptDetail { record, challenge })
 }
 
 /// Lists rounds, newest first.
-pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<Listed<RoundRecord>, OperationError> {
+pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<ListPage<RoundRecord>, OperationError> {
     let limit = page(query.limit)?;
     let filter =
         RoundFilter { before: place(query.cursor.as_ref())?, limit: Some(limit + 1), ..RoundFilter::default() };
     let found = validator.records.rounds(&filter).await?;
-    Ok(Listed::page(found, limit, RoundCursor::of))
+    Ok(ListPage::page(found, limit, RoundCursor::of))
 }
 
 /// Reads a round with its members.
@@ -342,34 +347,34 @@ async fn round_of(validator: &Validator, id: String) -> Result<Round, OperationE
 }
 
 /// Finds the item of an id, or of its first digits.
-pub async fn found(validator: &Validator, text: &str) -> Result<Found, OperationError> {
+pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult, OperationError> {
     Ok(match find::any(&validator.records, text).await? {
         FoundId::Challenge(id) => match validator.records.verdict(&id).await? {
-            Some(verdict) => Found::Verdict(Box::new(verdict)),
+            Some(verdict) => SearchResult::Verdict(Box::new(verdict)),
             None => {
                 let record = validator.records.challenge(&id).await?;
-                Found::Challenge(record.ok_or_else(|| not_found(&FoundId::Challenge(id)))?)
+                SearchResult::Challenge(record.ok_or_else(|| not_found(&FoundId::Challenge(id)))?)
             }
         },
-        FoundId::Miner(id) => Found::Miner(Box::new(detail(validator, &id).await?)),
-        FoundId::Device(id) => Found::Device(device_of(validator, id).await?),
-        FoundId::Receipt(id) => Found::Receipt(receipt_of(validator, id).await?),
-        FoundId::Round(id) => Found::Round(round_of(validator, id).await?),
+        FoundId::Miner(id) => SearchResult::Miner(Box::new(detail(validator, &id).await?)),
+        FoundId::Device(id) => SearchResult::Device(device_of(validator, id).await?),
+        FoundId::Receipt(id) => SearchResult::Receipt(receipt_of(validator, id).await?),
+        FoundId::Round(id) => SearchResult::Round(round_of(validator, id).await?),
     })
 }
 
 /// Lists tokens of the API, newest first, without the tokens themselves.
-pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<ApiTokenRecord>, OperationError> {
+pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<ListPage<ApiTokenRecord>, OperationError> {
     let limit = page(query.limit)?;
     let found = validator.records.api_tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
-    Ok(Listed::page(found, limit, ApiTokenCursor::of))
+    Ok(ListPage::page(found, limit, ApiTokenCursor::of))
 }
 
 /// Lists join tokens, newest first, without the tokens themselves.
-pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<Listed<TokenRecord>, OperationError> {
+pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<ListPage<TokenRecord>, OperationError> {
     let limit = page(query.limit)?;
     let found = validator.records.tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
-    Ok(Listed::page(found, limit, TokenCursor::of))
+    Ok(ListPage::page(found, limit, TokenCursor::of))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::{BeginRound, ProblemCode, RoundBegun, RoundDetail};
+use assay_api::{BeginRound, ProblemCode, RoundDetail, StartedRound};
 use assay_policy::round::drawn;
 use assay_policy::schedule::draw_kind;
 use assay_protocol::message::Inventory;
@@ -11,8 +11,8 @@ use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
 
 use super::OperationError;
 use crate::fleet::schedule::uniform;
-use crate::order::{Asked, Order};
-use crate::registry::Miner;
+use crate::order::{Order, OrderOrigin};
+use crate::registry::ConnectedMiner;
 use crate::round::{self, MAX_MEMBERS, Member, MemberEnd};
 use crate::validator::Validator;
 use assay_judge::entropy::{Entropy, OsEntropy};
@@ -32,14 +32,14 @@ const DISPUTED_AGAIN_MS: i64 = 3_600_000;
 const MAX_DISPUTING: usize = 64;
 
 /// A possible member of a round.
-struct Invited {
+struct RoundCandidate {
     record: MinerRecord,
-    connected: Option<Miner>,
+    connected: Option<ConnectedMiner>,
 }
 
 /// Runs the scheduled round of a group.
 pub async fn of_group(validator: &Validator, group: &str) -> Result<(), OperationError> {
-    run(validator, plan(validator, Some(group), Asked::Schedule).await?).await
+    run(validator, plan(validator, Some(group), OrderOrigin::Schedule).await?).await
 }
 
 /// Challenges miners that show one device in one round, at most once an hour: it is unknown which of them lies.
@@ -55,18 +55,22 @@ pub async fn of_disputed(validator: &Validator, mut miners: Vec<String>) -> Resu
         let record = validator.records.miner(&miner).await?;
         let Some(record) = record.filter(|it| it.standing().state.is_challenged()) else { continue };
         let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
-        invited.push(Invited { record, connected });
+        invited.push(RoundCandidate { record, connected });
     }
     let id = round_id()?;
-    note(validator, &id, DISPUTED.to_owned(), Asked::Schedule, &invited).await?;
-    run(validator, Planned { id, asked: Asked::Schedule, invited, start_within: START_WITHIN }).await
+    note(validator, &id, DISPUTED.to_owned(), OrderOrigin::Schedule, &invited).await?;
+    run(validator, PlannedRound { id, asked: OrderOrigin::Schedule, invited, start_within: START_WITHIN }).await
 }
 
 /// Starts a round of a group in the background.
 ///
 /// # Errors
 /// [`OperationError`]: no such group, no members in it, or the limit of concurrent rounds.
-pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) -> Result<RoundBegun, OperationError> {
+pub async fn begin(
+    validator: Arc<Validator>,
+    asked: BeginRound,
+    actor: &Actor,
+) -> Result<StartedRound, OperationError> {
     let place = validator.rounds.clone().try_acquire_owned();
     let too_many = |_| {
         let why = format!("{MAX_ROUNDS_AT_ONCE} rounds that operators began run: wait for one to end");
@@ -74,11 +78,11 @@ pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) 
     };
     let place = place.map_err(too_many)?;
     let group = asked.group.filter(|group| !group.is_empty());
-    let planned = plan(&validator, group.as_deref(), Asked::Operator).await?;
+    let planned = plan(&validator, group.as_deref(), OrderOrigin::Operator).await?;
     let detail = serde_json::json!({ "group": group });
     validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
     let id = planned.id.clone();
-    let begun = RoundBegun { round: id.clone() };
+    let begun = StartedRound { round: id.clone() };
     tokio::spawn(async move {
         if let Err(error) = run(&validator, planned).await {
             tracing::warn!(round = id, "a round was not brought to its end: {error}");
@@ -89,15 +93,15 @@ pub async fn begin(validator: Arc<Validator>, asked: BeginRound, actor: &Actor) 
 }
 
 /// A recorded round before its start.
-struct Planned {
+struct PlannedRound {
     id: String,
-    asked: Asked,
-    invited: Vec<Invited>,
+    asked: OrderOrigin,
+    invited: Vec<RoundCandidate>,
     start_within: Duration,
 }
 
 /// Plans and records a round of a group.
-async fn plan(validator: &Validator, group: Option<&str>, asked: Asked) -> Result<Planned, OperationError> {
+async fn plan(validator: &Validator, group: Option<&str>, asked: OrderOrigin) -> Result<PlannedRound, OperationError> {
     let rules = validator.fleet.rules();
     let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
     let how = named.and_then(|group| group.rounds.as_ref());
@@ -115,7 +119,7 @@ async fn plan(validator: &Validator, group: Option<&str>, asked: Asked) -> Resul
     }
     let id = round_id()?;
     note(validator, &id, label.to_owned(), asked, &invited).await?;
-    Ok(Planned { id, asked, invited, start_within: how.map_or(START_WITHIN, |how| how.start_within) })
+    Ok(PlannedRound { id, asked, invited, start_within: how.map_or(START_WITHIN, |how| how.start_within) })
 }
 
 fn round_id() -> Result<String, OperationError> {
@@ -132,7 +136,7 @@ fn no_group(validator: &Validator, name: &str) -> OperationError {
 }
 
 /// Miners of a group that may be challenged, connected or not.
-async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invited>, OperationError> {
+async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<RoundCandidate>, OperationError> {
     let (rules, connected) = (validator.fleet.rules(), validator.registry.miners());
     let mut found = Vec::new();
     let mut after = None;
@@ -149,7 +153,7 @@ async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Invit
             // A miner without a session so far is not a member yet.
             let was_here = connected.is_some() || record.last_verdict.is_some();
             if is_member && was_here && record.standing().state.is_challenged() {
-                found.push(Invited { record, connected });
+                found.push(RoundCandidate { record, connected });
             }
         }
     }
@@ -164,8 +168,8 @@ async fn note(
     validator: &Validator,
     id: &str,
     label: String,
-    asked: Asked,
-    invited: &[Invited],
+    asked: OrderOrigin,
+    invited: &[RoundCandidate],
 ) -> Result<(), OperationError> {
     let round = RoundRecord {
         id: id.to_owned(),
@@ -186,8 +190,8 @@ fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -
 }
 
 /// Runs a round to its end.
-async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationError> {
-    let Planned { id, asked, invited, start_within } = planned;
+async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), OperationError> {
+    let PlannedRound { id, asked, invited, start_within } = planned;
     let began_ms = unix_ms();
     // Only committed members have a time.
     let committed_at = |end: &MemberEnd| match end {
@@ -197,14 +201,14 @@ async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationErr
     validator.records.begin_round(&id, began_ms).await?;
     let mut hold = Duration::ZERO;
     let mut members = Vec::new();
-    for Invited { record, connected } in &invited {
+    for RoundCandidate { record, connected } in &invited {
         let Some(miner) = connected else { continue };
         let order = order_of(validator, record, miner, asked);
         hold = hold.max(order.policy.commit_deadline + HOLD_ALLOWANCE);
         members.push(Member { miner: miner.key, order });
     }
-    let mut report = round::run(validator, &id, members, round::Limits { start_within, hold }).await;
-    for Invited { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
+    let mut report = round::run(validator, &id, members, round::RoundLimits { start_within, hold }).await;
+    for RoundCandidate { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
         if let Ok(key) = record.key.parse() {
             report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
         }
@@ -227,7 +231,7 @@ async fn run(validator: &Validator, planned: Planned) -> Result<(), OperationErr
 }
 
 /// The order of a member: the heavy kind of its group, which fills its memory, if there is one.
-fn order_of(validator: &Validator, record: &MinerRecord, miner: &Miner, asked: Asked) -> Order {
+fn order_of(validator: &Validator, record: &MinerRecord, miner: &ConnectedMiner, asked: OrderOrigin) -> Order {
     let rules = validator.fleet.rules();
     let models = models_of(&miner.inventory);
     let names: Vec<&str> = models.iter().map(String::as_str).collect();

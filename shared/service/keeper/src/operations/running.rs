@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use assay_api::{
-    BeginChallenge, ClaimedDevice, Connected, Counts, Forgotten, Listed, ProblemCode, ReplayWorker, Running, Status,
-    VerdictCounts,
+    BeginChallenge, ChallengeProgress, ClaimedDevice, FleetCounts, ForgottenDevices, ListPage, MinerConnection,
+    ProblemCode, ReplayWorkerStatus, ServerStatus, VerdictCounts,
 };
 use assay_policy::fields::{ModeChoice, OutOfBounds};
 use assay_policy::{Overrides, Policy};
@@ -17,10 +17,10 @@ use assay_work::{ChallengeId, Precision, PublicKey};
 use tokio::sync::oneshot;
 
 use super::{OperationError, find};
-use crate::course::RunningChallenge;
+use crate::course::ChallengeSnapshot;
 use crate::order::Order;
-use crate::registry::{Miner, SessionCommand};
-use crate::running::Running as Serving;
+use crate::registry::{ConnectedMiner, SessionCommand};
+use crate::running::RunningValidator as Serving;
 use crate::validator::Validator;
 use assay_judge::session::StartError;
 use assay_replay::shared::SharedReplays;
@@ -31,18 +31,18 @@ const NOTED_LIMIT: Duration = Duration::from_secs(5);
 const MAX_MODELS: u32 = 256;
 
 /// Status of a validator, and its counters since its start.
-pub fn status(serving: &Serving) -> Status {
+pub fn status(serving: &Serving) -> ServerStatus {
     let Serving { validator, address, http, control_socket, target, max_miners, since, .. } = serving;
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let counts = &validator.verdict_counts;
     let workers = validator.replays.shared().map(SharedReplays::workers).unwrap_or_default();
-    let worker = |worker: &assay_replay::shared::ReplayWorker| ReplayWorker {
+    let worker = |worker: &assay_replay::shared::LiveReplayWorker| ReplayWorkerStatus {
         name: worker.name.clone(),
         machine: worker.address.clone(),
         devices: worker.capacity.devices,
         macs_per_s: worker.capacity.macs_per_s.get(&Precision::Int8).copied().unwrap_or(0.0),
     };
-    Status {
+    ServerStatus {
         validator_key: validator.admission.identity.public_key(),
         agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).to_owned(),
         process_id: std::process::id(),
@@ -79,19 +79,19 @@ pub fn status(serving: &Serving) -> Status {
 ///
 /// # Errors
 /// [`OperationError::Records`].
-pub async fn counts(validator: &Validator) -> Result<Counts, OperationError> {
+pub async fn counts(validator: &Validator) -> Result<FleetCounts, OperationError> {
     let records = &validator.records;
-    Ok(Counts { miners: records.miner_counts().await?, models: records.model_counts(MAX_MODELS).await? })
+    Ok(FleetCounts { miners: records.miner_counts().await?, models: records.model_counts(MAX_MODELS).await? })
 }
 
 /// Every running challenge, in order of the miners' keys.
-pub fn challenges(validator: &Validator) -> Vec<Running> {
+pub fn challenges(validator: &Validator) -> Vec<ChallengeProgress> {
     let miners = validator.registry.miners();
     miners.into_iter().filter_map(|miner| Some(running(miner.running?.borrow().now()))).collect()
 }
 
 /// The challenge of a miner's session, if it has this id.
-pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<Running> {
+pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<ChallengeProgress> {
     let key: PublicKey = key.parse().ok()?;
     let found = validator.registry.running(key).filter(|running| running.id.to_string() == id);
     // The records identify a miner by its first key, the registry by its session's.
@@ -99,14 +99,14 @@ pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<Running> 
     found.or_else(|| challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == id))
 }
 
-fn running(challenge: &RunningChallenge) -> Running {
-    Running { seconds: challenge.since.elapsed().as_secs(), ..so_far(challenge) }
+fn running(challenge: &ChallengeSnapshot) -> ChallengeProgress {
+    ChallengeProgress { seconds: challenge.since.elapsed().as_secs(), ..so_far(challenge) }
 }
 
 /// Progress of a challenge.
-pub fn so_far(challenge: &RunningChallenge) -> Running {
-    let RunningChallenge { id, miner, since: _, after, phase, done_slots, all_slots } = *challenge;
-    Running {
+pub fn so_far(challenge: &ChallengeSnapshot) -> ChallengeProgress {
+    let ChallengeSnapshot { id, miner, since: _, after, phase, done_slots, all_slots } = *challenge;
+    ChallengeProgress {
         challenge_id: id,
         miner_key: miner,
         phase: phase.to_owned(),
@@ -117,22 +117,32 @@ pub fn so_far(challenge: &RunningChallenge) -> Running {
 }
 
 /// Connected miners, in order of key.
-pub fn connected(validator: &Validator) -> Listed<Connected> {
+pub fn connected(validator: &Validator) -> ListPage<MinerConnection> {
     let miners = validator.registry.miners();
-    Listed::all(miners.into_iter().map(connected_miner).collect())
+    ListPage::all(miners.into_iter().map(connected_miner).collect())
 }
 
 /// The connection of a miner with these keys.
-pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<Connected> {
+pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<MinerConnection> {
     let miners = validator.registry.miners();
     let miner = miners.into_iter().find(|miner| keys.contains(&miner.key.to_string()))?;
     Some(connected_miner(miner))
 }
 
-fn connected_miner(miner: Miner) -> Connected {
-    let Miner { key, agent, address, inventory, challenged, running: challenge, since, missing, round_trip, .. } =
-        miner;
-    Connected {
+fn connected_miner(miner: ConnectedMiner) -> MinerConnection {
+    let ConnectedMiner {
+        key,
+        agent,
+        address,
+        inventory,
+        challenged,
+        running: challenge,
+        since,
+        missing,
+        round_trip,
+        ..
+    } = miner;
+    MinerConnection {
         miner_key: key,
         agent,
         address: address.map_or_else(String::new, |address| address.to_string()),
@@ -155,7 +165,7 @@ fn claimed(device: DeviceClaim) -> ClaimedDevice {
 }
 
 /// Begins a challenge; returns it once it is in the records.
-pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Running, OperationError> {
+pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<ChallengeProgress, OperationError> {
     if validator.shutdown.is_draining() {
         let why = "the validator is draining: it starts no challenge".to_owned();
         return Err(OperationError::Refused(ProblemCode::Draining, why));
@@ -244,8 +254,8 @@ fn not_started(validator: &Validator, key: PublicKey, error: &StartError) -> Ope
 }
 
 /// Describes the challenge that keeps a miner busy.
-fn busy(running: Option<&RunningChallenge>) -> String {
-    let Some(RunningChallenge { id, since, phase, done_slots, all_slots, .. }) = running else {
+fn busy(running: Option<&ChallengeSnapshot>) -> String {
+    let Some(ChallengeSnapshot { id, since, phase, done_slots, all_slots, .. }) = running else {
         return "a challenge of this miner is about to begin or to end".to_owned();
     };
     let seconds = since.elapsed().as_secs();
@@ -260,13 +270,13 @@ fn busy(running: Option<&RunningChallenge>) -> String {
 ///
 /// # Errors
 /// [`ProblemCode::NoChallenge`], or several with these digits.
-pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<Running, OperationError> {
+pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<ChallengeProgress, OperationError> {
     let prefix = find::digits(text)?;
     let none = || {
         let why = format!("no challenge whose id begins with {prefix} runs");
         OperationError::Refused(ProblemCode::NoChallenge, why)
     };
-    let begins_so = |running: &Running| running.challenge_id.to_string().starts_with(&prefix);
+    let begins_so = |running: &ChallengeProgress| running.challenge_id.to_string().starts_with(&prefix);
     let mut found = challenges(validator).into_iter().filter(begins_so);
     let running = found.next().ok_or_else(none)?;
     if found.next().is_some() {
@@ -282,11 +292,11 @@ pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<
 }
 
 /// Forgets the devices that a miner showed, so that their absence is no longer reported.
-pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<Forgotten, OperationError> {
+pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<ForgottenDevices, OperationError> {
     let id = find::miner_or_key(&validator.records, text).await?;
     let record = validator.records.miner(&id).await?;
     // An unknown key has no devices.
-    let Some(record) = record else { return Ok(Forgotten { miner: id, devices: 0 }) };
+    let Some(record) = record else { return Ok(ForgottenDevices { miner: id, devices: 0 }) };
     let devices = validator.records.forget_devices(&id, actor).await?;
     validator.registry.forget_devices(&record.keys);
     tracing::info!(
@@ -295,7 +305,7 @@ pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<
         by = actor.name,
         "an operator made the validators forget a miner's devices"
     );
-    Ok(Forgotten { miner: record.key, devices })
+    Ok(ForgottenDevices { miner: record.key, devices })
 }
 
 #[cfg(test)]
@@ -308,7 +318,7 @@ mod tests {
     fn a_busy_miner_names_its_challenge() {
         let id = ChallengeId([0xab; 16]);
         let (miner, since, after) = (PublicKey([1; 32]), Instant::now(), Duration::ZERO);
-        let running = |phase| RunningChallenge { id, miner, since, after, phase, done_slots: 3, all_slots: 12 };
+        let running = |phase| ChallengeSnapshot { id, miner, since, after, phase, done_slots: 3, all_slots: 12 };
         let said = busy(Some(&running("work")));
         assert!(said.contains(&id.to_string()) && said.contains("phase work, 3 of 12 slots"), "{said}");
         assert!(busy(Some(&running("replay"))).contains("phase replay. Wait"));

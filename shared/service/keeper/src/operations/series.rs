@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_api::{Band, Quantity, Series, SeriesQuery};
+use assay_api::{MinerSeries, Quantity, SeriesBand, SeriesQuery};
 use assay_policy::bands::{self, Bands};
 use assay_policy::policy::BandPolicy;
 use assay_policy::profile::{Figure, Profile};
@@ -13,7 +13,7 @@ use super::{OperationError, find, read};
 use crate::validator::Validator;
 
 /// Results of a miner's devices, and the bands of their models.
-pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> Result<Series, OperationError> {
+pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> Result<MinerSeries, OperationError> {
     let limit = read::page(query.limit)?;
     let since = query.since.unwrap_or_default();
     if since < 0 {
@@ -22,11 +22,11 @@ pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> 
     let id = find::miner_or_name(&validator.records, text).await?;
     let points = validator.records.series(&id, since, limit).await?;
     let bands = bands_of(validator, &id, &points).await?;
-    Ok(Series { points, bands })
+    Ok(MinerSeries { points, bands })
 }
 
 /// Bands of the models in these points, at their matrix sizes, for a host like this.
-async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Result<Vec<Band>, OperationError> {
+async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Result<Vec<SeriesBand>, OperationError> {
     let (fleet, records) = (&validator.fleet, &validator.records);
     let Some(record) = records.miner(id).await? else { return Ok(Vec::new()) };
     let (rules, policy) = (fleet.rules(), fleet.group_of(&record).await?.bands);
@@ -38,7 +38,7 @@ async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Re
     };
     let sizes: BTreeSet<(Precision, u32)> = points.iter().filter_map(size_of).collect();
     let kinds: BTreeSet<Precision> = sizes.iter().map(|(precision, _)| *precision).collect();
-    let mut found: Vec<Band> = Vec::new();
+    let mut found: Vec<SeriesBand> = Vec::new();
     for profile in models.iter().filter_map(|model| rules.profiles.find(model)) {
         found.extend(by_profile(profile, &kinds, &policy));
     }
@@ -55,9 +55,15 @@ async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Re
     Ok(found)
 }
 
-fn by_fleet(model: &str, (precision, n): (Precision, u32), quantity: Quantity, band: bands::Band, median: f64) -> Band {
+fn by_fleet(
+    model: &str,
+    (precision, n): (Precision, u32),
+    quantity: Quantity,
+    band: bands::Band,
+    median: f64,
+) -> SeriesBand {
     let bound = |value: f64| Some(value).filter(|value| value.is_finite());
-    Band {
+    SeriesBand {
         model: model.to_owned(),
         precision: Some(precision.code()),
         n: Some(n),
@@ -70,7 +76,7 @@ fn by_fleet(model: &str, (precision, n): (Precision, u32), quantity: Quantity, b
 }
 
 /// Bands from the data sheet of a model, by the policy.
-fn by_profile(profile: &Profile, kinds: &BTreeSet<Precision>, policy: &BandPolicy) -> Vec<Band> {
+fn by_profile(profile: &Profile, kinds: &BTreeSet<Precision>, policy: &BandPolicy) -> Vec<SeriesBand> {
     let tops =
         |kind: &Precision| (Quantity::Tops, Some(*kind), profile.dense_tops(*kind), 1.0, policy.least_tops_percent);
     let value = |figure: &Figure| figure.value;
@@ -81,7 +87,7 @@ fn by_profile(profile: &Profile, kinds: &BTreeSet<Precision>, policy: &BandPolic
     let band = |(quantity, kind, figure, scale, least): (_, Option<Precision>, Option<f64>, f64, f64)| {
         let value = figure? * scale;
         let detour = kind.map_or(1.0, Precision::largest_detour);
-        Some(Band {
+        Some(SeriesBand {
             model: profile.name.clone(),
             precision: kind.map(Precision::code),
             n: None,

@@ -2,7 +2,7 @@
 
 use assay_api::{AddWebhook, AddedWebhook, TestedWebhook};
 use assay_records::{Actor, NewWebhook, WebhookRecord};
-use assay_webhook::{Secret, TestError, Url};
+use assay_webhook::{SigningSecret, TestError, Url};
 
 use super::OperationError;
 use crate::validator::Validator;
@@ -25,7 +25,7 @@ pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Res
     if let Some(why) = target.refusal() {
         return Err(OperationError::Invalid(format!("url: nothing is sent to {why}")));
     }
-    let secret = Secret::random().map_err(OperationError::NotPossible)?;
+    let secret = SigningSecret::random().map_err(OperationError::NotPossible)?;
     kinds.sort_unstable();
     kinds.dedup();
     let webhook = NewWebhook { url, target: target.to_string(), kinds, secret: secret.bytes().to_vec() };

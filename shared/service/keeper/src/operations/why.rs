@@ -1,22 +1,28 @@
 //! Explains why a miner is not attested, and the remedy.
 
-use assay_api::WhyNot;
+use assay_api::AttestationGap;
 use assay_policy::state::{Standing, State, Until};
 use assay_program::utc;
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{MinerRecord, MinerSummary, Status};
+use assay_records::{Approval, MinerRecord, MinerSummary};
 
-use crate::allow::Admitted;
+use crate::allow::AdmissionReason;
 
 /// Explains why a miner is not attested; `None` where it is.
-pub(super) fn why_not(record: &MinerRecord, admitted: Option<Admitted>, summary: &MinerSummary) -> Option<WhyNot> {
+pub(super) fn why_not(
+    record: &MinerRecord,
+    admitted: Option<AdmissionReason>,
+    summary: &MinerSummary,
+) -> Option<AttestationGap> {
     let state = State::named(&record.state);
     match (record.status, admitted) {
-        (Status::Revoked, _) | (_, Some(Admitted::Revoked)) => {
+        (Approval::Revoked, _) | (_, Some(AdmissionReason::Revoked)) => {
             return said("an operator revoked it: it is not let in", "nothing; `approve` would let it in again");
         }
-        (Status::Suspended, _) => return said("an operator suspended it", "resume it: `assay-validator resume`"),
-        (Status::Pending, Some(Admitted::Pending)) => {
+        (Approval::Suspended, _) => {
+            return said("an operator suspended it", "resume it: `assay-validator resume`");
+        }
+        (Approval::Pending, Some(AdmissionReason::Pending)) => {
             return said(
                 "it waits for an operator to let it in",
                 "approve it: `assay-validator approve`, or revoke it",
@@ -34,16 +40,16 @@ pub(super) fn why_not(record: &MinerRecord, admitted: Option<Admitted>, summary:
 }
 
 /// Explanation by the first reason of its last verdict, unless that was a pass.
-fn of_verdict(record: &MinerRecord, summary: &MinerSummary) -> Option<WhyNot> {
+fn of_verdict(record: &MinerRecord, summary: &MinerSummary) -> Option<AttestationGap> {
     record.last_verdict.as_ref().filter(|last| last.outcome != "pass")?;
     let (code, detail) = summary.reasons.first()?;
     let code = ReasonCode::named(code)?;
     let about = code.about().trim_end_matches('.');
     let why = if detail.is_empty() { format!("{about}.") } else { format!("{about}: {detail}") };
-    Some(WhyNot { why, remedy: code.advice().to_owned() })
+    Some(AttestationGap { why, remedy: code.advice().to_owned() })
 }
 
-fn of_state(state: State, standing: &Standing) -> Option<WhyNot> {
+fn of_state(state: State, standing: &Standing) -> Option<AttestationGap> {
     let challenge = "wait for its next challenges, or challenge it: `assay-validator challenge`";
     let because = match standing.because.as_str() {
         "" => String::new(),
@@ -72,8 +78,8 @@ fn of_state(state: State, standing: &Standing) -> Option<WhyNot> {
 
 /// Returns `Some`, as its callers do; they handle attested miners before.
 #[allow(clippy::unnecessary_wraps)]
-fn said(why: &str, remedy: &str) -> Option<WhyNot> {
-    Some(WhyNot { why: why.to_owned(), remedy: remedy.to_owned() })
+fn said(why: &str, remedy: &str) -> Option<AttestationGap> {
+    Some(AttestationGap { why: why.to_owned(), remedy: remedy.to_owned() })
 }
 
 #[cfg(test)]
@@ -82,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    fn record(status: Status, state: State, outcome: &str) -> MinerRecord {
+    fn record(status: Approval, state: State, outcome: &str) -> MinerRecord {
         let last = LastVerdict { challenge: "c".to_owned(), outcome: outcome.to_owned(), at_ms: 1 };
         MinerRecord {
             id: "a".to_owned(),
@@ -106,7 +112,7 @@ mod tests {
     fn every_miner_that_is_not_attested_has_a_reason_and_a_remedy() {
         let summary = MinerSummary::default();
         for state in State::ALL {
-            let why = why_not(&record(Status::Approved, state, "pass"), None, &summary);
+            let why = why_not(&record(Approval::Approved, state, "pass"), None, &summary);
             assert_eq!(why.is_none(), state == State::Passing, "{state:?}");
             assert!(why.is_none_or(|why| !why.why.is_empty() && !why.remedy.is_empty()));
         }
@@ -116,12 +122,12 @@ mod tests {
     fn a_failing_verdict_says_why_and_an_operators_decision_counts_more() {
         let reasons = vec![("too_slow".to_owned(), "88 TOPS of 1513".to_owned())];
         let summary = MinerSummary { reasons, ..MinerSummary::default() };
-        let why = why_not(&record(Status::Approved, State::Failed, "fail"), None, &summary).unwrap();
+        let why = why_not(&record(Approval::Approved, State::Failed, "fail"), None, &summary).unwrap();
         assert!(why.why.contains("longer than a device of the model") && why.why.ends_with("88 TOPS of 1513"));
         assert_eq!(why.remedy, ReasonCode::TooSlow.advice());
-        let why = why_not(&record(Status::Suspended, State::Failed, "fail"), None, &summary).unwrap();
+        let why = why_not(&record(Approval::Suspended, State::Failed, "fail"), None, &summary).unwrap();
         assert!(why.why.contains("operator suspended"));
-        assert_eq!(why_not(&record(Status::Approved, State::Passing, "inconclusive"), None, &summary), None);
+        assert_eq!(why_not(&record(Approval::Approved, State::Passing, "inconclusive"), None, &summary), None);
     }
 
     #[test]
@@ -134,13 +140,13 @@ mod tests {
         };
         let summary = MinerSummary { reasons: vec![("miner_busy".to_owned(), String::new())], ..Default::default() };
         let why = |standing: &Standing, outcome: &str| {
-            let mut record = record(Status::Approved, standing.state, outcome);
+            let mut record = record(Approval::Approved, standing.state, outcome);
             record.standing = Some(serde_json::value::to_raw_value(standing).unwrap());
             why_not(&record, None, &summary).unwrap()
         };
         // Independent of the last verdict.
         for outcome in ["pass", "fail", "inconclusive"] {
-            let WhyNot { why, remedy } = why(&standing, outcome);
+            let AttestationGap { why, remedy } = why(&standing, outcome);
             let said = "it is in quarantine until 2025-12-31 23:59:59 UTC (too_fast: 3 fails within 7 days): its passes do not count";
             assert_eq!(why, said);
             assert!(remedy.contains("assay-validator release"), "{remedy}");

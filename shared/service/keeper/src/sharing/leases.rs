@@ -25,18 +25,18 @@ const SUBJECT: &str = "miner:";
 
 /// The leases of a validator's miners. Clones share them.
 #[derive(Clone, Default)]
-pub struct MinerLeases(Option<Arc<Shared>>);
+pub struct MinerLeases(Option<Arc<LeasesState>>);
 
-struct Shared {
+struct LeasesState {
     records: Records,
     /// Id of this run of the validator's process.
     holder: String,
     /// Miners connected here, by the first of their keys.
-    candidates: Mutex<HashMap<PublicKey, Candidate>>,
+    candidates: Mutex<HashMap<PublicKey, LeaseCandidate>>,
     entered: Notify,
 }
 
-struct Candidate {
+struct LeaseCandidate {
     /// Number of the miner's sessions: a new one enters before the old one leaves.
     sessions: usize,
     /// Time until which the lease is surely ours; `None`: not ours.
@@ -46,7 +46,7 @@ struct Candidate {
 /// A connected miner's claim to its lease, until it is dropped.
 pub struct MinerLease {
     /// Shared state with the miner's key; `None` for records without other validators.
-    of: Option<(Arc<Shared>, PublicKey, watch::Receiver<Option<Instant>>)>,
+    of: Option<(Arc<LeasesState>, PublicKey, watch::Receiver<Option<Instant>>)>,
 }
 
 impl MinerLeases {
@@ -58,7 +58,7 @@ impl MinerLeases {
     /// Leases in these records, for this run of a validator's process.
     pub fn shared(records: Records, holder: String) -> Self {
         let (candidates, entered) = (Mutex::default(), Notify::new());
-        Self(Some(Arc::new(Shared { records, holder, candidates, entered })))
+        Self(Some(Arc::new(LeasesState { records, holder, candidates, entered })))
     }
 
     /// Claims the lease of a connected miner, named by the first of its keys: it is requested now, and as long as
@@ -67,7 +67,7 @@ impl MinerLeases {
         let Some(shared) = &self.0 else { return MinerLease { of: None } };
         let held = {
             let mut candidates = shared.candidates.lock();
-            let new = || Candidate { sessions: 0, until: watch::Sender::new(None) };
+            let new = || LeaseCandidate { sessions: 0, until: watch::Sender::new(None) };
             let candidate = candidates.entry(miner).or_insert_with(new);
             candidate.sessions += 1;
             candidate.until.subscribe()
@@ -175,7 +175,7 @@ fn subject(miner: PublicKey) -> String {
     format!("{SUBJECT}{miner}")
 }
 
-impl Shared {
+impl LeasesState {
     /// Renews the held leases, and requests free ones.
     async fn round(&self) -> Result<(), RecordsError> {
         let since = Instant::now();

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use assay_program::exit::{Exit, Failure};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
-use assay_records::{Conclusion, Location, Orphan, Records, RecordsError, ValidatorRecord};
+use assay_records::{Conclusion, Location, OrphanChallenge, Records, RecordsError, ValidatorRecord};
 use assay_work::{ChallengeId, PublicKey};
 use tokio::time::MissedTickBehavior;
 
-use assay_judge::history::Recent;
+use assay_judge::history::AbandonedCount;
 use assay_judge::history::devices::Difference;
-use assay_judge::verify::judge::Unchallenged;
+use assay_judge::verify::judge::UnmadeVerdict;
 use assay_program::clock::unix_ms;
 
 /// Interval of heartbeats, and of looking for lost validators' challenges.
@@ -88,14 +88,14 @@ fn is_alone(records: &Records) -> bool {
 }
 
 /// A run of this validator's process, in its records.
-pub struct Presence {
+pub struct ValidatorPresence {
     records: Records,
     key: PublicKey,
     instance: String,
     address: String,
 }
 
-impl Presence {
+impl ValidatorPresence {
     /// Registers a run of the process of the validator with this key, which miners reach at this address. Challenges of
     /// an earlier run count as lost from now on.
     ///
@@ -173,13 +173,13 @@ impl Presence {
     }
 
     /// The verdict on a challenge of a lost validator. It names its author: two validators never give the same.
-    fn verdict(&self, orphan: &Orphan) -> Option<Verdict> {
+    fn verdict(&self, orphan: &OrphanChallenge) -> Option<Verdict> {
         let begun = &orphan.begun;
         let detail = format!(
             "the process of the validator that began it ended before its verdict; validator {} concluded it",
             self.key
         );
-        let verdict = Unchallenged {
+        let verdict = UnmadeVerdict {
             challenge_id: begun.challenge.parse::<ChallengeId>().ok()?,
             miner_key: begun.miner.parse().ok()?,
             validator_key: begun.validator.parse().ok()?,
@@ -188,7 +188,7 @@ impl Presence {
             reason: Reason::new(ReasonCode::ValidatorLost, detail),
             not_challenged: Vec::new(),
             difference: Difference::default(),
-            recent: Recent::default(),
+            recent: AbandonedCount::default(),
             unix_seconds: u64::try_from(begun.begun_ms / 1000).ok()?,
         };
         Some(verdict.verdict())
@@ -205,7 +205,7 @@ impl Presence {
 }
 
 /// The conclusion of a lost challenge: its miner is due again, if the schedule had asked for it.
-fn conclusion(verdict: Verdict, orphan: Orphan) -> Conclusion {
+fn conclusion(verdict: Verdict, orphan: OrphanChallenge) -> Conclusion {
     let begun = orphan.begun;
     let is_scheduled = matches!(begun.asked.as_str(), "schedule" | "connect");
     Conclusion {

@@ -1,13 +1,13 @@
 use super::*;
 
-fn line(values: &[f64]) -> Line {
+fn line(values: &[f64]) -> ChartLine {
     let outcome = |index| [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive][index % 3];
     let point =
         |(index, value): (usize, &f64)| Point { at_ms: index as i64 * 60_000, value: *value, outcome: outcome(index) };
-    Line { label: "a".to_owned(), points: values.iter().enumerate().map(point).collect() }
+    ChartLine { label: "a".to_owned(), points: values.iter().enumerate().map(point).collect() }
 }
 
-fn chart<'a>(lines: &'a [Line], range: Option<Range>) -> Chart<'a> {
+fn chart<'a>(lines: &'a [ChartLine], range: Option<Range>) -> Chart<'a> {
     Chart { id: "tops", title: "Throughput", unit: "TOPS", lines, range, basis: "The model" }
 }
 

@@ -1,7 +1,7 @@
 //! An operator's actions on a miner.
 
 use assay_api::Role;
-use assay_api::record::Status;
+use assay_api::record::Approval;
 use assay_protocol::verdict::Mode;
 use maud::{Markup, html};
 
@@ -14,7 +14,7 @@ pub(super) fn section(view: &MinerView<'_>) -> Markup {
     }
     let (miner, status) = (&view.detail.miner, view.detail.miner.record.status);
     let path = format!("/miners/{}", miner.record.id);
-    let is_in = matches!(status, Status::Pending | Status::Approved);
+    let is_in = matches!(status, Approval::Pending | Approval::Approved);
     let can_be_asked = view.detail.connection.as_ref().is_some_and(|connection| !connection.challenged_now);
     html! {
         section.actions id="actions" data-part="whole" aria-label="Actions" {
@@ -22,10 +22,10 @@ pub(super) fn section(view: &MinerView<'_>) -> Markup {
             @if view.frame.may(Role::Admin) {
                 @if is_in { (quarantine(view, &path)) }
                 @match status {
-                    Status::Pending => { (button(&path, "approve", "Approve")) (suspend(&path)) }
-                    Status::Approved => (suspend(&path)),
-                    Status::Suspended => (button(&path, "resume", "Resume")),
-                    Status::Revoked => {
+                    Approval::Pending => { (button(&path, "approve", "Approve")) (suspend(&path)) }
+                    Approval::Approved => (suspend(&path)),
+                    Approval::Suspended => (button(&path, "resume", "Resume")),
+                    Approval::Revoked => {
                         p.muted { "Revoked: only " code { "assay-validator approve" } " takes that back." }
                     }
                 }

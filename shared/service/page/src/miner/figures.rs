@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::{Band, Quantity, SeriesPoint};
+use assay_api::{Quantity, SeriesBand, SeriesPoint};
 use assay_program::render::units::figures;
 use maud::{Markup, html};
 
 use super::MinerView;
-use crate::chart::{self, Chart, Line, MAX_LINES, Point, Range};
+use crate::chart::{self, Chart, ChartLine, MAX_LINES, Point, Range};
 use crate::text::{name, short};
 use crate::{time, words};
 
@@ -16,7 +16,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 const MAX_ROWS: usize = 120;
 
 /// A figure of a chart: its place, title, unit, how it is read, and whose band it has.
-struct Kind {
+struct FigureKind {
     id: &'static str,
     title: &'static str,
     unit: &'static str,
@@ -24,24 +24,32 @@ struct Kind {
     band: Option<(Quantity, f64)>,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind { id: "tops", title: "Throughput", unit: "TOPS", value: |p| shown(p.tops), band: Some((Quantity::Tops, 1.0)) },
-    Kind {
+const KINDS: [FigureKind; 5] = [
+    FigureKind {
+        id: "tops",
+        title: "Throughput",
+        unit: "TOPS",
+        value: |p| shown(p.tops),
+        band: Some((Quantity::Tops, 1.0)),
+    },
+    FigureKind {
         id: "memory",
         title: "Memory held",
         unit: "GiB",
         value: |p| shown(p.bytes_held as f64 / GIB),
         band: Some((Quantity::BytesHeld, GIB)),
     },
-    Kind {
+    FigureKind {
         id: "bandwidth",
         title: "Bandwidth",
         unit: "GB/s",
         value: |p| shown(p.gb_per_s),
         band: Some((Quantity::GbPerS, 1.0)),
     },
-    Kind { id: "temperature", title: "Temperature", unit: "°C, claimed", value: |p| p.temperature_c, band: None },
-    Kind { id: "power", title: "Power", unit: "W, claimed", value: |p| p.power_w, band: None },
+    FigureKind {
+        id: "temperature", title: "Temperature", unit: "°C, claimed", value: |p| p.temperature_c, band: None
+    },
+    FigureKind { id: "power", title: "Power", unit: "W, claimed", value: |p| p.power_w, band: None },
 ];
 
 /// A figure of a challenge that came so far.
@@ -88,9 +96,9 @@ fn label(id: &str, model: &str) -> Markup {
     html! { (name(model)) " " code { (short(id)) } }
 }
 
-fn chart(kind: &Kind, view: &MinerView<'_>, devices: &[(&str, &str)]) -> Markup {
+fn chart(kind: &FigureKind, view: &MinerView<'_>, devices: &[(&str, &str)]) -> Markup {
     let points = &view.series.points;
-    let line = |(id, model): &(&str, &str)| Line {
+    let line = |(id, model): &(&str, &str)| ChartLine {
         label: crate::text::option(model),
         points: points.iter().filter(|point| point.device_id == *id).filter_map(|point| of(kind, point)).collect(),
     };
@@ -108,19 +116,20 @@ fn chart(kind: &Kind, view: &MinerView<'_>, devices: &[(&str, &str)]) -> Markup 
     Chart { id: kind.id, title: kind.title, unit: kind.unit, lines: &lines, range, basis }.figure()
 }
 
-fn of(kind: &Kind, point: &SeriesPoint) -> Option<Point> {
+fn of(kind: &FigureKind, point: &SeriesPoint) -> Option<Point> {
     Some(Point { at_ms: point.at_ms, value: (kind.value)(point)?, outcome: words::outcome(&point.outcome) })
 }
 
 /// The range of the devices' common model: by the fleet where it is known, else by the data sheet.
-fn band<'a>(view: &MinerView<'a>, devices: &[(&str, &str)], quantity: Quantity) -> Option<&'a Band> {
+fn band<'a>(view: &MinerView<'a>, devices: &[(&str, &str)], quantity: Quantity) -> Option<&'a SeriesBand> {
     let (_, model) = devices.first()?;
     if devices.iter().any(|(_, other)| other != model) {
         return None;
     }
     let n = view.series.points.last()?.n;
-    let fits =
-        |band: &&Band| band.model == *model && band.quantity == quantity && band.n.is_none_or(|of| i64::from(of) == n);
+    let fits = |band: &&SeriesBand| {
+        band.model == *model && band.quantity == quantity && band.n.is_none_or(|of| i64::from(of) == n)
+    };
     view.series.bands.iter().filter(fits).max_by_key(|band| band.by == "fleet")
 }
 

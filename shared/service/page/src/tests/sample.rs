@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::record::{Event, FullVerdict, MinerCount, ModelCount};
-use assay_api::{Miner, MinerDetail, Role, Round, Running, Series};
+use assay_api::record::{FullVerdict, MinerCount, MinerEvent, ModelCount};
+use assay_api::{ChallengeProgress, Miner, MinerDetail, MinerSeries, Role, Round};
 use assay_protocol::verdict::{Bound, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use serde_json::{Value, json};
 
@@ -131,13 +131,13 @@ pub(super) fn detail() -> MinerDetail {
     read(&document)
 }
 
-pub(super) fn running() -> Running {
+pub(super) fn running() -> ChallengeProgress {
     read(&json!({
         "challenge_id": id(7), "miner_key": key(1), "phase": "work", "done_slots": 37, "all_slots": 96, "seconds": 4,
     }))
 }
 
-pub(super) fn series() -> Series {
+pub(super) fn series() -> MinerSeries {
     let wave = |step: u32, of: u32| f64::from((step * 7 + of * 13) % 11) / 11.0;
     let point = |step: u32, of: u32| {
         let outcome = if step == 17 {
@@ -271,7 +271,7 @@ pub(super) fn listed() -> Vec<ListedVerdict> {
     (0..16).map(listed).collect()
 }
 
-pub(super) fn history() -> Vec<Event> {
+pub(super) fn history() -> Vec<MinerEvent> {
     read(&json!([
         { "event": "action", "id": "a1", "at_ms": NOW_MS - 60_000, "actor": { "name": HOSTILE, "uid": 1000 },
         "action": "label",

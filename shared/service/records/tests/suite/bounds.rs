@@ -1,14 +1,15 @@
 //! Bounds of the rows of miners that cost nothing to make up.
 
 use assay_protocol::verdict::{Outcome, ReasonCode};
-use assay_records::{DeviceFilter, DeviceSeen, STRANGER_AGE_MS, Status};
+use assay_records::{Approval, DeviceQuery, ListedDevice, STRANGER_AGE_MS};
 use sqlx::Row;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, key, status_change};
 use crate::store::TestStore;
 
-fn made_up(number: u32) -> Vec<DeviceSeen> {
-    let device = |place: u32| DeviceSeen { device_id: format!("{number:024x}{place:08x}"), ..DeviceSeen::default() };
+fn made_up(number: u32) -> Vec<ListedDevice> {
+    let device =
+        |place: u32| ListedDevice { device_id: format!("{number:024x}{place:08x}"), ..ListedDevice::default() };
     (0..64).map(device).collect()
 }
 
@@ -20,7 +21,7 @@ pub async fn devices_that_are_made_up_are_bounded(store: &TestStore) {
         let at_ms = THEN_MS + 1000 + i64::from(number);
         records.devices_changed(&key(1), &session, &made_up(number), at_ms).await.unwrap();
     }
-    let all = DeviceFilter { gone: true, ..DeviceFilter::default() };
+    let all = DeviceQuery { gone: true, ..DeviceQuery::default() };
     let devices = records.devices(&all).await.unwrap();
     assert_eq!(devices.len(), 256);
     assert_eq!(devices.iter().filter(|device| device.gone_ms.is_none()).count(), 64, "those that it lists");
@@ -59,7 +60,7 @@ pub async fn strangers_are_removed_with_all_that_is_known_of_them(store: &TestSt
         let codes: &[ReasonCode] = if number == 4 { &[] } else { &[ReasonCode::AuditElement] };
         records.conclude(&conclusion(u32::from(number), number, codes, 0)).await.unwrap();
     }
-    let approved = status_change("approve", Status::Approved);
+    let approved = status_change("approve", Approval::Approved);
     records.change_miner(&key(5), &approved, &assay_records::Actor::validator()).await.unwrap();
     records.connected(&connected(66, &[6], &[6], THEN_MS + 10)).await.unwrap();
     let mut evidence = Vec::new();

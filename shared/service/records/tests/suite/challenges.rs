@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_records::{Due, Duty};
+use assay_records::{DeviceDuty, NextChallenge};
 
 use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key};
 use crate::store::TestStore;
@@ -13,7 +13,7 @@ pub async fn the_next_challenge_survives_a_restart(store: &TestStore) {
     let records = store.open().await;
     records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
     assert_eq!(records.due(&key(1)).await.unwrap(), None);
-    let due = Due { at_ms: THEN_MS + 1234, kind: "heavy".to_owned() };
+    let due = NextChallenge { at_ms: THEN_MS + 1234, kind: "heavy".to_owned() };
     records.set_due(&key(1), Some(&due)).await.unwrap();
     drop(records);
     let records = store.open().await;
@@ -32,14 +32,14 @@ pub async fn device_time_is_summed(store: &TestStore) {
     let mut running = begun(4, 1, "run-1");
     running.begun_ms = THEN_MS + 120_000;
     records.begin_challenge(&running).await.unwrap();
-    let all = Duty { device_ms: 2500 + 2500 + 4000, challenges: 3, running: 1 };
+    let all = DeviceDuty { device_ms: 2500 + 2500 + 4000, challenges: 3, running: 1 };
     assert_eq!(records.duty(&key(1), THEN_MS).await.unwrap(), all);
-    let late = Duty { device_ms: 2500 + 4000, challenges: 2, running: 1 };
+    let late = DeviceDuty { device_ms: 2500 + 4000, challenges: 2, running: 1 };
     assert_eq!(records.duty(&key(1), THEN_MS + 1).await.unwrap(), late);
-    assert_eq!(records.duty(&key(9), 0).await.unwrap(), Duty::default());
+    assert_eq!(records.duty(&key(9), 0).await.unwrap(), DeviceDuty::default());
     // It never went out.
     records.abandon_challenge(&challenge(4), now).await.unwrap();
-    let fewer = Duty { device_ms: 2500, challenges: 2, running: 0 };
+    let fewer = DeviceDuty { device_ms: 2500, challenges: 2, running: 0 };
     assert_eq!(records.duty(&key(1), THEN_MS + 1).await.unwrap(), fewer);
 }
 

@@ -1,7 +1,7 @@
 //! A verdict and all that becomes known with it, in one transaction.
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Event, EventKind, FindingFilter, RecordsError};
+use assay_records::{EventKind, FindingFilter, MinerEvent, RecordsError};
 use serde_json::Value;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key};
@@ -101,7 +101,7 @@ pub async fn a_conclusion_that_fails_leaves_nothing(store: &TestStore) {
     let miner = records.miner(&key(1)).await.unwrap().unwrap();
     assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
     let events = records.history(&key(1), 10).await.unwrap();
-    assert_eq!(events.iter().filter(|event| matches!(event, Event::Verdict(_))).count(), 1);
+    assert_eq!(events.iter().filter(|event| matches!(event, MinerEvent::Verdict(_))).count(), 1);
     let json: Value = serde_json::to_value(&events).unwrap();
     assert!(json.to_string().contains(&device_id(1)));
 }

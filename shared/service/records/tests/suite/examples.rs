@@ -6,8 +6,8 @@ use assay_protocol::verdict::{
     Bound, DeviceWork, Hiding, Mode, Outcome, Reason, ReasonCode, Verdict, Work, outcome_of,
 };
 use assay_records::{
-    Begun, CommitmentRecord, Conclusion, Connected, DeviceSeen, EvidenceRecord, FindingRecord, MinerChange,
-    ReceiptRecord, StandingChange, Status, Transition,
+    Approval, ChallengeStart, CommitmentRecord, Conclusion, ConnectedSession, EvidenceRecord, FindingRecord,
+    ListedDevice, MinerChange, ReceiptRecord, StandingChange, Transition,
 };
 use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 
@@ -155,7 +155,7 @@ pub fn transition(miner: u8, at_ms: i64, from: &str, to: &str) -> Transition {
 }
 
 /// An operator's change of a status alone.
-pub const fn status_change(action: &'static str, status: Status) -> MinerChange {
+pub const fn status_change(action: &'static str, status: Approval) -> MinerChange {
     MinerChange { action, status: Some(status), standing: None }
 }
 
@@ -174,8 +174,8 @@ pub fn shown(device: u8, precision: Precision, at_ms: i64) -> DeviceShown {
     }
 }
 
-pub fn begun(number: u32, miner: u8, instance: &str) -> Begun {
-    Begun {
+pub fn begun(number: u32, miner: u8, instance: &str) -> ChallengeStart {
+    ChallengeStart {
         challenge: challenge(number),
         miner: key(miner),
         validator: PublicKey([0xee; 32]).to_string(),
@@ -191,20 +191,20 @@ pub fn begun(number: u32, miner: u8, instance: &str) -> Begun {
 }
 
 /// A miner with devices connects, under the keys of a chain.
-pub fn connected(session: u32, chain: &[u8], devices: &[u8], at_ms: i64) -> Connected {
-    let seen = |number: &u8| DeviceSeen {
+pub fn connected(session: u32, chain: &[u8], devices: &[u8], at_ms: i64) -> ConnectedSession {
+    let seen = |number: &u8| ListedDevice {
         device_id: device_id(*number),
         name: "NVIDIA H200".to_owned(),
         model: "H200".to_owned(),
         memory_bytes: 141 << 30,
         claims: "{\"driver_version\":\"580\"}".to_owned(),
     };
-    Connected {
+    ConnectedSession {
         session: format!("{session:032x}"),
         validator: PublicKey([0xee; 32]).to_string(),
         instance: "run-1".to_owned(),
         keys: chain.iter().map(|number| key(*number)).collect(),
-        status: Status::Pending,
+        status: Approval::Pending,
         address: "192.0.2.1".to_owned(),
         software: "assay-miner 0.1.0".to_owned(),
         devices: devices.iter().map(seen).collect(),

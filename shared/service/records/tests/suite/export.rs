@@ -8,7 +8,7 @@ use std::time::Duration;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::tables::{ColumnKind, TABLES};
 use assay_records::{
-    Actor, EventKind, Exported, FindingRecord, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord,
+    Actor, EventKind, ExportSummary, FindingRecord, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord,
     SCHEMA_VERSION,
 };
 use serde_json::Value;
@@ -112,11 +112,12 @@ pub async fn every_table_and_column_is_described(store: &TestStore) {
 }
 
 /// An export of a filled store, with its manifest checked.
-async fn exported(store: &TestStore, folder: &Path) -> Exported {
+async fn exported(store: &TestStore, folder: &Path) -> ExportSummary {
     let records = store.open().await;
     fill(&records).await;
     let exported = records.export(folder).await.unwrap();
-    let manifest: Exported = serde_json::from_str(&fs::read_to_string(folder.join("export.json")).unwrap()).unwrap();
+    let manifest: ExportSummary =
+        serde_json::from_str(&fs::read_to_string(folder.join("export.json")).unwrap()).unwrap();
     assert_eq!(manifest, exported);
     assert_eq!(exported.schema_version, SCHEMA_VERSION);
     assert_eq!(exported.tables.len(), TABLES.len());

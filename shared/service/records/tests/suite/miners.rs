@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_records::{
-    Actor, DeviceFilter, EventKind, EventRecord, Labels, MinerChange, MinerFilter, RecordsError, StandingChange,
-    Status, Told,
+    Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, Labels, MinerChange, MinerFilter,
+    RecordsError, StandingChange,
 };
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, status_change, transition};
@@ -43,15 +43,15 @@ pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
 pub async fn two_records_become_one_with_the_stricter_status(store: &TestStore) {
     let records = store.open().await;
     records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
-    records.change_miner(&key(1), &status_change("revoke", Status::Revoked), &operator()).await.unwrap();
+    records.change_miner(&key(1), &status_change("revoke", Approval::Revoked), &operator()).await.unwrap();
     // A revoked miner comes with a fresh key, passes with it, and only then shows its descent.
     records.connected(&connected(2, &[5], &[1, 3], THEN_MS)).await.unwrap();
-    records.change_miner(&key(5), &status_change("approve", Status::Approved), &operator()).await.unwrap();
+    records.change_miner(&key(5), &status_change("approve", Approval::Approved), &operator()).await.unwrap();
     records.conclude(&conclusion(1, 5, &[], 0)).await.unwrap();
     let joined = records.connected(&connected(3, &[1, 5], &[1, 3], THEN_MS)).await.unwrap();
-    assert_eq!((joined.id, joined.key, joined.status), (key(1), key(5), Status::Revoked));
+    assert_eq!((joined.id, joined.key, joined.status), (key(1), key(5), Approval::Revoked));
     assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
-    let devices = records.devices(&DeviceFilter { gone: true, ..DeviceFilter::default() }).await.unwrap();
+    let devices = records.devices(&DeviceQuery { gone: true, ..DeviceQuery::default() }).await.unwrap();
     let ids: Vec<_> = devices.iter().map(|device| device.device_id.clone()).collect();
     assert_eq!(ids, [1, 2, 3].map(device_id));
     let verdicts = records.verdicts(&Default::default()).await.unwrap();
@@ -62,12 +62,12 @@ pub async fn every_decision_says_who_and_when(store: &TestStore) {
     let records = store.open().await;
     // Before it ever came: an allow-list.
     assert_eq!(
-        records.change_miner(&key(1), &status_change("approve", Status::Approved), &operator()).await.unwrap(),
-        Status::Pending
+        records.change_miner(&key(1), &status_change("approve", Approval::Approved), &operator()).await.unwrap(),
+        Approval::Pending
     );
     assert_eq!(
-        records.change_miner(&key(1), &status_change("suspend", Status::Suspended), &operator()).await.unwrap(),
-        Status::Approved
+        records.change_miner(&key(1), &status_change("suspend", Approval::Suspended), &operator()).await.unwrap(),
+        Approval::Approved
     );
     let labels = records.set_labels(&key(1), &label("rack", "7"), &operator()).await.unwrap();
     assert_eq!(labels.get("rack").map(String::as_str), Some("7"));
@@ -100,7 +100,7 @@ pub async fn what_an_operator_said_stands_against_what_was_known_before(store: &
     here.conclude(&from(1, "", "passing")).await.unwrap();
     let suspend = |before: &str| MinerChange {
         action: "suspend",
-        status: Some(Status::Suspended),
+        status: Some(Approval::Suspended),
         standing: Some(StandingChange {
             before: Some(before.to_owned()),
             after: "{\"suspended\":1}".to_owned(),
@@ -108,10 +108,10 @@ pub async fn what_an_operator_said_stands_against_what_was_known_before(store: &
         }),
     };
     let last = here.last_event().await.unwrap();
-    assert_eq!(there.change_miner(&key(1), &suspend("{\"last\":1}"), &operator()).await.unwrap(), Status::Pending);
+    assert_eq!(there.change_miner(&key(1), &suspend("{\"last\":1}"), &operator()).await.unwrap(), Approval::Pending);
     let events = here.events(last, 10).await.unwrap();
     assert_eq!(events.iter().map(EventRecord::kind).collect::<Vec<_>>(), [EventKind::Action, EventKind::State]);
-    let Told::State(told) = &events[1].told else { panic!() };
+    let EventDocument::State(told) = &events[1].told else { panic!() };
     assert_eq!((told.from.as_str(), told.to.as_str()), ("passing", "suspended"));
 
     // Alone, and together with others, which it does not keep from being written.
@@ -133,10 +133,10 @@ pub async fn what_an_operator_said_stands_against_what_was_known_before(store: &
     let stale = suspend("{\"last\":1}").standing.unwrap();
     let refused = here.change_standing(&key(1), &stale).await.unwrap_err();
     assert!(matches!(refused, RecordsError::StandingChanged(_)), "{refused}");
-    let revoke = MinerChange { status: Some(Status::Revoked), ..suspend("") };
+    let revoke = MinerChange { status: Some(Approval::Revoked), ..suspend("") };
     assert!(here.change_miner(&key(1), &revoke, &operator()).await.is_err());
     let miner = here.miner(&key(1)).await.unwrap().unwrap();
-    assert_eq!((miner.status, miner.state.as_str()), (Status::Suspended, "suspended"));
+    assert_eq!((miner.status, miner.state.as_str()), (Approval::Suspended, "suspended"));
     assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
     assert_eq!(here.actions(Some(&key(1)), 0, 10).await.unwrap().len(), 1, "what was refused is not noted");
     assert_eq!((here.trouble(), here.transitions(&key(1), 10).await.unwrap().len()), (None, 2));
@@ -166,8 +166,7 @@ pub async fn devices_come_and_go_and_lie_elsewhere(store: &TestStore) {
             (3, "returned", first.clone())
         ]
     );
-    let both =
-        records.devices(&DeviceFilter { device_id: Some(device_id(2)), ..DeviceFilter::default() }).await.unwrap();
+    let both = records.devices(&DeviceQuery { device_id: Some(device_id(2)), ..DeviceQuery::default() }).await.unwrap();
     let where_else: Vec<_> = both.iter().map(|d| (d.miner.clone(), d.also_at.clone())).collect();
     assert_eq!(where_else, [(first.clone(), vec![second.clone()]), (second, vec![first])]);
     assert_eq!(both[0].memory_bytes, 141 << 30);
@@ -183,8 +182,8 @@ pub async fn filters_leave_out(store: &TestStore) {
         found.into_iter().map(|miner| miner.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(MinerFilter::default()).await, [1, 2, 3, 4].map(key));
-    records.change_miner(&key(2), &status_change("approve", Status::Approved), &operator()).await.unwrap();
-    let approved = MinerFilter { status: Some(Status::Approved), ..MinerFilter::default() };
+    records.change_miner(&key(2), &status_change("approve", Approval::Approved), &operator()).await.unwrap();
+    let approved = MinerFilter { status: Some(Approval::Approved), ..MinerFilter::default() };
     assert_eq!(ids(approved).await, [key(2)]);
     records.set_labels(&key(3), &label("rack", "7"), &operator()).await.unwrap();
     let labels = Labels::from([("rack".to_owned(), "7".to_owned())]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Actor, EventKind, EventRecord, HealthTold, Records, RoundRecord, Status, Told};
+use assay_records::{Actor, Approval, EventDocument, EventKind, EventRecord, HealthEvent, Records, RoundRecord};
 use tokio::task::JoinSet;
 
 use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key, status_change};
@@ -28,7 +28,7 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
     let concluded = conclusion(1, 1, &[ReasonCode::ProbeLate], 0);
     records.conclude(&concluded).await.unwrap();
-    records.change_miner(&key(1), &status_change("suspend", Status::Suspended), &operator()).await.unwrap();
+    records.change_miner(&key(1), &status_change("suspend", Approval::Suspended), &operator()).await.unwrap();
     records.disconnected(&connected(1, &[1], &[], 0).session, THEN_MS + 9000, "done").await.unwrap();
     records.begin_challenge(&begun(2, 1, "run-1")).await.unwrap();
     records.abandon_challenge(&challenge(2), THEN_MS).await.unwrap();
@@ -44,7 +44,7 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     records.plan_round(&RoundRecord { begun_ms: THEN_MS - 1, ..round.clone() }, &[]).await.unwrap();
     records.begin_round(&round.id, THEN_MS).await.unwrap();
     records.end_round("aa", THEN_MS + 1, "{}").await.unwrap();
-    let health = HealthTold { validator: "ee".repeat(32), serving: false, why: "draining".to_owned() };
+    let health = HealthEvent { validator: "ee".repeat(32), serving: false, why: "draining".to_owned() };
     records.note_health(health.clone(), THEN_MS).await.unwrap();
 
     // Read by another process.
@@ -68,16 +68,16 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     let miner = key(1);
     assert!(events[..9].iter().all(|event| event.miner.as_deref() == Some(miner.as_str())));
     assert!([1, 2, 3, 4].iter().all(|&at| events[at].challenge == Some(challenge(1))));
-    let Told::MinerConnected(told) = &events[0].told else { panic!() };
+    let EventDocument::MinerConnected(told) = &events[0].told else { panic!() };
     assert_eq!((told.devices, told.address.as_str()), (2, "192.0.2.1"));
-    let Told::Verdict(told) = &events[2].told else { panic!() };
+    let EventDocument::Verdict(told) = &events[2].told else { panic!() };
     assert_eq!((told.outcome.as_str(), &told.codes), ("fail", &vec!["probe_late".to_owned()]));
     assert_eq!((told.state.as_deref(), told.devices, told.bytes_held), (Some("failed"), 1, 1 << 40));
     assert!((told.tops - 1234.56789).abs() < 1e-4, "{}", told.tops);
     assert_eq!(told.receipt, concluded.receipt.map(|receipt| receipt.id));
-    let Told::MinerLeft(told) = &events[6].told else { panic!() };
+    let EventDocument::MinerLeft(told) = &events[6].told else { panic!() };
     assert_eq!((told.connected_s, told.why.as_str()), (9, "done"));
-    assert_eq!(events[11].told, Told::Health(health));
+    assert_eq!(events[11].told, EventDocument::Health(health));
     let mut ids: Vec<_> = events.iter().map(|event| &event.id).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -162,7 +162,7 @@ pub async fn whoever_waits_is_woken(store: &TestStore) {
 }
 
 async fn health(records: &Records, at_ms: i64) {
-    let told = HealthTold { validator: String::new(), serving: true, why: String::new() };
+    let told = HealthEvent { validator: String::new(), serving: true, why: String::new() };
     records.note_health(told, at_ms).await.unwrap();
 }
 
@@ -191,7 +191,7 @@ pub async fn sessions_that_end_with_their_validator_are_told(store: &TestStore) 
     records.retire(&connected(1, &[1], &[], 0).validator, "run-1").await.unwrap();
     let events = records.events(last, 100).await.unwrap();
     assert_eq!(kinds(&events), [EventKind::MinerLeft; 3]);
-    let Told::MinerLeft(told) = &events[0].told else { panic!() };
+    let EventDocument::MinerLeft(told) = &events[0].told else { panic!() };
     assert_eq!(told.why, "the validator ended");
     assert_eq!(records.end_lost_sessions().await.unwrap(), 0, "once");
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use assay_protocol::claims::{Spread, Telemetry};
+use assay_protocol::claims::{SensorSpread, Telemetry};
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Actor, MinerCount, ModelCount, RoundCursor, RoundFilter, RoundRecord, Status, TokenCursor};
+use assay_records::{Actor, Approval, MinerCount, ModelCount, RoundCursor, RoundFilter, RoundRecord, TokenCursor};
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key};
 use crate::store::TestStore;
@@ -17,7 +17,7 @@ pub async fn devices_are_shown_over_time(store: &TestStore) {
         let codes: &[ReasonCode] = if number == 2 { &[ReasonCode::AuditElement] } else { &[] };
         let mut concluded = conclusion(number, 1, codes, u64::from(number) * 60);
         if number == 3 {
-            let spread = |mean| Some(Spread { min: 1, mean, max: 99_999_999 });
+            let spread = |mean| Some(SensorSpread { min: 1, mean, max: 99_999_999 });
             let telemetry = Telemetry { temperature_c: spread(61), power_mw: spread(512_250), ..Telemetry::default() };
             concluded.verdict.devices[0].claimed_telemetry = Some(telemetry);
         }
@@ -46,7 +46,7 @@ pub async fn the_fleet_is_counted(store: &TestStore) {
     records.devices_changed(&key(3), "", &connected(3, &[3], &[3], THEN_MS).devices, THEN_MS).await.unwrap();
     records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
     let count = |state: &str, outcome: Option<&str>, miners| MinerCount {
-        status: Status::Pending,
+        status: Approval::Pending,
         state: state.to_owned(),
         outcome: outcome.map(str::to_owned),
         miners,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_records::{Actor, Labels, Status, TokenRefusal};
+use assay_records::{Actor, Approval, Labels, TokenRefusal};
 
 use crate::examples::{THEN_MS, key, status_change};
 use crate::store::TestStore;
@@ -33,7 +33,7 @@ pub async fn a_token_lets_one_in_of_many(store: &TestStore) {
     let winner = key(let_in[0].0);
     let miners = records.miners(&Default::default()).await.unwrap();
     assert_eq!(miners.len(), 1, "who was refused is not even noted");
-    assert_eq!((&miners[0].id, miners[0].status, &miners[0].labels), (&winner, Status::Approved, &labels()));
+    assert_eq!((&miners[0].id, miners[0].status, &miners[0].labels), (&winner, Approval::Approved, &labels()));
     let token = &records.tokens(None, 10).await.unwrap()[0];
     assert_eq!((token.used_by.as_ref(), token.used_ms), (Some(&winner), Some(now_ms)));
     let actions = records.actions(Some(&winner), 0, 10).await.unwrap();
@@ -48,11 +48,11 @@ pub async fn a_token_can_be_shown_again_by_its_user(store: &TestStore) {
     // The answer was lost. Later is as good: it is in.
     assert_eq!(records.redeem(&token, &key(1), now_ms + 10_000_000).await.unwrap(), Ok(labels()));
     assert_eq!(records.redeem(&token, &key(2), now_ms).await.unwrap(), Err(TokenRefusal::Used));
-    records.change_miner(&key(1), &status_change("revoke", Status::Revoked), &operator()).await.unwrap();
+    records.change_miner(&key(1), &status_change("revoke", Approval::Revoked), &operator()).await.unwrap();
     assert_eq!(records.redeem(&token, &key(1), now_ms).await.unwrap(), Err(TokenRefusal::Revoked));
     let (fresh, _) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
     assert_eq!(records.redeem(&fresh, &key(1), now_ms).await.unwrap(), Err(TokenRefusal::Revoked));
-    assert_eq!(records.miner(&key(1)).await.unwrap().unwrap().status, Status::Revoked);
+    assert_eq!(records.miner(&key(1)).await.unwrap().unwrap().status, Approval::Revoked);
     // Nor is it used up by that.
     assert_eq!(records.redeem(&fresh, &key(3), now_ms).await.unwrap(), Ok(labels()));
 }

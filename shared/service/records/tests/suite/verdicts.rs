@@ -1,7 +1,9 @@
 //! Verdicts and the queries beside them.
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Event, Found, MAX_SAMPLES_PER_OPERATOR, RoundMember, RoundRecord, VerdictCursor, VerdictFilter};
+use assay_records::{
+    MAX_SAMPLES_PER_OPERATOR, MinerEvent, ResolvedId, RoundMember, RoundRecord, VerdictCursor, VerdictFilter,
+};
 use assay_work::Precision;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
@@ -54,14 +56,15 @@ pub async fn ids_are_found_by_their_beginning(store: &TestStore) {
     records.conclude(&conclusion(0xc0c0_0001, 0xc0, &[], 0)).await.unwrap();
     records.conclude(&conclusion(0xc0c0_0002, 0xc0, &[], 1)).await.unwrap();
     let (first, second) = (challenge(0xc0c0_0001), challenge(0xc0c0_0002));
-    assert_eq!(records.find(&first).await.unwrap(), [Found::Challenge(first.clone())]);
+    assert_eq!(records.find(&first).await.unwrap(), [ResolvedId::Challenge(first.clone())]);
     let mut found = records.find("c0c0").await.unwrap();
     found.sort();
-    let both = [Found::Challenge(first.clone()), Found::Challenge(second.clone()), Found::Miner(key(0xc0))];
+    let both =
+        [ResolvedId::Challenge(first.clone()), ResolvedId::Challenge(second.clone()), ResolvedId::Miner(key(0xc0))];
     assert_eq!(found, both);
-    assert_eq!(records.find("c1").await.unwrap(), [Found::Device(device_id(0xc1))]);
+    assert_eq!(records.find("c1").await.unwrap(), [ResolvedId::Device(device_id(0xc1))]);
     let receipt = format!("e{:031x}", 0xc0c0_0001_u32);
-    assert_eq!(records.find(&receipt).await.unwrap(), [Found::Receipt(receipt)]);
+    assert_eq!(records.find(&receipt).await.unwrap(), [ResolvedId::Receipt(receipt)]);
     assert_eq!(records.verdicts_by_prefix("c0c00001", 9).await.unwrap(), [first]);
     for none in ["", "c2", "C0", "%", "c0_"] {
         assert_eq!(records.find(none).await.unwrap(), [], "{none}");
@@ -148,12 +151,12 @@ pub async fn history_has_everything_newest_first(store: &TestStore) {
         .iter()
         .map(|event| {
             let what = match event {
-                Event::Session(_) => "session",
-                Event::Verdict(_) => "verdict",
-                Event::Transition(_) => "transition",
-                Event::Finding(_) => "finding",
-                Event::Device(_) => "device",
-                Event::Action(_) => "action",
+                MinerEvent::Session(_) => "session",
+                MinerEvent::Verdict(_) => "verdict",
+                MinerEvent::Transition(_) => "transition",
+                MinerEvent::Finding(_) => "finding",
+                MinerEvent::Device(_) => "device",
+                MinerEvent::Action(_) => "action",
             };
             (event.at_ms() - THEN_MS, what)
         })

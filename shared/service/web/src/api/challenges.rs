@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::events;
-use assay_api::{BeginChallenge, Challenge, EventsQuery, Listed, Running, StreamEvent};
+use assay_api::{BeginChallenge, ChallengeDetail, ChallengeProgress, EventsQuery, ListPage, StreamEvent};
 use assay_keeper::operations::{read, running};
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, ChallengePath};
+use super::{ApiResult, ChallengePath};
 use crate::Web;
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
 use crate::origin::RequestOrigin;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use crate::watched;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -30,21 +30,21 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// The challenges that run
 #[utoipa::path(get, path = "/api/v1/challenges", tag = "challenges",
-    responses((status = 200, description = "All of this validator", body = Listed<Running>)),
+    responses((status = 200, description = "All of this validator", body = ListPage<ChallengeProgress>)),
     security(("token" = ["read"])))]
-async fn challenges(_: Caller, State(web): State<Arc<Web>>) -> Json<Listed<Running>> {
-    Json(Listed::all(running::challenges(&web.running.validator)))
+async fn challenges(_: Caller, State(web): State<Arc<Web>>) -> Json<ListPage<ChallengeProgress>> {
+    Json(ListPage::all(running::challenges(&web.running.validator)))
 }
 
 /// Challenges a miner
 #[utoipa::path(post, path = "/api/v1/challenges", tag = "challenges", request_body = BeginChallenge,
-    responses((status = 202, description = "It began; `Location` is where it goes on", body = Running)),
+    responses((status = 202, description = "It began; `Location` is where it goes on", body = ChallengeProgress)),
     security(("token" = ["operate"])))]
 async fn begin(
     Operator(caller): Operator,
     State(web): State<Arc<Web>>,
     Json(asked): Json<BeginChallenge>,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     let running = running::begin(&web.running.validator, asked).await?;
     let (id, miner) = (running.challenge_id, running.miner_key);
     tracing::info!(challenge = %id, %miner, by = caller.actor.name, "an operator began a challenge");
@@ -57,23 +57,23 @@ async fn begin(
 
 /// A challenge, judged or not
 #[utoipa::path(get, path = "/api/v1/challenges/{challenge}", tag = "challenges", params(ChallengePath),
-    responses((status = 200, description = "The challenge", body = Challenge)), security(("token" = ["read"])))]
+    responses((status = 200, description = "The challenge", body = ChallengeDetail)), security(("token" = ["read"])))]
 async fn challenge(
     _: Caller,
     State(web): State<Arc<Web>>,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
-) -> Answer<Challenge> {
+) -> ApiResult<ChallengeDetail> {
     Ok(Json(read::challenge(&web.running.validator, &challenge).await?))
 }
 
 /// Ends a challenge that runs: its verdict is inconclusive
 #[utoipa::path(delete, path = "/api/v1/challenges/{challenge}", tag = "challenges", params(ChallengePath),
-    responses((status = 202, description = "It ends", body = Running)), security(("token" = ["operate"])))]
+    responses((status = 202, description = "It ends", body = ChallengeProgress)), security(("token" = ["operate"])))]
 async fn cancel(
     Operator(caller): Operator,
     State(web): State<Arc<Web>>,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
-) -> Result<(StatusCode, Json<Running>), Refused> {
+) -> Result<(StatusCode, Json<ChallengeProgress>), ApiError> {
     let running = running::cancel(&web.running.validator, &challenge, &caller.actor).await?;
     Ok((StatusCode::ACCEPTED, Json(running)))
 }
@@ -88,7 +88,7 @@ async fn challenge_events(
     origin: RequestOrigin,
     State(web): State<Arc<Web>>,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     watched::stream(web, caller, origin, &challenge).await
 }
 
@@ -107,6 +107,6 @@ async fn live_events(
     State(web): State<Arc<Web>>,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     events::stream(web, caller, origin, query, &headers).await
 }

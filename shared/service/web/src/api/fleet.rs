@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use assay_api::Decision;
 use assay_api::{
-    ChangeLabels, Connected, Counts, Device, DevicesQuery, Forgotten, HistoryQuery, Listed, Miner, MinerChanged,
-    MinerDetail, MinersQuery, Series, SeriesQuery,
+    ChangeLabels, DeviceDetail, DevicesQuery, FleetCounts, ForgottenDevices, HistoryQuery, ListPage, Miner,
+    MinerChanged, MinerConnection, MinerDetail, MinerSeries, MinersQuery, SeriesQuery,
 };
-use assay_keeper::operations::{Decide, Label, read, running, series};
-use assay_records::{DeviceRecord, Event};
+use assay_keeper::operations::{Label, MinerDecision, read, running, series};
+use assay_records::{DeviceRecord, MinerEvent};
 use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, MinerPath};
+use super::{ApiResult, MinerPath};
 use crate::Web;
 use crate::caller::{Admin, Caller, Operator};
 use crate::extract::{Json, Path, Query};
@@ -40,25 +40,29 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// The fleet in numbers
 #[utoipa::path(get, path = "/api/v1/counts", tag = "fleet",
-    responses((status = 200, description = "Miners and devices, counted", body = Counts)),
+    responses((status = 200, description = "Miners and devices, counted", body = FleetCounts)),
     security(("token" = ["read"])))]
-async fn counts(_: Caller, State(web): State<Arc<Web>>) -> Answer<Counts> {
+async fn counts(_: Caller, State(web): State<Arc<Web>>) -> ApiResult<FleetCounts> {
     Ok(Json(running::counts(&web.running.validator).await?))
 }
 
 /// The miners that are connected to this validator, in order of key
 #[utoipa::path(get, path = "/api/v1/connected", tag = "fleet",
-    responses((status = 200, description = "All of them", body = Listed<Connected>)),
+    responses((status = 200, description = "All of them", body = ListPage<MinerConnection>)),
     security(("token" = ["read"])))]
-async fn connected(_: Caller, State(web): State<Arc<Web>>) -> Json<Listed<Connected>> {
+async fn connected(_: Caller, State(web): State<Arc<Web>>) -> Json<ListPage<MinerConnection>> {
     Json(running::connected(&web.running.validator))
 }
 
 /// The miners that the records know
 #[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
-    responses((status = 200, description = "A page of them", body = Listed<Miner>)),
+    responses((status = 200, description = "A page of them", body = ListPage<Miner>)),
     security(("token" = ["read"])))]
-async fn miners(_: Caller, State(web): State<Arc<Web>>, Query(query): Query<MinersQuery>) -> Answer<Listed<Miner>> {
+async fn miners(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Query(query): Query<MinersQuery>,
+) -> ApiResult<ListPage<Miner>> {
     Ok(Json(read::miners(&web.running.validator, query).await?))
 }
 
@@ -70,45 +74,45 @@ async fn miner(
     _: Caller,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerDetail> {
+) -> ApiResult<MinerDetail> {
     Ok(Json(read::miner(&web.running.validator, &miner).await?))
 }
 
 /// What happened to a miner, newest first
 #[utoipa::path(get, path = "/api/v1/miners/{miner}/history", tag = "fleet",
     params(MinerPath, HistoryQuery),
-    responses((status = 200, description = "The newest", body = Listed<Event>)), security(("token" = ["read"])))]
+    responses((status = 200, description = "The newest", body = ListPage<MinerEvent>)), security(("token" = ["read"])))]
 async fn history(
     _: Caller,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
     Query(query): Query<HistoryQuery>,
-) -> Answer<Listed<Event>> {
+) -> ApiResult<ListPage<MinerEvent>> {
     Ok(Json(read::history(&web.running.validator, &miner, query).await?))
 }
 
 /// What a miner's devices showed over time, and what is expected of their models
 #[utoipa::path(get, path = "/api/v1/miners/{miner}/series", tag = "fleet",
     params(MinerPath, SeriesQuery),
-    responses((status = 200, description = "Oldest first", body = Series)), security(("token" = ["read"])))]
+    responses((status = 200, description = "Oldest first", body = MinerSeries)), security(("token" = ["read"])))]
 async fn miner_series(
     _: Caller,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
     Query(query): Query<SeriesQuery>,
-) -> Answer<Series> {
+) -> ApiResult<MinerSeries> {
     Ok(Json(series::of_miner(&web.running.validator, &miner, query).await?))
 }
 
 /// Devices that miners list, in order of miner and id
 #[utoipa::path(get, path = "/api/v1/devices", tag = "fleet", params(DevicesQuery),
-    responses((status = 200, description = "A page of them", body = Listed<DeviceRecord>)),
+    responses((status = 200, description = "A page of them", body = ListPage<DeviceRecord>)),
     security(("token" = ["read"])))]
 async fn devices(
     _: Caller,
     State(web): State<Arc<Web>>,
     Query(query): Query<DevicesQuery>,
-) -> Answer<Listed<DeviceRecord>> {
+) -> ApiResult<ListPage<DeviceRecord>> {
     Ok(Json(read::devices(&web.running.validator, query).await?))
 }
 
@@ -116,13 +120,13 @@ async fn devices(
 #[utoipa::path(get, path = "/api/v1/devices/{device}", tag = "fleet",
     params(("device" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 32,
         pattern = "^[0-9a-fA-F]{4,32}$")),
-    responses((status = 200, description = "The device", body = Device)), security(("token" = ["read"])))]
-async fn device(_: Caller, State(web): State<Arc<Web>>, Path(device): Path<String>) -> Answer<Device> {
+    responses((status = 200, description = "The device", body = DeviceDetail)), security(("token" = ["read"])))]
+async fn device(_: Caller, State(web): State<Arc<Web>>, Path(device): Path<String>) -> ApiResult<DeviceDetail> {
     Ok(Json(read::device(&web.running.validator, &device).await?))
 }
 
-async fn decide(web: &Web, Admin(caller): Admin, miner: String, decision: Decision) -> Answer<MinerChanged> {
-    let decide = Decide { miner, decision };
+async fn decide(web: &Web, Admin(caller): Admin, miner: String, decision: Decision) -> ApiResult<MinerChanged> {
+    let decide = MinerDecision { miner, decision };
     Ok(Json(decide.decide(&web.running.validator, &caller.actor).await?))
 }
 
@@ -134,7 +138,7 @@ async fn approve(
     admin: Admin,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerChanged> {
+) -> ApiResult<MinerChanged> {
     decide(&web, admin, miner, Decision::Approve).await
 }
 
@@ -146,7 +150,7 @@ async fn suspend(
     admin: Admin,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerChanged> {
+) -> ApiResult<MinerChanged> {
     decide(&web, admin, miner, Decision::Suspend).await
 }
 
@@ -158,7 +162,7 @@ async fn resume(
     admin: Admin,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerChanged> {
+) -> ApiResult<MinerChanged> {
     decide(&web, admin, miner, Decision::Resume).await
 }
 
@@ -170,7 +174,7 @@ async fn revoke(
     admin: Admin,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerChanged> {
+) -> ApiResult<MinerChanged> {
     decide(&web, admin, miner, Decision::Revoke).await
 }
 
@@ -182,7 +186,7 @@ async fn quarantine(
     admin: Admin,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerChanged> {
+) -> ApiResult<MinerChanged> {
     decide(&web, admin, miner, Decision::Quarantine).await
 }
 
@@ -194,7 +198,7 @@ async fn release(
     admin: Admin,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<MinerChanged> {
+) -> ApiResult<MinerChanged> {
     decide(&web, admin, miner, Decision::Release).await
 }
 
@@ -207,7 +211,7 @@ async fn label(
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
     Json(ChangeLabels { set, remove }): Json<ChangeLabels>,
-) -> Answer<Miner> {
+) -> ApiResult<Miner> {
     let label = Label { miner, set, remove };
     Ok(Json(label.change(&web.running.validator, &caller.actor).await?))
 }
@@ -215,12 +219,12 @@ async fn label(
 /// Forgets which devices a miner showed, so that none is missed from now on
 #[utoipa::path(delete, path = "/api/v1/miners/{miner}/known-devices", tag = "fleet",
     params(MinerPath),
-    responses((status = 200, description = "How many were forgotten", body = Forgotten)),
+    responses((status = 200, description = "How many were forgotten", body = ForgottenDevices)),
     security(("token" = ["operate"])))]
 async fn forget(
     Operator(caller): Operator,
     State(web): State<Arc<Web>>,
     Path(MinerPath { miner }): Path<MinerPath>,
-) -> Answer<Forgotten> {
+) -> ApiResult<ForgottenDevices> {
     Ok(Json(running::forget(&web.running.validator, &miner, &caller.actor).await?))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{BeginRound, Listed, Round, RoundBegun, RoundsQuery};
+use assay_api::{BeginRound, ListPage, Round, RoundsQuery, StartedRound};
 use assay_keeper::operations::{read, rounds as operation};
 use assay_records::RoundRecord;
 use axum::extract::State;
@@ -10,11 +10,11 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Answer;
+use super::ApiResult;
 use crate::Web;
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new().routes(routes!(rounds, begin)).routes(routes!(round))
@@ -22,25 +22,25 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// Rounds, newest first
 #[utoipa::path(get, path = "/api/v1/rounds", tag = "rounds", params(RoundsQuery),
-    responses((status = 200, description = "A page of them", body = Listed<RoundRecord>)),
+    responses((status = 200, description = "A page of them", body = ListPage<RoundRecord>)),
     security(("token" = ["read"])))]
 async fn rounds(
     _: Caller,
     State(web): State<Arc<Web>>,
     Query(query): Query<RoundsQuery>,
-) -> Answer<Listed<RoundRecord>> {
+) -> ApiResult<ListPage<RoundRecord>> {
     Ok(Json(read::rounds(&web.running.validator, query).await?))
 }
 
 /// Challenges the members of a group in the same moment
 #[utoipa::path(post, path = "/api/v1/rounds", tag = "rounds", request_body = BeginRound,
-    responses((status = 202, description = "It begins", body = RoundBegun)),
+    responses((status = 202, description = "It begins", body = StartedRound)),
     security(("token" = ["operate"])))]
 async fn begin(
     Operator(caller): Operator,
     State(web): State<Arc<Web>>,
     Json(asked): Json<BeginRound>,
-) -> Result<(StatusCode, Json<RoundBegun>), Refused> {
+) -> Result<(StatusCode, Json<StartedRound>), ApiError> {
     let begun = operation::begin(web.running.validator.clone(), asked, &caller.actor).await?;
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }
@@ -50,6 +50,6 @@ async fn begin(
     params(("round" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 32,
         pattern = "^[0-9a-fA-F]{4,32}$")),
     responses((status = 200, description = "The round", body = Round)), security(("token" = ["read"])))]
-async fn round(_: Caller, State(web): State<Arc<Web>>, Path(round): Path<String>) -> Answer<Round> {
+async fn round(_: Caller, State(web): State<Arc<Web>>, Path(round): Path<String>) -> ApiResult<Round> {
     Ok(Json(read::round(&web.running.validator, &round).await?))
 }

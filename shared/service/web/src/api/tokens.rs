@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{ApiToken, CreateApiToken, CreateJoinToken, JoinToken, Listed, PageQuery, ProblemCode};
+use assay_api::{ApiToken, CreateApiToken, CreateJoinToken, CreatedJoinToken, ListPage, PageQuery, ProblemCode};
 use assay_keeper::operations::{Enroll, read};
 use assay_records::{ApiTokenRecord, TokenRecord};
 use axum::extract::State;
@@ -10,11 +10,11 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Answer;
+use super::ApiResult;
 use crate::Web;
 use crate::caller::Admin;
 use crate::extract::{Json, Path, Query};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -25,38 +25,38 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// Join tokens that were made, newest first: not the tokens themselves
 #[utoipa::path(get, path = "/api/v1/join-tokens", tag = "tokens", params(PageQuery),
-    responses((status = 200, description = "A page of them", body = Listed<TokenRecord>)),
+    responses((status = 200, description = "A page of them", body = ListPage<TokenRecord>)),
     security(("token" = ["admin"])))]
 async fn join_tokens(
     _: Admin,
     State(web): State<Arc<Web>>,
     Query(query): Query<PageQuery>,
-) -> Answer<Listed<TokenRecord>> {
+) -> ApiResult<ListPage<TokenRecord>> {
     Ok(Json(read::join_tokens(&web.running.validator, query).await?))
 }
 
 /// Makes a join token, which lets in one miner
 #[utoipa::path(post, path = "/api/v1/join-tokens", tag = "tokens", request_body = CreateJoinToken,
-    responses((status = 201, description = "The token, shown this once", body = JoinToken)),
+    responses((status = 201, description = "The token, shown this once", body = CreatedJoinToken)),
     security(("token" = ["admin"])))]
 async fn create_join_token(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
     Json(CreateJoinToken { labels, expires_s }): Json<CreateJoinToken>,
-) -> Result<(StatusCode, Json<JoinToken>), Refused> {
+) -> Result<(StatusCode, Json<CreatedJoinToken>), ApiError> {
     let made = Enroll { labels, expires_s }.create(&web.running.validator, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
 /// Tokens of the API, newest first: not the tokens themselves
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", params(PageQuery),
-    responses((status = 200, description = "A page of them", body = Listed<ApiTokenRecord>)),
+    responses((status = 200, description = "A page of them", body = ListPage<ApiTokenRecord>)),
     security(("token" = ["admin"])))]
 async fn tokens(
     _: Admin,
     State(web): State<Arc<Web>>,
     Query(query): Query<PageQuery>,
-) -> Answer<Listed<ApiTokenRecord>> {
+) -> ApiResult<ListPage<ApiTokenRecord>> {
     Ok(Json(read::api_tokens(&web.running.validator, query).await?))
 }
 
@@ -68,7 +68,7 @@ async fn create_token(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
     Json(asked): Json<CreateApiToken>,
-) -> Result<(StatusCode, Json<ApiToken>), Refused> {
+) -> Result<(StatusCode, Json<ApiToken>), ApiError> {
     let made = assay_keeper::operations::tokens::create(&web.running.validator, asked, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
@@ -82,9 +82,9 @@ async fn revoke_token(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
     Path(token): Path<String>,
-) -> Result<StatusCode, Refused> {
+) -> Result<StatusCode, ApiError> {
     if web.running.validator.records.revoke_api_token(&token, &caller.actor).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Refused::new(ProblemCode::NotFound, "no token that can be used has this id"))
+    Err(ApiError::new(ProblemCode::NotFound, "no token that can be used has this id"))
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_api::{
-    Backup, CreateLoginCode, Export, Found, LoginCode, ProblemCode, Reloaded, Role, Status, WrittenFile, WrittenFolder,
+    BackupRequest, CreateLoginCode, ExportRequest, LoginCode, ProblemCode, ReloadResult, Role, SearchResult,
+    ServerStatus, WrittenFile, WrittenFolder,
 };
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,12 +14,12 @@ use tokio::sync::oneshot;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Answer;
+use super::ApiResult;
 use crate::Web;
-use crate::caller::{Admin, Caller, Local};
+use crate::caller::{Admin, Caller, LocalCaller};
 use crate::extract::{Json, Path};
 use crate::login::Login;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use assay_judge::entropy::OsEntropy;
 use assay_keeper::operations::{self, read, running};
 use assay_listen::bounds::LOGIN_CODE_LIMIT;
@@ -36,8 +37,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// What the validator does, and what it has done since its start
 #[utoipa::path(get, path = "/api/v1/status", tag = "validator",
-    responses((status = 200, description = "Now", body = Status)), security(("token" = ["read"])))]
-async fn status(caller: Caller, State(web): State<Arc<Web>>) -> Json<Status> {
+    responses((status = 200, description = "Now", body = ServerStatus)), security(("token" = ["read"])))]
+async fn status(caller: Caller, State(web): State<Arc<Web>>) -> Json<ServerStatus> {
     let mut status = running::status(&web.running);
     if caller.role < Role::Admin {
         status.records = last_part(&status.records);
@@ -63,17 +64,18 @@ async fn policy(_: Caller, State(web): State<Arc<Web>>) -> Json<assay_policy::po
 #[utoipa::path(get, path = "/api/v1/find/{prefix}", tag = "validator",
     params(("prefix" = String, Path, description = "An id, its first digits, or a miner's label `name`", min_length = 1,
         max_length = 128)),
-    responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round", body = Found)),
+    responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round",
+        body = SearchResult)),
     security(("token" = ["read"])))]
-async fn find(_: Caller, State(web): State<Arc<Web>>, Path(prefix): Path<String>) -> Answer<Found> {
+async fn find(_: Caller, State(web): State<Arc<Web>>, Path(prefix): Path<String>) -> ApiResult<SearchResult> {
     Ok(Json(read::found(&web.running.validator, &prefix).await?))
 }
 
 /// Reads the settings again
 #[utoipa::path(post, path = "/api/v1/reload", tag = "validator",
-    responses((status = 200, description = "What has changed", body = Reloaded)), security(("token" = ["admin"])))]
-async fn reload(_: Admin, State(web): State<Arc<Web>>) -> Answer<Reloaded> {
-    let refused = |why| Refused::new(ProblemCode::Configuration, format!("nothing has changed: {why}"));
+    responses((status = 200, description = "What has changed", body = ReloadResult)), security(("token" = ["admin"])))]
+async fn reload(_: Admin, State(web): State<Arc<Web>>) -> ApiResult<ReloadResult> {
+    let refused = |why| ApiError::new(ProblemCode::Configuration, format!("nothing has changed: {why}"));
     let ending = || refused("the validator ends".to_owned());
     let (request, answer) = oneshot::channel();
     web.running.reloads.send(request).await.map_err(|_| ending())?;
@@ -85,40 +87,48 @@ async fn reload(_: Admin, State(web): State<Arc<Web>>) -> Answer<Reloaded> {
     responses((status = 201, description = "A code that can be used once", body = LoginCode)),
     security(("token" = ["admin"])))]
 async fn login_code(
-    Local(caller): Local,
+    LocalCaller(caller): LocalCaller,
     State(web): State<Arc<Web>>,
     Json(asked): Json<CreateLoginCode>,
-) -> Result<(StatusCode, Json<LoginCode>), Refused> {
+) -> Result<(StatusCode, Json<LoginCode>), ApiError> {
     let login = Login { actor: caller.actor, role: asked.role, token: None };
     let code = web.logins.code(login, &mut OsEntropy, Instant::now());
-    let code = code.map_err(|error| Refused::new(ProblemCode::Internal, error.to_string()))?;
+    let code = code.map_err(|error| ApiError::new(ProblemCode::Internal, error.to_string()))?;
     let url = web.page_url().map(|url| format!("{url}/login?code={code}"));
     let made = LoginCode { code, expires_s: LOGIN_CODE_LIMIT.as_secs(), url };
     Ok((StatusCode::CREATED, Json(made)))
 }
 
 /// Writes all records into a folder of the validator's machine, over the control socket
-#[utoipa::path(post, path = "/api/v1/export", tag = "validator", request_body = Export,
+#[utoipa::path(post, path = "/api/v1/export", tag = "validator", request_body = ExportRequest,
     responses((status = 200, description = "What was written", body = WrittenFolder)),
     security(("token" = ["admin"])))]
-async fn export(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): Json<Export>) -> Answer<WrittenFolder> {
-    let export = operations::Export { folder: absolute("folder", &asked.folder)? };
+async fn export(
+    LocalCaller(caller): LocalCaller,
+    State(web): State<Arc<Web>>,
+    Json(asked): Json<ExportRequest>,
+) -> ApiResult<WrittenFolder> {
+    let export = operations::RecordsExport { folder: absolute("folder", &asked.folder)? };
     Ok(Json(export.write(&web.running.validator, &caller.actor).await?))
 }
 
 /// Copies the records into a file of the validator's machine, over the control socket
-#[utoipa::path(post, path = "/api/v1/backup", tag = "validator", request_body = Backup,
+#[utoipa::path(post, path = "/api/v1/backup", tag = "validator", request_body = BackupRequest,
     responses((status = 200, description = "What was written", body = WrittenFile)),
     security(("token" = ["admin"])))]
-async fn backup(Local(caller): Local, State(web): State<Arc<Web>>, Json(asked): Json<Backup>) -> Answer<WrittenFile> {
-    let backup = operations::Backup { file: absolute("file", &asked.file)?, check: asked.check };
+async fn backup(
+    LocalCaller(caller): LocalCaller,
+    State(web): State<Arc<Web>>,
+    Json(asked): Json<BackupRequest>,
+) -> ApiResult<WrittenFile> {
+    let backup = operations::RecordsBackup { file: absolute("file", &asked.file)?, check: asked.check };
     Ok(Json(backup.write(&web.running.validator, &caller.actor).await?))
 }
 
 /// Requires an absolute path, which means the same to the validator and to its caller.
-fn absolute(field: &str, path: &str) -> Result<PathBuf, Refused> {
+fn absolute(field: &str, path: &str) -> Result<PathBuf, ApiError> {
     let path = PathBuf::from(path);
-    let refused = || Refused::new(ProblemCode::Invalid, format!("{field}: an absolute path is expected"));
+    let refused = || ApiError::new(ProblemCode::Invalid, format!("{field}: an absolute path is expected"));
     if path.is_absolute() { Ok(path) } else { Err(refused()) }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{Listed, Receipt, VerdictsQuery};
+use assay_api::{ListPage, ReceiptDetail, VerdictsQuery};
 use assay_keeper::operations::read;
 use assay_records::{FullVerdict, VerdictRecord};
 use axum::extract::State;
@@ -11,12 +11,12 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Answer, ChallengePath};
+use super::{ApiResult, ChallengePath};
 use crate::Web;
 use crate::caller::Caller;
 use crate::evidence;
 use crate::extract::{Json, Path, Query};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -28,13 +28,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// Verdicts, newest first
 #[utoipa::path(get, path = "/api/v1/verdicts", tag = "verdicts", params(VerdictsQuery),
-    responses((status = 200, description = "A page of them", body = Listed<VerdictRecord>)),
+    responses((status = 200, description = "A page of them", body = ListPage<VerdictRecord>)),
     security(("token" = ["read"])))]
 async fn verdicts(
     _: Caller,
     State(web): State<Arc<Web>>,
     Query(query): Query<VerdictsQuery>,
-) -> Answer<Listed<VerdictRecord>> {
+) -> ApiResult<ListPage<VerdictRecord>> {
     Ok(Json(read::verdicts(&web.running.validator, query).await?))
 }
 
@@ -45,7 +45,7 @@ async fn verdict(
     _: Caller,
     State(web): State<Arc<Web>>,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
-) -> Answer<FullVerdict> {
+) -> ApiResult<FullVerdict> {
     Ok(Json(read::verdict(&web.running.validator, &challenge).await?))
 }
 
@@ -59,7 +59,7 @@ async fn stored_evidence(
     State(web): State<Arc<Web>>,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
     headers: HeaderMap,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     evidence::stored(&web, &challenge, &headers).await
 }
 
@@ -67,7 +67,7 @@ async fn stored_evidence(
 #[utoipa::path(get, path = "/api/v1/receipts/{receipt}", tag = "verdicts",
     params(("receipt" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
         pattern = "^[0-9a-fA-F-]{4,64}$")),
-    responses((status = 200, description = "The receipt", body = Receipt)), security(("token" = ["read"])))]
-async fn receipt(_: Caller, State(web): State<Arc<Web>>, Path(receipt): Path<String>) -> Answer<Receipt> {
+    responses((status = 200, description = "The receipt", body = ReceiptDetail)), security(("token" = ["read"])))]
+async fn receipt(_: Caller, State(web): State<Arc<Web>>, Path(receipt): Path<String>) -> ApiResult<ReceiptDetail> {
     Ok(Json(read::receipt(&web.running.validator, &receipt).await?))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{AddWebhook, AddedWebhook, Listed, TestedWebhook};
+use assay_api::{AddWebhook, AddedWebhook, ListPage, TestedWebhook};
 use assay_keeper::operations::webhooks as operation;
 use assay_records::WebhookRecord;
 use axum::extract::State;
@@ -10,11 +10,11 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Answer;
+use super::ApiResult;
 use crate::Web;
 use crate::caller::Admin;
 use crate::extract::{Json, Path};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new().routes(routes!(webhooks, add)).routes(routes!(remove)).routes(routes!(test))
@@ -22,10 +22,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 
 /// Webhooks, oldest first, and how far each is
 #[utoipa::path(get, path = "/api/v1/webhooks", tag = "webhooks",
-    responses((status = 200, description = "All of them", body = Listed<WebhookRecord>)),
+    responses((status = 200, description = "All of them", body = ListPage<WebhookRecord>)),
     security(("token" = ["admin"])))]
-async fn webhooks(_: Admin, State(web): State<Arc<Web>>) -> Answer<Listed<WebhookRecord>> {
-    Ok(Json(Listed::all(operation::list(&web.running.validator).await?)))
+async fn webhooks(_: Admin, State(web): State<Arc<Web>>) -> ApiResult<ListPage<WebhookRecord>> {
+    Ok(Json(ListPage::all(operation::list(&web.running.validator).await?)))
 }
 
 /// Adds a webhook, which is sent what happens from now on
@@ -36,7 +36,7 @@ async fn add(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
     Json(asked): Json<AddWebhook>,
-) -> Result<(StatusCode, Json<AddedWebhook>), Refused> {
+) -> Result<(StatusCode, Json<AddedWebhook>), ApiError> {
     let added = operation::add(&web.running.validator, asked, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(added)))
 }
@@ -50,7 +50,7 @@ async fn remove(
     Admin(caller): Admin,
     State(web): State<Arc<Web>>,
     Path(webhook): Path<String>,
-) -> Answer<WebhookRecord> {
+) -> ApiResult<WebhookRecord> {
     Ok(Json(operation::remove(&web.running.validator, &webhook, &caller.actor).await?))
 }
 
@@ -60,6 +60,6 @@ async fn remove(
         pattern = "^[0-9a-fA-F-]{4,64}$")),
     responses((status = 200, description = "What it answered", body = TestedWebhook)),
     security(("token" = ["admin"])))]
-async fn test(_: Admin, State(web): State<Arc<Web>>, Path(webhook): Path<String>) -> Answer<TestedWebhook> {
+async fn test(_: Admin, State(web): State<Arc<Web>>, Path(webhook): Path<String>) -> ApiResult<TestedWebhook> {
     Ok(Json(operation::test(&web.running.validator, &webhook).await?))
 }

@@ -1,6 +1,6 @@
 //! A running challenge; a judged one redirects to its verdict.
 
-use assay_api::{Problem, ProblemCode, Running};
+use assay_api::{ChallengeProgress, ProblemCode, ProblemDetails};
 use assay_keeper::operations::{read, running};
 use assay_page::ChallengeView;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -8,16 +8,16 @@ use axum::response::{IntoResponse, Redirect, Response};
 use super::names::NAME_LABEL;
 use super::visitor::Visitor;
 use crate::extract::Path;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Response {
     match shown(&visitor, &challenge).await {
         Ok(response) => response,
-        Err(Refused(problem)) => visitor.problem(&problem),
+        Err(ApiError(problem)) => visitor.problem(&problem),
     }
 }
 
-async fn shown(visitor: &Visitor, text: &str) -> Result<Response, Refused> {
+async fn shown(visitor: &Visitor, text: &str) -> Result<Response, ApiError> {
     let validator = visitor.validator();
     // A challenge that has just begun may not be in the records yet.
     let named = text.to_ascii_lowercase();
@@ -32,12 +32,12 @@ async fn shown(visitor: &Visitor, text: &str) -> Result<Response, Refused> {
         (None, None) => {
             let why =
                 "it has no verdict yet and does not run here: another validator has it, or it is concluded shortly";
-            Ok(visitor.problem(&Problem::new(ProblemCode::NoChallenge, why)))
+            Ok(visitor.problem(&ProblemDetails::new(ProblemCode::NoChallenge, why)))
         }
     }
 }
 
-async fn under_way(visitor: &Visitor, running: &Running) -> Result<Response, Refused> {
+async fn under_way(visitor: &Visitor, running: &ChallengeProgress) -> Result<Response, ApiError> {
     let key = running.miner_key.to_string();
     let record = visitor.validator().records.miner(&key).await?;
     let miner = record.as_ref().map_or(key.as_str(), |record| record.id.as_str());

@@ -6,14 +6,14 @@ use assay_page::{DeviceView, DevicesFilter, DevicesView};
 use axum::response::Response;
 
 use super::visitor::Visitor;
-use super::{ROWS, Shown, asked};
+use super::{PageResult, ROWS, asked};
 use crate::extract::{Path, Query};
 
 pub(super) async fn list(visitor: Visitor, Query(filter): Query<DevicesFilter>) -> Response {
     visitor.answer(listed(&visitor, &filter).await)
 }
 
-async fn listed(visitor: &Visitor, filter: &DevicesFilter) -> Shown {
+async fn listed(visitor: &Visitor, filter: &DevicesFilter) -> PageResult {
     let validator = visitor.validator();
     let query = DevicesQuery { limit: Some(ROWS), ..asked(&filter.address())? };
     let devices = read::devices(validator, query).await?;

@@ -1,8 +1,8 @@
 //! A miner, and an operator's actions on it.
 
 use assay_api::Decision;
-use assay_api::{BeginChallenge, HistoryQuery, Problem, ProblemCode, SeriesQuery, VerdictsQuery};
-use assay_keeper::operations::{Decide, read, running, series};
+use assay_api::{BeginChallenge, HistoryQuery, ProblemCode, ProblemDetails, SeriesQuery, VerdictsQuery};
+use assay_keeper::operations::{MinerDecision, read, running, series};
 use assay_page::MinerView;
 use assay_protocol::verdict::Mode;
 use axum::Form;
@@ -10,10 +10,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
 use super::visitor::Visitor;
-use super::{Shown, verdicts};
+use super::{PageResult, verdicts};
 use crate::caller::{Admin, Operator};
 use crate::extract::{Path, Query};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// The most points of the charts, over all devices.
 const POINTS: u32 = 800;
@@ -25,7 +25,7 @@ const EVENTS: u32 = 200;
 /// The action that was just done.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Done {
+pub(super) struct ActionQuery {
     done: String,
 }
 
@@ -46,13 +46,13 @@ fn decision(name: &str) -> Option<(Decision, &'static str)> {
 pub(super) async fn page(
     mut visitor: Visitor,
     Path(miner): Path<String>,
-    Query(Done { done }): Query<Done>,
+    Query(ActionQuery { done }): Query<ActionQuery>,
 ) -> Response {
     visitor.notice = decision(&done).map(|(_, words)| words);
     visitor.answer(shown(&visitor, &miner).await)
 }
 
-async fn shown(visitor: &Visitor, text: &str) -> Shown {
+async fn shown(visitor: &Visitor, text: &str) -> PageResult {
     let validator = visitor.validator();
     let detail = read::miner(validator, text).await?;
     let id = &detail.miner.record.id;
@@ -72,7 +72,7 @@ async fn shown(visitor: &Visitor, text: &str) -> Shown {
 /// Contents of the form for a challenge.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct ChallengeForm {
     /// Verification mode; empty: by the policy.
     mode: String,
 }
@@ -81,7 +81,7 @@ pub(super) async fn challenge(
     Operator(caller): Operator,
     visitor: Visitor,
     Path(miner): Path<String>,
-    Form(Asked { mode }): Form<Asked>,
+    Form(ChallengeForm { mode }): Form<ChallengeForm>,
 ) -> Response {
     let mode = Mode::ALL.into_iter().find(|known| known.name() == mode);
     let asked = BeginChallenge { miner: Some(miner), mode, ..BeginChallenge::default() };
@@ -91,7 +91,7 @@ pub(super) async fn challenge(
             tracing::info!(challenge = %id, %miner, by = caller.actor.name, "an operator began a challenge");
             Redirect::to(&format!("/challenges/{id}")).into_response()
         }
-        Err(error) => visitor.problem(&Refused::from(error).0),
+        Err(error) => visitor.problem(&ApiError::from(error).0),
     }
 }
 
@@ -101,10 +101,10 @@ pub(super) async fn decide(
     Path((miner, name)): Path<(String, String)>,
 ) -> Response {
     let Some((decision, _)) = decision(&name) else {
-        return visitor.problem(&Problem::new(ProblemCode::NotFound, "no such decision about a miner"));
+        return visitor.problem(&ProblemDetails::new(ProblemCode::NotFound, "no such decision about a miner"));
     };
-    match (Decide { miner, decision }).decide(visitor.validator(), &caller.actor).await {
+    match (MinerDecision { miner, decision }).decide(visitor.validator(), &caller.actor).await {
         Ok(changed) => Redirect::to(&format!("/miners/{}?done={name}", changed.miner.record.id)).into_response(),
-        Err(error) => visitor.problem(&Refused::from(error).0),
+        Err(error) => visitor.problem(&ApiError::from(error).0),
     }
 }

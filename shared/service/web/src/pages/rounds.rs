@@ -11,24 +11,24 @@ use assay_records::RoundRecord;
 use axum::response::Response;
 use serde::Deserialize;
 
-use super::Shown;
+use super::PageResult;
 use super::names::names;
 use super::visitor::Visitor;
 use crate::extract::{Path, Query};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// Position in the list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Page {
+pub(super) struct RoundsPageQuery {
     cursor: Option<Cursor>,
 }
 
-pub(super) async fn list(visitor: Visitor, Query(page): Query<Page>) -> Response {
+pub(super) async fn list(visitor: Visitor, Query(page): Query<RoundsPageQuery>) -> Response {
     visitor.answer(listed(&visitor, page).await)
 }
 
-async fn listed(visitor: &Visitor, Page { cursor }: Page) -> Shown {
+async fn listed(visitor: &Visitor, RoundsPageQuery { cursor }: RoundsPageQuery) -> PageResult {
     let validator = visitor.validator();
     let found = read::rounds(validator, RoundsQuery { limit: Some(MAX_COLUMNS as u32), cursor }).await?;
     let (rounds, outcomes) = with_members(validator, found.items).await?;
@@ -48,7 +48,7 @@ fn members(rounds: &[Round]) -> BTreeSet<String> {
 }
 
 /// These rounds with their members, and the outcomes of their challenges.
-async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Result<(Vec<Round>, Outcomes), Refused> {
+async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Result<(Vec<Round>, Outcomes), ApiError> {
     let ids: Vec<_> = records.iter().map(|record| record.id.as_str()).collect();
     let mut found = validator.records.round_members(&ids).await?;
     let mut outcomes = Outcomes::new();
@@ -72,7 +72,7 @@ pub(super) async fn page(visitor: Visitor, Path(round): Path<String>) -> Respons
     visitor.answer(shown(&visitor, &round).await)
 }
 
-async fn shown(visitor: &Visitor, text: &str) -> Shown {
+async fn shown(visitor: &Visitor, text: &str) -> PageResult {
     let validator = visitor.validator();
     let record = read::round(validator, text).await?.record;
     let (rounds, outcomes) = with_members(validator, vec![record]).await?;

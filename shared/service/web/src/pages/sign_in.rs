@@ -18,13 +18,13 @@ use crate::caller::{Credential, cookie, cookie_name};
 use crate::extract::Query;
 use crate::login::{Login, set_cookie};
 use crate::origin::RequestOrigin;
-use crate::problem::Refused;
+use crate::problem::ApiError;
 use assay_judge::entropy::OsEntropy;
 
 /// Parameters in the page's address.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Asked {
+pub(super) struct SignInQuery {
     /// A code of the control socket.
     code: String,
     /// Page to return to.
@@ -34,7 +34,7 @@ pub(super) struct Asked {
 /// Contents of the form.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Token {
+pub(super) struct SignInForm {
     token: String,
     then: String,
 }
@@ -52,7 +52,7 @@ pub(super) async fn page(
     State(web): State<Arc<Web>>,
     origin: RequestOrigin,
     method: Method,
-    Query(Asked { code, then }): Query<Asked>,
+    Query(SignInQuery { code, then }): Query<SignInQuery>,
 ) -> Response {
     if code.is_empty() || method == Method::HEAD {
         return form(web, safe(&then), None).await;
@@ -69,7 +69,7 @@ pub(super) async fn page(
 pub(super) async fn sign_in(
     State(web): State<Arc<Web>>,
     origin: RequestOrigin,
-    Form(Token { token, then }): Form<Token>,
+    Form(SignInForm { token, then }): Form<SignInForm>,
 ) -> Response {
     let token = token.trim().to_owned();
     match web.caller(&origin, Credential::Token(token.clone())).await {
@@ -78,7 +78,7 @@ pub(super) async fn sign_in(
             begin(&web, &origin, login, safe(&then))
         }
         Ok(None) => refused(web, &origin, safe(&then), "The token is unknown.").await,
-        Err(Refused(problem)) if problem.code == ProblemCode::Unauthorized => {
+        Err(ApiError(problem)) if problem.code == ProblemCode::Unauthorized => {
             refused(web, &origin, safe(&then), "The token is unknown, was revoked or has expired.").await
         }
         Err(refused) => refused.into_response(),
@@ -94,7 +94,7 @@ pub(super) async fn sign_out(State(web): State<Arc<Web>>, origin: RequestOrigin,
 
 fn begin(web: &Web, origin: &RequestOrigin, login: Login, then: &str) -> Response {
     let Ok(cookie) = web.logins.begin(login, &mut OsEntropy, Instant::now()) else {
-        return Refused::new(ProblemCode::Internal, "the system gives no random bytes").into_response();
+        return ApiError::new(ProblemCode::Internal, "the system gives no random bytes").into_response();
     };
     ([(SET_COOKIE, set_cookie(Some(&cookie), origin.is_encrypted()))], Redirect::to(then)).into_response()
 }

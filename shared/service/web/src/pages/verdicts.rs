@@ -9,15 +9,15 @@ use axum::response::Response;
 
 use super::names::names;
 use super::visitor::Visitor;
-use super::{ROWS, Shown, asked};
+use super::{PageResult, ROWS, asked};
 use crate::extract::{Path, Query};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 pub(super) async fn list(visitor: Visitor, Query(filter): Query<VerdictsFilter>) -> Response {
     visitor.answer(listed(&visitor, &filter).await)
 }
 
-async fn listed(visitor: &Visitor, filter: &VerdictsFilter) -> Shown {
+async fn listed(visitor: &Visitor, filter: &VerdictsFilter) -> PageResult {
     let query = VerdictsQuery { limit: Some(ROWS), ..asked(&filter.address())? };
     let found = read::verdicts(visitor.validator(), query).await?;
     let verdicts = with_names(visitor.validator(), found.items).await?;
@@ -29,7 +29,7 @@ async fn listed(visitor: &Visitor, filter: &VerdictsFilter) -> Shown {
 pub(super) async fn with_names(
     validator: &Validator,
     records: Vec<VerdictRecord>,
-) -> Result<Vec<ListedVerdict>, Refused> {
+) -> Result<Vec<ListedVerdict>, ApiError> {
     let names = names(&validator.records, records.iter().map(|record| record.miner.clone()).collect()).await?;
     let listed = |record: VerdictRecord| ListedVerdict {
         verdict: verdict_of(&record).ok(),
@@ -43,11 +43,11 @@ pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Res
     visitor.answer(shown(&visitor, &challenge).await)
 }
 
-async fn shown(visitor: &Visitor, text: &str) -> Shown {
+async fn shown(visitor: &Visitor, text: &str) -> PageResult {
     let validator = visitor.validator();
     let record = read::verdict(validator, text).await?;
     let unreadable =
-        |error| Refused::new(ProblemCode::NotPossible, format!("another release wrote this verdict: {error}"));
+        |error| ApiError::new(ProblemCode::NotPossible, format!("another release wrote this verdict: {error}"));
     let verdict = verdict_of(&record.record).map_err(unreadable)?;
     let names = names(&validator.records, [record.record.miner.clone()].into()).await?;
     Ok(assay_page::verdict(&VerdictView {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::Problem;
+use assay_api::ProblemDetails;
 use assay_keeper::validator::Validator;
 use assay_page::{Frame, ProblemView, Viewer};
 use assay_program::clock::unix_ms;
@@ -12,10 +12,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
-use super::Shown;
+use super::PageResult;
 use crate::Web;
 use crate::caller::{Caller, Credential};
-use crate::problem::Refused;
+use crate::problem::ApiError;
 
 /// Content policy of pages: nothing from elsewhere, nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -34,7 +34,7 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    pub(super) async fn new(web: Arc<Web>, caller: Option<Caller>) -> Result<Self, Refused> {
+    pub(super) async fn new(web: Arc<Web>, caller: Option<Caller>) -> Result<Self, ApiError> {
         let last_event = web.running.validator.records.last_event().await?;
         let validator_key = web.running.validator.admission.identity.public_key().to_string();
         Ok(Self { web, caller, validator_key, last_event, notice: None })
@@ -62,14 +62,14 @@ impl Visitor {
     }
 
     /// A page, or a page about the problem.
-    pub(super) fn answer(&self, shown: Shown) -> Response {
+    pub(super) fn answer(&self, shown: PageResult) -> Response {
         match shown {
             Ok(page) => html(StatusCode::OK, page),
-            Err(Refused(problem)) => self.problem(&problem),
+            Err(ApiError(problem)) => self.problem(&problem),
         }
     }
 
-    pub(super) fn problem(&self, problem: &Problem) -> Response {
+    pub(super) fn problem(&self, problem: &ProblemDetails) -> Response {
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let remedy = remedy(problem);
         let mut response = html(status, assay_page::problem(&ProblemView { frame: self.frame(), problem, remedy }));
@@ -80,7 +80,7 @@ impl Visitor {
 }
 
 /// Advice to the reader of a problem.
-fn remedy(problem: &Problem) -> &'static str {
+fn remedy(problem: &ProblemDetails) -> &'static str {
     match problem.status {
         404 => "Look for it from the fleet; ids may be cut to their first digits, but not to fewer than 4.",
         403 => "Sign in with a token of a higher role.",

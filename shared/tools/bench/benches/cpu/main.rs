@@ -19,7 +19,7 @@ use clap::Parser;
 
 /// What was asked for on the command line.
 #[derive(Parser)]
-struct Settings {
+struct CpuBenchOptions {
     /// Sections: products, probe, memory; all of them when none is named
     sections: Vec<String>,
     /// Which kernel multiplies
@@ -51,7 +51,7 @@ struct Settings {
     bench: bool,
 }
 
-impl Settings {
+impl CpuBenchOptions {
     fn open(&self, threads: usize, memory_bytes: u64) -> Result<CpuBench, CpuConfigError> {
         let (memory_bytes, threads) = (vec![memory_bytes], vec![threads]);
         let config = CpuConfig { devices: 1, memory_bytes, threads, kernel: self.kernel, ..CpuConfig::default() };
@@ -61,7 +61,7 @@ impl Settings {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let all = parallelism();
-    let mut settings = Settings::parse();
+    let mut settings = CpuBenchOptions::parse();
     if settings.threads.is_empty() {
         settings.threads = if all == 1 { vec![1] } else { vec![1, all] };
     }
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("machine: {}, {all} threads; {}", info.name.trim_end_matches(", CPU device 0"), info.detail);
     let wants = |name: &str| settings.sections.is_empty() || settings.sections.iter().any(|section| section == name);
     for (name, section) in [
-        ("products", products::section as fn(&Settings) -> Result<(), Box<dyn Error>>),
+        ("products", products::section as fn(&CpuBenchOptions) -> Result<(), Box<dyn Error>>),
         ("probe", probe::section),
         ("memory", memory::section),
     ] {

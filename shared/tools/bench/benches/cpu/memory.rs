@@ -5,12 +5,12 @@ use std::process::Command;
 
 use assay_device::bench::{Bench, bench_pass};
 
-use crate::Settings;
+use crate::CpuBenchOptions;
 
 /// The section of the process that is measured: a fresh one for each row, as the peak never falls.
 pub const CHILD: &str = "memory-child";
 
-pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn section(settings: &CpuBenchOptions) -> Result<(), Box<dyn Error>> {
     println!("\npeak resident memory of a process while it fills {} slots", settings.slots);
     println!("kind     n  threads   slots MiB    peak MiB   over by MiB   allowed MiB (5 % + 64)");
     for kind in settings.kinds.iter().map(|kind| kind.name()) {
@@ -27,7 +27,7 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
 }
 
 /// One row, measured in this process.
-pub fn child(settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn child(settings: &CpuBenchOptions) -> Result<(), Box<dyn Error>> {
     let (kind, n, threads) = (settings.kinds[0], settings.n[0], settings.threads[0]);
     settings.open(threads, u64::MAX)?.prepare(kind, n, settings.slots)?;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

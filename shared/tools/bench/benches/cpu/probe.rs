@@ -8,7 +8,7 @@ use assay_bench::median;
 use assay_device::bench::{Bench, PROBE_STEPS, bench_round, round_bytes};
 use assay_device::{Device, Handle};
 
-use crate::Settings;
+use crate::CpuBenchOptions;
 
 const N: u32 = 2048;
 /// 1 GiB of slots: far more than any cache.
@@ -17,7 +17,7 @@ const WALKS: u32 = 1 << 16;
 /// Lines that plain reads ask for before they read them.
 const AHEAD: usize = 64;
 
-pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn section(settings: &CpuBenchOptions) -> Result<(), Box<dyn Error>> {
     let gib = (u64::from(COUNT) * u64::from(N).pow(2)) >> 30;
     println!(
         "\nresidency probe, {WALKS} walks of {PROBE_STEPS} steps over {gib} GiB; plain: random reads of 64-byte lines"
@@ -41,7 +41,7 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
 
 /// GB/s of reading as many lines as a round at random places of `memory` on `threads` threads. Addresses do not depend
 /// on the lines read, and are asked for ahead, so that memory alone limits the rate.
-fn plain_gb_per_s(settings: &Settings, memory: &[u8], threads: usize) -> f64 {
+fn plain_gb_per_s(settings: &CpuBenchOptions, memory: &[u8], threads: usize) -> f64 {
     let memory = memory.as_chunks::<64>().0;
     let turns = round_bytes(WALKS) / 64 / threads as u64 / AHEAD as u64;
     let body = |thread: usize| {

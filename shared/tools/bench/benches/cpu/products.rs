@@ -10,10 +10,10 @@ use assay_cpu::RegisterLoop;
 use assay_device::bench::{Bench, BenchStage, product_operations};
 use assay_work::Precision;
 
-use crate::Settings;
+use crate::CpuBenchOptions;
 use crate::peer::PeerProgram;
 
-pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
+pub fn section(settings: &CpuBenchOptions) -> Result<(), Box<dyn Error>> {
     let mut peer = PeerProgram::start();
     println!(
         "\nproducts with their mixing, and whole passes (leaves, products, mixing, digests), {} slots",
@@ -43,7 +43,7 @@ pub fn section(settings: &Settings) -> Result<(), Box<dyn Error>> {
 
 /// Prints a row, and gives the product's share of the limit.
 fn row(
-    settings: &Settings,
+    settings: &CpuBenchOptions,
     precision: Precision,
     n: u32,
     threads: usize,
@@ -81,7 +81,7 @@ fn row(
 
 /// Multiplications and additions a second, in Gop/s, that `threads` threads reach when nothing leaves the registers;
 /// `None` where the processor has neither instruction.
-fn limit_gops(settings: &Settings, precision: Precision, threads: usize) -> Option<f64> {
+fn limit_gops(settings: &CpuBenchOptions, precision: Precision, threads: usize) -> Option<f64> {
     let register_loop = RegisterLoop::of_this_processor(precision)?;
     let mut operations = 0;
     let Ok(seconds) = settings.clock.seconds::<Infallible>(threads, || {

@@ -4,7 +4,7 @@ use assay_device::copies::{CopyDifference, CopyLeg, CopyReport, CopySource};
 use assay_device::{Device, DeviceError, Pass};
 
 use super::{Drive, rate};
-use crate::finding::{Finding, Severity, Test};
+use crate::finding::{Severity, Test, TestFinding};
 use crate::record::Measure;
 
 impl Drive<'_> {
@@ -61,7 +61,7 @@ impl Drive<'_> {
         };
         self.record(|record| record.count(Test::Copies, source.len() * CopyLeg::ALL.len() as u64));
         if let Some(difference) = report.difference {
-            self.find_more(Finding::new(Severity::Fail, Test::Copies, sentence(&difference, whose)));
+            self.find_more(TestFinding::new(Severity::Fail, Test::Copies, sentence(&difference, whose)));
         }
         Ok(Some(report))
     }

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use assay_device::{Device, DeviceError, Handle, Pass};
 use assay_work::{DeviceId, Digest, PassKey, Precision};
 
-use crate::board::Who;
-use crate::finding::{Finding, Severity, Test};
-use crate::group::{Group, Step};
-use crate::record::{KernelPlan, Measure, Record};
+use crate::board::ResultOrigin;
+use crate::finding::{Severity, Test, TestFinding};
+use crate::group::{DeviceGroup, GroupStep};
+use crate::record::{KernelPlan, Measure, RunRecord};
 use crate::state::{DeviceState, Run};
 
 pub fn drive(run: &Run, id: DeviceId, device: &mut dyn Device) {
@@ -61,7 +61,7 @@ struct Drive<'a> {
     id: DeviceId,
     state: &'a DeviceState,
     /// Those that it keeps step with; it alone, once it was lost.
-    group: Arc<Group>,
+    group: Arc<DeviceGroup>,
     /// The matrix size; 0 before the device was looked at.
     n: u32,
     kernels: Vec<KernelPlan>,
@@ -129,7 +129,7 @@ impl Drive<'_> {
         done
     }
 
-    fn arrive(&self, step: Step) {
+    fn arrive(&self, step: GroupStep) {
         self.doing("waiting for the other devices");
         self.group.arrive(step, self.id, || self.run.is_stopped());
     }
@@ -138,15 +138,15 @@ impl Drive<'_> {
         self.state.handle.lock().clone()
     }
 
-    fn who(&self) -> Who {
-        Who { device: self.id, step: self.step }
+    fn who(&self) -> ResultOrigin {
+        ResultOrigin { device: self.id, step: self.step }
     }
 
     fn key(&self) -> PassKey {
         self.run.plan.seed.pass_key(self.round)
     }
 
-    fn record<T>(&self, change: impl FnOnce(&mut Record) -> T) -> T {
+    fn record<T>(&self, change: impl FnOnce(&mut RunRecord) -> T) -> T {
         change(&mut self.state.record.lock())
     }
 
@@ -169,13 +169,13 @@ impl Drive<'_> {
     }
 
     fn find(&self, severity: Severity, test: Test, text: String) {
-        self.find_more(Finding::new(severity, test, text));
+        self.find_more(TestFinding::new(severity, test, text));
     }
 
     /// Adds a finding with more than its text.
-    fn find_more(&self, finding: Finding) {
+    fn find_more(&self, finding: TestFinding) {
         let pass = finding.pass.or(Some(self.pass));
-        self.run.find(self.id, Finding { round: Some(self.round), pass, ..finding });
+        self.run.find(self.id, TestFinding { round: Some(self.round), pass, ..finding });
     }
 
     fn not_done(&self, test: Test, why: &str) {

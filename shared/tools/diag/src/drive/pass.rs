@@ -6,9 +6,9 @@ use assay_device::{Device, DeviceError, Pass, SlotRange};
 use assay_work::{Digest, Precision};
 
 use super::{Drive, choose, rate};
-use crate::board::{Dispute, Who, differences};
-use crate::finding::{Again, Finding, Severity, Test};
-use crate::locate::{Judged, judge};
+use crate::board::{Dispute, ResultOrigin, differences};
+use crate::finding::{RecheckResult, Severity, Test, TestFinding};
+use crate::locate::{ComparedSlot, judge};
 use crate::plan::pass_operations;
 use crate::record::{KernelPlan, Measure};
 
@@ -93,7 +93,7 @@ impl Drive<'_> {
             let (wrong, number) = (digests, self.pass);
             digests = Arc::new(self.fill(device, pass, kernel)?.0);
             let finding = self.blame_this(kernel, &dispute, &judged, &wrong, &digests);
-            self.find_more(Finding { pass: Some(number), ..finding });
+            self.find_more(TestFinding { pass: Some(number), ..finding });
             if digests[dispute.index as usize] != judged.truth {
                 break;
             }
@@ -123,11 +123,11 @@ impl Drive<'_> {
                 self.round,
                 dispute.index
             );
-            let finding = Finding {
+            let finding = TestFinding {
                 round: Some(self.round),
                 slots_that_differ: Some(dispute.differ),
-                again: (other.device == self.id).then_some(Again::Right),
-                ..Finding::new(Severity::Fail, Test::Passes, text)
+                again: (other.device == self.id).then_some(RecheckResult::Right),
+                ..TestFinding::new(Severity::Fail, Test::Passes, text)
             };
             self.run.find(other.device, finding);
         }
@@ -139,15 +139,15 @@ impl Drive<'_> {
         &self,
         kernel: &str,
         dispute: &Dispute,
-        judged: &Judged,
+        judged: &ComparedSlot,
         wrong: &[Digest],
         again: &[Digest],
-    ) -> Finding {
+    ) -> TestFinding {
         let slot = dispute.index as usize;
         let again_is = match again[slot] {
-            right if right == judged.truth => Again::Right,
-            same if same == wrong[slot] => Again::SameWrong,
-            _ => Again::OtherWrong,
+            right if right == judged.truth => RecheckResult::Right,
+            same if same == wrong[slot] => RecheckResult::SameWrong,
+            _ => RecheckResult::OtherWrong,
         };
         let against = against(dispute, self.who());
         let text = match &judged.wrong {
@@ -171,16 +171,16 @@ impl Drive<'_> {
                 again_is.sentence()
             ),
         };
-        Finding {
+        TestFinding {
             kernel: Some(kernel.to_owned()),
             location: judged.wrong,
             // Against the second result, where that one is right.
             slots_that_differ: Some(match again_is {
-                Again::Right => differences(wrong, again),
+                RecheckResult::Right => differences(wrong, again),
                 _ => dispute.differ,
             }),
             again: Some(again_is),
-            ..Finding::new(Severity::Fail, Test::Passes, text)
+            ..TestFinding::new(Severity::Fail, Test::Passes, text)
         }
     }
 
@@ -208,8 +208,8 @@ impl Drive<'_> {
 }
 
 /// The contradicting devices, for people.
-fn against(dispute: &Dispute, own: Who) -> String {
-    let name = |who: &Who| match who.device == own.device {
+fn against(dispute: &Dispute, own: ResultOrigin) -> String {
+    let name = |who: &ResultOrigin| match who.device == own.device {
         true => format!("this device's pass {} of the round", who.step + 1),
         false => format!("device {}", &who.device.to_string()[..8]),
     };

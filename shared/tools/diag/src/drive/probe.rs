@@ -13,7 +13,7 @@ use assay_work::{
 
 use super::{Drive, rate};
 use crate::board::first_difference;
-use crate::finding::{Again, Finding, Severity, Test};
+use crate::finding::{RecheckResult, Severity, Test, TestFinding};
 use crate::record::Measure;
 
 /// Rounds of the first probe, before it is known how long they take.
@@ -103,9 +103,9 @@ impl Drive<'_> {
         let (third, _) = self.walk(device, probe)?;
         let round = first_difference(&first, &second).unwrap_or(0);
         let (again, wrong) = match third[round] {
-            right if right == second[round] => (Again::Right, first[round]),
-            right if right == first[round] => (Again::Right, second[round]),
-            _ => (Again::OtherWrong, first[round]),
+            right if right == second[round] => (RecheckResult::Right, first[round]),
+            right if right == first[round] => (RecheckResult::Right, second[round]),
+            _ => (RecheckResult::OtherWrong, first[round]),
         };
         let text = format!(
             "round {round} of {} of the probe gave the digest {wrong}, expected {}; {}",
@@ -113,7 +113,7 @@ impl Drive<'_> {
             third[round],
             again.sentence()
         );
-        self.find_more(Finding { again: Some(again), ..Finding::new(Severity::Fail, Test::Probe, text) });
+        self.find_more(TestFinding { again: Some(again), ..TestFinding::new(Severity::Fail, Test::Probe, text) });
         Ok(third)
     }
 

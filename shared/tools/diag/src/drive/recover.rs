@@ -8,7 +8,7 @@ use assay_device::{Device, DeviceError, Handle};
 
 use super::Drive;
 use crate::finding::{Severity, Test};
-use crate::group::Group;
+use crate::group::DeviceGroup;
 
 /// How often a device may be lost before it is given up.
 const MAX_LOSSES: u32 = 3;
@@ -62,7 +62,7 @@ impl Drive<'_> {
     /// Leaves the group: no device waits for this one any more, nor it for others.
     fn goes_alone(&mut self) {
         self.group.leave(self.id);
-        self.group = Arc::new(Group::new([self.id]));
+        self.group = Arc::new(DeviceGroup::new([self.id]));
     }
 
     /// Waits for a lost device; whether it is there again.

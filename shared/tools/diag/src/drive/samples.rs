@@ -5,10 +5,10 @@ use assay_device::open::SamplePlan;
 use assay_device::{Device, DeviceError, Pass};
 use assay_work::fault::OpeningFault;
 use assay_work::tree::{Tree, row_range_bytes};
-use assay_work::{ChainingValue, Digest, FaultPlace, PassCheck, Sample, Share};
+use assay_work::{ChainingValue, Digest, FaultPlace, PassCheck, PassSample, Share};
 
 use super::Drive;
-use crate::finding::{Finding, Severity, Test};
+use crate::finding::{Severity, Test, TestFinding};
 use crate::locate::judge;
 
 impl Drive<'_> {
@@ -53,7 +53,7 @@ impl Drive<'_> {
         device: &mut dyn Device,
         pass: &Pass,
         kernel: &str,
-        samples: &[Sample],
+        samples: &[PassSample],
         fault: &OpeningFault,
     ) -> Result<(), DeviceError> {
         let (index, opening) = match fault.place {
@@ -74,7 +74,7 @@ impl Drive<'_> {
         device: &mut dyn Device,
         pass: &Pass,
         kernel: &str,
-        (digests, samples): (&[Digest], &[Sample]),
+        (digests, samples): (&[Digest], &[PassSample]),
         why: &str,
     ) -> Result<(), DeviceError> {
         let mut slots: Vec<u32> =
@@ -112,7 +112,7 @@ impl Drive<'_> {
             None => what.to_owned(),
         };
         let kernel = Some(kernel.to_owned());
-        self.find_more(Finding { kernel, location, ..Finding::new(Severity::Fail, Test::Samples, text) });
+        self.find_more(TestFinding { kernel, location, ..TestFinding::new(Severity::Fail, Test::Samples, text) });
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::limits::*;
 use super::super::v1::openings_chunk::Part;
-use super::super::{Problem, WireError, v1};
+use super::super::{FieldProblem, WireError, v1};
 use super::{Read, samples};
 use crate::message::{Inventory, MATRIX_SIZES};
 use assay_work::Precision;
@@ -10,7 +10,7 @@ use assay_work::probe::Link;
 
 /// Refused with this field's name.
 #[track_caller]
-fn refused<M: Read>(message: M, field: &str) -> Problem {
+fn refused<M: Read>(message: M, field: &str) -> FieldProblem {
     let error: WireError = message.read().expect_err(field);
     assert_eq!(error.field, field, "{error}");
     error.problem
@@ -26,7 +26,7 @@ fn at_most<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, us
     };
     assert_eq!(with(max).read(), Ok(()), "{field} at its bound");
     let problem = refused(with(max + 1), field);
-    let expected = [Problem::TooMany { max, found: max + 1 }, Problem::TooLong { max, found: max + 1 }];
+    let expected = [FieldProblem::TooMany { max, found: max + 1 }, FieldProblem::TooLong { max, found: max + 1 }];
     assert!(expected.contains(&problem), "{field}: {problem:?}");
 }
 
@@ -37,7 +37,7 @@ fn exactly<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&mut M, Ve
     for found in [0, len - 1, len + 1] {
         let mut message = message.clone();
         set(&mut message, vec![0; found]);
-        assert_eq!(refused(message, field), Problem::Length { expected: len, found });
+        assert_eq!(refused(message, field), FieldProblem::Length { expected: len, found });
     }
 }
 
@@ -51,7 +51,7 @@ fn exactly_or_none<M: Read>(message: M, field: &str, len: usize, set: impl Fn(&m
     };
     assert_eq!((with(0).read(), with(len).read()), (Ok(()), Ok(())), "{field}");
     for found in [1, len - 1, len + 1] {
-        assert_eq!(refused(with(found), field), Problem::Length { expected: len, found });
+        assert_eq!(refused(with(found), field), FieldProblem::Length { expected: len, found });
     }
 }
 
@@ -74,7 +74,7 @@ fn text<M: Read>(message: M, field: &str, max: usize, set: impl Fn(&mut M, Strin
     ] {
         let mut message = message.clone();
         set(&mut message, bad.into());
-        assert_eq!(refused(message, field), Problem::Unprintable, "{bad:?}");
+        assert_eq!(refused(message, field), FieldProblem::Unprintable, "{bad:?}");
     }
 }
 
@@ -89,7 +89,7 @@ fn range<M: Read>(message: M, field: &str, min: u64, max: u64, set: impl Fn(&mut
     assert_eq!(with(min).read(), Ok(()), "{field} at its lower bound");
     assert_eq!(with(max).read(), Ok(()), "{field} at its upper bound");
     for found in min.checked_sub(1).into_iter().chain([max + 1]) {
-        assert_eq!(refused(with(found), field), Problem::OutOfRange { min, max, found });
+        assert_eq!(refused(with(found), field), FieldProblem::OutOfRange { min, max, found });
     }
 }
 
@@ -112,7 +112,7 @@ fn lists_of_a_handshake() {
     for found in [0, SLOT_ENTRIES - 1, SLOT_ENTRIES + 1] {
         let mut inventory = samples::inventory(1);
         inventory.devices[0].slots = vec![1; found];
-        assert_eq!(refused(inventory, "Device.slots"), Problem::Count { expected: SLOT_ENTRIES, found });
+        assert_eq!(refused(inventory, "Device.slots"), FieldProblem::Count { expected: SLOT_ENTRIES, found });
     }
     let kinds = |precisions: &[u32]| {
         let mut inventory = samples::inventory(3);
@@ -125,9 +125,9 @@ fn lists_of_a_handshake() {
     for no_known_kind in [&[0][..], &[3], &[7, u32::MAX]] {
         assert_eq!(read(no_known_kind), [], "a device that takes part in nothing known is not one of INT8");
     }
-    assert_eq!(refused(kinds(&[1; 9]), "Device.precisions"), Problem::TooMany { max: MAX_PRECISIONS, found: 9 });
+    assert_eq!(refused(kinds(&[1; 9]), "Device.precisions"), FieldProblem::TooMany { max: MAX_PRECISIONS, found: 9 });
     for (at, unordered) in [(1, [1, 1, 2]), (2, [1, 5, 2])] {
-        assert_eq!(refused(kinds(&unordered), "Device.precisions"), Problem::NotAscending(at));
+        assert_eq!(refused(kinds(&unordered), "Device.precisions"), FieldProblem::NotAscending(at));
     }
 }
 
@@ -139,7 +139,7 @@ fn lists_of_a_challenge() {
         m.digests = vec![1; 32 * n];
     });
     at_most(digests(1), "OpeningsChunk.slot_digests", MAX_CHUNK_DIGESTS, |m, n| *m = digests(n));
-    assert_eq!(refused(digests(0), "OpeningsChunk.slot_digests"), Problem::Empty);
+    assert_eq!(refused(digests(0), "OpeningsChunk.slot_digests"), FieldProblem::Empty);
     at_most(samples::open(), "Open.items", MAX_OPEN_ITEMS, |m, n| m.items = vec![samples::segments(1); n]);
     // Samples and segments are counted together.
     at_most(samples::open(), "Open.items", MAX_OPEN_DRAWS, |m, n| {
@@ -223,7 +223,7 @@ fn lists_and_spreads_of_telemetry() {
     at_most(roots(), "Telemetry.xids", MAX_XIDS, |m, n| telemetry(m).xids = (1..).take(n).collect());
     let mut twice = roots();
     telemetry(&mut twice).xids = vec![13, 79, 79];
-    assert_eq!(refused(twice, "Telemetry.xids"), Problem::NotAscending(2));
+    assert_eq!(refused(twice, "Telemetry.xids"), FieldProblem::NotAscending(2));
 
     type Set = fn(&mut v1::Telemetry, v1::Spread);
     let spreads: [(&str, Set); 6] = [
@@ -244,7 +244,7 @@ fn lists_and_spreads_of_telemetry() {
             assert_eq!(with(sound).read(), Ok(()), "{field} {sound:?}");
         }
         for unsound in [(2, 1, 3), (1, 3, 2), (3, 2, 1)] {
-            assert_eq!(refused(with(unsound), field), Problem::Contradicts("itself"), "{unsound:?}");
+            assert_eq!(refused(with(unsound), field), FieldProblem::Contradicts("itself"), "{unsound:?}");
         }
     }
 }
@@ -298,7 +298,7 @@ fn ids_checksums_and_signatures_of_a_challenge() {
 
 #[test]
 fn a_sequence_whose_last_value_is_cut_off() {
-    let cut_off = Problem::CutOff { unit: 32, found: 63 };
+    let cut_off = FieldProblem::CutOff { unit: 32, found: 63 };
     assert_eq!(
         refused(v1::DeviceRoots { roots: vec![0; 63], ..samples::device_roots() }, "DeviceRoots.roots"),
         cut_off
@@ -335,13 +335,13 @@ fn durations_and_counts() {
 fn numbers_that_another_field_bounds() {
     let done = |done_slots| v1::Progress { done_slots, ..samples::progress() };
     assert_eq!(done(9).read(), Ok(()));
-    assert_eq!(refused(done(10), "Progress.done_slots"), Problem::MoreThan("all_slots"));
+    assert_eq!(refused(done(10), "Progress.done_slots"), FieldProblem::MoreThan("all_slots"));
 
     let mut inventory = samples::inventory(1);
     inventory.devices[0].free_bytes = inventory.devices[0].total_bytes;
     assert_eq!(inventory.clone().read(), Ok(()));
     inventory.devices[0].free_bytes += 1;
-    assert_eq!(refused(inventory, "Device.free_bytes"), Problem::MoreThan("total_bytes"));
+    assert_eq!(refused(inventory, "Device.free_bytes"), FieldProblem::MoreThan("total_bytes"));
 
     // Slots of each size are held against the free bytes.
     for (size, n) in MATRIX_SIZES.into_iter().enumerate() {
@@ -354,29 +354,33 @@ fn numbers_that_another_field_bounds() {
         let bytes = 3 * u64::from(n) * u64::from(n);
         assert_eq!(with(3, bytes).read(), Ok(()), "n = {n}");
         for (slots, free_bytes) in [(4, bytes), (3, bytes - 1), (1, 0), (u32::MAX, bytes)] {
-            assert_eq!(refused(with(slots, free_bytes), "Device.slots"), Problem::Contradicts("free_bytes"), "n = {n}");
+            assert_eq!(
+                refused(with(slots, free_bytes), "Device.slots"),
+                FieldProblem::Contradicts("free_bytes"),
+                "n = {n}"
+            );
         }
     }
 
     let mut segment = samples::segment_openings(1);
     segment.state = Some(v1::OpenedRange { slot: 1, ..samples::range(1024, 1) });
     let problem = refused(samples::chunk(Part::Segment(segment)), "SegmentOpenings.state.slot");
-    assert_eq!(problem, Problem::OutOfRange { min: 0, max: 0, found: 1 });
+    assert_eq!(problem, FieldProblem::OutOfRange { min: 0, max: 0, found: 1 });
 }
 
 #[test]
 fn devices_out_of_order_or_named_twice() {
     let mut inventory = samples::inventory(3);
     inventory.devices.swap(1, 2);
-    assert_eq!(refused(inventory, "Inventory.devices"), Problem::NotAscending(2));
+    assert_eq!(refused(inventory, "Inventory.devices"), FieldProblem::NotAscending(2));
     let mut inventory = samples::inventory(3);
     inventory.devices[1] = samples::device(0);
-    assert_eq!(refused(inventory.clone(), "Inventory.devices"), Problem::NotAscending(1));
+    assert_eq!(refused(inventory.clone(), "Inventory.devices"), FieldProblem::NotAscending(1));
     let hello = v1::Hello { inventory: Some(inventory), ..samples::hello() };
-    assert_eq!(refused(hello, "Inventory.devices"), Problem::NotAscending(1));
+    assert_eq!(refused(hello, "Inventory.devices"), FieldProblem::NotAscending(1));
     let mut verdict = samples::verdict();
     verdict.devices.reverse();
-    assert_eq!(refused(verdict, "Verdict.devices"), Problem::NotAscending(1));
+    assert_eq!(refused(verdict, "Verdict.devices"), FieldProblem::NotAscending(1));
 }
 
 /// A miner of a newer version may walk more.
@@ -415,7 +419,7 @@ fn numbers_that_are_not_finite() {
         let refuse = |field: &str, set: fn(&mut v1::Verdict, f64)| {
             let mut verdict = samples::verdict();
             set(&mut verdict, bad);
-            assert_eq!(refused(verdict, field), Problem::NotFinite);
+            assert_eq!(refused(verdict, field), FieldProblem::NotFinite);
         };
         refuse("Verdict.round_trip_ms", |v, x| v.round_trip_ms = x);
         refuse("Verdict.handover_ms", |v, x| v.handover_ms = Some(x));

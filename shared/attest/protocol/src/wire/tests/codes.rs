@@ -3,28 +3,28 @@
 use super::super::codes::OptionalCode;
 use super::super::field::FieldKind;
 use super::super::v1::openings_chunk::Part;
-use super::super::{Problem, WireError, v1};
+use super::super::{FieldProblem, WireError, v1};
 use super::{Read, samples};
 use crate::claims::{Hardware, ThrottleReason};
 use crate::message::{DeviceRoots, Inventory, MinerMessage, RefusedCode, StopCode, ValidatorMessage};
 use crate::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 
 #[track_caller]
-fn is_refused(message: impl Read, field: &'static str, problem: Problem) {
+fn is_refused(message: impl Read, field: &'static str, problem: FieldProblem) {
     assert_eq!(message.read(), Err(WireError { field, problem }));
 }
 
 #[test]
 fn an_envelope_without_a_message() {
     let request = MinerMessage::try_from(v1::SessionRequest { message: None });
-    assert_eq!(request, Err(WireError::new("SessionRequest.message", Problem::Missing)));
+    assert_eq!(request, Err(WireError::new("SessionRequest.message", FieldProblem::Missing)));
     let response = ValidatorMessage::try_from(v1::SessionResponse { message: None });
-    assert_eq!(response, Err(WireError::new("SessionResponse.message", Problem::Missing)));
+    assert_eq!(response, Err(WireError::new("SessionResponse.message", FieldProblem::Missing)));
 }
 
 #[test]
 fn a_message_without_one_of_its_parts() {
-    let missing = |message: v1::OpeningsChunk, field| is_refused(message, field, Problem::Missing);
+    let missing = |message: v1::OpeningsChunk, field| is_refused(message, field, FieldProblem::Missing);
     let sample = v1::SampleOpenings { sample: None, ..samples::sample_openings(1) };
     missing(samples::chunk(Part::Sample(sample)), "SampleOpenings.sample");
     let segment = v1::SegmentOpenings { segment: None, ..samples::segment_openings(1) };
@@ -34,21 +34,21 @@ fn a_message_without_one_of_its_parts() {
     let chunk = samples::chunk(Part::End(v1::ItemEnd {}));
     missing(v1::OpeningsChunk { part: None, ..chunk }, "OpeningsChunk.part");
 
-    is_refused(v1::Hello { inventory: None, ..samples::hello() }, "Hello.inventory", Problem::Missing);
-    is_refused(v1::DeviceRoots { share: None, ..samples::device_roots() }, "DeviceRoots.share", Problem::Missing);
-    is_refused(v1::Verdict { whole: None, ..samples::verdict() }, "Verdict.whole", Problem::Missing);
+    is_refused(v1::Hello { inventory: None, ..samples::hello() }, "Hello.inventory", FieldProblem::Missing);
+    is_refused(v1::DeviceRoots { share: None, ..samples::device_roots() }, "DeviceRoots.share", FieldProblem::Missing);
+    is_refused(v1::Verdict { whole: None, ..samples::verdict() }, "Verdict.whole", FieldProblem::Missing);
     let mut verdict = samples::verdict();
     verdict.devices[0].work = None;
-    is_refused(verdict, "DeviceWork.work", Problem::Missing);
+    is_refused(verdict, "DeviceWork.work", FieldProblem::Missing);
     let mut open = samples::open();
     open.items[1].what = None;
-    is_refused(open, "OpenItem.what", Problem::Missing);
+    is_refused(open, "OpenItem.what", FieldProblem::Missing);
 }
 
 #[test]
 fn codes_that_are_unspecified_or_unknown() {
     for code in [0, -1, 99] {
-        let unknown = || Problem::UnknownCode(code);
+        let unknown = || FieldProblem::UnknownCode(code);
         is_refused(v1::Refused { code, ..samples::refused() }, "Refused.code", unknown());
         is_refused(v1::Declined { code, ..samples::declined() }, "Declined.code", unknown());
         is_refused(v1::Abort { code, ..samples::abort() }, "Abort.code", unknown());
@@ -56,7 +56,7 @@ fn codes_that_are_unspecified_or_unknown() {
         is_refused(v1::Verdict { outcome: code, ..samples::verdict() }, "Verdict.outcome", unknown());
     }
     // An unspecified mode is that of a challenge that ended before the check.
-    is_refused(v1::Verdict { mode: 99, ..samples::verdict() }, "Verdict.mode", Problem::UnknownCode(99));
+    is_refused(v1::Verdict { mode: 99, ..samples::verdict() }, "Verdict.mode", FieldProblem::UnknownCode(99));
     let verdict = Verdict::try_from(v1::Verdict { mode: 0, ..samples::verdict() }).unwrap();
     assert_eq!(verdict.mode, None);
 }
@@ -116,10 +116,10 @@ fn a_class_that_is_unknown_or_not_the_codes() {
         verdict.reasons[0].class = class.into();
         verdict
     };
-    is_refused(verdict("evil"), "Reason.class", Problem::UnknownName("evil".into()));
-    is_refused(verdict(""), "Reason.class", Problem::UnknownName(String::new()));
-    is_refused(verdict("ours"), "Reason.class", Problem::Contradicts("code"));
-    is_refused(verdict(&"x".repeat(17)), "Reason.class", Problem::TooLong { max: 16, found: 17 });
+    is_refused(verdict("evil"), "Reason.class", FieldProblem::UnknownName("evil".into()));
+    is_refused(verdict(""), "Reason.class", FieldProblem::UnknownName(String::new()));
+    is_refused(verdict("ours"), "Reason.class", FieldProblem::Contradicts("code"));
+    is_refused(verdict(&"x".repeat(17)), "Reason.class", FieldProblem::TooLong { max: 16, found: 17 });
 }
 
 #[test]

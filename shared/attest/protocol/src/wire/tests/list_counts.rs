@@ -9,7 +9,7 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use super::super::limits::MAX_MESSAGE_BYTES;
 use super::super::lists::{MAX_BYTES, MAX_ENTRIES, check};
 use super::super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
-use super::super::{Problem, WireError};
+use super::super::{FieldProblem, WireError};
 
 /// The messages by which a session's list is reached, each as the number of its field, and the list itself.
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ fn bounds_hold<M: Message + Default + 'static>(root: &str) {
             }
             let error = check::<M>(&path.entries(max + 1, style)).expect_err(&path.name);
             assert!(
-                error == WireError::new(error.field, Problem::Exceeds { max }) && error.field == path.name
+                error == WireError::new(error.field, FieldProblem::Exceeds { max }) && error.field == path.name
                     || is_first(&error),
                 "{} {style:?}: {error}",
                 path.name
@@ -137,7 +137,7 @@ fn every_bound_is_one_of_a_list() {
 
 fn malformed(bytes: &[u8], what: &str) {
     let error = check::<SessionRequest>(bytes).expect_err(what);
-    assert!(error.field == "SessionRequest" && matches!(error.problem, Problem::Encoding(_)), "{what}: {error}");
+    assert!(error.field == "SessionRequest" && matches!(error.problem, FieldProblem::Encoding(_)), "{what}: {error}");
     assert!(SessionRequest::decode(bytes).is_err(), "{what} is decoded");
 }
 
@@ -159,7 +159,7 @@ fn bytes_that_are_not_a_message() {
 fn a_group() {
     let group = [0x9b, 0x3e, 0x9c, 0x3e];
     let error = check::<SessionRequest>(&group).unwrap_err();
-    assert!(matches!(error.problem, Problem::Encoding(_)), "{error}");
+    assert!(matches!(error.problem, FieldProblem::Encoding(_)), "{error}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_miners_message_is_bounded_by_its_kind() {
         }
         let Some((name, max)) = bound else { continue };
         for message in padded(max + 1) {
-            let problem = Problem::TooLong { max: *max, found: max + 1 };
+            let problem = FieldProblem::TooLong { max: *max, found: max + 1 };
             assert_eq!(check::<SessionRequest>(&message), Err(WireError::new(name, problem)));
         }
     }

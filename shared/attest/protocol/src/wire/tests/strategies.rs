@@ -6,16 +6,16 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use crate::claims::{ConfidentialComputing, Hardware, Spread, Telemetry, ThrottleReason};
+use crate::claims::{ConfidentialComputing, Hardware, SensorSpread, Telemetry, ThrottleReason};
 use crate::message::*;
 use crate::successor::Successor;
 use crate::verdict::{
-    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, NamedDevice, NotChallenged, Outcome, Reason, ReasonCode,
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, NamedDevice, Outcome, Reason, ReasonCode, UnchallengedDevice,
     Verdict, Work,
 };
 use crate::wire::limits::*;
 use assay_work::commitment::DeviceEvidence;
-use assay_work::opening::{OpenedRange, Parents, Sample, SampleOpenings};
+use assay_work::opening::{OpenedRange, Parents, PassSample, SampleOpenings};
 use assay_work::probe::{DeviceAnswer, Link, Probe, UncheckedProbe};
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
 use assay_work::{ChallengeId, DeviceId, Precision};
@@ -75,11 +75,11 @@ fn hardware() -> impl Strategy<Value = Hardware> {
     )
 }
 
-fn spread() -> impl Strategy<Value = Option<Spread>> {
+fn spread() -> impl Strategy<Value = Option<SensorSpread>> {
     option::of(any::<[u32; 3]>().prop_map(|mut values| {
         values.sort_unstable();
         let [min, mean, max] = values;
-        Spread { min, mean, max }
+        SensorSpread { min, mean, max }
     }))
 }
 
@@ -264,18 +264,18 @@ fn segment() -> impl Strategy<Value = Segment> {
     any::<(u32, u32)>().prop_map(|(round, walk)| Segment { round, walk })
 }
 
-fn sample() -> impl Strategy<Value = Sample> {
+fn sample() -> impl Strategy<Value = PassSample> {
     (any::<[u32; 4]>(), any::<bool>()).prop_map(|([slot, row, column, inner], leaf)| {
-        if leaf { Sample::Leaf { slot, row } } else { Sample::Product { slot, row, column, inner } }
+        if leaf { PassSample::Leaf { slot, row } } else { PassSample::Product { slot, row, column, inner } }
     })
 }
 
 fn open_item() -> impl Strategy<Value = OpenItem> {
     let samples = (any::<u32>(), vec(sample(), 0..9));
     let what = prop_oneof![
-        vec(segment(), 0..9).prop_map(OpenWhat::Segments),
-        vec(segment(), 0..9).prop_map(OpenWhat::LinkedSegments),
-        samples.prop_map(|(iteration, samples)| OpenWhat::Samples { iteration, samples }),
+        vec(segment(), 0..9).prop_map(OpenTarget::Segments),
+        vec(segment(), 0..9).prop_map(OpenTarget::LinkedSegments),
+        samples.prop_map(|(iteration, samples)| OpenTarget::Samples { iteration, samples }),
     ];
     (bytes(), what).prop_map(|(device_id, what)| OpenItem { device_id, what })
 }
@@ -386,9 +386,9 @@ fn hiding() -> impl Strategy<Value = Hiding> {
     )
 }
 
-fn not_challenged() -> impl Strategy<Value = Vec<NotChallenged>> {
+fn not_challenged() -> impl Strategy<Value = Vec<UnchallengedDevice>> {
     btree_map(any::<[u8; 16]>(), (text(), any::<u32>()), 0..4).prop_map(|devices| {
-        let device = |(id, (name, slots))| NotChallenged { device_id: DeviceId(id), name, slots };
+        let device = |(id, (name, slots))| UnchallengedDevice { device_id: DeviceId(id), name, slots };
         devices.into_iter().map(device).collect()
     })
 }

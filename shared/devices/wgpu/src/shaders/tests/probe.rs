@@ -1,7 +1,7 @@
 //! The probe in every shape: slots in one buffer or several, bound at once or in groups, with threads and with quads.
 
 use super::*;
-use assay_work::probe::{LINE_BYTES, State, position, state_bytes, state_from_bytes, step};
+use assay_work::probe::{LINE_BYTES, WalkState, position, state_bytes, state_from_bytes, step};
 
 /// Not a multiple of a workgroup's walks.
 const WALKS: u32 = 100;
@@ -60,7 +60,7 @@ fn walked(layout: &Layout, states: &[u8], steps: u32) -> Vec<u8> {
     let slots = layout.slots();
     let mut states = states.to_vec();
     for bytes in states.chunks_exact_mut(LINE_BYTES).take(WALKS as usize) {
-        let mut state: State = state_from_bytes((&*bytes).try_into().unwrap());
+        let mut state: WalkState = state_from_bytes((&*bytes).try_into().unwrap());
         for _ in 0..steps {
             let (slot, line) = position(&state, layout.count, layout.n);
             let at = line as usize * LINE_BYTES;

@@ -135,7 +135,7 @@ pub(super) fn check_product(precision: Precision, tile: ShaderTile, shader: &Sha
 
 /// Float sums in chunks that a small product has several of.
 pub(super) fn in_chunks(tile: ShaderTile) -> Shader {
-    product_with(tile, Dot::FloatChunks, CHUNK, Ending::Mixed)
+    product_with(tile, Dot::FloatChunks, CHUNK, ProductOutput::Mixed)
 }
 
 pub(super) fn check_in_chunks(tile: ShaderTile, shader: &Shader, checked: bool) -> Checked {
@@ -224,7 +224,7 @@ pub(super) fn check_cooperative(precision: Precision, shader: &Shader, checked: 
 
 /// Sums in chunks that a small product has several of.
 pub(super) fn cooperative_in_chunks(tile: CooperativeTile) -> Shader {
-    cooperative_product_with(tile, CHUNK, Ending::Mixed)
+    cooperative_product_with(tile, CHUNK, ProductOutput::Mixed)
 }
 
 pub(super) fn check_cooperative_in_chunks(shader: &Shader, checked: bool) -> Checked {

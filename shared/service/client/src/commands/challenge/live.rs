@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use assay_api::VERDICT_PHASE;
-use assay_api::{BeginChallenge, ChallengeUpdate, ProblemCode, Running, Status};
+use assay_api::{BeginChallenge, ChallengeProgress, ChallengeUpdate, ProblemCode, ServerStatus};
 use assay_program::exit::{Exit, Failure};
 use assay_program::progress::ProgressBar;
 use assay_program::shutdown::Signals;
@@ -53,7 +53,7 @@ impl Interrupts {
 
 /// Reason why a challenge did not start.
 #[derive(Debug)]
-pub enum NotStarted {
+pub enum ChallengeStartError {
     /// Temporary: the miner is not connected, or works on another one.
     Later(Failure),
     /// Permanent.
@@ -62,18 +62,18 @@ pub enum NotStarted {
 
 /// A requested challenge, until its verdict.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingChallenge {
     client: Client,
     pub key: PublicKey,
     pub id: ChallengeId,
     all_slots: u64,
 }
 
-impl Asked {
+impl PendingChallenge {
     /// Requests a challenge of a miner.
-    pub async fn start(client: &Client, key: PublicKey, request: BeginChallenge) -> Result<Self, NotStarted> {
+    pub async fn start(client: &Client, key: PublicKey, request: BeginChallenge) -> Result<Self, ChallengeStartError> {
         let begin = BeginChallenge { miner: Some(key.to_string()), ..request };
-        let running: Running = client.post("/challenges", &begin).await.map_err(NotStarted::from)?;
+        let running: ChallengeProgress = client.post("/challenges", &begin).await.map_err(ChallengeStartError::from)?;
         Ok(Self { client: client.clone(), key, id: running.challenge_id, all_slots: running.all_slots })
     }
 
@@ -114,7 +114,7 @@ impl Asked {
     /// Prints once why a verdict cannot be written.
     async fn tell_what_it_waits_for(&self, told: &mut Option<String>, bar: &ProgressBar) {
         // A validator that does not answer now may answer next time.
-        let asked = tokio::time::timeout(QUIET, self.client.get::<Status>("/status")).await;
+        let asked = tokio::time::timeout(QUIET, self.client.get::<ServerStatus>("/status")).await;
         let Ok(Ok(status)) = asked else { return };
         let waits = waits_for(&status, self.id);
         if let Some(waits) = waits.as_ref().filter(|waits| told.as_ref() != Some(waits)) {
@@ -141,7 +141,7 @@ impl Asked {
 }
 
 /// The reason why a reached verdict cannot be written; `None` where it can.
-fn waits_for(status: &Status, id: ChallengeId) -> Option<String> {
+fn waits_for(status: &ServerStatus, id: ChallengeId) -> Option<String> {
     // A challenge whose miner has left is listed only for its verdict.
     let running = status.challenges.iter().find(|challenge| challenge.challenge_id == id);
     if running.is_some_and(|running| running.phase != VERDICT_PHASE) {
@@ -164,7 +164,7 @@ fn lost(error: ClientError) -> Failure {
     }
 }
 
-impl From<ClientError> for NotStarted {
+impl From<ClientError> for ChallengeStartError {
     fn from(error: ClientError) -> Self {
         use ProblemCode::{Busy, MinerLeft, NoMiner, Overloaded};
         match error.code() {
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_verdict_that_cannot_be_written_says_what_it_waits_for() {
         let id = ChallengeId([7; 16]);
-        let status = |phase: Option<&str>, records: Option<&str>| -> Status {
+        let status = |phase: Option<&str>, records: Option<&str>| -> ServerStatus {
             let running = phase.map(|phase| {
                 serde_json::json!({ "challenge_id": id, "miner_key": "ef".repeat(32), "phase": phase, "done_slots": 1,
                     "all_slots": 1, "seconds": 9 })

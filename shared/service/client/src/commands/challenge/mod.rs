@@ -8,33 +8,33 @@ use assay_api::BeginChallenge;
 use assay_policy::Overrides;
 use assay_program::exit::{Exit, Failure};
 
-use self::plan::Plan;
-use self::target::Target;
+use self::plan::ChallengePlan;
+use self::target::ChallengeTarget;
 use crate::Client;
 use crate::cli::challenge::{ChallengeArgs, MinerChoice};
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Requests challenges of connected miners.
 ///
 /// # Errors
 /// Arguments out of bounds, no validator at the place.
-pub fn execute(place: &Place, args: &ChallengeArgs) -> anyhow::Result<Exit> {
-    let plan = Plan {
+pub fn execute(place: &ApiLocation, args: &ChallengeArgs) -> anyhow::Result<Exit> {
+    let plan = ChallengePlan {
         target: target(args),
         request: live_request(args)?,
         receipt: args.live.receipt.clone(),
-        wait: args.live.wait.map(target::Wait::new),
+        wait: args.live.wait.map(target::WaitLimit::new),
         detach: args.live.detach,
         json: args.json,
     };
     crate::block_on(async { plan::run(&Client::of(place), &plan).await })
 }
 
-fn target(args: &ChallengeArgs) -> Target {
+fn target(args: &ChallengeArgs) -> ChallengeTarget {
     match &args.miner {
-        _ if args.all => Target::All,
-        Some(MinerChoice::Key(prefix)) => Target::Key(prefix.clone()),
-        Some(MinerChoice::Only) | None => Target::Only,
+        _ if args.all => ChallengeTarget::All,
+        Some(MinerChoice::Key(prefix)) => ChallengeTarget::Key(prefix.clone()),
+        Some(MinerChoice::Only) | None => ChallengeTarget::Only,
     }
 }
 

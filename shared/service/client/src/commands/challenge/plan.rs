@@ -14,20 +14,20 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::live::Interrupts;
-use super::target::{self, Target, Wait};
+use super::target::{self, ChallengeTarget, WaitLimit};
 use crate::Client;
 use crate::commands::exit_of;
 use crate::render;
 
 /// The challenges requested by the command line.
 #[derive(Debug)]
-pub struct Plan {
-    pub target: Target,
+pub struct ChallengePlan {
+    pub target: ChallengeTarget,
     pub request: BeginChallenge,
     /// File for the receipt of a single challenge's verdict.
     pub receipt: Option<PathBuf>,
     /// Wait for miners, if requested.
-    pub wait: Option<Wait>,
+    pub wait: Option<WaitLimit>,
     /// Whether to return once the challenges run.
     pub detach: bool,
     pub json: bool,
@@ -35,7 +35,7 @@ pub struct Plan {
 
 /// Result of one challenge.
 #[derive(Debug, Serialize)]
-struct Entry {
+struct ChallengeResult {
     miner_key: PublicKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<Box<Verdict>>,
@@ -48,14 +48,14 @@ struct Entry {
 ///
 /// # Errors
 /// No validator, no such miner, and for a single challenge the reason for the missing verdict.
-pub async fn run(client: &Client, plan: &Plan) -> anyhow::Result<Exit> {
+pub async fn run(client: &Client, plan: &ChallengePlan) -> anyhow::Result<Exit> {
     let interrupts = Interrupts::listen()?;
     let find = || target::keys(client, &plan.target);
     let keys = target::until_possible(plan.wait, &interrupts, find).await?;
     if plan.detach {
         return detach(client, plan, &keys, &interrupts).await;
     }
-    if plan.target != Target::All {
+    if plan.target != ChallengeTarget::All {
         return one(client, plan, keys[0], &interrupts).await;
     }
     let entries = at_once(client, plan, &keys, &interrupts).await;
@@ -68,7 +68,7 @@ pub async fn run(client: &Client, plan: &Plan) -> anyhow::Result<Exit> {
 }
 
 /// Runs a single challenge, and prints its verdict in full.
-async fn one(client: &Client, plan: &Plan, key: PublicKey, interrupts: &Interrupts) -> anyhow::Result<Exit> {
+async fn one(client: &Client, plan: &ChallengePlan, key: PublicKey, interrupts: &Interrupts) -> anyhow::Result<Exit> {
     let asked = target::start(client, key, plan.request.clone(), plan.wait, interrupts).await?;
     let bar = progress::bar("work", 0);
     let verdict = asked.verdict("", &bar, interrupts).await;
@@ -87,7 +87,12 @@ async fn one(client: &Client, plan: &Plan, key: PublicKey, interrupts: &Interrup
 }
 
 /// Starts challenges and prints their ids, one per line.
-async fn detach(client: &Client, plan: &Plan, keys: &[PublicKey], interrupts: &Interrupts) -> anyhow::Result<Exit> {
+async fn detach(
+    client: &Client,
+    plan: &ChallengePlan,
+    keys: &[PublicKey],
+    interrupts: &Interrupts,
+) -> anyhow::Result<Exit> {
     let mut started = Vec::new();
     let mut failure = None;
     for key in keys {
@@ -112,7 +117,12 @@ async fn detach(client: &Client, plan: &Plan, keys: &[PublicKey], interrupts: &I
 }
 
 /// Challenges all miners at once; returns the results in the order of the keys.
-async fn at_once(client: &Client, plan: &Plan, keys: &[PublicKey], interrupts: &Interrupts) -> Vec<Entry> {
+async fn at_once(
+    client: &Client,
+    plan: &ChallengePlan,
+    keys: &[PublicKey],
+    interrupts: &Interrupts,
+) -> Vec<ChallengeResult> {
     let bars = progress::bars();
     let mut challenges = JoinSet::new();
     for (index, (key, name)) in keys.iter().zip(short_ids(keys)).enumerate() {
@@ -134,15 +144,15 @@ async fn at_once(client: &Client, plan: &Plan, keys: &[PublicKey], interrupts: &
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn entry(miner_key: PublicKey, result: Result<Verdict, Failure>) -> Entry {
+fn entry(miner_key: PublicKey, result: Result<Verdict, Failure>) -> ChallengeResult {
     match result {
-        Ok(verdict) => Entry { miner_key, verdict: Some(Box::new(verdict)), error: None },
-        Err(failure) => Entry { miner_key, verdict: None, error: Some(failure.to_string()) },
+        Ok(verdict) => ChallengeResult { miner_key, verdict: Some(Box::new(verdict)), error: None },
+        Err(failure) => ChallengeResult { miner_key, verdict: None, error: Some(failure.to_string()) },
     }
 }
 
 /// The verdicts, one line per miner.
-fn shown(entries: &[Entry]) -> String {
+fn shown(entries: &[ChallengeResult]) -> String {
     let mut rows = table::new(&Screen::stdout(), &["miner", "verdict", "TOPS", "probe GB/s", "seconds", "why"]);
     for (entry, name) in entries.iter().zip(short_ids(entries.iter().map(|entry| entry.miner_key))) {
         let figure = |of: fn(&Verdict) -> f64| {
@@ -161,7 +171,7 @@ fn shown(entries: &[Entry]) -> String {
     table::text(&rows)
 }
 
-fn why(entry: &Entry) -> String {
+fn why(entry: &ChallengeResult) -> String {
     let codes =
         |verdict: &Verdict| verdict.reasons.iter().map(|reason| reason.code.name()).collect::<Vec<_>>().join(", ");
     match (&entry.verdict, &entry.error) {
@@ -171,8 +181,9 @@ fn why(entry: &Entry) -> String {
 }
 
 /// The exit code of the worst result: a fail is worse than no verdict, which is worse than a pass that lacks memory.
-fn worst(entries: &[Entry]) -> Exit {
-    let outcome = |entry: &Entry| entry.verdict.as_ref().map_or(Outcome::Inconclusive, |verdict| verdict.outcome);
+fn worst(entries: &[ChallengeResult]) -> Exit {
+    let outcome =
+        |entry: &ChallengeResult| entry.verdict.as_ref().map_or(Outcome::Inconclusive, |verdict| verdict.outcome);
     let lacks_memory = entries.iter().filter_map(|entry| entry.verdict.as_ref()).any(|verdict| verdict.lacks_memory());
     exit_of(Outcome::worst(entries.iter().map(outcome)), lacks_memory)
 }

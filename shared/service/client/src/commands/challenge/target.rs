@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use assay_api::MAX_DOCUMENTS;
-use assay_api::{BeginChallenge, Connected};
+use assay_api::{BeginChallenge, MinerConnection};
 use assay_program::exit::{Exit, Failure};
 use assay_program::prefix::Prefix;
 use assay_program::render::short_ids;
 use assay_program::standard_error;
 use assay_work::PublicKey;
 
-use super::live::{Asked, Interrupts, NotStarted};
+use super::live::{ChallengeStartError, Interrupts, PendingChallenge};
 use crate::Client;
 
 /// Polling interval while waiting for a miner.
@@ -18,7 +18,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Selection of connected miners.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum ChallengeTarget {
     /// The only connected miner.
     Only,
     /// The miner whose key starts with this prefix.
@@ -28,11 +28,11 @@ pub enum Target {
 
 /// Time limit of waiting for a miner.
 #[derive(Debug, Clone, Copy)]
-pub struct Wait {
+pub struct WaitLimit {
     until: Option<Instant>,
 }
 
-impl Wait {
+impl WaitLimit {
     /// A limit in seconds; `None` waits without a limit.
     pub fn new(seconds: Option<u64>) -> Self {
         // A time beyond the clock's range counts as no limit.
@@ -48,30 +48,33 @@ impl Wait {
 ///
 /// # Errors
 /// No selected miner is connected, or more than one.
-pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, NotStarted> {
-    let miners: Vec<Connected> = client.list("/connected", &(), MAX_DOCUMENTS).await.map_err(NotStarted::from)?;
+pub async fn keys(client: &Client, target: &ChallengeTarget) -> Result<Vec<PublicKey>, ChallengeStartError> {
+    let miners: Vec<MinerConnection> =
+        client.list("/connected", &(), MAX_DOCUMENTS).await.map_err(ChallengeStartError::from)?;
     let connected: Vec<_> = miners.into_iter().map(|miner| miner.miner_key).collect();
     let inconclusive = |message: String| Failure::new(Exit::Inconclusive, message);
     if connected.is_empty() {
         let message = "no miner is connected: start one, or wait for it (--wait); see `assay-validator miners`";
-        return Err(NotStarted::Later(inconclusive(message.to_owned())));
+        return Err(ChallengeStartError::Later(inconclusive(message.to_owned())));
     }
     match target {
-        Target::All => Ok(connected),
-        Target::Key(prefix) => match prefix.find(connected.iter().map(|key| key.0)) {
+        ChallengeTarget::All => Ok(connected),
+        ChallengeTarget::Key(prefix) => match prefix.find(connected.iter().map(|key| key.0)) {
             Ok(key) => Ok(vec![PublicKey(key)]),
             Err(error) if connected.iter().any(|key| prefix.matches(&key.0)) => {
-                Err(NotStarted::Final(Failure::new(Exit::Usage, format!("--miner: {error}"))))
+                Err(ChallengeStartError::Final(Failure::new(Exit::Usage, format!("--miner: {error}"))))
             }
-            Err(error) => Err(NotStarted::Later(inconclusive(format!("miner {prefix} is not connected: {error}")))),
+            Err(error) => {
+                Err(ChallengeStartError::Later(inconclusive(format!("miner {prefix} is not connected: {error}"))))
+            }
         },
-        Target::Only => match connected.as_slice() {
+        ChallengeTarget::Only => match connected.as_slice() {
             [only] => Ok(vec![*only]),
             several => {
                 let keys = short_ids(several).join(", ");
                 let message =
                     format!("{} miners are connected: name one with --miner, or --all: {keys}", several.len());
-                Err(NotStarted::Final(Failure::new(Exit::Usage, message)))
+                Err(ChallengeStartError::Final(Failure::new(Exit::Usage, message)))
             }
         },
     }
@@ -81,8 +84,8 @@ pub async fn keys(client: &Client, target: &Target) -> Result<Vec<PublicKey>, No
 ///
 /// # Errors
 /// The last failure; an interrupt.
-pub async fn until_possible<T, F: Future<Output = Result<T, NotStarted>>>(
-    wait: Option<Wait>,
+pub async fn until_possible<T, F: Future<Output = Result<T, ChallengeStartError>>>(
+    wait: Option<WaitLimit>,
     interrupts: &Interrupts,
     attempt: impl Fn() -> F,
 ) -> Result<T, Failure> {
@@ -90,8 +93,8 @@ pub async fn until_possible<T, F: Future<Output = Result<T, NotStarted>>>(
     loop {
         let failure = match attempt().await {
             Ok(done) => return Ok(done),
-            Err(NotStarted::Final(failure)) => return Err(failure),
-            Err(NotStarted::Later(failure)) => failure,
+            Err(ChallengeStartError::Final(failure)) => return Err(failure),
+            Err(ChallengeStartError::Later(failure)) => failure,
         };
         let Some(wait) = wait else { return Err(failure) };
         if wait.is_over() {
@@ -116,8 +119,8 @@ pub async fn start(
     client: &Client,
     key: PublicKey,
     request: BeginChallenge,
-    wait: Option<Wait>,
+    wait: Option<WaitLimit>,
     interrupts: &Interrupts,
-) -> Result<Asked, Failure> {
-    until_possible(wait, interrupts, || Asked::start(client, key, request.clone())).await
+) -> Result<PendingChallenge, Failure> {
+    until_possible(wait, interrupts, || PendingChallenge::start(client, key, request.clone())).await
 }

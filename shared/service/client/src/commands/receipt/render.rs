@@ -5,7 +5,7 @@ use std::fmt::Write;
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
 use assay_program::utc;
-use assay_receipts::{BoundClaim, Claims, HostResult, Proven, Tier};
+use assay_receipts::{BoundClaim, Claims, HostResult, ProvenClaims, Tier};
 use assay_work::text::{printable, quoted};
 
 /// Limits of every receipt.
@@ -99,9 +99,10 @@ fn devices(claims: &Claims, screen: &Screen) -> String {
     table::text(&rows)
 }
 
-fn figures(proven: Option<&Proven>) -> [String; 3] {
-    let shown =
-        |proven: &Proven| [units::gib(proven.bytes), units::figures(proven.tops), units::figures(proven.gb_per_s)];
+fn figures(proven: Option<&ProvenClaims>) -> [String; 3] {
+    let shown = |proven: &ProvenClaims| {
+        [units::gib(proven.bytes), units::figures(proven.tops), units::figures(proven.gb_per_s)]
+    };
     proven.map_or_else(|| ["–"; 3].map(str::to_owned), shown)
 }
 

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::render;
 use crate::cli::receipt::ShownArgs;
 use crate::commands::records::found;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Shows the receipt with this id, or the receipt of the challenge with this id.
 ///
 /// # Errors
 /// No validator answers, or it has no receipt of that id.
-pub fn execute(place: &Place, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, id: &Prefix, shown: &ShownArgs) -> anyhow::Result<Exit> {
     let mut record = receipt_of(found(place, &id.to_string())?).ok_or_else(|| {
         Failure::new(Exit::Inconclusive, format!("{id} is no receipt, and no challenge that has one: see `show {id}`"))
     })?;

@@ -6,7 +6,7 @@ use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;
-use assay_receipts::{Claims, Expect, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, Tier, verify};
+use assay_receipts::{Claims, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, ReceiptExpectations, Tier, verify};
 use serde_json::json;
 
 use super::render;
@@ -22,11 +22,11 @@ const LEEWAY_S: u64 = 60;
 pub fn execute(args: &VerifyReceiptArgs) -> anyhow::Result<Exit> {
     let claims = match checked(args) {
         Ok(claims) => claims,
-        Err(Refused { code, failure }) if args.json && failure.exit == Exit::Data => {
+        Err(ReceiptRefusal { code, failure }) if args.json && failure.exit == Exit::Data => {
             print(&format!("{:#}", json!({ "valid": false, "code": code, "error": failure.message })))?;
             return Ok(Exit::Data);
         }
-        Err(Refused { failure, .. }) => return Err(failure.into()),
+        Err(ReceiptRefusal { failure, .. }) => return Err(failure.into()),
     };
     if args.json {
         print(&format!("{:#}", json!({ "valid": true, "claims": claims })))?;
@@ -37,18 +37,18 @@ pub fn execute(args: &VerifyReceiptArgs) -> anyhow::Result<Exit> {
 }
 
 /// A refused receipt: a stable code, and the command's failure.
-struct Refused {
+struct ReceiptRefusal {
     code: &'static str,
     failure: Failure,
 }
 
-fn checked(args: &VerifyReceiptArgs) -> Result<Claims, Refused> {
-    let of_keys = |failure| Refused { code: "key_set", failure };
+fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
+    let of_keys = |failure| ReceiptRefusal { code: "key_set", failure };
     let set = file::read_at_most(&args.keys, MAX_KEY_SET_BYTES as u64).map_err(of_keys)?;
     let keys = KeySet::parse(&set)
         .map_err(|error| of_keys(Failure::new(Exit::Data, format!("{}: {error}", args.keys.display()))))?;
-    let token = token(&args.receipt).map_err(|failure| Refused { code: "too_large", failure })?;
-    let expect = Expect {
+    let token = token(&args.receipt).map_err(|failure| ReceiptRefusal { code: "too_large", failure })?;
+    let expect = ReceiptExpectations {
         nonce: args.nonce.as_ref(),
         miner: args.miner,
         validator: args.validator,
@@ -56,7 +56,7 @@ fn checked(args: &VerifyReceiptArgs) -> Result<Claims, Refused> {
         now_s: unix_seconds(),
         leeway_s: LEEWAY_S,
     };
-    verify(token.trim(), &keys, &expect).map_err(|error| Refused {
+    verify(token.trim(), &keys, &expect).map_err(|error| ReceiptRefusal {
         code: error.code(),
         failure: Failure::new(Exit::Data, format!("the receipt is refused: {error}")),
     })
@@ -98,7 +98,7 @@ mod tests {
             let (receipt, keys) = (receipt.to_owned(), keys.clone());
             let args =
                 VerifyReceiptArgs { receipt, keys, nonce: None, miner: None, validator: None, min_gib: 0, json: true };
-            let Err(Refused { code, failure }) = checked(&args) else { panic!() };
+            let Err(ReceiptRefusal { code, failure }) = checked(&args) else { panic!() };
             (code, failure.exit)
         };
         let large = file("large", &"e".repeat(MAX_TOKEN_BYTES + 3));

@@ -10,9 +10,9 @@ use assay_work::text::printable;
 use serde_json::Value;
 
 use super::{NOTHING, ask, list, minute, moment, print_all, short, text};
-use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ListAccessArgs, OneArgs, PageArgs};
+use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ItemArgs, ListAccessArgs, PageArgs};
 use crate::escaped;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// The most bytes shown of an address.
 const MAX_TARGET_BYTES: usize = 256;
@@ -21,7 +21,7 @@ const MAX_TARGET_BYTES: usize = 256;
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn create_token(place: &Place, args: &CreateTokenArgs) -> anyhow::Result<Exit> {
+pub fn create_token(place: &ApiLocation, args: &CreateTokenArgs) -> anyhow::Result<Exit> {
     let token = CreateApiToken { role: args.role, name: args.name.clone(), expires_s: args.expires.seconds };
     let made: Value = ask(place, async |client| client.post("/tokens", &token).await)?;
     if args.common.json {
@@ -45,7 +45,7 @@ pub fn create_token(place: &Place, args: &CreateTokenArgs) -> anyhow::Result<Exi
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn tokens(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
+pub fn tokens(place: &ApiLocation, args: &ListAccessArgs) -> anyhow::Result<Exit> {
     let tokens = list(place, "/tokens", &(), MAX_DOCUMENTS)?;
     shown(&tokens, args.common.json, "no token was made", tokens_table)
 }
@@ -54,7 +54,7 @@ pub fn tokens(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`create_token`], or no token has the id.
-pub fn revoke_token(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
+pub fn revoke_token(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit> {
     let token = meant(&list(place, "/tokens", &(), MAX_DOCUMENTS)?, "token", &args.id)?;
     let path = format!("/tokens/{}", escaped(text(&token, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
@@ -70,7 +70,7 @@ pub fn revoke_token(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn add_webhook(place: &Place, args: &AddWebhookArgs) -> anyhow::Result<Exit> {
+pub fn add_webhook(place: &ApiLocation, args: &AddWebhookArgs) -> anyhow::Result<Exit> {
     let webhook = AddWebhook { url: args.url.clone(), kinds: args.kind.clone() };
     let added: Value = ask(place, async |client| client.post("/webhooks", &webhook).await)?;
     if args.common.json {
@@ -91,7 +91,7 @@ pub fn add_webhook(place: &Place, args: &AddWebhookArgs) -> anyhow::Result<Exit>
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn webhooks(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
+pub fn webhooks(place: &ApiLocation, args: &ListAccessArgs) -> anyhow::Result<Exit> {
     let webhooks = list(place, "/webhooks", &(), MAX_DOCUMENTS)?;
     shown(&webhooks, args.common.json, "there is no webhook", webhooks_table)
 }
@@ -100,7 +100,7 @@ pub fn webhooks(place: &Place, args: &ListAccessArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`create_token`], or no webhook has the id.
-pub fn remove_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
+pub fn remove_webhook(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit> {
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}", escaped(text(&webhook, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
@@ -116,7 +116,7 @@ pub fn remove_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`remove_webhook`], or the server did not accept the message.
-pub fn test_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
+pub fn test_webhook(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit> {
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}/test", escaped(text(&webhook, "id")));
     let tested: Value = ask(place, async |client| client.act_slow(&path).await)?;
@@ -133,7 +133,7 @@ pub fn test_webhook(place: &Place, args: &OneArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`create_token`], or no page is served.
-pub fn page(place: &Place, args: &PageArgs) -> anyhow::Result<Exit> {
+pub fn page(place: &ApiLocation, args: &PageArgs) -> anyhow::Result<Exit> {
     if !place.is_socket() {
         let message = "a login is made on the validator's own machine: run this command there, without --server; on the page, \
                        log in with a token";

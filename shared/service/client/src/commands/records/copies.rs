@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use assay_api::{Backup, Export};
+use assay_api::{BackupRequest, ExportRequest};
 use assay_program::exit::{Exit, Failure, print};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ask, text};
 use crate::cli::records::{BackupArgs, ExportArgs};
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Writes all records into a folder.
 ///
 /// # Errors
 /// No validator answers, or it cannot write there.
-pub fn export(place: &Place, args: &ExportArgs) -> anyhow::Result<Exit> {
-    let export = Export { folder: absolute(&args.folder)? };
+pub fn export(place: &ApiLocation, args: &ExportArgs) -> anyhow::Result<Exit> {
+    let export = ExportRequest { folder: absolute(&args.folder)? };
     let made = written(place, "/export", &export)?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
@@ -34,8 +34,8 @@ pub fn export(place: &Place, args: &ExportArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// No validator answers, or it cannot write there.
-pub fn backup(place: &Place, args: &BackupArgs) -> anyhow::Result<Exit> {
-    let made = written(place, "/backup", &Backup { file: absolute(&args.file)?, check: args.check })?;
+pub fn backup(place: &ApiLocation, args: &BackupArgs) -> anyhow::Result<Exit> {
+    let made = written(place, "/backup", &BackupRequest { file: absolute(&args.file)?, check: args.check })?;
     if args.common.json {
         print(&serde_json::to_string_pretty(&made)?)?;
     } else {
@@ -45,7 +45,7 @@ pub fn backup(place: &Place, args: &BackupArgs) -> anyhow::Result<Exit> {
 }
 
 /// Has the validator write, without a time limit.
-fn written(place: &Place, path: &str, what: &impl Serialize) -> anyhow::Result<Value> {
+fn written(place: &ApiLocation, path: &str, what: &impl Serialize) -> anyhow::Result<Value> {
     if !place.is_socket() {
         let message = "the validator writes into files of its own machine: run this command there, without --server (and \
                        without ASSAY_VALIDATOR_SERVER)";

@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::{ask, labels, text};
 use crate::cli::records::{DecideArgs, LabelArgs, LabelEdit};
 use crate::escaped;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Sends a decision about a miner, and prints the miner's new status.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn execute(place: &Place, args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
     let path = format!("/miners/{}/{}", escaped(&args.miner), decision.name());
     let made: Value = ask(place, async |client| client.act(&path).await)?;
     if args.common.json {
@@ -38,7 +38,7 @@ pub fn execute(place: &Place, args: &DecideArgs, decision: Decision) -> anyhow::
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn label(place: &Place, args: &LabelArgs) -> anyhow::Result<Exit> {
+pub fn label(place: &ApiLocation, args: &LabelArgs) -> anyhow::Result<Exit> {
     let mut change = ChangeLabels::default();
     for edit in &args.edits {
         match edit.clone() {

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::{NOTHING, ask, labels, list, minute, moment, print_all, short, text};
 use crate::cli::records::EnrollArgs;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// Creates a join token and prints it alone, for scripts; or lists the tokens.
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn execute(place: &Place, args: &EnrollArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &EnrollArgs) -> anyhow::Result<Exit> {
     if args.list {
         let tokens = list(place, "/join-tokens", &(), MAX_DOCUMENTS)?;
         if args.common.json {

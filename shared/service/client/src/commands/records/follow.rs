@@ -10,28 +10,28 @@ use assay_program::standard_error;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::place::Place;
+use crate::place::ApiLocation;
 use crate::{Client, ClientError, escaped};
 
 /// Pause before reconnecting to a lost validator.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Reason for the end of a connection.
-enum End {
+enum FollowEnd {
     /// The validator is lost, or refuses.
     Lost(ClientError),
     /// Standard output cannot be written.
     Output(io::Error),
 }
 
-impl From<ClientError> for End {
+impl From<ClientError> for FollowEnd {
     fn from(error: ClientError) -> Self {
         Self::Lost(error)
     }
 }
 
 /// State of the verdicts printed.
-struct Printed {
+struct FollowState {
     /// Event of the last one.
     sequence: i64,
     /// Whether a validator answered since the last loss.
@@ -42,19 +42,19 @@ struct Printed {
 ///
 /// # Errors
 /// No validator answers at the beginning, it refuses, or standard output cannot be written.
-pub fn execute(place: &Place, after: i64) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, after: i64) -> anyhow::Result<Exit> {
     crate::block_on(async {
         let client = Client::of(place);
-        let mut printed = Printed { sequence: after, is_connected: false };
+        let mut printed = FollowState { sequence: after, is_connected: false };
         let mut has_begun = false;
         loop {
             let Err(end) = print_verdicts(&client, &mut printed).await;
             let lost = match end {
-                End::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Done),
-                End::Output(error) => {
+                FollowEnd::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Done),
+                FollowEnd::Output(error) => {
                     return Err(Failure::because(Exit::Io, "cannot write to standard output", error).into());
                 }
-                End::Lost(error) => Failure::from(error),
+                FollowEnd::Lost(error) => Failure::from(error),
             };
             let was_connected = std::mem::take(&mut printed.is_connected);
             has_begun |= was_connected;
@@ -70,7 +70,7 @@ pub fn execute(place: &Place, after: i64) -> anyhow::Result<Exit> {
 }
 
 /// Prints verdicts until the connection is lost.
-async fn print_verdicts(client: &Client, printed: &mut Printed) -> Result<Infallible, End> {
+async fn print_verdicts(client: &Client, printed: &mut FollowState) -> Result<Infallible, FollowEnd> {
     let mut events = client.events("/events?kinds=verdict", Some(&printed.sequence.to_string())).await?;
     printed.is_connected = true;
     loop {
@@ -89,7 +89,7 @@ async fn print_verdicts(client: &Client, printed: &mut Printed) -> Result<Infall
         let LiveEvent { seq, challenge, .. } = read(&event.data)?;
         if let Some(line) = line(client, seq, &challenge.unwrap_or_default()).await? {
             let mut out = io::stdout().lock();
-            out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(End::Output)?;
+            out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(FollowEnd::Output)?;
         }
         printed.sequence = seq;
     }

@@ -9,7 +9,7 @@ use super::lists::reasons;
 use super::{claimed, list, minute, print_all, short, text};
 use crate::cli::records::HistoryArgs;
 use crate::escaped;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// The most bytes of a line: longer ones are for programs.
 const MAX_WHAT_BYTES: usize = 1024;
@@ -18,7 +18,7 @@ const MAX_WHAT_BYTES: usize = 1024;
 ///
 /// # Errors
 /// No validator answers, or the miner is unknown.
-pub fn execute(place: &Place, args: &HistoryArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &HistoryArgs) -> anyhow::Result<Exit> {
     let events = list(place, &format!("/miners/{}/history", escaped(&args.miner)), &(), args.limit)?;
     if args.common.json {
         print_all(&events)?;

@@ -11,9 +11,9 @@ use assay_work::text::printable;
 use serde_json::Value;
 
 use super::{NOTHING, claimed, follow, labels, list, moment, print_all, short, text};
-use crate::cli::records::{DevicesArgs, VerdictsArgs};
+use crate::cli::records::{ListDevicesArgs, VerdictsArgs};
 use crate::cli::running::MinersArgs;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// The most bytes of a reason in a list.
 const MAX_WHY_BYTES: usize = 256;
@@ -22,7 +22,7 @@ const MAX_WHY_BYTES: usize = 256;
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn miners(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
+pub fn miners(place: &ApiLocation, args: &MinersArgs) -> anyhow::Result<Exit> {
     let labels: Vec<_> = args.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let query = MinersQuery {
         status: args.status,
@@ -40,7 +40,7 @@ pub fn miners(place: &Place, args: &MinersArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn devices(place: &Place, args: &DevicesArgs) -> anyhow::Result<Exit> {
+pub fn devices(place: &ApiLocation, args: &ListDevicesArgs) -> anyhow::Result<Exit> {
     let query = DevicesQuery {
         miner: args.miner.clone(),
         device_id: args.device.clone(),
@@ -55,7 +55,7 @@ pub fn devices(place: &Place, args: &DevicesArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn verdicts(place: &Place, args: &VerdictsArgs) -> anyhow::Result<Exit> {
+pub fn verdicts(place: &ApiLocation, args: &VerdictsArgs) -> anyhow::Result<Exit> {
     if args.follow {
         return follow::execute(place, args.after);
     }

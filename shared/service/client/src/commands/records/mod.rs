@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::place::ApiLocation;
 use crate::{Client, ClientError, escaped};
 
 /// Placeholder for a missing value.
@@ -28,7 +28,7 @@ const NOTHING: &str = "–";
 ///
 /// # Errors
 /// No validator answers, or it refuses.
-pub fn list(place: &Place, path: &str, query: &impl Serialize, most: u32) -> anyhow::Result<Vec<Value>> {
+pub fn list(place: &ApiLocation, path: &str, query: &impl Serialize, most: u32) -> anyhow::Result<Vec<Value>> {
     if most > MAX_DOCUMENTS {
         return Err(Failure::new(Exit::Usage, format!("--limit: {most} is more than {MAX_DOCUMENTS}")).into());
     }
@@ -39,7 +39,7 @@ pub fn list(place: &Place, path: &str, query: &impl Serialize, most: u32) -> any
 ///
 /// # Errors
 /// No validator answers, or the id is unknown or ambiguous.
-pub fn found<T: DeserializeOwned>(place: &Place, id: &str) -> anyhow::Result<T> {
+pub fn found<T: DeserializeOwned>(place: &ApiLocation, id: &str) -> anyhow::Result<T> {
     ask(place, async |client| client.get(&format!("/find/{}", escaped(id))).await)
 }
 
@@ -48,7 +48,7 @@ pub fn found<T: DeserializeOwned>(place: &Place, id: &str) -> anyhow::Result<T> 
 /// # Errors
 /// No validator answers, or it refuses.
 pub fn ask<T: DeserializeOwned>(
-    place: &Place,
+    place: &ApiLocation,
     question: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
 ) -> anyhow::Result<T> {
     crate::block_on(async { Ok(question(Client::of(place)).await.map_err(Failure::from)?) })

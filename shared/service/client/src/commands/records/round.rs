@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use assay_api::MAX_DOCUMENTS;
 use assay_api::record::{RoundMember, RoundRecord};
-use assay_api::{BeginRound, Round, RoundBegun, RoundDetail, VerdictsQuery};
+use assay_api::{BeginRound, Round, RoundDetail, StartedRound, VerdictsQuery};
 use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, short_ids, table};
 use assay_work::text::quoted;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NOTHING, ask, short, text};
 use crate::cli::records::RoundArgs;
-use crate::place::Place;
+use crate::place::ApiLocation;
 use crate::{Client, ClientError, escaped};
 
 /// Polling interval of a running round.
@@ -23,10 +23,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// No validator answers, or the group is unknown or empty.
-pub fn execute(place: &Place, args: &RoundArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &RoundArgs) -> anyhow::Result<Exit> {
     let begin = BeginRound { group: args.group.clone() };
     let round = ask(place, async |client| {
-        let RoundBegun { round: id } = client.post("/rounds", &begin).await?;
+        let StartedRound { round: id } = client.post("/rounds", &begin).await?;
         let round = ended(&client, &id).await?;
         Ok(report(&round, &verdicts(&client, id).await?))
     })?;
@@ -42,7 +42,7 @@ pub fn execute(place: &Place, args: &RoundArgs) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// As [`execute`].
-pub fn recorded(place: &Place, round: &Round, screen: &Screen) -> anyhow::Result<String> {
+pub fn recorded(place: &ApiLocation, round: &Round, screen: &Screen) -> anyhow::Result<String> {
     let verdicts = ask(place, async |client| verdicts(&client, round.record.id.clone()).await)?;
     Ok(shown(&report(round, &verdicts), screen))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use assay_api::record::{ChallengeRecord, FindingRecord, FullVerdict};
-use assay_api::{Found, MinerDetail, VerdictsQuery, verdict_of};
+use assay_api::{MinerDetail, SearchResult, VerdictsQuery, verdict_of};
 use assay_page::words;
 use assay_policy::state::{State, Until};
 use assay_program::exit::{Exit, Failure, print};
@@ -16,9 +16,9 @@ use serde_json::value::RawValue;
 use super::history::shown as events_table;
 use super::lists::{devices_table, verdicts_table};
 use super::{found, labels, list, minute, round, text};
-use crate::cli::records::ShowArgs;
+use crate::cli::records::ShowRecordArgs;
 use crate::commands::receipt;
-use crate::place::Place;
+use crate::place::ApiLocation;
 use crate::render;
 
 /// The most verdicts and findings of a miner shown.
@@ -28,7 +28,7 @@ const NEWEST: usize = 8;
 ///
 /// # Errors
 /// No validator answers, or the id is unknown or ambiguous.
-pub fn execute(place: &Place, args: &ShowArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &ShowRecordArgs) -> anyhow::Result<Exit> {
     // Some numbers of a verdict exceed the range of a `Value`.
     let raw: Box<RawValue> = found(place, &args.id)?;
     let document: Value = serde_json::from_str(raw.get())?;
@@ -40,15 +40,15 @@ pub fn execute(place: &Place, args: &ShowArgs) -> anyhow::Result<Exit> {
     let unknown =
         |error| Failure::because(Exit::Data, "it is of a release that this one does not know: see --json", error);
     print(&match serde_json::from_str(raw.get()).map_err(unknown)? {
-        Found::Verdict(full) => verdict(&full, &screen).map_err(unknown)?,
-        Found::Challenge(record) => challenge(&record),
-        Found::Miner(detail) => {
+        SearchResult::Verdict(full) => verdict(&full, &screen).map_err(unknown)?,
+        SearchResult::Challenge(record) => challenge(&record),
+        SearchResult::Miner(detail) => {
             let query = VerdictsQuery { miner: Some(detail.miner.record.id.clone()), ..VerdictsQuery::default() };
             miner(&detail, &document, &list(place, "/verdicts", &query, NEWEST as u32)?, &screen)
         }
-        Found::Device(_) => device(&document, &screen),
-        Found::Receipt(found) => receipt::text(&found.record.token, &screen)?,
-        Found::Round(found) => round::recorded(place, &found, &screen)?,
+        SearchResult::Device(_) => device(&document, &screen),
+        SearchResult::Receipt(found) => receipt::text(&found.record.token, &screen)?,
+        SearchResult::Round(found) => round::recorded(place, &found, &screen)?,
     })?;
     Ok(Exit::Done)
 }
@@ -208,7 +208,7 @@ mod tests {
                            "detail": "fleet\u{1b}", "enforced": false }],
             "receipts": [{ "id": "r1", "key_id": "k", "issued_s": 1, "expires_s": 2, "nonce": null, "token": "t".repeat(2258) }],
         });
-        let Found::Verdict(full) = serde_json::from_str(&document.to_string()).unwrap() else { panic!() };
+        let SearchResult::Verdict(full) = serde_json::from_str(&document.to_string()).unwrap() else { panic!() };
         let shown = super::verdict(&full, &narrow()).unwrap();
         let (printed, behind) = shown.split_at(render::text(&verdict, &narrow()).len());
         assert_eq!(printed, render::text(&verdict, &narrow()));

@@ -1,6 +1,6 @@
 //! Drawing of the view. Text carries all information; colours only help.
 
-use assay_api::{Miner, MinerDetail, Running, Status};
+use assay_api::{ChallengeProgress, Miner, MinerDetail, ServerStatus};
 use assay_program::render::units;
 use assay_program::utc;
 use assay_work::text::printable;
@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, Wrap};
 
-use super::view::{Judged, Link, View, passes};
+use super::view::{LinkState, VerdictSummary, WatchView, passes};
 use crate::commands::status::{duration, progress};
 
 /// The most bytes read of another machine's text: no line is longer.
@@ -22,7 +22,7 @@ const VERDICTS: u16 = 7;
 const BAR: u64 = 20;
 
 /// Draws the whole view.
-pub fn frame(frame: &mut Frame<'_>, view: &mut View) {
+pub fn frame(frame: &mut Frame<'_>, view: &mut WatchView) {
     let running = view.status.as_ref().map_or(0, |status| status.challenges.len());
     let challenges = u16::try_from(running.max(1)).unwrap_or(CHALLENGES).min(CHALLENGES) + 1;
     let rows = [
@@ -58,7 +58,7 @@ fn title(text: String) -> Block<'static> {
     Block::new().borders(Borders::TOP).title(Span::styled(format!(" {text} "), style))
 }
 
-fn style_of(view: &View, outcome: &str) -> Style {
+fn style_of(view: &WatchView, outcome: &str) -> Style {
     let style = Style::new();
     match outcome {
         "fail" | "failed" | "quarantined" | "revoked" => {
@@ -71,17 +71,17 @@ fn style_of(view: &View, outcome: &str) -> Style {
     }
 }
 
-fn header(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn header(frame: &mut Frame<'_>, area: Rect, view: &WatchView) {
     let (link, second) = match &view.link {
-        Link::Connecting => ("connecting …", counts(view)),
-        Link::Live => ("live", counts(view)),
-        Link::Lost(why) => {
+        LinkState::Connecting => ("connecting …", counts(view)),
+        LinkState::Live => ("live", counts(view)),
+        LinkState::Lost(why) => {
             let style = style_of(view, "inconclusive").add_modifier(Modifier::BOLD);
             ("", Line::from(Span::styled(format!("NOT CONNECTED, trying again: {}", safe(why)), style)))
         }
     };
     let state = view.status.as_ref().map_or_else(String::new, |status| {
-        let Status { state, uptime_seconds, .. } = status;
+        let ServerStatus { state, uptime_seconds, .. } = status;
         format!("  {}, up {}", safe(&state.replace('_', " ")), duration(*uptime_seconds))
     });
     let place = Span::styled(safe(&view.place), Style::new().add_modifier(Modifier::BOLD));
@@ -89,7 +89,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(vec![first, second]), area);
 }
 
-fn counts(view: &View) -> Line<'static> {
+fn counts(view: &WatchView) -> Line<'static> {
     let passing = view.miners.iter().filter(|miner| passes(miner)).count();
     let others = view.miners.len() - passing;
     let more = if view.is_all { "" } else { "+" };
@@ -105,7 +105,7 @@ fn counts(view: &View) -> Line<'static> {
     Line::from(parts.join(" · "))
 }
 
-fn miners(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
+fn miners(frame: &mut Frame<'_>, area: Rect, view: &mut WatchView) {
     let shown = view.rows().count();
     let mut name = format!("fleet: {shown}");
     if view.only_others {
@@ -121,7 +121,7 @@ fn miners(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
     if shown == 0 {
         let none = match view.link {
             _ if !view.miners.is_empty() => "No miner is like that: Esc shows all.",
-            Link::Live => "No miner has come yet: `assay-validator address` prints what a miner needs.",
+            LinkState::Live => "No miner has come yet: `assay-validator address` prints what a miner needs.",
             _ => "",
         };
         frame.render_widget(Paragraph::new(none).block(block).wrap(Wrap { trim: true }), area);
@@ -146,7 +146,7 @@ fn miners(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
     frame.render_stateful_widget(table, area, &mut view.table);
 }
 
-fn row(view: &View, miner: &Miner) -> Row<'static> {
+fn row(view: &WatchView, miner: &Miner) -> Row<'static> {
     let Miner { record, known } = miner;
     let last = record.last_verdict.as_ref().map_or("–", |verdict| &verdict.outcome);
     let why = known.reason.as_ref().map_or_else(String::new, |reason| safe(&reason.why));
@@ -160,7 +160,7 @@ fn row(view: &View, miner: &Miner) -> Row<'static> {
     ])
 }
 
-fn running_challenges(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn running_challenges(frame: &mut Frame<'_>, area: Rect, view: &WatchView) {
     let challenges = view.status.as_ref().map(|status| status.challenges.as_slice()).unwrap_or_default();
     let lines: Vec<_> = challenges.iter().map(challenge).collect();
     let hidden = lines.len().saturating_sub(CHALLENGES.into());
@@ -169,15 +169,15 @@ fn running_challenges(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-fn challenge(running: &Running) -> Line<'static> {
-    let Running { challenge_id, miner_key, done_slots, all_slots, seconds, .. } = running;
+fn challenge(running: &ChallengeProgress) -> Line<'static> {
+    let ChallengeProgress { challenge_id, miner_key, done_slots, all_slots, seconds, .. } = running;
     let cells = (done_slots.min(all_slots) * BAR).checked_div(*all_slots).unwrap_or(0) as usize;
     let bar = format!("{}{}", "█".repeat(cells), "░".repeat(BAR as usize - cells));
     let (id, key) = (short(&challenge_id.to_string()), short(&miner_key.to_string()));
     Line::from(format!("{id}  miner {key}  {bar}  {:<12} {seconds} s", progress(running)))
 }
 
-fn recent(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn recent(frame: &mut Frame<'_>, area: Rect, view: &WatchView) {
     let widths = [
         Constraint::Length(8),
         Constraint::Length(8),
@@ -187,7 +187,7 @@ fn recent(frame: &mut Frame<'_>, area: Rect, view: &View) {
         Constraint::Fill(1),
     ];
     let rows = view.verdicts.iter().take(VERDICTS.into()).map(|judged| {
-        let Judged { at_ms, challenge, miner, outcome, tops, codes } = judged;
+        let VerdictSummary { at_ms, challenge, miner, outcome, tops, codes } = judged;
         let tops = if *tops > 0.0 { units::figures(*tops) } else { "–".to_owned() };
         Row::new([
             Cell::new(clock(*at_ms)),
@@ -209,7 +209,7 @@ fn clock(at_ms: i64) -> String {
     text.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-fn footer(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn footer(frame: &mut Frame<'_>, area: Rect, view: &WatchView) {
     let keys = match (view.is_typing, view.detail.is_some()) {
         (true, _) => "Enter keeps it · Esc shows all · type a key, label, model or state",
         (_, true) => "q quits · Esc closes · ↑ ↓ scroll",
@@ -221,7 +221,7 @@ fn footer(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(vec![Line::from(remedy), Line::from(keys)]), area);
 }
 
-fn detail(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn detail(frame: &mut Frame<'_>, area: Rect, view: &WatchView) {
     let Some((found, line)) = &view.detail else { return };
     let lines = found.as_deref().map_or_else(|| vec![Line::from("asking …")], about);
     let last = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(1);

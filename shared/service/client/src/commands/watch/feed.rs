@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use assay_api::record::VerdictRecord;
-use assay_api::{LiveEvent, Miner, MinerDetail, MinersQuery, ProblemCode, Status, VerdictsQuery};
+use assay_api::{LiveEvent, Miner, MinerDetail, MinersQuery, ProblemCode, ServerStatus, VerdictsQuery};
 use assay_program::exit::Failure;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub enum Update {
     /// State of the validator.
-    Status(Box<Status>),
+    Status(Box<ServerStatus>),
     /// The miners, and whether the list is complete.
     Miners(Vec<Miner>, bool),
     /// The last verdicts, newest first.
@@ -42,21 +42,21 @@ pub enum Update {
 }
 
 /// The view was closed.
-struct Unwanted;
+struct ViewClosed;
 
 /// Reason for the end of a connection.
-enum End {
+enum FeedEnd {
     Unwanted,
     Lost(ClientError),
 }
 
-impl From<Unwanted> for End {
-    fn from(_: Unwanted) -> Self {
+impl From<ViewClosed> for FeedEnd {
+    fn from(_: ViewClosed) -> Self {
         Self::Unwanted
     }
 }
 
-impl From<ClientError> for End {
+impl From<ClientError> for FeedEnd {
     fn from(error: ClientError) -> Self {
         Self::Lost(error)
     }
@@ -69,8 +69,8 @@ pub async fn follow(client: Client, told: mpsc::Sender<Update>, mut asked: mpsc:
     loop {
         let began = Instant::now();
         let error = match feed.connection(&mut asked).await {
-            End::Unwanted => return,
-            End::Lost(error) => error,
+            FeedEnd::Unwanted => return,
+            FeedEnd::Lost(error) => error,
         };
         if error.code() == Some(ProblemCode::Gone) {
             // Later events are no longer kept: the current lists replace them.
@@ -95,12 +95,12 @@ struct Feed {
 }
 
 impl Feed {
-    async fn tell(&self, update: Update) -> Result<(), Unwanted> {
-        self.told.send(update).await.map_err(|_| Unwanted)
+    async fn tell(&self, update: Update) -> Result<(), ViewClosed> {
+        self.told.send(update).await.map_err(|_| ViewClosed)
     }
 
     /// Follows one connection until it is lost.
-    async fn connection(&mut self, asked: &mut mpsc::Receiver<String>) -> End {
+    async fn connection(&mut self, asked: &mut mpsc::Receiver<String>) -> FeedEnd {
         // Subscribes first: events during the listing are applied after it.
         match self.client.events("/events", self.last.as_deref()).await {
             Ok(mut events) => {
@@ -112,7 +112,7 @@ impl Feed {
         }
     }
 
-    async fn all(&mut self, events: &mut Events, asked: &mut mpsc::Receiver<String>) -> Result<End, End> {
+    async fn all(&mut self, events: &mut Events, asked: &mut mpsc::Receiver<String>) -> Result<FeedEnd, FeedEnd> {
         self.status().await?;
         let verdicts = self.client.list("/verdicts", &VerdictsQuery::default(), MAX_VERDICTS).await?;
         self.tell(Update::Verdicts(verdicts)).await?;
@@ -128,7 +128,7 @@ impl Feed {
                 },
                 miner = asked.recv() => match miner {
                     Some(miner) => self.detail(&miner).await?,
-                    None => return Err(End::Unwanted),
+                    None => return Err(FeedEnd::Unwanted),
                 },
                 _ = status.tick() => self.status().await?,
                 () = tokio::time::sleep_until(next_list), if self.is_stale => {
@@ -138,13 +138,13 @@ impl Feed {
         }
     }
 
-    async fn status(&self) -> Result<(), End> {
+    async fn status(&self) -> Result<(), FeedEnd> {
         let status = self.client.get("/status").await?;
         Ok(self.tell(Update::Status(status)).await?)
     }
 
     /// Lists the miners; returns the wait before the next listing.
-    async fn miners(&mut self) -> Result<Duration, End> {
+    async fn miners(&mut self) -> Result<Duration, FeedEnd> {
         self.is_stale = false;
         let began = Instant::now();
         let mut miners: Vec<Miner> = self.client.list("/miners", &MinersQuery::default(), MAX_MINERS + 1).await?;
@@ -155,7 +155,7 @@ impl Feed {
         Ok(pause)
     }
 
-    async fn event(&mut self, id: &str, data: &str) -> Result<(), End> {
+    async fn event(&mut self, id: &str, data: &str) -> Result<(), FeedEnd> {
         self.last = Some(id.to_owned()).filter(|id| !id.is_empty()).or(self.last.take());
         self.is_stale = true;
         match serde_json::from_str(data) {
@@ -165,7 +165,7 @@ impl Feed {
         }
     }
 
-    async fn detail(&self, miner: &str) -> Result<(), End> {
+    async fn detail(&self, miner: &str) -> Result<(), FeedEnd> {
         let detail = match self.client.get(&format!("/miners/{}", escaped(miner))).await {
             Ok(detail) => Some(detail),
             Err(error) if error.code() == Some(ProblemCode::NotFound) => None,

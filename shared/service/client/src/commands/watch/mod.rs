@@ -10,17 +10,17 @@ mod view;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use assay_api::Status;
+use assay_api::ServerStatus;
 use assay_program::exit::{Exit, Failure};
 use assay_program::render::Screen;
 use assay_program::shutdown::Signals;
 use tokio::sync::mpsc;
 
 use self::terminal::Terminal;
-use self::view::{After, View};
+use self::view::{KeyEffect, WatchView};
 use crate::Client;
 use crate::cli::running::WatchArgs;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 /// The shortest time between two frames without a key: a large fleet has hundreds of events a second.
 const FRAME: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ const KEYS: usize = 32;
 ///
 /// # Errors
 /// No terminal, or no validator answers at the beginning. A validator lost later is retried.
-pub fn execute(place: &Place, args: &WatchArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &WatchArgs) -> anyhow::Result<Exit> {
     if !std::io::stdout().is_terminal() {
         let message = "watch draws in a terminal, and standard output is none: programs take `assay-validator status \
                        --json`, or the events of the HTTP API";
@@ -41,8 +41,8 @@ pub fn execute(place: &Place, args: &WatchArgs) -> anyhow::Result<Exit> {
     }
     crate::block_on(async {
         let client = Client::of(place);
-        let status: Status = client.get("/status").await.map_err(Failure::from)?;
-        let mut view = View::new(place.to_string(), Screen::stdout().colour);
+        let status: ServerStatus = client.get("/status").await.map_err(Failure::from)?;
+        let mut view = WatchView::new(place.to_string(), Screen::stdout().colour);
         view.filter.clone_from(&args.filter);
         view.apply(feed::Update::Status(Box::new(status)));
         show(client, view).await?;
@@ -51,7 +51,7 @@ pub fn execute(place: &Place, args: &WatchArgs) -> anyhow::Result<Exit> {
 }
 
 /// Draws until a key or a signal ends it. The terminal is restored in every case.
-async fn show(client: Client, mut view: View) -> anyhow::Result<()> {
+async fn show(client: Client, mut view: WatchView) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let (told, mut updates) = mpsc::channel(UPDATES);
     let (ask, asked) = mpsc::channel(KEYS);
@@ -69,10 +69,10 @@ async fn show(client: Client, mut view: View) -> anyhow::Result<()> {
                 // A closed terminal sends no further keys.
                 let Some(key) = key else { return Ok(()) };
                 match view.key(key) {
-                    After::Stay => {}
-                    After::Leave => return Ok(()),
+                    KeyEffect::Stay => {}
+                    KeyEffect::Leave => return Ok(()),
                     // Beyond the buffer, requests are dropped.
-                    After::Ask(miner) => drop(ask.try_send(miner)),
+                    KeyEffect::Ask(miner) => drop(ask.try_send(miner)),
                 }
             }
             _ = frames.tick() => {

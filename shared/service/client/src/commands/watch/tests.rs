@@ -1,5 +1,5 @@
 use assay_api::record::EventRecord;
-use assay_api::{Miner, MinerDetail, Status};
+use assay_api::{Miner, MinerDetail, ServerStatus};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::get;
@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 
 use super::draw;
 use super::feed::{Update, follow};
-use super::view::{After, Link, View};
+use super::view::{KeyEffect, LinkState, WatchView};
 use crate::Client;
-use crate::place::Place;
+use crate::place::ApiLocation;
 
 const AT_MS: i64 = 1_767_225_599_000;
 
@@ -40,7 +40,7 @@ fn miners(values: &[Value]) -> Update {
 }
 
 fn status(challenges: Value) -> Update {
-    let status: Status = serde_json::from_value(json!({
+    let status: ServerStatus = serde_json::from_value(json!({
         "validator_key": key("ff"), "agent": "assay-validator/9", "process_id": 7, "address": "127.0.0.1:7400",
         "target": "assay://127.0.0.1:7400", "tls_certificate_expires_unix_seconds": null, "started_unix_seconds": 1,
         "uptime_seconds": 3725, "state": "serving", "miners": 2, "max_miners": 256, "devices": 1, "replay_workers": [],
@@ -73,8 +73,8 @@ fn verdict(byte: &str, challenge: &str, outcome: &str, codes: &[&str]) -> Update
 }
 
 /// A fleet of three: one passes, one failed, one has a name that would draw on the screen.
-fn fleet() -> View {
-    let mut view = View::new("https://validator.example:7480".to_owned(), false);
+fn fleet() -> WatchView {
+    let mut view = WatchView::new("https://validator.example:7480".to_owned(), false);
     let mut hostile = miner("cc", "enrolled", Some("\u{1b}[2J\u{202e}it owes passes"));
     hostile["name"] = json!(format!("<b>\u{1b}[31m{}", "x".repeat(65536)));
     let failed = miner("bb", "failed", Some("its last challenge failed: forged roots"));
@@ -88,13 +88,13 @@ fn fleet() -> View {
 }
 
 /// The text on a terminal of this size.
-fn shown(view: &mut View, width: u16, height: u16) -> String {
+fn shown(view: &mut WatchView, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw::frame(frame, view)).unwrap();
     terminal.backend().to_string()
 }
 
-fn press(view: &mut View, code: KeyCode) -> After {
+fn press(view: &mut WatchView, code: KeyCode) -> KeyEffect {
     view.key(Some(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
@@ -160,7 +160,7 @@ fn events_change_what_is_shown() {
     assert_eq!(text.matches("12121212").count(), 1, "{text}");
     assert!(line(&text, "gpu-aa").contains("inconclusive"), "{text}");
     view.apply(Update::Lost("no connection\u{1b}".to_owned()));
-    assert_eq!(view.link, Link::Lost("no connection\u{1b}".to_owned()));
+    assert_eq!(view.link, LinkState::Lost("no connection\u{1b}".to_owned()));
     assert!(shown(&mut view, 80, 24).contains("NOT CONNECTED, trying again: no connection "), "a state of its own");
 }
 
@@ -169,7 +169,7 @@ fn keys_select_filter_and_leave() {
     let mut view = fleet();
     assert_eq!(view.current().unwrap().record.id, key("bb"), "concern comes first");
     for code in [KeyCode::Down, KeyCode::Down, KeyCode::Down] {
-        assert_eq!(press(&mut view, code), After::Stay);
+        assert_eq!(press(&mut view, code), KeyEffect::Stay);
     }
     assert_eq!(view.current().unwrap().record.id, key("aa"), "the last one stays the last");
     press(&mut view, KeyCode::Char('f'));
@@ -181,17 +181,17 @@ fn keys_select_filter_and_leave() {
     press(&mut view, KeyCode::Backspace);
     press(&mut view, KeyCode::Enter);
     assert_eq!(view.rows().map(|miner| miner.record.id.clone()).collect::<Vec<_>>(), [key("aa")]);
-    assert_eq!(press(&mut view, KeyCode::Esc), After::Stay, "the filter goes first");
-    assert_eq!((view.rows().count(), press(&mut view, KeyCode::Esc)), (3, After::Leave));
-    assert_eq!(press(&mut view, KeyCode::Char('q')), After::Leave);
+    assert_eq!(press(&mut view, KeyCode::Esc), KeyEffect::Stay, "the filter goes first");
+    assert_eq!((view.rows().count(), press(&mut view, KeyCode::Esc)), (3, KeyEffect::Leave));
+    assert_eq!(press(&mut view, KeyCode::Char('q')), KeyEffect::Leave);
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(view.key(Some(interrupt)), After::Leave);
+    assert_eq!(view.key(Some(interrupt)), KeyEffect::Leave);
 }
 
 #[test]
 fn a_miner_is_shown_with_what_is_behind_it() {
     let mut view = fleet();
-    assert_eq!(press(&mut view, KeyCode::Enter), After::Ask(key("bb")));
+    assert_eq!(press(&mut view, KeyCode::Enter), KeyEffect::Ask(key("bb")));
     assert!(shown(&mut view, 80, 24).contains("asking …"), "until it comes");
     let mut detail = miner("bb", "failed", Some("forged roots"));
     detail["devices"] = json!([{
@@ -213,7 +213,7 @@ fn a_miner_is_shown_with_what_is_behind_it() {
     }
     (0..100).for_each(|_| drop(press(&mut view, KeyCode::Down)));
     shown(&mut view, 80, 24);
-    assert_eq!(press(&mut view, KeyCode::Esc), After::Stay);
+    assert_eq!(press(&mut view, KeyCode::Esc), KeyEffect::Stay);
     assert!(view.detail.is_none());
     view.apply(Update::Detail(None));
     assert!(view.detail.is_none(), "an answer that comes too late");
@@ -222,7 +222,7 @@ fn a_miner_is_shown_with_what_is_behind_it() {
 #[test]
 fn colours_are_a_help_only() {
     let coloured = |has_colour| {
-        let mut view = View { has_colour, ..fleet() };
+        let mut view = WatchView { has_colour, ..fleet() };
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         terminal.draw(|frame| draw::frame(frame, &mut view)).unwrap();
         let cells = terminal.backend().buffer().content();
@@ -245,7 +245,7 @@ async fn a_stream_that_is_lost_before_its_first_event_goes_on_where_it_began() {
     let serving = axum::serve(listener, Router::new().route("/api/v1/events", events)).into_future();
     let (told, _updates) = mpsc::channel(8);
     let (_ask, asked) = mpsc::channel(1);
-    let following = follow(Client::of(&Place::Socket(socket)), told, asked);
+    let following = follow(Client::of(&ApiLocation::Socket(socket)), told, asked);
     let both = async { tokio::join!(serving, following) };
     let twice = async { [asked_after.recv().await.unwrap(), asked_after.recv().await.unwrap()] };
     tokio::select! {

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use assay_api::record::{LastVerdict, Told, VerdictRecord};
-use assay_api::{LiveEvent, Miner, MinerDetail, Status};
+use assay_api::record::{EventDocument, LastVerdict, VerdictRecord};
+use assay_api::{LiveEvent, Miner, MinerDetail, ServerStatus};
 use assay_protocol::verdict::Verdict;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::widgets::TableState;
@@ -16,7 +16,7 @@ const MAX_FILTER_CHARS: usize = 64;
 
 /// State of the connection to the validator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
+pub enum LinkState {
     /// The data is incomplete.
     Connecting,
     /// The data is complete and current.
@@ -27,7 +27,7 @@ pub enum Link {
 
 /// Effect of a key.
 #[derive(Debug, PartialEq, Eq)]
-pub enum After {
+pub enum KeyEffect {
     /// Draw another frame.
     Stay,
     /// Leave the program.
@@ -38,7 +38,7 @@ pub enum After {
 
 /// Summary of a verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct VerdictSummary {
     /// Sending time of the challenge, or time of the event.
     pub at_ms: i64,
     pub challenge: String,
@@ -52,20 +52,20 @@ pub struct Judged {
 
 /// State of the view.
 #[derive(Debug)]
-pub struct View {
+pub struct WatchView {
     /// Location of the validator.
     pub place: String,
     /// Whether colours are used.
     pub has_colour: bool,
-    pub link: Link,
+    pub link: LinkState,
     /// State of the validator.
-    pub status: Option<Status>,
+    pub status: Option<ServerStatus>,
     /// The miners, in order of concern: those that do not pass first.
     pub miners: Vec<Miner>,
     /// Whether the list of miners is complete.
     pub is_all: bool,
     /// The last verdicts, newest first.
-    pub verdicts: VecDeque<Judged>,
+    pub verdicts: VecDeque<VerdictSummary>,
     /// Text that shown miners must contain.
     pub filter: String,
     /// Whether the filter is being typed.
@@ -80,13 +80,13 @@ pub struct View {
     pub detail: Option<(Option<Box<MinerDetail>>, u16)>,
 }
 
-impl View {
+impl WatchView {
     /// A view of a validator without any data yet.
     pub fn new(place: String, has_colour: bool) -> Self {
         Self {
             place,
             has_colour,
-            link: Link::Connecting,
+            link: LinkState::Connecting,
             status: None,
             miners: Vec::new(),
             is_all: true,
@@ -109,13 +109,13 @@ impl View {
                 self.is_all = is_all;
                 self.sort();
             }
-            Update::Verdicts(verdicts) => self.verdicts = verdicts.into_iter().map(Judged::from).collect(),
+            Update::Verdicts(verdicts) => self.verdicts = verdicts.into_iter().map(VerdictSummary::from).collect(),
             Update::Event(event) => self.event(*event),
             Update::Detail(detail) if self.detail.is_some() => self.detail = detail.map(|detail| (Some(detail), 0)),
             // The detail view was closed before the answer came.
             Update::Detail(_) => {}
-            Update::Live => self.link = Link::Live,
-            Update::Lost(why) => self.link = Link::Lost(why),
+            Update::Live => self.link = LinkState::Live,
+            Update::Lost(why) => self.link = LinkState::Lost(why),
         }
     }
 
@@ -124,7 +124,7 @@ impl View {
         let Some(miner) = miner else { return };
         let found = self.miners.iter_mut().find(|known| known.record.id == miner).map(|known| &mut known.record);
         match told {
-            Told::Verdict(verdict) => {
+            EventDocument::Verdict(verdict) => {
                 let challenge = challenge.unwrap_or_default();
                 if let Some(record) = found {
                     record.last_verdict =
@@ -135,22 +135,22 @@ impl View {
                     return;
                 }
                 let (outcome, tops, codes) = (verdict.outcome, verdict.tops, verdict.codes.join(", "));
-                self.verdicts.push_front(Judged { at_ms, challenge, miner, outcome, tops, codes });
+                self.verdicts.push_front(VerdictSummary { at_ms, challenge, miner, outcome, tops, codes });
                 self.verdicts.truncate(MAX_VERDICTS as usize);
             }
-            Told::State(transition) => {
+            EventDocument::State(transition) => {
                 if let Some(record) = found {
                     record.state = transition.to;
                     // The reason for a changed state is in the next list.
                     self.sort();
                 }
             }
-            Told::MinerConnected(connected) => {
+            EventDocument::MinerConnected(connected) => {
                 if let Some(record) = found {
                     record.connected_to = Some(connected.validator);
                 }
             }
-            Told::MinerLeft(_) => {
+            EventDocument::MinerLeft(_) => {
                 if let Some(record) = found {
                     record.connected_to = None;
                 }
@@ -186,21 +186,21 @@ impl View {
     }
 
     /// Handles a key; `None` is a change of the terminal's size.
-    pub fn key(&mut self, key: Option<KeyEvent>) -> After {
-        let Some(key) = key else { return After::Stay };
+    pub fn key(&mut self, key: Option<KeyEvent>) -> KeyEffect {
+        let Some(key) = key else { return KeyEffect::Stay };
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return if key.code == KeyCode::Char('c') { After::Leave } else { After::Stay };
+            return if key.code == KeyCode::Char('c') { KeyEffect::Leave } else { KeyEffect::Stay };
         }
         if self.is_typing {
             self.typed(key.code);
-            return After::Stay;
+            return KeyEffect::Stay;
         }
         if self.detail.is_some() {
             return self.in_detail(key.code);
         }
         match key.code {
-            KeyCode::Char('q') => return After::Leave,
-            KeyCode::Esc if self.filter.is_empty() => return After::Leave,
+            KeyCode::Char('q') => return KeyEffect::Leave,
+            KeyCode::Esc if self.filter.is_empty() => return KeyEffect::Leave,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('f') => self.only_others = !self.only_others,
@@ -214,12 +214,12 @@ impl View {
                 if let Some(id) = self.current().map(|miner| miner.record.id.clone()) {
                     self.selected = Some(id.clone());
                     self.detail = Some((None, 0));
-                    return After::Ask(id);
+                    return KeyEffect::Ask(id);
                 }
             }
             _ => {}
         }
-        After::Stay
+        KeyEffect::Stay
     }
 
     fn typed(&mut self, code: KeyCode) {
@@ -235,10 +235,10 @@ impl View {
         }
     }
 
-    fn in_detail(&mut self, code: KeyCode) -> After {
-        let Some((_, line)) = &mut self.detail else { return After::Stay };
+    fn in_detail(&mut self, code: KeyCode) -> KeyEffect {
+        let Some((_, line)) = &mut self.detail else { return KeyEffect::Stay };
         match code {
-            KeyCode::Char('q') => return After::Leave,
+            KeyCode::Char('q') => return KeyEffect::Leave,
             KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace => self.detail = None,
             KeyCode::Up | KeyCode::Char('k') => *line = line.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => *line = line.saturating_add(1),
@@ -247,7 +247,7 @@ impl View {
             KeyCode::Home => *line = 0,
             _ => {}
         }
-        After::Stay
+        KeyEffect::Stay
     }
 
     fn go(&mut self, by: isize) {
@@ -258,7 +258,7 @@ impl View {
     }
 }
 
-impl From<VerdictRecord> for Judged {
+impl From<VerdictRecord> for VerdictSummary {
     fn from(record: VerdictRecord) -> Self {
         // A verdict of an unknown release has its outcome at least.
         let verdict: Option<Verdict> = assay_api::verdict_of(&record).ok();

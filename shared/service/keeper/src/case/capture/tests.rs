@@ -4,24 +4,24 @@ use assay_evidence::EvidenceLocation;
 use assay_policy::Policy;
 use assay_protocol::message::{Inventory, MinerMessage, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::opening::{OpenedRange, Sample, SampleOpenings};
+use assay_work::opening::{OpenedRange, PassSample, SampleOpenings};
 use assay_work::{ChainingValue, PublicKey};
 
 use super::*;
-use assay_judge::case::entry::{Header, Unmade};
+use assay_judge::case::entry::{CaseHeader, UnmadeChallenge};
 use assay_judge::case::file::CaseReader;
-use assay_judge::history::Recent;
+use assay_judge::history::AbandonedCount;
 use assay_judge::history::devices::Difference;
 
 const ID: ChallengeId = ChallengeId([7; 16]);
-const SAMPLE: Sample = Sample::Product { slot: 3, row: 1, column: 2, inner: 3 };
+const SAMPLE: PassSample = PassSample::Product { slot: 3, row: 1, column: 2, inner: 3 };
 
 fn store(folder: &Path) -> EvidenceStore {
     EvidenceStore::open(&EvidenceLocation::Folder(folder.into()), folder).unwrap()
 }
 
-fn header() -> Header {
-    Header {
+fn header() -> CaseHeader {
+    CaseHeader {
         program: "1".into(),
         challenge_id: ID,
         miner_key: PublicKey([1; 32]),
@@ -37,13 +37,13 @@ fn header() -> Header {
 
 fn verdict() -> Verdict {
     let reason = Reason::new(ReasonCode::NotEnoughMemory, "none");
-    let (difference, recent) = (Difference::default(), Recent::default());
-    let unmade = Unmade { n: 256, reason: reason.clone().into(), difference, recent };
+    let (difference, recent) = (Difference::default(), AbandonedCount::default());
+    let unmade = UnmadeChallenge { n: 256, reason: reason.clone().into(), difference, recent };
     unmade.unchallenged(&header(), reason).verdict()
 }
 
 /// A sample with seven rows of n = 8192 that look random.
-fn opening(number: u8) -> Entry {
+fn opening(number: u8) -> CaseEntry {
     let range = |row: u8| {
         let mut bytes = vec![0; 8192];
         blake3::Hasher::new().update(&[number, row]).finalize_xof().fill(&mut bytes);
@@ -51,11 +51,14 @@ fn opening(number: u8) -> Entry {
     };
     let part =
         OpeningsPart::Sample(SampleOpenings { sample: SAMPLE, parents: None, openings: (0..7).map(range).collect() });
-    Entry::Message(u64::from(number), MinerMessage::OpeningsChunk(OpeningsChunk { challenge_id: ID, item: 0, part }))
+    CaseEntry::Message(
+        u64::from(number),
+        MinerMessage::OpeningsChunk(OpeningsChunk { challenge_id: ID, item: 0, part }),
+    )
 }
 
-fn beginning() -> Vec<Entry> {
-    vec![Entry::Header(Box::new(header())), Entry::Inventory(Inventory::default())]
+fn beginning() -> Vec<CaseEntry> {
+    vec![CaseEntry::Header(Box::new(header())), CaseEntry::Inventory(Inventory::default())]
 }
 
 #[tokio::test]
@@ -69,13 +72,14 @@ async fn a_case_is_kept_as_it_was_written() {
         let most = if capture.writing.is_none() { SHORT_BYTES } else { BUFFER_BYTES };
         assert!(capture.buffer.len() < most + BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
     }
-    let kept = capture.finish(&verdict(), HeldUp::default(), None, (Why::Fail, false)).await.unwrap();
-    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 2 * SHORT_BYTES as u64 && kept.why == Why::Fail);
+    let kept =
+        capture.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Fail, false)).await.unwrap();
+    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 2 * SHORT_BYTES as u64 && kept.why == CaptureReason::Fail);
     let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
-    let written = beginning()
-        .into_iter()
-        .chain((0..40).map(opening))
-        .chain([Entry::HeldUp(HeldUp::default()), Entry::Verdict(serde_json::to_vec(&verdict()).unwrap())]);
+    let written = beginning().into_iter().chain((0..40).map(opening)).chain([
+        CaseEntry::HeldUp(ValidatorDelays::default()),
+        CaseEntry::Verdict(serde_json::to_vec(&verdict()).unwrap()),
+    ]);
     for entry in written {
         assert_eq!(entries.next_entry().unwrap(), Some(entry));
     }
@@ -101,7 +105,7 @@ async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
     let mut short = Capture::begin(store(folder.path()), ID);
     short.add((0..10).map(opening).collect()).await;
     assert!(short.buffer.len() > 2 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
-    assert!(short.finish(&verdict(), HeldUp::default(), None, (Why::Drawn, false)).await.is_some());
+    assert!(short.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Drawn, false)).await.is_some());
     let places = PLACES.acquire_many(MAX_SHORT).await.unwrap();
     let mut other = Capture::begin(store(folder.path()), ID);
     other.add((0..10).map(opening).collect()).await;
@@ -118,6 +122,6 @@ async fn a_store_that_fails_costs_the_case_alone() {
     for number in 0..20 {
         capture.add(vec![opening(number)]).await;
     }
-    assert!(capture.finish(&verdict(), HeldUp::default(), None, (Why::Fail, false)).await.is_none());
+    assert!(capture.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Fail, false)).await.is_none());
     assert_eq!(store.lost(), 1);
 }
