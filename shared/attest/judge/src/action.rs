@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use assay_policy::DeviceShown;
+use assay_policy::DeviceRate;
 use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Hello, Inventory, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Verdict};
@@ -36,7 +36,7 @@ pub enum Action {
     /// Entries for the case file of the current challenge.
     Record(Vec<CaseEntry>),
     /// Rates and devices shown in the challenge whose verdict follows.
-    Shown(Vec<DeviceShown>),
+    Shown(Vec<DeviceRate>),
     /// A challenge is judged; what still runs for it may stop. Once the verdict is recorded, call
     /// [`ValidatorSession::concluded`](crate::session::ValidatorSession::concluded).
     Judged(Box<Verdict>),

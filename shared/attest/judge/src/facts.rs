@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_policy::bands::{Basis, Known};
+use assay_policy::bands::{Basis, Reference};
 use assay_policy::finding::{dispute, enforce};
 use assay_policy::identity::IdentityFinding;
 use assay_policy::policy::BandPolicy;
@@ -86,7 +86,7 @@ impl FleetFacts {
 
     /// Findings about the speed of each device.
     fn speed(&self, verdict: &Verdict) -> Vec<FleetFinding> {
-        let known = Known {
+        let known = Reference {
             models: &self.models,
             profiles: &self.profiles,
             fleets: &self.speeds,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use assay_policy::challenge::AbandonedPolicy;
-use assay_policy::{DeviceShown, End, MinerMemory};
+use assay_policy::{DeviceRate, End, MinerMemory};
 use assay_protocol::verdict::KindRate;
 use assay_protocol::wire::limits::MAX_DEVICES;
 use assay_work::probe::Link;
@@ -200,7 +200,7 @@ impl MinerHistory {
         devices.into_iter().filter(|id| has_room(id)).collect()
     }
 
-    fn learn(&mut self, shown: DeviceShown) {
+    fn learn(&mut self, shown: DeviceRate) {
         let Ok(id) = shown.device_id.parse::<DeviceId>() else { return };
         let device = self.shown.entry(id).or_default();
         let unix_seconds = u64::try_from(shown.at_ms / 1000).unwrap_or(0);
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn what_the_records_remember_is_kept_by_kind_of_work() {
         let id = DeviceId([7; 16]);
-        let shown = |precision, tops: f64, bytes, at_ms| DeviceShown {
+        let shown = |precision, tops: f64, bytes, at_ms| DeviceRate {
             device_id: id.to_string(),
             precision,
             name: format!("at {at_ms}"),
@@ -344,7 +344,7 @@ mod tests {
             shown: vec![
                 shown(Precision::Int8, 2.0, 30, 1000),
                 shown(Precision::Fp4, 8.0, 20, 2000),
-                DeviceShown { device_id: DeviceId([8; 16]).to_string(), ..shown(Precision::Int8, 1.0, 0, 1000) },
+                DeviceRate { device_id: DeviceId([8; 16]).to_string(), ..shown(Precision::Int8, 1.0, 0, 1000) },
             ],
         };
         let MinerHistory { past, shown, abandoned_ms } = memory.into();

@@ -21,7 +21,7 @@ const SAME: f64 = 0.9;
 
 /// Measured speed and memory of a device, with its claimed model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct DeviceSpeed {
     pub device_id: DeviceId,
     /// Model by the device's claim.
     pub model: String,
@@ -47,7 +47,7 @@ pub struct Measured {
 
 /// Known models, profiles and distributions for the devices of a host.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct Reference<'a> {
     /// Model names of devices whose own name is ambiguous.
     pub models: &'a BTreeMap<DeviceId, String>,
     pub profiles: &'a BTreeMap<String, Profile>,
@@ -76,7 +76,7 @@ impl Amount<'_> {
     }
 }
 
-impl<'a> Known<'a> {
+impl<'a> Reference<'a> {
     fn model(&self, device: &'a DeviceWork) -> &'a str {
         self.models.get(&device.device_id).map_or(&device.name, String::as_str)
     }
@@ -102,12 +102,12 @@ impl<'a> Known<'a> {
     }
 
     /// Measurements of each device of a host in work that held; devices without a result are left out.
-    pub fn measured(&self, devices: &'a [DeviceWork], n: u32, fill_share: Option<f64>) -> Vec<Measured> {
+    pub fn measured(&self, devices: &'a [DeviceWork], n: u32, fill_share: Option<f64>) -> Vec<DeviceSpeed> {
         let measured = |device: &'a DeviceWork| {
             let Work { seconds, tops, probe_gb_per_s, bytes_held, .. } = device.work;
             let is_shown = [seconds, tops, probe_gb_per_s].iter().all(|value| value.is_finite() && *value > 0.0);
             let (work, probe) = (self.work(device), self.probe(device));
-            is_shown.then(|| Measured {
+            is_shown.then(|| DeviceSpeed {
                 device_id: device.device_id,
                 model: self.model(device).to_owned(),
                 precision: self.precision,
@@ -132,7 +132,7 @@ impl<'a> Known<'a> {
         fill_share: Option<f64>,
         policy: &BandPolicy,
     ) -> Vec<BandFinding> {
-        let judged = |measured: Measured| {
+        let judged = |measured: DeviceSpeed| {
             let (profile, fleet) = (self.profiles.get(&measured.model), self.fleets.get(&measured.model));
             let mut findings = judge_speed(profile, fleet, &measured, policy);
             findings.extend(judge_model(self.fleets, &measured, policy));
@@ -225,7 +225,7 @@ impl Bands {
         })
     }
 
-    fn hold(&self, measured: &Measured) -> bool {
+    fn hold(&self, measured: &DeviceSpeed) -> bool {
         self.tops.holds(measured.tops) && self.gb_per_s.holds(measured.gb_per_s)
     }
 }
@@ -234,7 +234,7 @@ impl Bands {
 pub fn judge_speed(
     profile: Option<&Profile>,
     fleet: Option<&Distribution>,
-    measured: &Measured,
+    measured: &DeviceSpeed,
     policy: &BandPolicy,
 ) -> Vec<BandFinding> {
     let mut findings = profile.map(|profile| against_profile(profile, measured, policy)).unwrap_or_default();
@@ -244,7 +244,7 @@ pub fn judge_speed(
     findings
 }
 
-fn against_profile(profile: &Profile, measured: &Measured, policy: &BandPolicy) -> Vec<BandFinding> {
+fn against_profile(profile: &Profile, measured: &DeviceSpeed, policy: &BandPolicy) -> Vec<BandFinding> {
     let finding = |code, detail| BandFinding {
         code,
         device_id: measured.device_id,
@@ -316,7 +316,7 @@ impl fmt::Display for Figure {
     }
 }
 
-fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec<BandFinding> {
+fn against_fleet(bands: &Bands, measured: &DeviceSpeed, policy: &BandPolicy) -> Vec<BandFinding> {
     let Bands { tops, gb_per_s, hosts, operators } = *bands;
     let finding = |code, what: &str, shown: f64, band: Band| BandFinding {
         code,
@@ -351,7 +351,7 @@ fn against_fleet(bands: &Bands, measured: &Measured, policy: &BandPolicy) -> Vec
 /// host's operator.
 pub fn judge_model(
     fleets: &BTreeMap<String, Distribution>,
-    measured: &Measured,
+    measured: &DeviceSpeed,
     policy: &BandPolicy,
 ) -> Option<BandFinding> {
     let bands = |model: &str| fleets.get(model).filter(|fleet| fleet.n == measured.n);

@@ -71,7 +71,7 @@ pub struct Distribution {
     pub without_one: Vec<Speed>,
 }
 
-type Weighed = (f64, f64);
+type WeightedValue = (f64, f64);
 
 /// A host's median speeds: TOPS, GB/s.
 type Host = (f64, f64);
@@ -139,7 +139,7 @@ fn speed<'a>(operators: impl Iterator<Item = &'a Vec<Host>> + Clone) -> Option<S
     Some(Speed { tops: spread_of(|host| host.0)?, gb_per_s: spread_of(|host| host.1)? })
 }
 
-fn spread(values: Vec<Weighed>) -> Option<Spread> {
+fn spread(values: Vec<WeightedValue>) -> Option<Spread> {
     let middle = median(values.clone())?;
     // Speeds differ by factors: a tenth of the median is as far from it as ten times the median.
     let distances = values.into_iter().map(|(value, weight)| ((value.ln() - middle.ln()).abs(), weight)).collect();
@@ -148,7 +148,7 @@ fn spread(values: Vec<Weighed>) -> Option<Spread> {
 
 /// The weighted median: the mean of the two values in the middle where the weight is split exactly. The same bits for
 /// the same values in any order.
-fn median(mut values: Vec<Weighed>) -> Option<f64> {
+fn median(mut values: Vec<WeightedValue>) -> Option<f64> {
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let total: f64 = values.iter().map(|(_, weight)| weight).sum();
     // Weights such as a third add up to a half only approximately.

@@ -12,7 +12,7 @@ use assay_work::DeviceId;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::FindingCode;
-use crate::policy::{Enforce, IdentityPolicy};
+use crate::policy::{Enforcement, IdentityPolicy};
 use crate::text::counted;
 
 /// A session of a miner: its identity, address, time and devices.
@@ -56,7 +56,7 @@ impl Presence {
 
 /// Earlier knowledge of a miner's devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Before {
+pub struct PastDevices {
     /// The devices of its last session; `None` before its first.
     pub devices: Option<BTreeSet<DeviceId>>,
     /// Miners that showed a device of the inventory last, where it was another miner.
@@ -112,7 +112,7 @@ fn one_key(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Opt
         other: None,
         device_id: None,
         detail,
-        enforced: is_two_hosts && policy.key_at_two_addresses != Enforce::Record,
+        enforced: is_two_hosts && policy.key_at_two_addresses != Enforcement::Record,
         disputed: false,
     })
 }
@@ -122,9 +122,9 @@ fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> 
     let both = present.devices.iter().filter_map(|(id, first)| Some((*id, *first, *other.devices.get(id)?)));
     let is_one_operator = present.operator.is_some() && present.operator == other.operator;
     let is_lie = match policy.device_at_two_miners {
-        Enforce::Record => false,
-        Enforce::Proved => is_one_operator,
-        Enforce::Both => true,
+        Enforcement::Record => false,
+        Enforcement::Proved => is_one_operator,
+        Enforcement::Both => true,
     };
     let finding = |miner: &Presence, beside: &Presence, device_id: DeviceId, disputed: bool| IdentityFinding {
         code: FindingCode::DeviceAtTwoMiners,
@@ -133,7 +133,7 @@ fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> 
         device_id: Some(device_id),
         detail: format!("the miner {} shows it at the same time", beside.miner),
         enforced: is_lie,
-        disputed: disputed && !is_lie && policy.device_at_two_miners != Enforce::Record,
+        disputed: disputed && !is_lie && policy.device_at_two_miners != Enforcement::Record,
     };
     let pair = |(device_id, first, other_first): (DeviceId, Option<u64>, Option<u64>)| {
         // A listed id can be copied: only work that held speaks against the other miner.
@@ -144,7 +144,7 @@ fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> 
 }
 
 /// Findings about a session against earlier knowledge: warnings, since hosts are repaired and cards move.
-pub fn since(present: &Presence, before: &Before) -> Vec<IdentityFinding> {
+pub fn since(present: &Presence, before: &PastDevices) -> Vec<IdentityFinding> {
     let warning = |code, other: Option<&String>, device_id, detail| IdentityFinding {
         code,
         miner: present.miner.clone(),

@@ -24,13 +24,13 @@ pub mod text;
 
 use std::collections::BTreeMap;
 
-pub use bands::{BandFinding, Measured, judge_model, judge_speed};
+pub use bands::{BandFinding, DeviceSpeed, judge_model, judge_speed};
 pub use challenge::Policy;
 pub use distribution::{Distribution, Sample};
 pub use expectations::Expectations;
 pub use fields::Overrides;
 pub use finding::FindingCode;
-pub use memory::{DeviceShown, End, MAX_ENDS, MinerMemory};
+pub use memory::{DeviceRate, End, MAX_ENDS, MinerMemory};
 pub use policy::{FleetPolicy, FleetRules, Group, Kind};
 pub use profile::{ModelProfiles, Profile};
 pub use read::{FileError, MAX_FILE_BYTES, Problem};

@@ -27,12 +27,12 @@ pub struct MinerMemory {
     /// Ends of its last challenges that count, with their times in ms, latest first; at most [`MAX_ENDS`].
     pub ends: Vec<(End, i64)>,
     /// Results of its devices, in order of device and kind of work.
-    pub shown: Vec<DeviceShown>,
+    pub shown: Vec<DeviceRate>,
 }
 
 /// Results of a device in a kind of work, in the last challenge that it passed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DeviceShown {
+pub struct DeviceRate {
     pub device_id: String,
     pub precision: Precision,
     /// Name given by the miner: a claim.

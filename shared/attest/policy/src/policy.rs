@@ -170,7 +170,7 @@ impl Default for BandPolicy {
 /// The miners that a finding about identity fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Enforce {
+pub enum Enforcement {
     /// No miner: the finding is recorded.
     Record,
     /// Each miner proved to lie. Where one of two lies and it is unknown which: both, if they are one operator's, else
@@ -180,7 +180,7 @@ pub enum Enforce {
     Both,
 }
 
-impl Enforce {
+impl Enforcement {
     pub const ALL: [Self; 3] = [Self::Record, Self::Proved, Self::Both];
 
     /// Name in the policy file.
@@ -197,14 +197,14 @@ impl Enforce {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityPolicy {
     /// One device id at two miners at once.
-    pub device_at_two_miners: Enforce,
+    pub device_at_two_miners: Enforcement,
     /// One key at two hosts at once.
-    pub key_at_two_addresses: Enforce,
+    pub key_at_two_addresses: Enforcement,
 }
 
 impl Default for IdentityPolicy {
     fn default() -> Self {
-        Self { device_at_two_miners: Enforce::Proved, key_at_two_addresses: Enforce::Proved }
+        Self { device_at_two_miners: Enforcement::Proved, key_at_two_addresses: Enforcement::Proved }
     }
 }
 

@@ -18,7 +18,7 @@ pub const MAX_MODELS: usize = 1024;
 
 /// A figure with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct ProfileFigure {
     pub value: f64,
     /// Document that states the figure.
     pub source: String,
@@ -32,17 +32,17 @@ pub struct Profile {
     /// Names that drivers report.
     pub names: Vec<String>,
     /// Memory in 10⁹ bytes.
-    pub memory_gb: Option<Figure>,
+    pub memory_gb: Option<ProfileFigure>,
     /// The peak of INT8 matrix products without sparsity, in TOPS.
-    pub int8_dense_tops: Option<Figure>,
+    pub int8_dense_tops: Option<ProfileFigure>,
     /// The peak of FP16 or BF16 products with FP32 sums.
-    pub f16_dense_tops: Option<Figure>,
+    pub f16_dense_tops: Option<ProfileFigure>,
     /// The peak of FP8 products with FP32 sums.
-    pub fp8_dense_tops: Option<Figure>,
+    pub fp8_dense_tops: Option<ProfileFigure>,
     /// The peak of FP4 products.
-    pub fp4_dense_tops: Option<Figure>,
+    pub fp4_dense_tops: Option<ProfileFigure>,
     /// Memory bandwidth in GB/s.
-    pub memory_gb_per_s: Option<Figure>,
+    pub memory_gb_per_s: Option<ProfileFigure>,
     /// Remarks on the figures.
     pub note: Option<String>,
 }
@@ -84,7 +84,7 @@ impl ModelProfiles {
 }
 
 impl Profile {
-    fn figures(&self) -> [&Option<Figure>; 6] {
+    fn figures(&self) -> [&Option<ProfileFigure>; 6] {
         [
             &self.memory_gb,
             &self.int8_dense_tops,

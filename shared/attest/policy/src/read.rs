@@ -65,7 +65,7 @@ pub struct Section<'r> {
 }
 
 /// Contents of an optional section.
-pub enum Given<'r> {
+pub enum OptionalSection<'r> {
     /// Absent: the values are those of the group that this one inherits from.
     Nothing,
     /// `false`: switched off.
@@ -306,11 +306,11 @@ impl<'r> Section<'r> {
     }
 
     /// Reads a table below this one that can be switched off.
-    pub fn optional(&mut self, name: &'static str) -> Given<'r> {
+    pub fn optional(&mut self, name: &'static str) -> OptionalSection<'r> {
         if self.is_off(name) {
-            return Given::Off;
+            return OptionalSection::Off;
         }
-        self.section(name).map_or(Given::Nothing, Given::Section)
+        self.section(name).map_or(OptionalSection::Nothing, OptionalSection::Section)
     }
 
     /// Reads the tables of a list, `[[name]]`.

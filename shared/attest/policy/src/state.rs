@@ -13,7 +13,7 @@ mod table;
 use assay_protocol::verdict::{Outcome, ReasonCode};
 use serde::{Deserialize, Serialize};
 
-pub use self::standing::{Debt, MAX_FAILS, Standing, Totals, Until};
+pub use self::standing::{Debt, MAX_FAILS, QuarantineEnd, Standing, Totals};
 pub use self::table::{Input, State, next};
 use crate::finding::FindingCode;
 use crate::rules::Rules;
@@ -60,7 +60,7 @@ pub enum Word {
 /// Reason of a change of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum StateReason {
     /// The owed passes are complete.
     Passed,
     /// Too many results of one cause, or of all together.
@@ -76,7 +76,7 @@ pub enum Why {
     Operator,
 }
 
-impl Why {
+impl StateReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -95,7 +95,7 @@ impl Why {
 pub struct Change {
     pub from: State,
     pub to: State,
-    pub why: Why,
+    pub why: StateReason,
     /// Details, with figures.
     pub detail: String,
 }

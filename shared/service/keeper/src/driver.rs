@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_device::Handle;
-use assay_policy::DeviceShown;
+use assay_policy::DeviceRate;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Reason;
@@ -242,7 +242,7 @@ struct OngoingChallenge {
     /// The commitment signed by the miner, as received.
     signed: Option<CommitmentRecord>,
     /// Results of its devices.
-    shown: Vec<DeviceShown>,
+    shown: Vec<DeviceRate>,
 }
 
 impl OngoingChallenge {

@@ -2,7 +2,7 @@
 
 use assay_api::record::{Approval, MinerEvent, MinerRecord, SessionRecord};
 use assay_api::{Miner, MinerDetail, MinerSeries};
-use assay_policy::state::{Standing, Until};
+use assay_policy::state::{QuarantineEnd, Standing};
 use assay_program::render::units::figures as figures_of;
 use maud::{Markup, html};
 
@@ -166,8 +166,8 @@ fn of_standing(standing: &Standing, now_ms: i64) -> Markup {
             dt { "Quarantine" }
             dd {
                 @match until {
-                    Until::Time(until) => { "until " (time::at(ms(until), now_ms)) }
-                    Until::Release => "until an operator releases it"
+                    QuarantineEnd::Time(until) => { "until " (time::at(ms(until), now_ms)) }
+                    QuarantineEnd::Release => "until an operator releases it"
                 }
             }
         }

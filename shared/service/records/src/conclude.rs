@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_policy::{DeviceShown, End};
+use assay_policy::{DeviceRate, End};
 use assay_protocol::verdict::{DeviceWork, Verdict};
 
 use crate::document::to_json;
@@ -153,7 +153,7 @@ impl ConclusionRow<'_> {
     }
 
     /// The devices' results, each with its miner's id.
-    fn shown(&self) -> impl Iterator<Item = (&str, &DeviceShown)> {
+    fn shown(&self) -> impl Iterator<Item = (&str, &DeviceRate)> {
         self.conclusion.shown.iter().map(|shown| (self.miner.as_str(), shown))
     }
 

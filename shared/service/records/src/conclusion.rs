@@ -3,7 +3,7 @@
 use assay_protocol::verdict::Verdict;
 
 use crate::{CommitmentRecord, EvidenceRecord, FindingRecord, ReceiptRecord, Transition};
-use assay_policy::DeviceShown;
+use assay_policy::DeviceRate;
 
 /// A verdict, and all that becomes known with it: it is written whole or not at all.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct Conclusion {
     /// The basis of the miner's attestation from now on; `None` leaves it as it is.
     pub standing: Option<StandingChange>,
     /// The devices' results: the miner's memory of them from now on.
-    pub shown: Vec<DeviceShown>,
+    pub shown: Vec<DeviceRate>,
     /// Findings beside the verdict.
     pub findings: Vec<FindingRecord>,
     pub receipt: Option<ReceiptRecord>,

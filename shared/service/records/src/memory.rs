@@ -1,7 +1,7 @@
 //! The memory of a miner between its challenges: their ends, and its devices' results. A verdict writes it, and every
 //! validator of the store reads it when a challenge begins.
 
-use assay_policy::{DeviceShown, End, MAX_ENDS, MinerMemory};
+use assay_policy::{DeviceRate, End, MAX_ENDS, MinerMemory};
 use assay_protocol::wire::limits::MAX_DEVICES;
 use assay_work::Precision;
 use sqlx::any::AnyRow;
@@ -64,10 +64,10 @@ impl Records {
     }
 }
 
-fn shown_of(row: &AnyRow) -> Result<Option<DeviceShown>, RecordsError> {
+fn shown_of(row: &AnyRow) -> Result<Option<DeviceRate>, RecordsError> {
     let precision = u32::try_from(get::<i64>(row, "precision")?).ok().and_then(Precision::from_code);
     let Some(precision) = precision else { return Ok(None) };
-    Ok(Some(DeviceShown {
+    Ok(Some(DeviceRate {
         device_id: get(row, "device_id")?,
         precision,
         name: get(row, "name")?,
@@ -83,7 +83,7 @@ fn shown_of(row: &AnyRow) -> Result<Option<DeviceShown>, RecordsError> {
 /// Remembers devices' results, each with its miner's id. The most bytes stay, and the rate of the last linked probe.
 pub(crate) async fn insert_shown(
     tx: &mut Tx,
-    shown: impl Iterator<Item = (&str, &DeviceShown)>,
+    shown: impl Iterator<Item = (&str, &DeviceRate)>,
 ) -> Result<(), RecordsError> {
     let mut insert = Rows::new(
         "INSERT INTO shown (miner, device_id, precision, name, bytes, macs_per_s, tops, probe_bytes_per_s, \
@@ -95,7 +95,7 @@ pub(crate) async fn insert_shown(
          at_ms = excluded.at_ms",
     );
     for (miner, shown) in shown {
-        let DeviceShown {
+        let DeviceRate {
             device_id,
             precision,
             name,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_policy::{DeviceShown, End};
+use assay_policy::{DeviceRate, End};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 
 use assay_work::probe::Probe;
@@ -98,7 +98,7 @@ impl ChallengeRun {
     }
 
     /// The rates of the devices: where the work held, the devices are known by it.
-    fn shown(&self, verdict: &Verdict, least_bytes: u64) -> Vec<DeviceShown> {
+    fn shown(&self, verdict: &Verdict, least_bytes: u64) -> Vec<DeviceRate> {
         let RunStage::Judging(AnsweredRun { commitment, probe, answer, linked, .. }) = &self.stage else {
             return Vec::new();
         };
@@ -111,7 +111,7 @@ impl ChallengeRun {
             let Some(device) = verdict.device(share.device_id) else { continue };
             let bytes = device.work.matrices.saturating_mul(self.challenge.slot_bytes()).max(least_bytes);
             let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-            shown.push(DeviceShown {
+            shown.push(DeviceRate {
                 device_id: share.device_id.to_string(),
                 precision: self.challenge.precision(),
                 name: device.name.clone(),

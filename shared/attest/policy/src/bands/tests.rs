@@ -6,8 +6,8 @@ fn policy() -> BandPolicy {
     BandPolicy::default()
 }
 
-fn measured(tops: f64, gb_per_s: f64) -> Measured {
-    Measured {
+fn measured(tops: f64, gb_per_s: f64) -> DeviceSpeed {
+    DeviceSpeed {
         precision: Precision::Int8,
         device_id: DeviceId([7; 16]),
         model: "NVIDIA H200".to_owned(),
@@ -36,7 +36,7 @@ fn honest() -> Vec<Sample> {
     (0..6).flat_map(hosts).collect()
 }
 
-fn found(samples: &[Sample], own: Option<&str>, measured: &Measured) -> Vec<FindingCode> {
+fn found(samples: &[Sample], own: Option<&str>, measured: &DeviceSpeed) -> Vec<FindingCode> {
     let fleet = Distribution::of(samples, measured.n, own);
     judge_speed(None, fleet.as_ref(), measured, &policy()).into_iter().map(|finding| finding.code).collect()
 }
@@ -45,7 +45,7 @@ fn found(samples: &[Sample], own: Option<&str>, measured: &Measured) -> Vec<Find
 fn a_device_is_held_against_its_profile() {
     let profiles = ModelProfiles::built_in();
     let h200 = profiles.find("NVIDIA H200");
-    let codes = |measured: &Measured| {
+    let codes = |measured: &DeviceSpeed| {
         let findings = judge_speed(h200, None, measured, &policy());
         assert!(findings.iter().all(|finding| finding.basis == Basis::Profile && !finding.enforced));
         findings.into_iter().map(|finding| finding.code).collect::<Vec<_>>()
@@ -55,12 +55,12 @@ fn a_device_is_held_against_its_profile() {
     assert_eq!(codes(&measured(2600.0, 2000.0)), [FindingCode::TooFast], "two devices under one name");
     assert_eq!(codes(&measured(1300.0, 300.0)), [FindingCode::BandwidthBelowClaim]);
     assert_eq!(codes(&measured(1300.0, 7000.0)), [FindingCode::TooFast]);
-    let half = Measured { bytes_held: 60_000_000_000, ..measured(1300.0, 2000.0) };
+    let half = DeviceSpeed { bytes_held: 60_000_000_000, ..measured(1300.0, 2000.0) };
     assert_eq!(codes(&half), [FindingCode::MemoryBelowClaim]);
-    let asked_for_half = Measured { fill_share: Some(0.45), ..half.clone() };
+    let asked_for_half = DeviceSpeed { fill_share: Some(0.45), ..half.clone() };
     assert_eq!(codes(&asked_for_half), []);
-    assert_eq!(codes(&Measured { fill_share: None, ..half }), []);
-    let short = Measured { seconds: 0.5, ..measured(300.0, 2000.0) };
+    assert_eq!(codes(&DeviceSpeed { fill_share: None, ..half }), []);
+    let short = DeviceSpeed { seconds: 0.5, ..measured(300.0, 2000.0) };
     assert_eq!(codes(&short), [], "the start weighs too much in short work");
 }
 
@@ -68,7 +68,7 @@ fn a_device_is_held_against_its_profile() {
 fn a_figure_that_nobody_states_is_not_judged() {
     let profiles = ModelProfiles::built_in();
     let v100 = profiles.find("Tesla V100-SXM2-16GB").unwrap();
-    let small = Measured { bytes_held: 13_000_000_000, ..measured(0.001, 400.0) };
+    let small = DeviceSpeed { bytes_held: 13_000_000_000, ..measured(0.001, 400.0) };
     assert_eq!(judge_speed(Some(v100), None, &small, &policy()), []);
 }
 
@@ -92,7 +92,7 @@ fn a_device_is_held_against_the_fleet() {
     assert_eq!(found(&honest(), None, &measured(900.0, 1290.0)), [FindingCode::TooSlow]);
     assert_eq!(found(&honest(), None, &measured(1700.0, 1290.0)), [FindingCode::TooFast]);
     assert_eq!(found(&honest(), None, &measured(1290.0, 600.0)), [FindingCode::BandwidthBelowClaim]);
-    let other_size = Measured { n: 2048, ..measured(900.0, 900.0) };
+    let other_size = DeviceSpeed { n: 2048, ..measured(900.0, 900.0) };
     assert_eq!(found(&honest(), None, &other_size), [], "no host was measured at that size");
     let fleet = Distribution::of(&honest(), 8192, None).unwrap();
     let [finding] = &judge_speed(None, Some(&fleet), &measured(900.0, 1290.0), &policy())[..] else { panic!() };
@@ -225,7 +225,7 @@ fn the_speed_of_another_model_is_named() {
     assert_eq!(finding.detail, detail);
     assert_eq!(judge_model(&fleets, &measured(800.0, 800.0), &policy()), None, "of no model");
     assert_eq!(judge_model(&fleets, &measured(520.0, 1290.0), &policy()), None, "only its work is another's");
-    let unknown = Measured { model: "Unknown".to_owned(), ..measured(520.0, 520.0) };
+    let unknown = DeviceSpeed { model: "Unknown".to_owned(), ..measured(520.0, 520.0) };
     assert_eq!(judge_model(&fleets, &unknown, &policy()), None);
 }
 
@@ -257,7 +257,7 @@ fn of_host(devices: &[DeviceWork]) -> Vec<(u8, FindingCode)> {
     let built_in = ModelProfiles::built_in();
     let claimed = devices.iter().filter_map(|device| Some((device.name.clone(), built_in.find(&device.name)?.clone())));
     let (models, profiles, fleets) = (BTreeMap::new(), claimed.collect(), BTreeMap::new());
-    let known = Known { models: &models, profiles: &profiles, fleets: &fleets, precision: Precision::Int8 };
+    let known = Reference { models: &models, profiles: &profiles, fleets: &fleets, precision: Precision::Int8 };
     let findings = known.judge(devices, 8192, None, &policy());
     findings.into_iter().map(|finding| (finding.device_id.0[0], finding.code)).collect()
 }
@@ -292,7 +292,7 @@ fn a_device_is_not_slow_that_waited_for_another_one() {
 fn only_what_was_shown_is_measured() {
     let models = [(DeviceId([1; 16]), "NVIDIA H200".to_owned())].into();
     let (profiles, fleets) = (BTreeMap::new(), BTreeMap::new());
-    let known = Known { models: &models, profiles: &profiles, fleets: &fleets, precision: Precision::Int8 };
+    let known = Reference { models: &models, profiles: &profiles, fleets: &fleets, precision: Precision::Int8 };
     let mut shown = device(1, "CUDA 0", MACS, BYTES);
     let [measured] = &known.measured(std::slice::from_ref(&shown), 512, None)[..] else { panic!() };
     assert_eq!((&*measured.model, measured.n, measured.tops, measured.gb_per_s), ("NVIDIA H200", 512, 1300.0, 2000.0));

@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{
-    BandPolicy, Cadence, DEFAULT_GROUP, Enforce, FleetPolicy, Group, Heavy, IdentityPolicy, Kind, MAX_GROUPS,
+    BandPolicy, Cadence, DEFAULT_GROUP, Enforcement, FleetPolicy, Group, Heavy, IdentityPolicy, Kind, MAX_GROUPS,
     MAX_LABELS, Rounds, Selector, check_label,
 };
 use crate::challenge::Policy;
 use crate::fields::{FIELDS, Overrides, Place};
-use crate::read::{Given, Section};
+use crate::read::{OptionalSection, Section};
 use crate::rules::{Cause, Grace, Limit, MAX_LIMIT, Quarantine, Return, Rules};
 use crate::state::MAX_FAILS;
 use crate::text::short;
@@ -109,15 +109,15 @@ fn group(section: &mut Section<'_>, mut group: Group, settings: Option<&Policy>)
         part.finish();
     }
     match section.optional("heavy") {
-        Given::Nothing => {}
-        Given::Off => (group.heavy, group.rules.heavy_expires_after_s) = (None, None),
-        Given::Section(part) => heavy(part, settings, &mut group),
+        OptionalSection::Nothing => {}
+        OptionalSection::Off => (group.heavy, group.rules.heavy_expires_after_s) = (None, None),
+        OptionalSection::Section(part) => heavy(part, settings, &mut group),
     }
     rules(section, &mut group.rules);
     match section.optional("rounds") {
-        Given::Nothing => {}
-        Given::Off => group.rounds = None,
-        Given::Section(part) => group.rounds = Some(rounds(part, group.rounds.take())),
+        OptionalSection::Nothing => {}
+        OptionalSection::Off => group.rounds = None,
+        OptionalSection::Section(part) => group.rounds = Some(rounds(part, group.rounds.take())),
     }
     if let Some(part) = section.section("bands") {
         bands(part, &mut group.bands);
@@ -330,7 +330,7 @@ fn bands(mut section: Section<'_>, bands: &mut BandPolicy) {
 }
 
 fn identity(mut section: Section<'_>, identity: &mut IdentityPolicy) {
-    section.word("device_at_two_miners", &Enforce::ALL, Enforce::name, &mut identity.device_at_two_miners);
-    section.word("key_at_two_addresses", &Enforce::ALL[..2], Enforce::name, &mut identity.key_at_two_addresses);
+    section.word("device_at_two_miners", &Enforcement::ALL, Enforcement::name, &mut identity.device_at_two_miners);
+    section.word("key_at_two_addresses", &Enforcement::ALL[..2], Enforcement::name, &mut identity.key_at_two_addresses);
     section.finish();
 }

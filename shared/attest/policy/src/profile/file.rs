@@ -1,6 +1,6 @@
 //! The fields of profiles.
 
-use super::{Figure, MAX_MODELS, ModelProfiles, Profile};
+use super::{MAX_MODELS, ModelProfiles, Profile, ProfileFigure};
 use crate::read::Section;
 
 /// The most bytes of a source, a name or a note.
@@ -59,12 +59,12 @@ fn model(mut section: Section<'_>, before: &[Profile]) -> Profile {
 }
 
 /// A figure with its own source, or the model's.
-fn figure(section: &mut Section<'_>, [name, own]: [&'static str; 2], source: Option<&str>) -> Option<Figure> {
+fn figure(section: &mut Section<'_>, [name, own]: [&'static str; 2], source: Option<&str>) -> Option<ProfileFigure> {
     let mut value = None;
     section.number(name, 0.001..=1e9, "a vendor's figure; leave out what is not known", &mut value);
     let source = section.text(own).or_else(|| source.map(str::to_owned));
     if section.has(name) && source.is_none() {
         section.wrong(name, format!("the figure has no source: write `source` or `{own}`"));
     }
-    Some(Figure { value: value?, source: source.unwrap_or_default() })
+    Some(ProfileFigure { value: value?, source: source.unwrap_or_default() })
 }

@@ -55,7 +55,7 @@ fn an_operator_s_file_replaces_and_adds() {
     let profiles = ModelProfiles::built_in().with(own);
     assert_eq!(profiles.models.len(), count + 1);
     let h200 = profiles.find("NVIDIA H200").unwrap();
-    let memory = Figure { value: 140.0, source: "measured".to_owned() };
+    let memory = ProfileFigure { value: 140.0, source: "measured".to_owned() };
     assert_eq!((&h200.memory_gb, &h200.int8_dense_tops), (&Some(memory), &None));
     assert_eq!(profiles.find("X1").unwrap().memory_gb_per_s.as_ref().unwrap().source, "data sheet");
     assert!(profiles.find("NVIDIA H200 NVL").is_some());

@@ -6,7 +6,7 @@ use assay_protocol::verdict::{Outcome, ReasonCode};
 use serde::{Deserialize, Serialize};
 
 use super::table::{Input, State, next};
-use super::{Event, Why, Word};
+use super::{Event, StateReason, Word};
 use crate::rules::{Cause, MAX_LIMIT, Rules};
 use crate::text::{counted, seconds};
 
@@ -28,7 +28,7 @@ pub enum Debt {
 /// End of a quarantine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Until {
+pub enum QuarantineEnd {
     /// At this time, in seconds since 1970.
     Time(u64),
     /// When an operator releases the miner.
@@ -65,7 +65,7 @@ pub struct Standing {
     /// Reason for owed passes; `None` without a debt.
     pub debt: Option<Debt>,
     /// End of the current quarantine.
-    pub quarantine: Option<Until>,
+    pub quarantine: Option<QuarantineEnd>,
     /// The current reason against the miner until its debt is paid: its last fail, the cause of its quarantine, or of
     /// the end of its attestation. Empty without one.
     pub because: String,
@@ -80,10 +80,10 @@ pub struct Standing {
 }
 
 /// Input of the state table with its reason and details.
-type Counted = (Input, Why, String);
+type StateInput = (Input, StateReason, String);
 
 /// Reason and details of a change of state; `None` without a change.
-type Changed = Option<(Why, String)>;
+type StateChange = Option<(StateReason, String)>;
 
 impl Default for Standing {
     /// A miner without history.
@@ -154,12 +154,12 @@ impl Standing {
         }
     }
 
-    pub(super) fn apply(&mut self, event: &Event, rules: &Rules, now_s: u64) -> Changed {
+    pub(super) fn apply(&mut self, event: &Event, rules: &Rules, now_s: u64) -> StateChange {
         match event {
             Event::Verdict { outcome: Outcome::Pass, heavy, .. } => self.passed(*heavy, rules, now_s),
             Event::Verdict { outcome: Outcome::Fail, codes, heavy } => {
                 self.heavy_due |= *heavy;
-                self.failed(Why::Failed, &names(codes), rules, now_s)
+                self.failed(StateReason::Failed, &names(codes), rules, now_s)
             }
             Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy } => {
                 self.heavy_due |= *heavy;
@@ -178,13 +178,13 @@ impl Standing {
             }
             Event::Tick => None,
             Event::Operator(word) => self.told(*word, rules, now_s),
-            Event::Finding { code, fails: true } => self.failed(Why::Finding, code.name(), rules, now_s),
+            Event::Finding { code, fails: true } => self.failed(StateReason::Finding, code.name(), rules, now_s),
             Event::Finding { fails: false, .. } => None,
         }
     }
 
     /// Applies an input to the table; returns the reason where the state changed.
-    fn enter(&mut self, (input, why, detail): Counted, rules: &Rules, now_s: u64) -> Changed {
+    fn enter(&mut self, (input, why, detail): StateInput, rules: &Rules, now_s: u64) -> StateChange {
         let (from, to) = (self.state, next(self.state, input));
         match input {
             Input::Barred => self.quarantine = Some(self.barred_until(why, rules, now_s)),
@@ -200,7 +200,7 @@ impl Standing {
         (from != to).then_some((why, detail))
     }
 
-    fn passed(&mut self, heavy: bool, rules: &Rules, now_s: u64) -> Changed {
+    fn passed(&mut self, heavy: bool, rules: &Rules, now_s: u64) -> StateChange {
         self.totals.passes += 1;
         // A pass does not count for a miner that is not challenged or is in quarantine.
         if !self.state.is_challenged() || self.state == State::Quarantined {
@@ -232,10 +232,10 @@ impl Standing {
         if is_paid {
             (self.debt, self.paid) = (None, 0);
         }
-        self.enter((input, Why::Passed, detail), rules, now_s)
+        self.enter((input, StateReason::Passed, detail), rules, now_s)
     }
 
-    fn failed(&mut self, why: Why, what: &str, rules: &Rules, now_s: u64) -> Changed {
+    fn failed(&mut self, why: StateReason, what: &str, rules: &Rules, now_s: u64) -> StateChange {
         self.totals.fails += 1;
         push(&mut self.fails, now_s, MAX_FAILS);
         self.owe(Debt::Fail);
@@ -247,13 +247,13 @@ impl Standing {
             true => {
                 let window = seconds(rules.quarantine.window_s);
                 let detail = format!("{what}: {} within {window}", counted(recent as u64, "fail"));
-                (Input::Barred, Why::FailedOften, detail)
+                (Input::Barred, StateReason::FailedOften, detail)
             }
         };
         self.enter(counted, rules, now_s)
     }
 
-    fn unclear(&mut self, mut causes: Vec<Cause>, rules: &Rules, now_s: u64) -> Changed {
+    fn unclear(&mut self, mut causes: Vec<Cause>, rules: &Rules, now_s: u64) -> StateChange {
         if causes.is_empty() || !self.state.is_challenged() {
             return None;
         }
@@ -269,10 +269,10 @@ impl Standing {
             let evades = cause.is_none_or(Cause::is_evasion);
             self.owe(if evades { Debt::Fail } else { Debt::Expiry });
         }
-        self.enter((input, Why::Inconclusive, detail), rules, now_s)
+        self.enter((input, StateReason::Inconclusive, detail), rules, now_s)
     }
 
-    fn told(&mut self, word: Word, rules: &Rules, now_s: u64) -> Changed {
+    fn told(&mut self, word: Word, rules: &Rules, now_s: u64) -> StateChange {
         let (input, detail) = match word {
             Word::Suspend => (Input::Suspended, "suspended by an operator"),
             Word::Revoke => (Input::Revoked, "revoked by an operator"),
@@ -296,13 +296,18 @@ impl Standing {
         if word == Word::Quarantine {
             self.owe(Debt::Fail);
         }
-        self.enter((input, Why::Operator, detail.to_owned()), rules, now_s)
+        self.enter((input, StateReason::Operator, detail.to_owned()), rules, now_s)
     }
 
     /// Applies changes by time alone.
-    pub(super) fn age(&mut self, rules: &Rules, now_s: u64) -> Changed {
-        if self.state == State::Quarantined && matches!(self.quarantine, Some(Until::Time(end)) if now_s >= end) {
-            return self.enter((Input::Served, Why::QuarantineOver, "its time is over".to_owned()), rules, now_s);
+    pub(super) fn age(&mut self, rules: &Rules, now_s: u64) -> StateChange {
+        if self.state == State::Quarantined && matches!(self.quarantine, Some(QuarantineEnd::Time(end)) if now_s >= end)
+        {
+            return self.enter(
+                (Input::Served, StateReason::QuarantineOver, "its time is over".to_owned()),
+                rules,
+                now_s,
+            );
         }
         if self.attested_until_s(rules).is_none_or(|until| now_s < until) {
             return None;
@@ -314,7 +319,7 @@ impl Standing {
             _ => format!("no challenge was passed for {}", seconds(rules.expires_after_s)),
         };
         self.owe(Debt::Expiry);
-        self.enter((Input::Outdated, Why::Outdated, detail), rules, now_s)
+        self.enter((Input::Outdated, StateReason::Outdated, detail), rules, now_s)
     }
 
     /// The limit that results have reached: its input to the table, and its cause; no cause for all together.
@@ -342,15 +347,15 @@ impl Standing {
         self.paid = 0;
     }
 
-    fn barred_until(&self, why: Why, rules: &Rules, now_s: u64) -> Until {
+    fn barred_until(&self, why: StateReason, rules: &Rules, now_s: u64) -> QuarantineEnd {
         let until = match (why, rules.quarantine.period_s) {
-            (Why::Operator, _) | (_, None) => Until::Release,
-            (_, Some(period)) => Until::Time(now_s.saturating_add(period)),
+            (StateReason::Operator, _) | (_, None) => QuarantineEnd::Release,
+            (_, Some(period)) => QuarantineEnd::Time(now_s.saturating_add(period)),
         };
         // A longer quarantine stays.
         match (self.quarantine, until) {
-            (Some(Until::Release), _) | (_, Until::Release) => Until::Release,
-            (Some(Until::Time(old)), Until::Time(new)) => Until::Time(old.max(new)),
+            (Some(QuarantineEnd::Release), _) | (_, QuarantineEnd::Release) => QuarantineEnd::Release,
+            (Some(QuarantineEnd::Time(old)), QuarantineEnd::Time(new)) => QuarantineEnd::Time(old.max(new)),
             (None, until) => until,
         }
     }

@@ -55,7 +55,7 @@ fn a_new_miner_is_attested_by_its_first_passes() {
     assert_eq!(miner.sees(&pass()), None);
     assert_eq!(miner.standing.owed(&miner.rules), 1);
     let change = miner.sees(&pass()).unwrap();
-    assert_eq!((change.from, change.to, change.why), (State::Enrolled, State::Passing, Why::Passed));
+    assert_eq!((change.from, change.to, change.why), (State::Enrolled, State::Passing, StateReason::Passed));
     assert_eq!(change.detail, "2 passes in a row");
     assert_eq!(miner.standing.attested_until_s(&miner.rules), Some(miner.now_s + DAY));
 }
@@ -65,7 +65,7 @@ fn a_fail_ends_an_attestation_and_costs_passes_in_a_row() {
     let mut miner = Miner::new();
     miner.sees(&pass());
     let change = miner.sees(&fail()).unwrap();
-    assert_eq!((change.to, change.why, &*change.detail), (State::Failed, Why::Failed, "audit_element"));
+    assert_eq!((change.to, change.why, &*change.detail), (State::Failed, StateReason::Failed, "audit_element"));
     miner.sees(&pass());
     miner.sees(&pass());
     // An inconclusive result breaks the sequence.
@@ -148,7 +148,7 @@ fn what_the_validator_could_not_do_counts_against_nobody() {
     assert_eq!(miner.state(), State::Passing);
     // They do not extend the attestation either.
     let change = miner.after(DAY, &unclear(ReasonCode::ValidatorOverloaded)).unwrap();
-    assert_eq!((change.to, change.why), (State::Expired, Why::Outdated));
+    assert_eq!((change.to, change.why), (State::Expired, StateReason::Outdated));
     assert_eq!(change.detail, "no challenge was passed for 1 day");
     // Breaking off remains the miner's own doing.
     let mut miner = Miner::new();
@@ -176,14 +176,14 @@ fn repeated_fails_bring_a_quarantine_in_which_passes_do_not_count() {
     miner.sees(&fail());
     miner.sees(&fail());
     let change = miner.sees(&fail()).unwrap();
-    assert_eq!((change.to, change.why), (State::Quarantined, Why::FailedOften));
+    assert_eq!((change.to, change.why), (State::Quarantined, StateReason::FailedOften));
     assert_eq!(change.detail, "audit_element: 3 fails within 7 days");
     for _ in 0..10 {
         assert_eq!(miner.sees(&pass()), None);
     }
     assert_eq!(miner.standing.because, "audit_element: 3 fails within 7 days", "no pass takes that away");
     let change = miner.after(DAY, &Event::Tick).unwrap();
-    assert_eq!((change.to, change.why), (State::Failed, Why::QuarantineOver));
+    assert_eq!((change.to, change.why), (State::Failed, StateReason::QuarantineOver));
     assert_eq!(miner.standing.owed(&miner.rules), 3);
     assert_eq!(miner.standing.because, "audit_element: 3 fails within 7 days");
     // Another fail in the window starts another quarantine.
@@ -233,7 +233,7 @@ fn a_finding_that_proves_a_lie_fails_and_a_warning_does_not() {
     assert_eq!(miner.sees(&warning), None);
     let lie = Event::Finding { code: FindingCode::DeviceAtTwoMiners, fails: true };
     let change = miner.sees(&lie).unwrap();
-    assert_eq!((change.to, change.why, &*change.detail), (State::Failed, Why::Finding, "device_at_two_miners"));
+    assert_eq!((change.to, change.why, &*change.detail), (State::Failed, StateReason::Finding, "device_at_two_miners"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use assay_policy::DeviceShown;
+use assay_policy::DeviceRate;
 use assay_policy::Policy;
 use assay_policy::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
 use assay_protocol::verdict::{Outcome, Reason, ReasonCode, Verdict, outcome_of};
@@ -43,7 +43,7 @@ pub struct Draft {
     pub session: String,
     pub models: BTreeMap<DeviceId, String>,
     /// Results of its devices.
-    pub shown: Vec<DeviceShown>,
+    pub shown: Vec<DeviceRate>,
     /// The commitment that it signed.
     pub commitment: Option<CommitmentRecord>,
     /// Duration of the challenge.

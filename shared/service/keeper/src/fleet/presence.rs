@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use assay_policy::identity::{Before, IdentityFinding, Presence, among, since};
+use assay_policy::identity::{IdentityFinding, PastDevices, Presence, among, since};
 use assay_policy::policy::IdentityPolicy;
 use assay_work::DeviceId;
 use parking_lot::Mutex;
@@ -154,7 +154,7 @@ pub fn changes(
     before: Option<BTreeSet<DeviceId>>,
     last_seen_at: BTreeMap<DeviceId, String>,
 ) -> Vec<IdentityFinding> {
-    since(present, &Before { devices: before, last_seen_at })
+    since(present, &PastDevices { devices: before, last_seen_at })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use assay_api::{MinerSeries, Quantity, SeriesBand, SeriesQuery};
 use assay_policy::bands::{self, Bands};
 use assay_policy::policy::BandPolicy;
-use assay_policy::profile::{Figure, Profile};
+use assay_policy::profile::{Profile, ProfileFigure};
 use assay_records::SeriesPoint;
 use assay_work::Precision;
 
@@ -79,7 +79,7 @@ fn by_fleet(
 fn by_profile(profile: &Profile, kinds: &BTreeSet<Precision>, policy: &BandPolicy) -> Vec<SeriesBand> {
     let tops =
         |kind: &Precision| (Quantity::Tops, Some(*kind), profile.dense_tops(*kind), 1.0, policy.least_tops_percent);
-    let value = |figure: &Figure| figure.value;
+    let value = |figure: &ProfileFigure| figure.value;
     let others = [
         (Quantity::GbPerS, None, profile.memory_gb_per_s.as_ref().map(value), 1.0, policy.least_bandwidth_percent),
         (Quantity::BytesHeld, None, profile.memory_gb.as_ref().map(value), 1e9, policy.least_memory_percent),

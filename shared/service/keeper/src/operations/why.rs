@@ -1,7 +1,7 @@
 //! Explains why a miner is not attested, and the remedy.
 
 use assay_api::AttestationGap;
-use assay_policy::state::{Standing, State, Until};
+use assay_policy::state::{QuarantineEnd, Standing, State};
 use assay_program::utc;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{Approval, MinerRecord, MinerSummary};
@@ -63,8 +63,8 @@ fn of_state(state: State, standing: &Standing) -> Option<AttestationGap> {
         State::Expired => said(&format!("its attestation has ended{because}"), challenge),
         State::Quarantined => {
             let until = match standing.quarantine {
-                Some(Until::Time(until_s)) => utc::text(until_s),
-                Some(Until::Release) | None => "an operator releases it".to_owned(),
+                Some(QuarantineEnd::Time(until_s)) => utc::text(until_s),
+                Some(QuarantineEnd::Release) | None => "an operator releases it".to_owned(),
             };
             said(
                 &format!("it is in quarantine until {until}{because}: its passes do not count"),
@@ -135,7 +135,7 @@ mod tests {
         let mut standing = Standing {
             state: State::Quarantined,
             because: "too_fast: 3 fails within 7 days".to_owned(),
-            quarantine: Some(Until::Time(1_767_225_599)),
+            quarantine: Some(QuarantineEnd::Time(1_767_225_599)),
             ..Standing::default()
         };
         let summary = MinerSummary { reasons: vec![("miner_busy".to_owned(), String::new())], ..Default::default() };
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(why, said);
             assert!(remedy.contains("assay-validator release"), "{remedy}");
         }
-        standing.quarantine = Some(Until::Release);
+        standing.quarantine = Some(QuarantineEnd::Release);
         assert!(why(&standing, "pass").why.starts_with("it is in quarantine until an operator releases it (too_fast"));
         (standing.state, standing.quarantine) = (State::Failed, None);
         assert!(

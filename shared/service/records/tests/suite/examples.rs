@@ -1,6 +1,6 @@
 //! The rows that the tests write.
 
-use assay_policy::DeviceShown;
+use assay_policy::DeviceRate;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::verdict::{
     Bound, DeviceWork, Hiding, Mode, Outcome, Reason, ReasonCode, Verdict, Work, outcome_of,
@@ -160,8 +160,8 @@ pub const fn status_change(action: &'static str, status: Approval) -> MinerChang
 }
 
 /// A device's results in a kind of work.
-pub fn shown(device: u8, precision: Precision, at_ms: i64) -> DeviceShown {
-    DeviceShown {
+pub fn shown(device: u8, precision: Precision, at_ms: i64) -> DeviceRate {
+    DeviceRate {
         device_id: device_id(device),
         precision,
         name: "NVIDIA H200".to_owned(),

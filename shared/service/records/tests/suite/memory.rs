@@ -1,6 +1,6 @@
 //! The memory of a miner between its challenges.
 
-use assay_policy::{DeviceShown, End, MAX_ENDS, MinerMemory};
+use assay_policy::{DeviceRate, End, MAX_ENDS, MinerMemory};
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{Actor, Conclusion, Records};
 use assay_work::Precision;
@@ -26,11 +26,11 @@ pub async fn what_a_verdict_shows_is_remembered_by_every_validator(store: &TestS
     assert_eq!(records.memory(&key(1)).await.unwrap(), MinerMemory::default());
     let [first, f16] = [Precision::Int8, Precision::F16].map(|kind| shown(1, kind, THEN_MS));
     let mut passed = conclusion(1, 1, &[], 0);
-    let linked = DeviceShown { linked_bytes_per_s: 7.0, ..first.clone() };
+    let linked = DeviceRate { linked_bytes_per_s: 7.0, ..first.clone() };
     passed.shown = vec![linked.clone(), f16.clone(), shown(2, Precision::Int8, THEN_MS)];
     records.conclude(&passed).await.unwrap();
     // Less memory, another rate, no linked probe.
-    let later = DeviceShown { bytes: 5, tops: 3.0, at_ms: THEN_MS + 1000, ..first };
+    let later = DeviceRate { bytes: 5, tops: 3.0, at_ms: THEN_MS + 1000, ..first };
     let mut again = conclusion(2, 1, &[ReasonCode::DeviceMissing], 1);
     again.shown = vec![later.clone()];
     records.conclude(&again).await.unwrap();
@@ -39,7 +39,7 @@ pub async fn what_a_verdict_shows_is_remembered_by_every_validator(store: &TestS
     let other = store.open().await;
     let memory = other.memory(&key(1)).await.unwrap();
     assert_eq!(memory.lineage, [key(1)]);
-    let merged = DeviceShown { bytes: linked.bytes, linked_bytes_per_s: 7.0, ..later };
+    let merged = DeviceRate { bytes: linked.bytes, linked_bytes_per_s: 7.0, ..later };
     assert_eq!(memory.shown, [merged, f16, shown(2, Precision::Int8, THEN_MS)]);
     assert_eq!(memory.ends, [(End::Other, THEN_MS + 1000), (End::Other, THEN_MS)]);
     let actor = Actor { name: "ada".to_owned(), uid: None };

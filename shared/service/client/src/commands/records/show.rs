@@ -5,7 +5,7 @@ use std::fmt::Write;
 use assay_api::record::{ChallengeRecord, FindingRecord, FullVerdict};
 use assay_api::{MinerDetail, SearchResult, VerdictsQuery, verdict_of};
 use assay_page::words;
-use assay_policy::state::{State, Until};
+use assay_policy::state::{QuarantineEnd, State};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::utc;
@@ -120,8 +120,8 @@ fn miner(detail: &MinerDetail, document: &Value, verdicts: &[Value], screen: &Sc
         line(&mut out, "remedy", &reason.remedy);
     }
     match standing.quarantine {
-        Some(Until::Time(until_s)) => line(&mut out, "quarantine", &format!("until {}", utc::text(until_s))),
-        Some(Until::Release) => line(&mut out, "quarantine", "until an operator releases it"),
+        Some(QuarantineEnd::Time(until_s)) => line(&mut out, "quarantine", &format!("until {}", utc::text(until_s))),
+        Some(QuarantineEnd::Release) => line(&mut out, "quarantine", "until an operator releases it"),
         None => {}
     }
     let next =
