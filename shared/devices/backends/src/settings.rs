@@ -11,8 +11,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use assay_cpu::CpuArgs;
 use assay_device::backend::BackendKind;
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
 use assay_program::paths;
-use assay_program::settings::{AUTO, Settings, SettingsError, Switch};
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
+use assay_program::settings::Switch;
+use assay_program::settings::{AUTO, Settings, SettingsError};
 use assay_work::PublicKey;
 use assay_worker::WorkerConfig;
 
@@ -70,9 +73,11 @@ pub struct RawDevices {
     pub worker_silence_s: u64,
     /// Folder for the kernels that drivers compile, which makes later starts fast; auto: assay in the user's cache
     /// directory. CUDA_CACHE_PATH takes precedence for CUDA
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
     #[arg(long, value_name = "FOLDER", default_value = AUTO)]
     pub kernel_cache: PathBuf,
     /// Overwrite the memory of GPUs before each pass, to detect reads of uninitialized memory
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
     #[arg(long, default_value_t = Switch(false))]
     pub poison: Switch,
 }
@@ -149,6 +154,7 @@ impl DeviceConfig {
     }
 }
 
+#[cfg(any(feature = "cuda", feature = "wgpu"))]
 impl RawDevices {
     /// The folder for the kernels of a backend.
     fn cache_folder(&self, backend: &str) -> Option<PathBuf> {
@@ -191,6 +197,8 @@ pub fn absent_key(key: &str) -> Option<String> {
 fn absent_backend(key: &str) -> Option<BackendKind> {
     let kind = match key {
         "kernel" => BackendKind::Cuda,
+        // Settings of GPUs alone.
+        "kernel_cache" | "poison" if !is_built(BackendKind::Wgpu) => BackendKind::Cuda,
         key if key.starts_with("cuda_") => BackendKind::Cuda,
         key if key.starts_with("wgpu_") => BackendKind::Wgpu,
         _ => return None,
@@ -278,6 +286,7 @@ mod tests {
         }
     }
 
+    #[cfg(any(feature = "cuda", feature = "wgpu"))]
     #[test]
     fn compiled_kernels_lie_in_the_users_cache_unless_told_otherwise() {
         assert_eq!(settings(&[]).raw.cache_folder("cuda"), paths::cache_folder("cuda"));
@@ -290,6 +299,8 @@ mod tests {
         for key in ["kernel", "cuda_float_units"] {
             assert_eq!(absent_backend(key), absent(BackendKind::Cuda), "{key}");
         }
+        let without_gpus = absent(BackendKind::Cuda).filter(|_| !is_built(BackendKind::Wgpu));
+        assert_eq!((absent_backend("kernel_cache"), absent_backend("poison")), (without_gpus, without_gpus));
         assert_eq!(absent_backend("wgpu_memory"), absent(BackendKind::Wgpu));
         assert_eq!(absent_backend("cpu_memory"), None);
         // A setting with such a name belongs to that backend.
