@@ -88,7 +88,7 @@ class Tools:
         """With one GPU in sight or all, a cache of compiled kernels of this check alone, and folders of libraries."""
         environment = dict(os.environ)
         cache = str(self.folder / "cache")
-        environment.update(CUDA_CACHE_PATH=cache, ASSAY_MINER_CUDA_CACHE=cache)
+        environment.update(CUDA_CACHE_PATH=cache, ASSAY_MINER_KERNEL_CACHE=cache)
         environment.update({f"ASSAY_MINER_{name}": value for name, value in self.settings.items()})
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = str(gpu.index)

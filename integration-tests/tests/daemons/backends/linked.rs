@@ -13,8 +13,8 @@ use crate::linked::{assert_linked, policy, rejudged};
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_of_three_backends_pass_together() {
     let caches = tempfile::tempdir().unwrap();
-    let cache = |of: &str| format!("--{of}-cache={}", caches.path().join(of).display());
-    let flags = [&cache("cuda"), &cache("wgpu"), "--backend=cpu,cuda,wgpu", "--wgpu-memory=8MiB", "--poison"];
+    let cache = format!("--kernel-cache={}", caches.path().display());
+    let flags = [&cache, "--backend=cpu,cuda,wgpu", "--wgpu-memory=8MiB", "--poison"];
     let environment = standin::environment(&[("DEVICES", "1"), ("MEMORY_MIB", "24")]);
     let environment = environment.into_iter().chain(vulkan::lavapipe(1)).collect();
     let validator = TestValidator::start(&Policy { max_matrices: 60, ..policy(&[]) }).await;

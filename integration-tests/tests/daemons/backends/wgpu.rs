@@ -135,9 +135,8 @@ fn devices(more: &[&str], backends: &str, cuda: &[(&str, &str)], visible: Option
     let mut environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
     environment.extend(visible.map(|devices| ("CUDA_VISIBLE_DEVICES".to_owned(), devices.into())));
     let key = format!("--key-file={}", folder.path().join("key").display());
-    let cache = format!("--kernel-cache={}", folder.path().join("cuda").display());
     let command = ["devices", "--telemetry=off"].iter().chain(more).map(|&flag| flag.to_owned());
-    let flags = command.chain([key, cache]).chain(flags(&folder, backends));
+    let flags = command.chain([key]).chain(flags(&folder, backends));
     let output = daemon::run_in("assay-miner", flags, &environment);
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{log}");
