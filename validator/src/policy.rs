@@ -10,36 +10,27 @@ use assay_policy::{Overrides, Policy};
 use assay_program::settings::{Settings, SettingsError, Switch};
 use assay_work::Precision;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser, ValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 /// The policy as written.
 #[derive(Debug, Clone)]
 pub struct RawPolicy {
-    /// Fields that differ from their defaults.
+    /// Settings that differ from their defaults.
     values: Vec<(&'static Field, Value)>,
+    /// Fields without a setting, as FIELD=VALUE; the last of a field counts.
+    assignments: Vec<String>,
 }
 
-/// A field without a setting of its own, with its value.
-type Assignment = (&'static Field, Value);
-
-/// Parses NAME=VALUE.
+/// Takes FIELD=VALUE as text; the help lists the fields.
 #[derive(Clone)]
 struct AssignmentParser;
 
 impl TypedValueParser for AssignmentParser {
-    type Value = Assignment;
+    type Value = String;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Assignment, clap::Error> {
-        let text = StringValueParser::new().parse_ref(command, arg, value)?;
-        assignment(&text).map_err(|reason| {
-            let mut error = clap::Error::new(ErrorKind::ValueValidation).with_cmd(command);
-            let name = arg.map_or_else(String::new, ToString::to_string);
-            error.insert(ContextKind::InvalidArg, ContextValue::String(name));
-            error.insert(ContextKind::InvalidValue, ContextValue::String(format!("{text}: {reason}")));
-            error
-        })
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -51,7 +42,8 @@ impl TypedValueParser for AssignmentParser {
     }
 }
 
-fn assignment(text: &str) -> Result<Assignment, String> {
+/// A field without a setting of its own, with its value.
+fn assignment(text: &str) -> Result<(&'static Field, Value), String> {
     let (name, value) = text.split_once('=').ok_or("expected FIELD=VALUE, such as probe_target=500ms")?;
     let field = Field::without_setting(name.trim())?;
     Ok((field, field.parse(value.trim()).map_err(|reason| format!("{name}: {reason}"))?))
@@ -111,9 +103,8 @@ impl Args for RawPolicy {
 impl FromArgMatches for RawPolicy {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let own = FIELDS.iter().filter(|field| !field.setting.is_empty());
-        let own = own.filter_map(|field| Some((field, typed(field, matches)?)));
-        let others = matches.get_many::<Assignment>(POLICY_FIELDS).into_iter().flatten().cloned();
-        Ok(Self { values: own.chain(others).collect() })
+        let values = own.filter_map(|field| Some((field, typed(field, matches)?))).collect();
+        Ok(Self { values, assignments: matches.get_many(POLICY_FIELDS).into_iter().flatten().cloned().collect() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -130,7 +121,10 @@ impl RawPolicy {
     pub fn check<R: Args>(&self, settings: &Settings<R>) -> Result<Policy, SettingsError> {
         let wrong = |error: OutOfBounds| settings.wrong(error.setting, error.to_string());
         let mut overrides = Overrides::default();
-        for (field, value) in &self.values {
+        let others = self.assignments.iter().map(|text| assignment(text));
+        let others: Vec<_> =
+            others.collect::<Result<_, _>>().map_err(|reason| settings.wrong(POLICY_FIELDS, reason))?;
+        for (field, value) in self.values.iter().chain(&others) {
             field.set(&mut overrides, value).map_err(wrong)?;
         }
         if let Some(target) = overrides.probe_target {
