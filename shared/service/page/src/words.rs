@@ -49,21 +49,6 @@ pub const fn of_state(state: State) -> (Icon, Tone) {
     }
 }
 
-/// The meaning of an attestation state.
-#[must_use]
-pub const fn about_state(state: State) -> &'static str {
-    match state {
-        State::Enrolled => "Nothing is attested yet: it owes its first passes.",
-        State::Passing => "Attested.",
-        State::Suspect => "Attested still, while results that show nothing add up.",
-        State::Failed => "Not attested: it failed, and owes passes in a row.",
-        State::Expired => "Not attested any more: its last pass is too old, or too many results showed nothing.",
-        State::Quarantined => "Not attested: passes do not count until its quarantine is over.",
-        State::Suspended => "Not challenged: an operator suspended it.",
-        State::Revoked => "Not let in: an operator revoked it.",
-    }
-}
-
 /// An attestation state with its sign.
 #[must_use]
 pub fn state_badge(name: &str) -> Markup {

@@ -38,6 +38,20 @@ impl State {
         Self::Revoked,
     ];
 
+    /// Its meaning, as pages and commands say it.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Enrolled => "Nothing is attested yet: it owes its first passes.",
+            Self::Passing => "Attested.",
+            Self::Suspect => "Attested still, while results that show nothing add up.",
+            Self::Failed => "Not attested: it failed, and owes passes in a row.",
+            Self::Expired => "Not attested any more: its last pass is too old, or too many results showed nothing.",
+            Self::Quarantined => "Not attested: passes do not count until its quarantine is over.",
+            Self::Suspended => "Not challenged: an operator suspended it.",
+            Self::Revoked => "Not let in: an operator revoked it.",
+        }
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::Enrolled => "enrolled",

@@ -36,24 +36,6 @@ impl<R: clap::Args> Settings<R> {
         Err(self.wrong(key, format!("must be from {} to {}: {reason}", range.start(), range.end())))
     }
 
-    /// Passes a power of two on that lies in a range.
-    ///
-    /// # Errors
-    /// [`SettingsError::Value`] with the range and the `reason` for it.
-    pub fn power_of_two(
-        &self,
-        key: &str,
-        value: u32,
-        range: RangeInclusive<u32>,
-        reason: &str,
-    ) -> Result<u32, SettingsError> {
-        if value.is_power_of_two() && range.contains(&value) {
-            return Ok(value);
-        }
-        let bound = format!("must be a power of two from {} to {}: {reason}", range.start(), range.end());
-        Err(self.wrong(key, bound))
-    }
-
     /// Parses a text.
     ///
     /// # Errors

@@ -236,10 +236,6 @@ fn bounds_name_the_setting_its_origin_and_the_reason() {
     assert_eq!(settings.in_range("count", 4, 1..=4, "it is so").unwrap(), 4);
     let error = settings.in_range("count", 4, 5..=6, "it is so").unwrap_err().to_string();
     assert_eq!(error, "count = 4 (flag --count): must be from 5 to 6: it is so");
-    assert_eq!(settings.power_of_two("count", 4, 4..=8, "it is so").unwrap(), 4);
-    for value in [0, 2, 5, 16] {
-        settings.power_of_two("count", value, 4..=8, "it is so").unwrap_err();
-    }
     assert_eq!(settings.wrong("name", "no").to_string(), "name = \"x\" (flag --name): no");
     let error = settings.parsed::<u32>("name", "x").unwrap_err().to_string();
     assert_eq!(error, "name = \"x\" (flag --name): invalid digit found in string");

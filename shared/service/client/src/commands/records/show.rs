@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use assay_api::record::{ChallengeRecord, FindingRecord, FullVerdict};
 use assay_api::{MinerDetail, SearchResult, VerdictsQuery, verdict_of};
-use assay_page::words;
 use assay_policy::state::{QuarantineEnd, State};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
@@ -113,7 +112,7 @@ fn miner(detail: &MinerDetail, document: &Value, verdicts: &[Value], screen: &Sc
         record.id,
         known.name.iter().map(|name| format!(" ({})", quoted(name))).collect::<String>()
     );
-    let about = State::named(&record.state).map_or("", words::about_state);
+    let about = State::named(&record.state).map_or("", State::meaning);
     line(&mut out, "state", &format!("{}: {about}", record.state));
     if let Some(reason) = &known.reason {
         line(&mut out, "why", &reason.why);
