@@ -127,18 +127,21 @@ async fn a_miner_follows_the_key_that_it_pins_to_the_next_one() {
 
     validator.daemon.kill();
     validator.restart().await;
-    let line = miner.daemon.wait_for("the validator has a new key, which its old one vouches for");
-    assert_eq!((&line["pinned"], &line["level"]), (&old.to_string().into(), &"WARN".into()), "{line}");
+    let line = miner.daemon.wait_for("the validator's key follows the configured one, and is kept");
+    assert_eq!((&line["validator"], &line["level"]), (&new.to_string().into(), &"INFO".into()), "{line}");
     validator.wait_for_miner(miner.key, true).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     assert_eq!(ruling.expect_pass().verdict.validator_key, new.0);
 
+    // This miner has the new key now; one that has the old key alone follows no more.
     fs::remove_file(key_file.with_extension("key.successors")).unwrap();
     validator.daemon.kill();
     validator.restart().await;
-    assert_eq!(miner.daemon.wait().code(), Some(78));
-    let log = miner.daemon.log().join("\n");
-    assert!(log.contains(&new.to_string()) && log.contains("check the address, and the key"), "{log}");
+    validator.wait_for_miner(miner.key, true).await;
+    let mut late = TestMiner::start_at(&format!("{}#{old}", validator.address), &[], Vec::new());
+    assert_eq!(late.daemon.wait().code(), Some(78));
+    let log = late.daemon.log().join("\n");
+    assert!(log.contains(&new.to_string()) && log.contains(&old.to_string()), "{log}");
 }
 
 /// A challenge of a revoked key is not waited for, and a new key does not avoid that.

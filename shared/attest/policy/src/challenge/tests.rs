@@ -152,7 +152,7 @@ fn a_field_without_a_setting_is_parsed_in_the_form_of_the_policy_file() {
         ("rate_factor", "NaN", "expected a number from 1 to 1000"),
         ("device_missing", "pass", "expected one of \"warn\", \"inconclusive\", \"fail\""),
         ("samples", "4", "`samples` is a setting of its own"),
-        ("commit_deadline", "4s", "`commit_deadline_s` is a setting of its own"),
+        ("challenge_interval", "4s", "`challenge_interval_s` is a setting of its own"),
         ("probe_step", "4", "no field of the policy is named \"probe_step\": did you mean probe_steps?"),
         ("x", "4", "no field of the policy is named \"x\""),
     ] {
@@ -162,7 +162,8 @@ fn a_field_without_a_setting_is_parsed_in_the_form_of_the_policy_file() {
     for field in FIELDS.iter().filter(|field| field.setting.is_empty() && !field.default.is_empty()) {
         let mut overrides = Overrides::default();
         field.set(&mut overrides, &field.parse(field.default).unwrap()).unwrap();
-        let policy = Policy { linked: Some(LinkedPolicy::default()), ..Policy::default() };
+        let linked = (field.name != "linked_probe").then(LinkedPolicy::default);
+        let policy = Policy { linked, ..Policy::default() };
         assert_eq!(policy.with(&overrides), policy, "{}", field.name);
     }
 }
