@@ -68,7 +68,7 @@ impl HealthNotes {
             return;
         }
         self.told = Some((serving, why.to_owned()));
-        let validator = self.validator.admission.identity.public_key().to_string();
+        let validator = self.validator.access.admission.identity.public_key().to_string();
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
         }

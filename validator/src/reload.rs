@@ -113,7 +113,7 @@ impl ValidatorReloader {
         let settings = resolve(&self.flags)?;
         let config = ValidatorConfig::check(&settings)?;
         let mode = config.policy.mode.filter(|mode| matches!(mode, Mode::Replay | Mode::ReplaySample));
-        if let Some(mode) = mode.filter(|_| !self.validator.replays.can_replay()) {
+        if let Some(mode) = mode.filter(|_| !self.validator.capacity.replays.can_replay()) {
             return Err(ReloadError::NoDevices(mode));
         }
         let rules = rules::read(config.fleet_policy.as_deref(), Some(&config.policy))?;
@@ -126,7 +126,7 @@ impl ValidatorReloader {
         let another_key = self.validator.fleet.signer().reload()?;
         let other_rules = self.validator.fleet.set_rules(rules);
         let another_certificate = self.present(issued);
-        self.validator.allowed.replace(config.miners);
+        self.validator.access.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(&self.current, &settings).into_iter().filter(is_reloadable).collect();
         let files = [(CERTIFICATE, another_certificate), (FLEET_POLICY, other_rules), (RECEIPT_KEY, another_key)];
@@ -143,11 +143,11 @@ impl ValidatorReloader {
     /// Presents this certificate from now on; returns whether it differs from the previous one.
     fn present(&self, issued: Option<IssuedCertificate>) -> bool {
         let chain = |issued: &Option<IssuedCertificate>| issued.as_ref().map(|issued| issued.certified.cert.clone());
-        let is_another = chain(&self.validator.tls.issued()) != chain(&issued);
+        let is_another = chain(&self.validator.listening.tls.issued()) != chain(&issued);
         if let Some(issued) = &issued {
             warn_if_due(issued);
         }
-        self.validator.tls.set_issued(issued);
+        self.validator.listening.tls.set_issued(issued);
         is_another
     }
 }

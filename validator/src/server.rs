@@ -51,8 +51,12 @@ pub async fn serve_miners(
 ) -> Result<(), ServeError> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(MAX_QUERY_BYTES);
-    let admittance = Arc::new(Admittance::new(validator.tls.clone(), plaintext, validator.metrics.traffic.clone()));
-    let incoming = bounded(listener, admittance, validator.gate.clone(), bounds);
+    let admittance = Arc::new(Admittance::new(
+        validator.listening.tls.clone(),
+        plaintext,
+        validator.reports.metrics.traffic.clone(),
+    ));
+    let incoming = bounded(listener, admittance, validator.listening.gate.clone(), bounds);
     let sessions = HandshakeBound(session_server(Sessions::new(validator.clone())));
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))

@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -50,7 +49,7 @@ use assay_keeper::running::RunningValidator;
 use assay_keeper::sharing::leases::MinerLeases;
 use assay_keeper::sharing::presence::{ValidatorPresence, wait_until_alone};
 use assay_keeper::sweep;
-use assay_keeper::validator::{Validator, VerdictCounters};
+use assay_keeper::validator::{Capacity, Listening, MinerAccess, Reports, Validator};
 use assay_keeper::waiting::WaitingKeys;
 use assay_listen::bounds::{MAX_ROUNDS_AT_ONCE, REPORT_INTERVAL};
 use assay_listen::gate::Gate;
@@ -194,40 +193,43 @@ fn validator(
     let webhooks = Webhooks::start(records.clone(), instance.clone());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let allowed = AllowList::new(config.miners.clone());
+    let admission = Admission {
+        identity,
+        access: Arc::new(allowed.clone()),
+        ping_interval: config.ping_interval,
+        history: Arc::<History>::default(),
+    };
     Ok(Validator {
-        admission: Arc::new(Admission {
-            identity,
-            access: Arc::new(allowed.clone()),
-            ping_interval: config.ping_interval,
-            history: Arc::<History>::default(),
-        }),
-        allowed,
+        access: MinerAccess {
+            admission: Arc::new(admission),
+            allowed,
+            waiting: WaitingKeys::default(),
+            following: tokio::sync::Mutex::new(()),
+        },
         policies: watch::Sender::new(Arc::new(Policy {
             expectations: fleet.rules().expectations.clone(),
             ..config.policy.clone()
         })),
-        tls,
-        gate: Arc::new(Gate::new(&config.bounds, Instant::now())),
+        listening: Listening {
+            tls,
+            gate: Arc::new(Gate::new(&config.bounds, Instant::now())),
+            lag: Arc::new(Lag::new(Instant::now())),
+        },
         registry: Registry::new(config.bounds),
-        challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
-        rounds: Arc::new(Semaphore::new(MAX_ROUNDS_AT_ONCE)),
-        replays: ReplayPool::new(replayer, shared),
         records,
         fleet,
         instance,
         leases,
-        waiting: WaitingKeys::default(),
-        following: tokio::sync::Mutex::new(()),
-        lag: Arc::new(Lag::new(Instant::now())),
-        checks: Semaphore::new(cores),
+        capacity: Capacity {
+            replays: ReplayPool::new(replayer, shared),
+            challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
+            rounds: Arc::new(Semaphore::new(MAX_ROUNDS_AT_ONCE)),
+            checks: Semaphore::new(cores),
+        },
         evidence,
-        metrics,
-        traces,
-        verdict_counts: VerdictCounters::default(),
-        webhooks,
+        reports: Reports { metrics, traces, webhooks },
         drain: Drain::new(shutdown.clone()),
         shutdown,
-        next_session: AtomicU64::new(0),
     })
 }
 
@@ -255,17 +257,17 @@ async fn serve(
     // Before the first miner: excluded miners are refused from the start.
     validator.follow_decisions().await.context("the records do not say who is let in")?;
     let socket = config.control_socket.display();
-    let key = validator.admission.identity.public_key();
+    let key = validator.access.admission.identity.public_key();
     let (records, instance) = (validator.records.clone(), validator.instance.clone());
     let presence = ValidatorPresence::enter(records, key, instance, address.to_string()).await?;
     let target = config.tls.target(&bound(config, address), key);
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
-    tokio::spawn(warn_of_expiry(validator.tls.clone()));
+    tokio::spawn(warn_of_expiry(validator.listening.tls.clone()));
     manager.ready(format_args!("listening on {address}"));
     preflight::warn_of_few_files(&config.bounds);
-    tokio::spawn(report(validator.gate.clone()));
-    tokio::spawn(validator.lag.clone().watch());
-    let failures = validator.metrics.families.evidence_failures_total.with_label_values(&["upload"]);
+    tokio::spawn(report(validator.listening.gate.clone()));
+    tokio::spawn(validator.listening.lag.clone().watch());
+    let failures = validator.reports.metrics.families.evidence_failures_total.with_label_values(&["upload"]);
     tokio::spawn(upkeep::deliver(validator.evidence.clone(), failures));
     let (evidence, records) = (validator.evidence.clone(), validator.records.clone());
     evidence.limit(config.evidence.limits.max_bytes);
@@ -301,10 +303,10 @@ async fn serve(
         } => {}
     }
     presence.leave().await;
-    validator.traces.finish(TRACES_LIMIT).await;
+    validator.reports.traces.finish(TRACES_LIMIT).await;
     let mut stopped = validator.shutdown.clone();
     tokio::select! {
-        () = validator.webhooks.finish(WEBHOOKS_LIMIT) => {}
+        () = validator.reports.webhooks.finish(WEBHOOKS_LIMIT) => {}
         () = async {
             stopped.stopped().await;
             tokio::time::sleep(STOP_LIMIT).await;
@@ -328,7 +330,7 @@ fn share(validator: &Arc<Validator>) {
     let (leases, sharing) = (validator.leases.clone(), validator.clone());
     tokio::spawn(async move { leases.keep().await });
     tokio::spawn(async move {
-        if let Some(shared) = sharing.replays.shared() {
+        if let Some(shared) = sharing.capacity.replays.shared() {
             shared.watch().await;
         }
     });

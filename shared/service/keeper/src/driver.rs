@@ -79,9 +79,9 @@ pub async fn drive(
     let (replayed, mut replays) = mpsc::channel(4);
     // Without a listener there is no TLS: a miner on TLS then signs another channel, and is refused.
     let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
-    let number = validator.session_number();
+    let number = validator.registry.session_number();
     let mut driver = Driver {
-        session: ValidatorSession::new(validator.admission.clone(), channel, Instant::now()),
+        session: ValidatorSession::new(validator.access.admission.clone(), channel, Instant::now()),
         validator: validator.clone(),
         number,
         peer,
@@ -96,7 +96,7 @@ pub async fn drive(
     };
     let (mut shutdown, mut stopping) = (validator.shutdown.clone(), validator.shutdown.clone());
     let mut rules = validator.fleet.rules_changes();
-    let (mut policies, mut admitted) = (validator.policy_changes(), validator.allowed.changes());
+    let (mut policies, mut admitted) = (validator.policies.subscribe(), validator.access.allowed.changes());
     let why = loop {
         // A running challenge is finished, and its verdict recorded, before the session drains.
         let idle = !driver.session.is_running() && driver.running.recording.is_none();
@@ -319,5 +319,5 @@ async fn wake(at: Option<Instant>) {
 
 /// The validator's services for a session, for one event.
 fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> SessionContext<'a> {
-    SessionContext { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.replays }
+    SessionContext { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.capacity.replays }
 }

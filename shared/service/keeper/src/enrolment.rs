@@ -59,7 +59,7 @@ impl Validator {
             }
             known = self.check(miner);
         }
-        let token = token.filter(|_| !self.allowed.is_approved(miner, unix_seconds()));
+        let token = token.filter(|_| !self.access.allowed.is_approved(miner, unix_seconds()));
         match (known, token) {
             (Ok(()) | Err(AdmissionError::Pending | AdmissionError::TokenNeeded), Some(token)) => {
                 self.redeem(miner, token, is_private).await
@@ -70,7 +70,7 @@ impl Validator {
     }
 
     fn check(&self, miner: &Lineage) -> Result<(), AdmissionError> {
-        self.allowed.check(miner, unix_seconds()).map(|_| ())
+        self.access.allowed.check(miner, unix_seconds()).map(|_| ())
     }
 
     /// Consumes a join token.
@@ -91,7 +91,7 @@ impl Validator {
         let address = connected.address.parse().ok();
         match asked(self.records.miner(&key.to_string())).await {
             Ok(Some(record)) => EnterError::Waiting(pause(unix_millis().saturating_sub(record.first_seen_ms))),
-            Ok(None) if !self.waiting.note(key, address) => EnterError::TooManyWaiting,
+            Ok(None) if !self.access.waiting.note(key, address) => EnterError::TooManyWaiting,
             Ok(None) => {
                 asked(self.note_waiting(key, connected)).await.err().unwrap_or(EnterError::Waiting(FIRST_PAUSE))
             }
@@ -113,12 +113,12 @@ impl Validator {
     /// The records cannot be read.
     pub async fn follow_decisions(&self) -> Result<(), RecordsError> {
         // One at a time: older data must not overwrite newer.
-        let _one = self.following.lock().await;
+        let _one = self.access.following.lock().await;
         let decided = self.records.decided().await?;
         let keys = decided.into_iter().filter_map(|(key, status)| Some((key.parse().ok()?, status)));
         let decided: KeyDecisions = keys.collect();
-        self.waiting.settle(&decided);
-        self.allowed.decide(decided);
+        self.access.waiting.settle(&decided);
+        self.access.allowed.decide(decided);
         Ok(())
     }
 

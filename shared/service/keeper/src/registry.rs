@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use assay_protocol::message::Inventory;
@@ -102,6 +103,8 @@ pub struct Registry {
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
     /// Ended challenges of operators with the time of their end, the oldest first.
     ended: Mutex<VecDeque<(Instant, watch::Receiver<Course>)>>,
+    /// The number of the next session.
+    next_session: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -116,7 +119,12 @@ struct MinerEntry {
 
 impl Registry {
     pub fn new(bounds: ConnectionBounds) -> Self {
-        Self { bounds, entries: Mutex::default(), ended: Mutex::default() }
+        Self { bounds, entries: Mutex::default(), ended: Mutex::default(), next_session: AtomicU64::new(0) }
+    }
+
+    /// Draws a number for a new session.
+    pub fn session_number(&self) -> u64 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Enters a miner that proved its key on the connection of `peer`. An earlier session of the key is asked to leave,

@@ -142,7 +142,7 @@ async fn places(
     let mut placed = Vec::with_capacity(members.len());
     let until = Instant::now() + PLACES_LIMIT;
     for member in members {
-        let place = validator.challenges.clone().acquire_owned();
+        let place = validator.capacity.challenges.clone().acquire_owned();
         match tokio::time::timeout_at(until.into(), place).await {
             Ok(Ok(place)) => placed.push((member, place)),
             _ => conclude(progress, member.miner, not_started(&StartError::TooMany.to_string())),

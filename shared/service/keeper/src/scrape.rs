@@ -22,9 +22,9 @@ const OVERDUE: Duration = Duration::from_secs(300);
 
 /// All metrics in the format of Prometheus. Scrapes run one at a time, and their wait for the records is bounded.
 pub async fn page(validator: &Validator) -> Result<String, MetricsError> {
-    let _turn = validator.metrics.scrape.lock().await;
-    validator.metrics.families.read(validator).await;
-    text(&validator.metrics.registry)
+    let _turn = validator.reports.metrics.scrape.lock().await;
+    validator.reports.metrics.families.read(validator).await;
+    text(&validator.reports.metrics.registry)
 }
 
 impl Families {
@@ -43,10 +43,10 @@ impl Families {
 
     fn read_process(&self, validator: &Validator) {
         set(&self.challenges_blocked, [("draining", validator.shutdown.is_draining().into())]);
-        let lag = validator.lag.report();
+        let lag = validator.listening.lag.report();
         advance(&self.held_up_seconds_total, lag.held_up.as_secs_f64());
         self.lag_seconds.set(lag.worst.as_secs_f64());
-        let expires = validator.tls.issued().map_or(0, |issued| issued.not_after_unix_seconds);
+        let expires = validator.listening.tls.issued().map_or(0, |issued| issued.not_after_unix_seconds);
         self.tls_certificate_expiry_timestamp_seconds.set(expires.try_into().unwrap_or(i64::MAX));
     }
 
@@ -63,7 +63,7 @@ impl Families {
 
     fn read_network(&self, validator: &Validator) {
         let Report { over_address_rate, over_rate, made_room, sent_too_much, lines_left_out, .. } =
-            validator.gate.totals();
+            validator.listening.gate.totals();
         for (outcome, count) in [
             ("address_rate", over_address_rate),
             ("rate", over_rate),
@@ -78,11 +78,11 @@ impl Families {
     }
 
     fn read_replays(&self, validator: &Validator) {
-        let ReplayLoad { running, waiting } = validator.replays.load();
+        let ReplayLoad { running, waiting } = validator.capacity.replays.load();
         set(&self.jobs_running, [("replay", number(running))]);
         set(&self.jobs_waiting, [("replay", number(waiting))]);
-        let workers = validator.replays.shared().map_or(0, |shared| shared.workers().len());
-        let devices = validator.replays.local_devices().into();
+        let workers = validator.capacity.replays.shared().map_or(0, |shared| shared.workers().len());
+        let devices = validator.capacity.replays.local_devices().into();
         set(&self.capacity, [("replay_workers", number(workers)), ("replay_devices", devices)]);
     }
 
@@ -93,7 +93,7 @@ impl Families {
             advance(&self.records_writes_total.with_label_values(&[outcome]), count);
         }
         advance(&self.records_write_seconds_total, writes.took.as_secs_f64());
-        let (taken, failed) = validator.webhooks.counts().get();
+        let (taken, failed) = validator.reports.webhooks.counts().get();
         for (outcome, count) in [("delivered", taken), ("failed", failed)] {
             advance(&self.webhook_deliveries_total.with_label_values(&[outcome]), count);
         }

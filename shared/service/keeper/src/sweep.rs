@@ -65,7 +65,7 @@ impl Fleet {
     }
 
     async fn look(&self, validator: &Validator, miner: &MinerRecord) -> Result<(), RecordsError> {
-        let is_revoked = miner.key.parse().is_ok_and(|key| validator.allowed.is_revoked_by_settings(&key));
+        let is_revoked = miner.key.parse().is_ok_and(|key| validator.access.allowed.is_revoked_by_settings(&key));
         if let Some(word) = unheeded(miner.status, is_revoked, miner.standing().state) {
             return self.happened_to(miner, &Event::Operator(word)).await;
         }

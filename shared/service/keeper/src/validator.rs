@@ -1,7 +1,6 @@
 //! State shared by all sessions of a validator.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use assay_evidence::EvidenceStore;
@@ -30,16 +29,10 @@ use assay_webhook::Webhooks;
 
 /// State shared by all sessions.
 pub struct Validator {
-    /// Our key, and the admission of miners.
-    pub admission: Arc<Admission>,
-    /// Lists of admitted miners.
-    pub allowed: AllowList,
+    pub access: MinerAccess,
     /// Default policy of a challenge, which a reload replaces.
     pub policies: watch::Sender<Arc<Policy>>,
-    /// Certificates for miners that use TLS; a reload replaces them.
-    pub tls: ServerTls,
-    /// Admission and rates of connections.
-    pub gate: Arc<Gate>,
+    pub listening: Listening,
     /// Connected miners.
     pub registry: Registry,
     /// The records; other validators may share them.
@@ -50,42 +43,59 @@ pub struct Validator {
     pub instance: String,
     /// Leases of the miners that several validators share.
     pub leases: MinerLeases,
+    pub capacity: Capacity,
+    /// Store of evidence.
+    pub evidence: EvidenceStore,
+    pub reports: Reports,
+    /// Signal to end.
+    pub shutdown: Shutdown,
+    /// Sessions under way at the end.
+    pub drain: Arc<Drain>,
+}
+
+/// Admission of miners.
+pub struct MinerAccess {
+    /// Our key, and the lists as sessions ask them.
+    pub admission: Arc<Admission>,
+    /// Lists of admitted miners.
+    pub allowed: AllowList,
+    /// Keys that wait for an operator.
+    pub waiting: WaitingKeys,
+    /// Held while operators' decisions are loaded from the records.
+    pub following: tokio::sync::Mutex<()>,
+}
+
+/// Connections of miners.
+pub struct Listening {
+    /// Certificates for miners that use TLS; a reload replaces them.
+    pub tls: ServerTls,
+    /// Admission and rates of connections.
+    pub gate: Arc<Gate>,
+    /// Delays of this process.
+    pub lag: Arc<Lag>,
+}
+
+/// Bounds of concurrent work.
+pub struct Capacity {
     /// Places for replays: our own devices, and workers that share our records.
     pub replays: ReplayPool,
     /// One permit for each concurrent challenge, in order of request.
     pub challenges: Arc<Semaphore>,
     /// One permit for each concurrent round of an operator.
     pub rounds: Arc<Semaphore>,
-    /// Delays of this process.
-    pub lag: Arc<Lag>,
     /// One permit for each concurrent check: one per core.
     pub checks: Semaphore,
-    /// Keys that wait for an operator.
-    pub waiting: WaitingKeys,
-    /// Held while operators' decisions are loaded from the records.
-    pub following: tokio::sync::Mutex<()>,
-    /// Store of evidence.
-    pub evidence: EvidenceStore,
+}
+
+/// Reports of verdicts and load to other systems.
+pub struct Reports {
     pub metrics: ValidatorMetrics,
     /// Export of spans.
     pub traces: Traces,
-    /// Counts of verdicts since the start.
-    pub verdict_counts: VerdictCounters,
     pub webhooks: Webhooks,
-    /// Signal to end.
-    pub shutdown: Shutdown,
-    /// Sessions under way at the end.
-    pub drain: Arc<Drain>,
-    /// The number of the next session.
-    pub next_session: AtomicU64,
 }
 
 impl Validator {
-    /// Draws a number for a new session.
-    pub fn session_number(&self) -> u64 {
-        self.next_session.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// The default policy of a challenge that begins now.
     pub fn policy(&self) -> Arc<Policy> {
         self.policies.borrow().clone()
@@ -95,8 +105,8 @@ impl Validator {
     pub fn in_a_line(&self) -> String {
         let miners = self.registry.miners();
         let challenged = miners.iter().filter(|miner| miner.challenged).count();
-        let VerdictCounters { passed, failed, inconclusive } = &self.verdict_counts;
-        let [pass, fail, inconclusive] = [passed, failed, inconclusive].map(|count| count.load(Ordering::Relaxed));
+        let count = |outcome| self.reports.metrics.families.verdicts(outcome);
+        let [pass, fail, inconclusive] = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive].map(count);
         let verdicts = format!("{pass} pass, {fail} fail, {inconclusive} inconclusive");
         format!("{}, {challenged} challenged; verdicts: {verdicts}", counted(miners.len() as u64, "miner"))
     }
@@ -109,36 +119,11 @@ impl Validator {
         self.records.trouble().map_or(Ok(()), |why| Err(StartError::Records(why)))
     }
 
-    /// Subscribes to changes of the policy.
-    pub fn policy_changes(&self) -> watch::Receiver<Arc<Policy>> {
-        self.policies.subscribe()
-    }
-
     /// Logs and counts a verdict of this validator on a challenge of a lost one. It is in the records.
     pub fn concluded_lost(&self, verdict: &Verdict) {
         let (miner, since) = (verdict.miner_key, Instant::now());
         let who = EventSession { session: 0, miner, address: None, agent: String::new(), since };
         events::verdict(&who, verdict, None);
-        self.verdict_counts.add(verdict.outcome);
-        self.metrics.families.verdict(verdict, None);
-    }
-}
-
-/// Counts of verdicts by outcome.
-#[derive(Debug, Default)]
-pub struct VerdictCounters {
-    pub passed: AtomicU64,
-    pub failed: AtomicU64,
-    pub inconclusive: AtomicU64,
-}
-
-impl VerdictCounters {
-    pub fn add(&self, outcome: Outcome) {
-        let count = match outcome {
-            Outcome::Pass => &self.passed,
-            Outcome::Fail => &self.failed,
-            Outcome::Inconclusive => &self.inconclusive,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.reports.metrics.families.verdict(verdict, None);
     }
 }

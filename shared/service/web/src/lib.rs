@@ -100,7 +100,7 @@ impl Web {
         host == "localhost"
             || host.parse::<IpAddr>().is_ok()
             || self.settings.hosts.iter().any(is_named)
-            || self.running.validator.tls.issued().is_some_and(|issued| issued.names.iter().any(is_named))
+            || self.running.validator.listening.tls.issued().is_some_and(|issued| issued.names.iter().any(is_named))
     }
 }
 

@@ -102,10 +102,10 @@ pub async fn bind(settings: &HttpSettings) -> io::Result<Option<TcpListener>> {
 /// [`TlsError`].
 pub async fn serve_network(web: &Web, router: Router, listener: TcpListener) -> Result<(), TlsError> {
     let validator = &web.running.validator;
-    let tls = validator.tls.for_http().map_err(|error| TlsError(error.to_string()))?;
+    let tls = validator.listening.tls.for_http().map_err(|error| TlsError(error.to_string()))?;
     let door = Arc::new(NetworkAdmission { tls, plaintext: web.settings.plaintext, router });
     let (callers, (place, mut last_left)) =
-        (Arc::new(Callers::new(validator.gate.clone())), mpsc::channel::<Infallible>(1));
+        (Arc::new(Callers::new(validator.listening.gate.clone())), mpsc::channel::<Infallible>(1));
     let mut refused = RefusedConnections::new("the HTTP API");
     let mut ending = web.ending.subscribe();
     loop {

@@ -34,6 +34,6 @@ pub async fn observe(State(web): State<Arc<Web>>, request: Request, next: Next) 
     let route = request.extensions().get::<MatchedPath>().cloned();
     let response = next.run(request).await;
     let route = route.as_ref().map(MatchedPath::as_str);
-    web.running.validator.metrics.families.request(route, response.status(), began);
+    web.running.validator.reports.metrics.families.request(route, response.status(), began);
     response
 }

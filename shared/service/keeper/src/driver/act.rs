@@ -17,7 +17,7 @@ impl Driver {
         let mut queue = VecDeque::from(actions);
         let mut closed = None;
         // Neither an unread message nor a check that waits for a core delays a revocation.
-        let mut lists = self.validator.allowed.changes();
+        let mut lists = self.validator.access.allowed.changes();
         let standing = self.host.standing.clone().filter(|_| self.end.revoked_at.is_none());
         while let Some(action) = queue.pop_front() {
             match action {
@@ -73,7 +73,7 @@ impl Driver {
                     if let (Some(who), Some(OngoingChallenge { order, .. })) = (&self.host.who, &self.running.challenge)
                     {
                         events::started(who, &facts, order);
-                        self.validator.metrics.families.started(order);
+                        self.validator.reports.metrics.families.started(order);
                     }
                 }
                 Action::Phase(phase) => self.phase(phase),

@@ -37,9 +37,9 @@ impl Driver {
 
     /// Runs a check; the outer error is the reason why it could not run.
     async fn check_on_a_core(&self, job: CheckJob) -> Result<Result<(), Reason>, Reason> {
-        let counts = &self.validator.metrics.families;
+        let counts = &self.validator.reports.metrics.families;
         let waiting = GaugeGuard::new(counts.jobs_waiting.with_label_values(&[CHECK]));
-        let permit = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.checks.acquire()).await;
+        let permit = tokio::time::timeout(CHECK_WAIT_LIMIT, self.validator.capacity.checks.acquire()).await;
         drop(waiting);
         let Ok(Ok(_permit)) = permit else {
             let detail = format!("a check waited {CHECK_WAIT_LIMIT:?} for a core");
@@ -66,7 +66,7 @@ impl Driver {
         let request = ReplayRequest { key, work, extent, handle: self.running.replay.clone() };
         let (validator, done) = (self.validator.clone(), self.replayed.clone());
         tokio::spawn(async move {
-            let replayed = validator.replays.replay(request, &validator.admission.history).await;
+            let replayed = validator.capacity.replays.replay(request, &validator.access.admission.history).await;
             let overloaded = |error: TurnRefusal| Reason::new(ReasonCode::ValidatorOverloaded, error.to_string());
             let result = replayed.map_err(overloaded).and_then(|replayed| replayed.finding.into_result());
             // The session may have ended.

@@ -22,7 +22,8 @@ impl Driver {
             }
             SessionCommand::Resumed { by } => self.session.replaced(&resumed(by)),
             SessionCommand::Run { order, place, started } => {
-                let free = || self.validator.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
+                let free =
+                    || self.validator.capacity.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
                 let place = place.map_or_else(free, Ok);
                 let result = match place {
                     Ok(place) => self.start(*order, ChallengePlaces::of(place)).await,

@@ -25,12 +25,12 @@ impl Driver {
     /// The record of a miner that proved its key.
     pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> ConnectedSession {
         let (validator, now) = (&self.validator, unix_seconds());
-        let stands = |s: &Successor| s.is_current(now) && !validator.allowed.is_barred(&s.old_key);
+        let stands = |s: &Successor| s.is_current(now) && !validator.access.allowed.is_barred(&s.old_key);
         let older = miner.standing(stands).into_iter().rev().map(|statement| statement.old_key);
         let keys = older.chain([miner.key()]).map(|key| key.to_string()).collect();
         ConnectedSession {
             session: self.session_id(),
-            validator: validator.admission.identity.public_key().to_string(),
+            validator: validator.access.admission.identity.public_key().to_string(),
             instance: validator.instance.clone(),
             keys,
             status: Approval::Pending,

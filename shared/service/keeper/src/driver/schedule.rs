@@ -66,7 +66,7 @@ impl Driver {
             models: self.models().into_values().collect(),
             is_first: std::mem::take(&mut self.due.is_first),
             is_moved: std::mem::take(&mut self.due.is_moved),
-            challenges: validator.challenges.clone(),
+            challenges: validator.capacity.challenges.clone(),
         };
         let lease = self.host.lease.clone();
         self.due.turn = Some(tokio::spawn(async move {
@@ -170,7 +170,7 @@ impl Driver {
         let begun = ChallengeStart {
             challenge: facts.id.to_string(),
             miner: who.miner.to_string(),
-            validator: self.validator.admission.identity.public_key().to_string(),
+            validator: self.validator.access.admission.identity.public_key().to_string(),
             instance: self.validator.instance.clone(),
             session: self.session_id(),
             group: order.group.clone(),

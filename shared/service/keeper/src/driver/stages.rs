@@ -63,9 +63,9 @@ impl ChallengePhases {
 
     fn end_phase(&self, now: Instant, validator: &Validator) {
         let Some(challenge) = self.challenge else { return };
-        validator.metrics.families.phase(self.phase, now.saturating_duration_since(self.since));
+        validator.reports.metrics.families.phase(self.phase, now.saturating_duration_since(self.since));
         if let Some(place) = place(self.phase) {
-            validator.traces.add(|| ChallengeSpan::new(challenge, place, self.since, now));
+            validator.reports.traces.add(|| ChallengeSpan::new(challenge, place, self.since, now));
         }
     }
 }
@@ -79,9 +79,9 @@ impl OngoingChallenge {
         if let Some(Checks { began, ended, count }) = self.stages.checks {
             let span =
                 || ChallengeSpan::new(facts.id, &places::CHECK, began, ended).with("assay.checks", i64::from(count));
-            validator.traces.add(span);
+            validator.reports.traces.add(span);
         }
-        validator.traces.add(|| self.root(verdict, now));
+        validator.reports.traces.add(|| self.root(verdict, now));
     }
 
     fn root(&self, verdict: &Verdict, now: Instant) -> ChallengeSpan {

@@ -44,8 +44,8 @@ impl Driver {
         let who = EventSession { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
         let connected = self.connected_record(&lineage, &hello);
         let entered = self.enter(&lineage, (hello, token), &who, &connected).await;
-        let gate = &self.validator.gate;
-        let counts = &self.validator.metrics.sessions;
+        let gate = &self.validator.listening.gate;
+        let counts = &self.validator.reports.metrics.sessions;
         let (seat, before, record) = entered.inspect_err(|error| {
             counts.refused(error);
             events::not_entered(gate, &who, *error);
@@ -73,7 +73,7 @@ impl Driver {
         connected: &ConnectedSession,
     ) -> Result<(PublicKey, Option<ConnectedMiner>, MinerRecord), EnterError> {
         let (validator, address) = (&self.validator, who.address);
-        validator.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
+        validator.listening.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
         // Without a listener the miner is on this machine.
         let is_private = |peer: &Peer| peer.channel() != Channel::Plaintext || peer.address.ip().is_loopback();
         let is_private = self.peer.as_ref().is_none_or(is_private);
@@ -91,7 +91,7 @@ impl Driver {
             resumption: SessionNonces { nonce: self.session.nonce(), resumes: hello.resumes },
         };
         let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
-        let is_open = validator.allowed.is_open();
+        let is_open = validator.access.allowed.is_open();
         let seat = validator.seat(&connected.keys).await?;
         let before = validator.registry.enter(self.number, seat, miner, commands, peer, is_open)?;
         let record = validator.note_connected(connected).await;
@@ -103,7 +103,9 @@ impl Driver {
     fn stand(&self, hello: &Hello) -> Lineage {
         let now = unix_seconds();
         let lineage = Lineage::verify(hello.miner_key, &hello.successors);
-        if let Ok(Some(FollowedKey { old_key, until_unix_seconds })) = self.validator.allowed.check(&lineage, now) {
+        if let Ok(Some(FollowedKey { old_key, until_unix_seconds })) =
+            self.validator.access.allowed.check(&lineage, now)
+        {
             tracing::warn!(
                 miner = %lineage.key(),
                 follows = %old_key,
@@ -127,7 +129,7 @@ impl Driver {
     /// The reason why the miner may not stay; `None` if it may.
     pub(super) fn not_allowed(&self) -> Option<AdmissionError> {
         let standing = self.host.standing.as_ref()?;
-        self.validator.allowed.check(&standing.lineage, unix_seconds()).err()
+        self.validator.access.allowed.check(&standing.lineage, unix_seconds()).err()
     }
 
     pub(super) fn expel(&mut self) -> Vec<Action> {
@@ -146,8 +148,8 @@ impl Driver {
 
     pub(super) fn ended(&self, address: Option<SocketAddr>, why: &str) {
         match &self.host.who {
-            Some(who) => events::left(&self.validator.gate, who, why),
-            None => events::turned_away(&self.validator.gate, self.number, address, why),
+            Some(who) => events::left(&self.validator.listening.gate, who, why),
+            None => events::turned_away(&self.validator.listening.gate, self.number, address, why),
         }
     }
 }

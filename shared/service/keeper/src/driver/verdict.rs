@@ -90,7 +90,7 @@ impl Driver {
     /// Whether an operator admitted exactly this key.
     fn is_recognised(&self) -> bool {
         let approved = |record: &MinerRecord| record.status == Approval::Approved;
-        !self.validator.allowed.is_open() || self.host.record.as_ref().is_some_and(approved)
+        !self.validator.access.allowed.is_open() || self.host.record.as_ref().is_some_and(approved)
     }
 
     /// Stores entries of the case. The time of the disk does not count against the miner.
@@ -115,7 +115,7 @@ impl Driver {
     /// Delays of this validator itself.
     fn held_up(&self) -> ValidatorDelays {
         let Some(OngoingChallenge { began, .. }) = &self.running.challenge else { return ValidatorDelays::default() };
-        let (now, lag) = (Instant::now(), &self.validator.lag);
+        let (now, lag) = (Instant::now(), &self.validator.listening.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
         ValidatorDelays { at_the_end, for_long }
@@ -151,7 +151,7 @@ impl Driver {
             // The task ended without a result, so there is no verdict to send.
             return self.session.concluded(None);
         };
-        let counts = &self.validator.metrics.families;
+        let counts = &self.validator.reports.metrics.families;
         counts.verdict(&verdict, ongoing.as_ref().and_then(|ongoing| ongoing.stages.since_commitment()));
         counts.judged(&found, change.as_ref());
         if let Some(ongoing) = &mut ongoing {
@@ -166,7 +166,6 @@ impl Driver {
         let was_due = ongoing.is_some_and(|ongoing| ongoing.order.asked == OrderOrigin::Schedule);
         self.due.busy = if was_busy && was_due { self.due.busy + 1 } else { 0 };
         self.ask_together(&verdict, &found);
-        self.validator.verdict_counts.add(verdict.outcome);
         self.schedule_in(next);
         let actions = self.session.concluded(Some(verdict.clone()));
         let closed = self.act(actions).await;

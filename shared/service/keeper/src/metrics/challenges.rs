@@ -22,6 +22,8 @@ const NO_MODE: &str = "none";
 
 /// A check of a part of the openings, as a kind of job, and beside the phases.
 pub const CHECK: &str = "check";
+/// Modes of verdicts.
+const MODES: [Option<Mode>; 4] = [Some(Mode::Replay), Some(Mode::ReplaySample), Some(Mode::Audit), None];
 /// The time from a commitment to its verdict on disk, beside the phases.
 const SINCE_COMMITMENT: &str = "commitment_to_verdict";
 
@@ -32,8 +34,7 @@ impl Families {
             [OrderOrigin::Schedule, OrderOrigin::Operator].map(|asked| [asked.name()]),
         );
         for outcome in Outcome::ALL {
-            let modes = [Some(Mode::Replay), Some(Mode::ReplaySample), Some(Mode::Audit), None];
-            show(&self.verdicts_total, modes.map(|mode| [outcome.name(), mode_name(mode)]));
+            show(&self.verdicts_total, MODES.map(|mode| [outcome.name(), mode_name(mode)]));
         }
         show(&self.verdict_reasons_total, ReasonCode::ALL.iter().map(|code| [code.name(), code.class().name()]));
         show(&self.findings_total, assay_policy::FindingCode::ALL.map(|code| [code.name()]));
@@ -52,6 +53,12 @@ impl Families {
         if PHASES.contains(&phase) {
             self.challenge_phase_seconds.with_label_values(&[phase]).observe(took.as_secs_f64());
         }
+    }
+
+    /// Verdicts of an outcome since the start.
+    pub fn verdicts(&self, outcome: Outcome) -> u64 {
+        let count = |mode| self.verdicts_total.with_label_values(&[outcome.name(), mode_name(mode)]).get();
+        MODES.map(count).iter().sum()
     }
 
     /// Counts a recorded verdict, with its time since the commitment.

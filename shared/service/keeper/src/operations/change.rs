@@ -138,7 +138,7 @@ async fn change(
 
 /// A note where settings and records differ, with the one in force.
 fn note(validator: &Validator, key: &str, status: Approval) -> Option<&'static str> {
-    let allowed = &validator.allowed;
+    let allowed = &validator.access.allowed;
     let admitted = key.parse().map(|key| allowed.admitted(&key)).ok()?;
     match (status, admitted) {
         (Approval::Approved, AdmissionReason::Revoked) => {

@@ -76,7 +76,7 @@ pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPag
     };
     let place: Option<(usize, String)> = place(cursor.as_ref())?;
     // Open admission leaves no miner pending.
-    let found = match status == Some(Approval::Pending) && validator.allowed.is_open() {
+    let found = match status == Some(Approval::Pending) && validator.access.allowed.is_open() {
         true => Vec::new(),
         false => by_states(&validator.records, &filter, &states, place, limit + 1).await?,
     };
@@ -146,7 +146,7 @@ async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<M
 }
 
 fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) -> Miner {
-    let admitted = record.key.parse().ok().map(|key| validator.allowed.admitted(&key));
+    let admitted = record.key.parse().ok().map(|key| validator.access.allowed.admitted(&key));
     let known = MinerSnapshot {
         admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
         name: record.labels.get(find::NAME_LABEL).cloned(),

@@ -44,7 +44,7 @@ pub async fn of_group(validator: &Validator, group: &str) -> Result<(), Operatio
 
 /// Challenges miners that show one device in one round, at most once an hour: it is unknown which of them lies.
 pub async fn of_disputed(validator: &Validator, mut miners: Vec<String>) -> Result<(), OperationError> {
-    let Ok(_place) = validator.rounds.clone().try_acquire_owned() else { return Ok(()) };
+    let Ok(_place) = validator.capacity.rounds.clone().try_acquire_owned() else { return Ok(()) };
     miners.truncate(MAX_DISPUTING);
     let connected = validator.registry.miners();
     let mut invited = Vec::new();
@@ -71,7 +71,7 @@ pub async fn begin(
     asked: BeginRound,
     actor: &Actor,
 ) -> Result<StartedRound, OperationError> {
-    let place = validator.rounds.clone().try_acquire_owned();
+    let place = validator.capacity.rounds.clone().try_acquire_owned();
     let too_many = |_| {
         let why = format!("{MAX_ROUNDS_AT_ONCE} rounds that operators began run: wait for one to end");
         OperationError::Refused(ProblemCode::Overloaded, why)
@@ -175,7 +175,7 @@ async fn note(
         id: id.to_owned(),
         group: label,
         asked: asked.name().to_owned(),
-        validator: validator.admission.identity.public_key().to_string(),
+        validator: validator.access.admission.identity.public_key().to_string(),
         begun_ms: unix_ms(),
         ended_ms: None,
         detail: String::new(),

@@ -1,7 +1,6 @@
 //! State of a validator that serves: connected miners and running challenges; and beginning and ending a challenge.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use assay_api::{
@@ -11,6 +10,7 @@ use assay_api::{
 use assay_policy::fields::{ModeChoice, OutOfBounds};
 use assay_policy::{Overrides, Policy};
 use assay_protocol::message::DeviceClaim;
+use assay_protocol::verdict::Outcome;
 use assay_receipts::EatNonce;
 use assay_records::Actor;
 use assay_work::{ChallengeId, Precision, PublicKey};
@@ -33,9 +33,8 @@ const MAX_MODELS: u32 = 256;
 /// Status of a validator, and its counters since its start.
 pub fn status(serving: &Serving) -> ServerStatus {
     let Serving { validator, address, http, control_socket, target, max_miners, since, .. } = serving;
-    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let counts = &validator.verdict_counts;
-    let workers = validator.replays.shared().map(SharedReplays::workers).unwrap_or_default();
+    let count = |outcome| validator.reports.metrics.families.verdicts(outcome);
+    let workers = validator.capacity.replays.shared().map(SharedReplays::workers).unwrap_or_default();
     let worker = |worker: &assay_replay::shared::LiveReplayWorker| ReplayWorkerStatus {
         name: worker.name.clone(),
         machine: worker.address.clone(),
@@ -43,14 +42,18 @@ pub fn status(serving: &Serving) -> ServerStatus {
         macs_per_s: worker.capacity.macs_per_s.get(&Precision::Int8).copied().unwrap_or(0.0),
     };
     ServerStatus {
-        validator_key: validator.admission.identity.public_key(),
+        validator_key: validator.access.admission.identity.public_key(),
         agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).to_owned(),
         process_id: std::process::id(),
         address: address.to_string(),
         target: target.to_string(),
         http_address: http.map(|http| http.to_string()),
         control_socket: control_socket.display().to_string(),
-        tls_certificate_expires_unix_seconds: validator.tls.issued().map(|issued| issued.not_after_unix_seconds),
+        tls_certificate_expires_unix_seconds: validator
+            .listening
+            .tls
+            .issued()
+            .map(|issued| issued.not_after_unix_seconds),
         started_unix_seconds: serving.started_unix_seconds,
         uptime_seconds: since.elapsed().as_secs(),
         state: match validator.check_recording() {
@@ -61,12 +64,12 @@ pub fn status(serving: &Serving) -> ServerStatus {
         .to_owned(),
         miners: validator.registry.miners().len() as u32,
         max_miners: *max_miners,
-        devices: validator.replays.local_devices(),
+        devices: validator.capacity.replays.local_devices(),
         replay_workers: workers.iter().map(worker).collect(),
         verdicts: VerdictCounts {
-            pass: count(&counts.passed),
-            fail: count(&counts.failed),
-            inconclusive: count(&counts.inconclusive),
+            pass: count(Outcome::Pass),
+            fail: count(Outcome::Fail),
+            inconclusive: count(Outcome::Inconclusive),
         },
         records: validator.records.location().to_string(),
         records_problem: validator.records.trouble(),

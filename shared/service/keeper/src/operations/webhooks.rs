@@ -31,7 +31,7 @@ pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Res
     let webhook = NewWebhook { url, target: target.to_string(), kinds, secret: secret.bytes().to_vec() };
     let record = validator.records.add_webhook(&webhook, actor).await?;
     tracing::info!(webhook = record.id, target = record.target, by = actor.name, "a webhook was added");
-    validator.webhooks.changed();
+    validator.reports.webhooks.changed();
     Ok(AddedWebhook { record, secret: secret.text() })
 }
 
@@ -40,7 +40,7 @@ pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<We
     let webhook = find(validator, id).await?;
     validator.records.remove_webhook(&webhook.id, actor).await?;
     tracing::info!(webhook = webhook.id, target = webhook.target, by = actor.name, "a webhook was removed");
-    validator.webhooks.changed();
+    validator.reports.webhooks.changed();
     Ok(webhook)
 }
 
@@ -50,7 +50,7 @@ pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<We
 /// [`OperationError::NotPossible`] where the receiver does not accept it.
 pub async fn test(validator: &Validator, id: &str) -> Result<TestedWebhook, OperationError> {
     let webhook = find(validator, id).await?;
-    let status = validator.webhooks.test(&webhook).await.map_err(|error| match error {
+    let status = validator.reports.webhooks.test(&webhook).await.map_err(|error| match error {
         TestError::Records(error) => error.into(),
         other => OperationError::NotPossible(other.to_string()),
     })?;

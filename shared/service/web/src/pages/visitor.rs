@@ -36,7 +36,7 @@ pub(super) struct Visitor {
 impl Visitor {
     pub(super) async fn new(web: Arc<Web>, caller: Option<Caller>) -> Result<Self, ApiError> {
         let last_event = web.running.validator.records.last_event().await?;
-        let validator_key = web.running.validator.admission.identity.public_key().to_string();
+        let validator_key = web.running.validator.access.admission.identity.public_key().to_string();
         Ok(Self { web, caller, validator_key, last_event, notice: None })
     }
 
