@@ -146,7 +146,6 @@ pub struct TraceCounts {
 
 impl TraceCounts {
     /// Counts in a family that has them by `outcome`.
-    #[must_use]
     pub fn of(family: &IntCounterVec) -> Self {
         let [exported, lost] = ["exported", "lost"].map(|outcome| family.with_label_values(&[outcome]));
         Self { exported, lost }

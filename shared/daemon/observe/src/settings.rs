@@ -48,12 +48,10 @@ pub enum TraceEndpointError {
 
 impl TraceEndpoint {
     /// Whether the collector is to prove its name by a certificate.
-    #[must_use]
     pub fn is_tls(&self) -> bool {
         self.0.starts_with("https:")
     }
 
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.0
     }

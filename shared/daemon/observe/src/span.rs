@@ -90,7 +90,6 @@ pub struct ChallengeSpan {
 
 impl ChallengeSpan {
     /// A span from `began` to `ended`, both in the past.
-    #[must_use]
     pub fn new(challenge: ChallengeId, place: &'static SpanPhase, began: Instant, ended: Instant) -> Self {
         let (now, at) = (Instant::now(), SystemTime::now());
         let clock = |instant: Instant| at.checked_sub(now.saturating_duration_since(instant)).unwrap_or(at);
@@ -99,14 +98,12 @@ impl ChallengeSpan {
     }
 
     /// The part of one device, by its index.
-    #[must_use]
     pub fn of_device(mut self, index: u32) -> Self {
         self.device = Some(index);
         self.with("assay.device", i64::from(index))
     }
 
     /// With an attribute. A text is cut, and one too many is left out.
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         if self.attributes.len() < MAX_ATTRIBUTES {
             self.attributes.push(KeyValue::new(name, bounded(value.into())));
@@ -115,21 +112,18 @@ impl ChallengeSpan {
     }
 
     /// Marks the span as successful.
-    #[must_use]
     pub fn ok(mut self) -> Self {
         self.status = Status::Ok;
         self
     }
 
     /// It failed, for this reason.
-    #[must_use]
     pub fn failed(mut self, why: &str) -> Self {
         self.status = Status::Error { description: printable(why, MAX_TEXT_BYTES).into() };
         self
     }
 
     /// The trace that it belongs to.
-    #[must_use]
     pub(crate) fn trace(&self) -> TraceId {
         TraceId::from_bytes(self.challenge.0)
     }

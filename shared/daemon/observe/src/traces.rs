@@ -27,7 +27,6 @@ const MAX_SPANS: usize = 4096;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// The trace of a challenge, as a field of a log line: where there are traces. It is the challenge's id.
-#[must_use]
 pub fn trace_id(challenge: ChallengeId) -> Option<DisplayValue<ChallengeId>> {
     IS_ON.load(Ordering::Relaxed).then(|| display(challenge))
 }
@@ -49,7 +48,6 @@ struct TraceQueue {
 
 impl Traces {
     /// No traces.
-    #[must_use]
     pub const fn off() -> Self {
         Self(None)
     }

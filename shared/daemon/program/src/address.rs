@@ -30,20 +30,17 @@ pub enum AddressError {
 
 impl Address {
     /// Whether it can only mean this machine: 127.0.0.0/8, ::1 or `localhost`.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         let named = self.host.eq_ignore_ascii_case("localhost");
         named || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
     }
 
     /// Whether it means every address of this machine: it can be listened on, not dialled.
-    #[must_use]
     pub fn is_unspecified(&self) -> bool {
         self.host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
     }
 
     /// The address as a URL for plaintext HTTP/2.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{self}")
     }

@@ -78,20 +78,17 @@ pub struct Failure {
 
 impl Failure {
     /// A failure without a further cause.
-    #[must_use]
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), source: None }
     }
 
     /// A failure with its cause.
-    #[must_use]
     pub fn because(exit: Exit, message: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { exit, message: message.into(), source: Some(source.into()) }
     }
 }
 
 /// The exit code for an error: that of the first cause in the chain that determines one.
-#[must_use]
 pub fn of_error(error: &(dyn Error + 'static)) -> Exit {
     causes(error).find_map(of_cause).unwrap_or(Exit::Internal)
 }
@@ -110,7 +107,6 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
 }
 
 /// The error and its causes as one line, each said once.
-#[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {

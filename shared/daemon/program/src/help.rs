@@ -10,7 +10,6 @@ const OTHERS: &str = "Others";
 const MAX_CLAUSE_CHARS: usize = 80;
 
 /// A template of a program's help with its commands in groups, each with the first clause of its description.
-#[must_use]
 pub fn template<C: Subcommand>(groups: &[(&str, &[&str])]) -> String {
     let commands = C::augment_subcommands(Command::new("commands"));
     let shown: Vec<&Command> = commands.get_subcommands().filter(|command| !command.is_hide_set()).collect();
@@ -43,7 +42,6 @@ fn clause(about: &str) -> &str {
 }
 
 /// Shows an argument in short help where it is one of these, by its id.
-#[must_use]
 pub fn first(argument: Arg, ids: &[&str]) -> Arg {
     let is_first = ids.contains(&argument.get_id().as_str());
     argument.hide_short_help(!is_first)
@@ -53,7 +51,6 @@ pub fn first(argument: Arg, ids: &[&str]) -> Arg {
 ///
 /// # Panics
 /// The program has no such command.
-#[must_use]
 pub fn short<C: CommandFactory>(path: &[&str]) -> String {
     let mut program = C::command();
     program.build();

@@ -110,7 +110,6 @@ impl StateLock {
     }
 
     /// The holder of a key file's lock; `None` when the lock is free, or the file cannot be read.
-    #[must_use]
     pub fn holder(key_file: &Path) -> Option<LockHolder> {
         let path = path_of(key_file);
         if system::is_locked(&path) { read(&path) } else { None }

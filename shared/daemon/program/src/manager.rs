@@ -33,13 +33,11 @@ pub struct ServiceManager {
 
 impl ServiceManager {
     /// The one that the environment of this process names.
-    #[must_use]
     pub fn of_process() -> Self {
         Self::new(|name| std::env::var_os(name))
     }
 
     /// The one that these variables name.
-    #[must_use]
     pub fn new(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let [socket, watchdog_us, watchdog_pid] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"].map(variable);
         let Some(name) = socket.filter(|name| !name.is_empty()) else { return Self::default() };

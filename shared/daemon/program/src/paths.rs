@@ -9,28 +9,24 @@ const FOLDER: &str = "assay";
 /// A file that persists: below `STATE_DIRECTORY` (a systemd unit's), `XDG_STATE_HOME/assay`, `HOME/.local/state/assay`,
 /// or `/var/lib/assay`. On Windows below `LOCALAPPDATA\assay`, or its default place: only its user, administrators and
 /// the system can read files made there.
-#[must_use]
 pub fn state_file(name: &str) -> PathBuf {
     state_folder(|variable| env::var_os(variable).map(PathBuf::from)).join(name)
 }
 
 /// A socket: below `RUNTIME_DIRECTORY`, `XDG_RUNTIME_DIR/assay`, or else where
 /// [`state_file`] is.
-#[must_use]
 pub fn runtime_file(name: &str) -> PathBuf {
     let variable = |variable: &str| env::var_os(variable).map(PathBuf::from);
     runtime_folder(variable).unwrap_or_else(|| state_folder(variable)).join(name)
 }
 
 /// A file of this machine's settings: in `/etc/assay`. `None` on Windows.
-#[must_use]
 pub fn system_file(name: &str) -> Option<PathBuf> {
     cfg!(unix).then(|| Path::new("/etc").join(FOLDER).join(name))
 }
 
 /// A folder for caches: below `XDG_CACHE_HOME/assay` or `HOME/.cache/assay`; none where neither is
 /// known.
-#[must_use]
 pub fn cache_folder(name: &str) -> Option<PathBuf> {
     cache_parent(|variable| env::var_os(variable).map(PathBuf::from)).map(|folder| folder.join(name))
 }

@@ -50,7 +50,6 @@ fn listed(candidates: &[String]) -> String {
 
 impl Prefix {
     /// Whether a key or an id starts with these digits.
-    #[must_use]
     pub fn matches(&self, bytes: &[u8]) -> bool {
         hex(bytes).starts_with(&self.0)
     }

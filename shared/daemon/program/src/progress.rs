@@ -12,19 +12,16 @@ pub use indicatif::{MultiProgress, ProgressBar};
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// Whether bars are shown: on a terminal that can move its cursor.
-#[must_use]
 pub fn is_shown() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term != "dumb") && std::io::stderr().is_terminal()
 }
 
 /// Standard error, where bars are shown there.
-#[must_use]
 pub fn target() -> ProgressDrawTarget {
     if is_shown() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
 }
 
 /// A bar on standard error of `steps` steps, 0 while that is not known; it draws nothing unless that is a terminal.
-#[must_use]
 pub fn bar(label: &'static str, steps: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(steps).filter(|steps| *steps > 0), target());
     let style = ProgressStyle::with_template("{prefix:>10} [{bar:32}] {steps}  {elapsed_precise}{left}");
@@ -45,7 +42,6 @@ pub fn bar(label: &'static str, steps: u64) -> ProgressBar {
 }
 
 /// Several bars below one another on standard error; they draw nothing unless that is a terminal.
-#[must_use]
 pub fn bars() -> MultiProgress {
     MultiProgress::with_draw_target(target())
 }

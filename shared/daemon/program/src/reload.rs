@@ -35,7 +35,6 @@ impl Hangups {
 }
 
 /// The names of the settings whose values differ, from any layer.
-#[must_use]
 pub fn changed<R: clap::Args>(old: &Settings<R>, new: &Settings<R>) -> Vec<String> {
     let pairs = old.settings().iter().zip(new.settings());
     pairs.filter(|(old, new)| old.values != new.values).map(|(_, new)| new.key.clone()).collect()

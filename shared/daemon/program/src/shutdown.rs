@@ -61,7 +61,6 @@ impl Shutdown {
     }
 
     /// A shutdown that someone else triggers.
-    #[must_use]
     pub fn by_hand() -> (Trigger, Self) {
         let (sender, receiver) = watch::channel(ShutdownStage::Running);
         (Trigger(sender), Self(receiver))
@@ -78,14 +77,12 @@ impl Shutdown {
     }
 
     /// Whether it is time to drain.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         *self.0.borrow() >= ShutdownStage::Draining
     }
 
     /// Whether the time to drain is over: a second signal came, or the drain timeout passed. Asked by a program that is
     /// about to end, it says whether the program drained or was stopped before.
-    #[must_use]
     pub fn was_cut_short(&self) -> bool {
         *self.0.borrow() == ShutdownStage::Stopped
     }

@@ -10,7 +10,6 @@ const PRINT_LIMIT: Duration = Duration::from_millis(500);
 
 /// Standard error without the lock of the standard library: a thread that waits there blocks no other.
 #[cfg(unix)]
-#[must_use]
 pub fn unlocked() -> Box<dyn Write + Send> {
     use std::os::fd::AsFd;
     match io::stderr().as_fd().try_clone_to_owned() {
@@ -21,7 +20,6 @@ pub fn unlocked() -> Box<dyn Write + Send> {
 
 /// Standard error. A console takes its text from the standard library only.
 #[cfg(not(unix))]
-#[must_use]
 pub fn unlocked() -> Box<dyn Write + Send> {
     Box::new(io::stderr())
 }

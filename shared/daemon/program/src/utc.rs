@@ -5,7 +5,6 @@ const DAY_S: u64 = 86_400;
 /// A moment as its date and time: `2026-11-22 07:15:37 UTC`.
 ///
 /// Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-#[must_use]
 pub fn text(unix_s: u64) -> String {
     let (days, second) = (unix_s / DAY_S, unix_s % DAY_S);
     // Days since 1 March of the year 0, in eras of 400 years.
@@ -22,7 +21,6 @@ pub fn text(unix_s: u64) -> String {
 }
 
 /// The same for programs (ISO 8601, RFC 3339): `2026-11-22T07:15:37Z`.
-#[must_use]
 pub fn iso(unix_s: u64) -> String {
     text(unix_s).replace(" UTC", "Z").replace(' ', "T")
 }

@@ -160,7 +160,6 @@ pub fn system_authorities() -> Result<RootCertStore, CertificateError> {
 
 impl Facts {
     /// The facts of a certificate; `None` where it is malformed.
-    #[must_use]
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (rest, certificate) = X509Certificate::from_der(certificate).ok()?;
         if !rest.is_empty() {

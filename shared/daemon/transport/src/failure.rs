@@ -88,7 +88,6 @@ pub enum TlsFailure {
 
 impl TlsFailure {
     /// Whether dialling again is pointless until an operator changes something.
-    #[must_use]
     pub const fn needs_operator(&self) -> bool {
         matches!(self, Self::WrongKey { .. })
     }

@@ -75,12 +75,10 @@ pub enum KnownError {
 
 impl KnownValidators {
     /// The file of this name; it is made with the first validator that is kept.
-    #[must_use]
     pub const fn new(path: PathBuf) -> Self {
         Self { path, writing: Mutex::new(()) }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -40,7 +40,6 @@ pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
 }
 
 /// The program's failure where its key cannot be had.
-#[must_use]
 pub fn failure(error: KeyFileError) -> Failure {
     let exit = match error {
         KeyFileError::File { .. } => Exit::Io,

@@ -87,7 +87,6 @@ impl Proxies {
     }
 
     /// The proxy for an address; this machine is reached without one.
-    #[must_use]
     pub fn for_address(&self, address: &Address) -> Option<Proxy> {
         if self.never || address.is_loopback() {
             return None;

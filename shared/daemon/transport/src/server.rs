@@ -79,7 +79,6 @@ impl ServerTls {
     }
 
     /// The certificate of an authority that is presented.
-    #[must_use]
     pub fn issued(&self) -> Option<IssuedCertificate> {
         self.certificates.issued.read().clone()
     }

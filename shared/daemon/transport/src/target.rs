@@ -49,7 +49,6 @@ pub enum TargetError {
 
 impl Target {
     /// Whether the connection is TLS, where plaintext to other machines is allowed or not.
-    #[must_use]
     pub fn is_tls(&self, allows_remote_plaintext: bool) -> bool {
         match self.scheme {
             Scheme::Assay => true,

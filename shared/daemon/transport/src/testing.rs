@@ -20,7 +20,6 @@ impl Authority {
     ///
     /// # Panics
     /// Where no key can be made.
-    #[must_use]
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -35,7 +34,6 @@ impl Authority {
     ///
     /// # Panics
     /// Where the file cannot be written.
-    #[must_use]
     pub fn file(&self, folder: &Path) -> PathBuf {
         let path = folder.join("authority.pem");
         std::fs::write(&path, self.0.pem()).expect("a file");
@@ -46,7 +44,6 @@ impl Authority {
     ///
     /// # Panics
     /// Where the files cannot be written.
-    #[must_use]
     pub fn issue(&self, folder: &Path, names: &[&str], last_year: i32) -> CertificateFiles {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");

@@ -123,7 +123,6 @@ impl ServerCertVerifier for OwnKey {
 }
 
 /// The time by the system's clock.
-#[must_use]
 pub fn now_unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

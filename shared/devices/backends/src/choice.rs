@@ -19,12 +19,10 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    #[must_use]
     pub fn only(kind: BackendKind) -> Self {
         Self::These(BTreeSet::from([kind]))
     }
 
-    #[must_use]
     pub fn allows(&self, kind: BackendKind) -> bool {
         match self {
             Self::Auto => true,
@@ -63,7 +61,6 @@ impl BackendChoice {
 }
 
 /// Why there is nothing of a backend in a build without it.
-#[must_use]
 pub fn absence(kind: BackendKind) -> String {
     format!("this build has no {} backend: take one with the feature `{kind}`", kind.title())
 }

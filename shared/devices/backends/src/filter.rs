@@ -88,7 +88,6 @@ impl DeviceFilter {
         Ok(filter)
     }
 
-    #[must_use]
     pub fn is_all(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
     }
@@ -120,7 +119,6 @@ impl DeviceFilter {
 }
 
 /// The devices as `devices` numbers them: by their ids.
-#[must_use]
 pub fn in_order(found: &[DetectedDevice]) -> Vec<&DetectedDevice> {
     let mut listed: Vec<_> = found.iter().collect();
     listed.sort_by_key(|found| found.info.id);

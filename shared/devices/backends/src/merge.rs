@@ -94,7 +94,6 @@ pub fn exclude_hidden(lists: &mut Vec<Vec<DetectedDevice>>) -> Vec<ExcludedDevic
 ///
 /// Devices of one backend are never taken for one another: it lists its devices itself, and the partitions of a GPU are
 /// several at one place.
-#[must_use]
 pub fn merge(lists: &[Vec<DetectedDevice>]) -> MergeResult {
     let mut merged = MergeResult::default();
     for list in lists {

@@ -43,7 +43,6 @@ pub struct HostConfig {
 
 impl HostConfig {
     /// All backends of this build, in the order of preference.
-    #[must_use]
     pub fn backends(&self) -> Vec<Box<dyn Backend>> {
         vec![
             #[cfg(feature = "cuda")]
@@ -128,14 +127,12 @@ pub fn built() -> impl Iterator<Item = BackendKind> {
 }
 
 /// Whether this build has a backend.
-#[must_use]
 pub fn is_built(kind: BackendKind) -> bool {
     built().any(|built| built == kind)
 }
 
 /// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` where it is not there, or not in this
 /// build.
-#[must_use]
 pub fn cuda_version() -> Option<u32> {
     #[cfg(feature = "cuda")]
     return assay_cuda::driver_version();

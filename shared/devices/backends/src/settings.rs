@@ -131,7 +131,6 @@ impl DeviceConfig {
     }
 
     /// The configuration of the devices. Ids of devices that have none of their own are derived from `key`.
-    #[must_use]
     pub fn host(&self, key: &PublicKey) -> HostConfig {
         let mut host = self.unseeded.clone();
         host.gpus_are_hidden = env::var_os(CUDA_VISIBLE_DEVICES).is_some();
@@ -179,7 +178,6 @@ fn choice<R: Args>(settings: &Settings<R>, backends: &[BackendOrAuto]) -> Result
 }
 
 /// Why a key is unknown in this build, where a build with another backend knows it.
-#[must_use]
 pub fn absent_key(key: &str) -> Option<String> {
     let instead = match key {
         "include_device" => "`device` names the devices to use",

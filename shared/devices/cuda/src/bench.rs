@@ -119,7 +119,6 @@ impl Bench for CudaBench {
 }
 
 impl CudaBench {
-    #[must_use]
     pub const fn new(device: CudaDevice) -> Self {
         Self { other: None, pinned: None, peer: None, device }
     }

@@ -54,7 +54,6 @@ pub enum KernelChoice {
 
 impl KernelChoice {
     /// Its name in settings: that of the family, or `auto`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -93,7 +92,6 @@ pub struct CudaArgs {
 
 impl CudaArgs {
     /// The settings as written, which need no check.
-    #[must_use]
     pub fn config(&self, cache_folder: Option<PathBuf>, poison: bool) -> CudaConfig {
         CudaConfig {
             kernel: self.kernel,

@@ -56,7 +56,6 @@ pub struct DeviceDescription {
 
 impl DeviceDescription {
     /// Its name in messages: model and PCI address.
-    #[must_use]
     pub fn title(&self) -> String {
         format!("{} at {}", self.name, self.pci_address)
     }

@@ -186,7 +186,6 @@ impl CudaDevice {
         })
     }
 
-    #[must_use]
     pub const fn description(&self) -> &DeviceDescription {
         &self.description
     }

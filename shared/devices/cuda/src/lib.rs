@@ -72,7 +72,6 @@ struct CudaSpec {
 }
 
 /// The version of CUDA that the driver speaks, 1000 · major + 10 · minor; `None` without a driver. Starts nothing.
-#[must_use]
 pub fn driver_version() -> Option<u32> {
     driver::library::version().ok().and_then(|version| u32::try_from(version).ok())
 }

@@ -44,7 +44,6 @@ pub enum SumFormat {
 
 impl SumFormat {
     /// The value of a word, where the integer 1 is `2^step`.
-    #[must_use]
     pub fn value(self, word: u32, step: i32) -> f64 {
         match self {
             Self::Int32 => f64::from(word as i32),
@@ -92,7 +91,6 @@ pub struct UnitFinding {
 
 impl UnitFinding {
     /// Whether the unit may compute the kind of work.
-    #[must_use]
     pub const fn is_exact(&self) -> bool {
         self.failed.is_none()
     }
@@ -112,7 +110,6 @@ impl fmt::Display for UnitFinding {
 }
 
 impl Unit {
-    #[must_use]
     pub const fn row_bytes(&self) -> usize {
         self.format.row_bytes(self.terms)
     }
@@ -175,14 +172,12 @@ pub struct RandomLaunch {
 
 impl RandomLaunch {
     /// Draws the operands of [`LAUNCH_ROWS`] rows on each side.
-    #[must_use]
     pub fn new(unit: &Unit) -> Self {
         let (OperandCodes { left, right, .. }, drawn) = OperandCodes::random(unit, &mut Random(0x0D4A_14ED));
         Self { left, right, drawn }
     }
 
     /// The exact sum of left row `row` and right row `column`; fits in 32 bits for every kind.
-    #[must_use]
     pub fn sum(&self, row: usize, column: usize) -> i32 {
         dot(&self.drawn, row, column)
     }

@@ -56,32 +56,27 @@ impl BenchStage {
     ];
 
     /// Whether the rate is in operations (products), else in bytes.
-    #[must_use]
     pub const fn counts_operations(self) -> bool {
         matches!(self, Self::Product | Self::Pass | Self::Peer)
     }
 
     /// Whether the product kernel changes the rate.
-    #[must_use]
     pub const fn depends_on_kernel(self) -> bool {
         matches!(self, Self::Product | Self::Pass)
     }
 
     /// Whether the kind of work changes the rate.
-    #[must_use]
     pub const fn depends_on_kind(self) -> bool {
         matches!(self, Self::Product | Self::Peer | Self::Pass)
     }
 
     /// Whether the matrix size changes the rate.
-    #[must_use]
     pub const fn depends_on_n(self) -> bool {
         !matches!(self, Self::HostToDevice | Self::DeviceToHost | Self::DeviceCopy)
     }
 
     /// The measurement of a GPU's `repeats` repeats over the slots of `pass`, one product, pass, round or copy each. A
     /// copy has `copy_bytes`.
-    #[must_use]
     pub fn measurement(self, pass: &Pass, copy_bytes: u64, repeats: u32, elapsed: Duration) -> Measurement {
         let (operations, bytes) = match self {
             Self::Product | Self::Peer => (product_operations(pass.precision, pass.n), 0),
@@ -109,7 +104,6 @@ pub struct Measurement {
 
 impl Measurement {
     /// Operations a second, or bytes a second where no operations were counted.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
     pub fn rate_per_s(&self) -> f64 {
         let amount = if self.operations > 0 { self.operations as f64 } else { self.bytes as f64 };
@@ -177,25 +171,21 @@ pub trait Bench {
 /// A benchmark that was opened, or why not.
 pub type OpenedBench = Result<Box<dyn Bench>, DeviceError>;
 
-#[must_use]
 pub const fn bench_pass(precision: Precision, n: u32, count: u32) -> Pass {
     Pass { precision, key: KEY, n, offset: 0, count }
 }
 
 /// Operations of one n-by-n product of a kind of work.
-#[must_use]
 pub const fn product_operations(precision: Precision, n: u32) -> u128 {
     2 * precision.multiply_accumulates_of_product(n) as u128
 }
 
 /// Bytes that a round of the probe reads.
-#[must_use]
 pub const fn round_bytes(walks: u32) -> u64 {
     walks as u64 * PROBE_STEPS as u64 * STATE_BYTES
 }
 
 /// Number of walks of the probe over `slots_bytes` bytes of slots on a GPU: as many as a policy would ask for.
-#[must_use]
 pub fn walks_over(slots_bytes: u64) -> u32 {
     const MIN_WALKS: u64 = 64;
     const MAX_WALKS: u64 = 1 << 22;
@@ -204,7 +194,6 @@ pub fn walks_over(slots_bytes: u64) -> u32 {
 }
 
 /// Round number `turn` of the probe.
-#[must_use]
 pub const fn bench_round(turn: u32, walks: u32) -> ProbeRound {
     ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: PROBE_STEPS }
 }
@@ -217,7 +206,6 @@ pub fn time(repeats: u32, turn: impl FnMut(u32) -> Result<(), DeviceError>) -> R
 }
 
 /// The slot that product number `turn` makes: one after another, then again.
-#[must_use]
 pub const fn product_slot(pass: &Pass, turn: u32) -> u32 {
     2 + turn % (pass.count - 2)
 }

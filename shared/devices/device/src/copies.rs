@@ -29,7 +29,6 @@ pub enum CopySource {
 }
 
 impl CopySource {
-    #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
             Self::Keystream { bytes, .. } => *bytes,
@@ -38,7 +37,6 @@ impl CopySource {
     }
 
     /// Whether the length is 0, which [`CopySource::check`] refuses.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -56,7 +54,6 @@ impl CopySource {
     }
 
     /// The bytes themselves.
-    #[must_use]
     pub fn data(&self) -> Vec<u8> {
         match self {
             Self::Keystream { key, bytes } => {
@@ -85,7 +82,6 @@ impl CopyLeg {
     /// All, in the order in which they are gone.
     pub const ALL: [Self; 3] = [Self::HostToDevice, Self::WithinDevice, Self::DeviceToHost];
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::HostToDevice => "host to device",

@@ -63,7 +63,6 @@ impl Handle {
     }
 
     /// Whether a caller asked the work to stop.
-    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -82,7 +81,6 @@ impl Handle {
     }
 
     /// Steps finished so far, over all calls that share this handle.
-    #[must_use]
     pub fn done_steps(&self) -> u64 {
         self.done_steps.load(Ordering::Relaxed)
     }
@@ -103,7 +101,6 @@ pub struct Pass {
 
 impl Pass {
     /// Bytes that the slots of this pass take: `count · n²`.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.count as u64 * self.slot_bytes()
     }
@@ -131,12 +128,10 @@ impl Pass {
         Err(DeviceError::Unsupported(format!("this device does not compute work of kind {}", self.precision)))
     }
 
-    #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
     }
 
-    #[must_use]
     pub const fn multiply_accumulates_of_product(&self) -> u64 {
         self.precision.multiply_accumulates_of_product(self.n)
     }
@@ -167,7 +162,6 @@ pub struct ProbeRounds {
 
 impl ProbeRounds {
     /// Round `round`, after one that ended in `previous`.
-    #[must_use]
     pub fn round(&self, round: u32, previous: &Digest) -> ProbeRound {
         ProbeRound { key: round_key(&self.key, round, previous), walks: self.walks, steps: self.steps }
     }

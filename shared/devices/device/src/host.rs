@@ -31,7 +31,6 @@ impl Changes {
     }
 
     /// The number of losses and returns so far.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -70,20 +69,17 @@ pub struct DeviceReport {
 
 impl Host {
     /// Starts a thread for each device.
-    #[must_use]
     pub fn new(devices: Vec<Box<dyn Device>>) -> Self {
         Self::with_changes(devices, Changes::default())
     }
 
     /// Starts a thread for each device; the devices count their losses and returns in `changes`.
-    #[must_use]
     pub fn with_changes(mut devices: Vec<Box<dyn Device>>, changes: Changes) -> Self {
         devices.sort_by_key(|d| d.info().id);
         Self { threads: devices.into_iter().map(DeviceThread::start).collect(), changes }
     }
 
     /// How often a device was lost or came back: when it is another number, a report gives other devices.
-    #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.count()
     }
@@ -92,12 +88,10 @@ impl Host {
         self.threads.iter().map(|t| t.id)
     }
 
-    #[must_use]
     pub fn len(&self) -> usize {
         self.threads.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
@@ -128,7 +122,6 @@ impl Host {
     }
 
     /// Asks as [`Self::report`] does, without waiting: ahead of all jobs queued after it.
-    #[must_use]
     pub fn ask(&self, sizes: &'static [u32]) -> Vec<PendingResult<DeviceReport>> {
         let ask = |thread: &DeviceThread| {
             thread.submit(move |device: &mut dyn Device| DeviceReport {
@@ -149,7 +142,6 @@ impl Host {
     }
 
     /// Releases as [`Self::release`] does, without waiting: ahead of all jobs queued after it.
-    #[must_use]
     pub fn start_release(&self) -> Vec<PendingResult<()>> {
         self.threads.iter().map(|t| t.submit(|device: &mut dyn Device| device.release())).collect()
     }

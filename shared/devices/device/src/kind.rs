@@ -17,7 +17,6 @@ impl BackendKind {
     /// All backends, in the order of preference.
     pub const ALL: [Self; 3] = [Self::Cuda, Self::Wgpu, Self::Cpu];
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cuda => "cuda",
@@ -26,7 +25,6 @@ impl BackendKind {
         }
     }
 
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Cuda => "CUDA",
@@ -36,7 +34,6 @@ impl BackendKind {
     }
 
     /// Whether its devices are GPUs, which `auto` takes before the processor.
-    #[must_use]
     pub const fn has_gpus(self) -> bool {
         !matches!(self, Self::Cpu)
     }

@@ -22,14 +22,12 @@ use windows as system;
 use assay_work::DeviceId;
 
 /// Bytes that this process could still touch without making the host reclaim, swap or kill, as the system says it.
-#[must_use]
 pub fn available_bytes() -> u64 {
     system::available_bytes()
 }
 
 /// The memory that this process may have at most: the machine's, or what a control group above it allows, if that is
 /// less; 0 where the system does not say.
-#[must_use]
 pub fn total_bytes() -> u64 {
     system::total_bytes()
 }
@@ -49,20 +47,17 @@ pub fn return_freed_memory() {
 }
 
 /// The processor's model, as a person reads it.
-#[must_use]
 pub fn processor_name() -> String {
     system::processor_name().unwrap_or_else(|| format!("{} processor", std::env::consts::ARCH))
 }
 
 /// Threads that run at once here, at least 1.
-#[must_use]
 pub fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The id of a device whose hardware has none: from this host's name, the daemon's `seed`, and the `name` of the device
 /// on this host.
-#[must_use]
 pub fn derive_id(context: &str, seed: &[u8], name: &[u8]) -> DeviceId {
     let host = system::host_name().unwrap_or_default();
     let mut hasher = blake3::Hasher::new_derive_key(context);

@@ -79,13 +79,11 @@ struct WorkRate {
 }
 
 impl DeviceRates {
-    #[must_use]
     pub const fn new(timing: Timing) -> Self {
         Self { timing, known: [None; KINDS] }
     }
 
     /// The expected time; `None` while the kind was not measured.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "an estimate to a few digits")]
     pub fn estimate(&self, work: Workload) -> Option<Duration> {
         let seconds = self.known[work.kind as usize]?.seconds_per_unit * work.units as f64;
@@ -125,7 +123,6 @@ impl DeviceRates {
     ///
     /// # Panics
     /// When `left` is 0.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a time to a few digits, never negative")]
     pub fn pieces(&self, kind: WorkKind, left: u64, piece_units: u64, first: u64) -> u64 {
         assert!(left > 0, "a launch has something to do");
@@ -142,7 +139,6 @@ impl DeviceRates {
 
 /// Whether a launch that takes `next` may be enqueued behind `count` pending launches that take `pending` together. One
 /// whose time is not known is enqueued behind nothing.
-#[must_use]
 pub fn may_enqueue(pending: Duration, count: usize, next: Option<Duration>) -> bool {
     count == 0 || next.is_some_and(|next| pending.saturating_add(next) <= MAX_PENDING_TIME)
 }

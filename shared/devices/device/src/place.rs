@@ -28,14 +28,12 @@ impl DevicePlace {
     ///
     /// An address or a UUID identifies it. A device that has neither is taken for one of its vendor's: better one GPU
     /// too few than one that counts twice.
-    #[must_use]
     pub fn is_known_as(&self, earlier: &Self) -> bool {
         let nameless = self.pci_address.is_none() && self.uuid.is_none();
         self.is_where(earlier) || (nameless && same(self.vendor.as_ref(), earlier.vendor.as_ref()))
     }
 
     /// Whether an address or a UUID shows two devices to be one piece of hardware.
-    #[must_use]
     pub fn is_where(&self, other: &Self) -> bool {
         same(self.pci_address.as_ref(), other.pci_address.as_ref()) || same(self.uuid.as_ref(), other.uuid.as_ref())
     }
@@ -46,7 +44,6 @@ fn same<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
 }
 
 /// The vendor's name, or its number where it is not a common one.
-#[must_use]
 pub fn vendor_name(vendor: u32) -> String {
     let name = match vendor {
         0x1002 | 0x1022 => "AMD",

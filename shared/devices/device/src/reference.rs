@@ -34,13 +34,11 @@ pub struct BitFlip {
 
 impl ReferenceDevice {
     /// A device that holds slots of up to `memory_bytes`, empty at first.
-    #[must_use]
     pub fn new(id: DeviceId, name: impl Into<String>, memory_bytes: u64) -> Self {
         Self { id, name: name.into(), memory_bytes, n: 0, slots: Vec::new(), states: None, flip: None }
     }
 
     /// The same, with a fault in the memory of every pass. For tests.
-    #[must_use]
     pub const fn with_flip(mut self, flip: BitFlip) -> Self {
         self.flip = Some(flip);
         self

@@ -31,12 +31,10 @@ impl From<&Pass> for Slots {
 }
 
 impl Slots {
-    #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.n as u64 * self.n as u64
     }
 
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.count as u64 * self.slot_bytes()
     }
@@ -181,7 +179,6 @@ pub fn hashes_of(bytes: &[u8]) -> impl Iterator<Item = [u8; HASH_BYTES as usize]
 
 /// Chaining values of subtrees that are `2^levels` times as large. GPUs merge as many levels as one block of theirs can;
 /// the host merges the rest, at most 16384 values of the largest slot.
-#[must_use]
 pub fn merge_subtrees(mut values: Vec<ChainingValue>, levels: u32) -> Vec<[u8; 32]> {
     for _ in 0..levels {
         values = tree::parents(&values);

@@ -32,7 +32,6 @@ pub struct ShareResult {
 
 impl ShareTask {
     /// The tasks of a challenge, in order of its shares.
-    #[must_use]
     pub fn of(challenge: &Challenge) -> Vec<Self> {
         let work_key = *challenge.work_key();
         let task = |share: &Share| Self {
@@ -46,7 +45,6 @@ impl ShareTask {
     }
 
     /// The pass of one iteration, after `previous_root`.
-    #[must_use]
     pub fn pass(&self, iteration: u32, previous_root: &Root) -> Pass {
         let key = pass_key(&self.work_key, self.share.device_id, iteration, previous_root);
         Pass { precision: self.precision, key, n: self.n, offset: self.share.offset, count: self.share.count }

@@ -42,13 +42,11 @@ impl TelemetryCollector {
     }
 
     /// The summary of all readings so far.
-    #[must_use]
     pub const fn summary(&self) -> &Telemetry {
         &self.telemetry
     }
 
     /// The number of values that could not be true.
-    #[must_use]
     pub const fn dropped(&self) -> u32 {
         self.dropped
     }

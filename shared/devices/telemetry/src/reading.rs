@@ -17,7 +17,6 @@ macro_rules! reading {
 
         impl Reading {
             /// Removes the values that cannot be true, and counts them.
-            #[must_use]
             pub fn plausible(mut self) -> (Self, u32) {
                 let dropped = [$($(self.$sensor.drop_above($max),)?)*];
                 (self, dropped.into_iter().sum())

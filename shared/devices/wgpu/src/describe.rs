@@ -46,7 +46,6 @@ pub struct AdapterDescription {
 
 impl AdapterDescription {
     /// Its name in messages: model, and PCI address where that is known.
-    #[must_use]
     pub fn title(&self) -> String {
         match &self.pci_address {
             Some(address) => format!("{} at {address} ({})", self.name, self.api),

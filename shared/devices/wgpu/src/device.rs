@@ -102,7 +102,6 @@ impl WgpuDevice {
         Ok(device)
     }
 
-    #[must_use]
     pub const fn description(&self) -> &AdapterDescription {
         &self.description
     }

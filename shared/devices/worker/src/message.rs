@@ -236,7 +236,6 @@ impl ToWorker {
 
 impl FromWorker {
     /// The message with its texts made printable and cut to their bounds, as it is sent.
-    #[must_use]
     pub fn bounded(mut self) -> Self {
         for (_, max, text) in self.texts() {
             *text = printable(text, max);

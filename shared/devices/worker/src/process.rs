@@ -73,7 +73,6 @@ impl Program {
     }
 
     /// The same, with variables that its processes start with.
-    #[must_use]
     pub fn with_environment(self, environment: Vec<(&'static str, OsString)>) -> Self {
         Self { environment, ..self }
     }

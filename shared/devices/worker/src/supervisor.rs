@@ -71,7 +71,6 @@ impl WorkerMonitor {
     }
 
     /// The worker now, without waiting.
-    #[must_use]
     pub fn health(&self) -> WorkerHealth {
         let (number, process) = *self.0.current.lock();
         WorkerHealth { process, restarts: number.saturating_sub(1), fault: self.0.fault() }

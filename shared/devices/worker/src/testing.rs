@@ -46,7 +46,6 @@ use FakeFault::{Busy, Panic, Sick, SickRead, Slow, WrongBits};
 const FAULTS: [FakeFault; 8] = [FakeFault::None, WrongBits, Busy, Sick, SickRead, Panic, Slow, FakeFault::Closed];
 
 /// The device that is under test.
-#[must_use]
 pub fn reference() -> ReferenceDevice {
     ReferenceDevice::new(DeviceId([9; 16]), "under test", 16 << 16)
 }
@@ -92,7 +91,6 @@ pub struct FakeBackend {
 }
 
 /// A device of a backend, with a fault.
-#[must_use]
 pub fn found(backend: BackendKind, id: u8, fault: FakeFault, place: DevicePlace) -> DetectedDevice {
     let info = DeviceInfo { id: DeviceId([id; 16]), name: format!("card {id}"), backend, ..reference().info() };
     DetectedDevice { info, place, spec: format!("{fault:?} {id}") }

@@ -92,7 +92,6 @@ pub enum ChallengeUpdate {
 
 impl ChallengeUpdate {
     /// The event of its stream.
-    #[must_use]
     pub const fn event(&self) -> &'static str {
         match self {
             Self::Running(_) => "running",

@@ -25,7 +25,6 @@ pub struct CursorError;
 
 impl Cursor {
     /// The cursor after the item at this position.
-    #[must_use]
     pub fn after(place: &impl Serialize) -> Self {
         // Texts and numbers always become JSON.
         Self(URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default()))
@@ -44,7 +43,6 @@ impl Cursor {
     }
 
     /// The text for an address.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -62,13 +60,11 @@ pub struct ListPage<T> {
 
 impl<T> ListPage<T> {
     /// A whole list.
-    #[must_use]
     pub const fn all(items: Vec<T>) -> Self {
         Self { items, next: None }
     }
 
     /// The first `limit` of these, of which one more was requested; `place` returns an item's position.
-    #[must_use]
     pub fn page<P: Serialize>(mut items: Vec<T>, limit: u32, place: impl Fn(&T) -> P) -> Self {
         let is_last = items.len() <= limit as usize;
         items.truncate(limit as usize);

@@ -25,19 +25,16 @@ macro_rules! codes {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The stable name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
             /// The status that goes with it.
-            #[must_use]
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
             }
 
             /// The meaning of the code, in a sentence.
-            #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
@@ -109,7 +106,6 @@ pub struct ProblemDetails {
 
 impl ProblemDetails {
     /// Creates a problem with these details.
-    #[must_use]
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("{TYPE}{}", code.name()).into(),
@@ -122,7 +118,6 @@ impl ProblemDetails {
     }
 
     /// Adds a time after which it may be tried again.
-    #[must_use]
     pub const fn after(mut self, seconds: u64) -> Self {
         self.retry_after_s = Some(seconds);
         self

@@ -25,7 +25,6 @@ pub struct RoundDetail {
 
 impl RoundDetail {
     /// The detail of a round; empty for one that has not ended.
-    #[must_use]
     pub fn of(record: &RoundRecord) -> Self {
         serde_json::from_str(&record.detail).unwrap_or_default()
     }

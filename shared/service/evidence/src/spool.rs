@@ -80,7 +80,6 @@ impl Spool {
     }
 
     /// Bytes written so far, before compression.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

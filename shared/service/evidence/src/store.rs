@@ -131,7 +131,6 @@ impl EvidenceStore {
         Ok(Self { location: location.clone(), objects, folder, room: Arc::default(), refusals: Arc::default() })
     }
 
-    #[must_use]
     pub const fn location(&self) -> &EvidenceLocation {
         &self.location
     }
@@ -142,7 +141,6 @@ impl EvidenceStore {
     }
 
     /// The part of the limit of size that strangers have.
-    #[must_use]
     pub fn max_stranger_bytes(&self) -> u64 {
         self.room.max_stranger_bytes()
     }
@@ -158,7 +156,6 @@ impl EvidenceStore {
     }
 
     /// How often there was no room.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.room.refused()
     }
@@ -169,7 +166,6 @@ impl EvidenceStore {
     }
 
     /// Count of objects that could not be written.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.room.lost()
     }

@@ -1,7 +1,6 @@
 //! Addresses of pages.
 
 /// A path with the parameters that are not empty.
-#[must_use]
 pub(crate) fn with(path: &str, parameters: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {

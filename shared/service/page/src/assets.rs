@@ -20,7 +20,6 @@ impl Asset {
     }
 
     /// Where it is fetched from: another address for other contents, so that a browser never has an old one.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("/assets/{}?v={}", self.name, self.etag.trim_matches('"'))
     }
@@ -35,7 +34,6 @@ pub static SIGN: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("assay.svg", "image/svg+xml", include_str!("assets/assay.svg")));
 
 /// Every file that pages name.
-#[must_use]
 pub fn assets() -> [&'static Asset; 3] {
     [&STYLE, &SCRIPT, &SIGN]
 }

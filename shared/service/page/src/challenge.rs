@@ -42,7 +42,6 @@ const PHASES: [(&str, &str, &str); 7] = [
 ];
 
 /// The page of a challenge under way.
-#[must_use]
 pub fn challenge(view: &ChallengeView<'_>) -> String {
     let id = view.running.challenge_id.to_string();
     let body = html! {

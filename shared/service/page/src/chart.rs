@@ -67,7 +67,6 @@ pub struct Chart<'a> {
 
 impl Chart<'_> {
     /// The chart as a figure of the page.
-    #[must_use]
     pub fn figure(&self) -> Markup {
         let (title_id, about_id) = (format!("{}-title", self.id), format!("{}-about", self.id));
         html! {
@@ -93,7 +92,6 @@ impl Chart<'_> {
     }
 
     /// A sentence that sums up the chart.
-    #[must_use]
     pub fn summary(&self) -> String {
         let (mut least, mut most, mut last) = (f64::INFINITY, f64::NEG_INFINITY, None::<&Point>);
         for point in self.points() {
@@ -220,7 +218,6 @@ fn sign(outcome: Outcome, (x, y): (f64, f64)) -> Markup {
 }
 
 /// The meaning of lines and signs, once for all charts of a page.
-#[must_use]
 pub fn legend(labels: &[Markup]) -> Markup {
     html! {
         div.legend {

@@ -29,7 +29,6 @@ pub struct DevicesFilter {
 
 impl DevicesFilter {
     /// The address of the list so filtered.
-    #[must_use]
     pub fn address(&self) -> String {
         let Self { miner, model, gone, cursor } = self;
         address::with("/devices", &[("miner", miner), ("model", model), ("gone", gone), ("cursor", cursor)])
@@ -46,7 +45,6 @@ pub struct DevicesView<'a> {
     pub models: &'a [ModelCount],
 }
 
-#[must_use]
 pub fn devices(view: &DevicesView<'_>) -> String {
     let DevicesView { frame, devices, filter, models } = view;
     let cursor = devices.next.as_ref().map(|cursor| cursor.as_str().to_owned());
@@ -160,7 +158,6 @@ pub struct DeviceView<'a> {
     pub device: &'a DeviceDetail,
 }
 
-#[must_use]
 pub fn device(view: &DeviceView<'_>) -> String {
     let DeviceView { frame, device } = view;
     let title = format!("Device {}", short(&device.device_id));

@@ -44,7 +44,6 @@ pub struct FleetFilter {
 
 impl FleetFilter {
     /// The address of the fleet so filtered.
-    #[must_use]
     pub fn address(&self) -> String {
         let Self { text, state, status, outcome, model, label, connected, cursor } = self;
         let parameters = [
@@ -81,7 +80,6 @@ pub struct FleetView<'a> {
     pub target: &'a str,
 }
 
-#[must_use]
 pub fn fleet(view: &FleetView<'_>) -> String {
     let all: i64 = view.counts.iter().map(|count| count.miners).sum();
     let body = html! {

@@ -35,7 +35,6 @@ pub struct Frame<'a> {
 
 impl Frame<'_> {
     /// Whether actions that take this role are offered.
-    #[must_use]
     pub fn may(&self, role: Role) -> bool {
         self.viewer.is_some_and(|viewer| viewer.role >= role)
     }

@@ -45,7 +45,6 @@ pub enum Tone {
 
 impl Tone {
     /// The class of the stylesheet.
-    #[must_use]
     pub const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -102,7 +101,6 @@ impl Icon {
     }
 
     /// The sign, always with words beside it.
-    #[must_use]
     pub fn svg(self) -> Markup {
         html! {
             svg.icon viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false" {
@@ -113,7 +111,6 @@ impl Icon {
 }
 
 /// The shapes, once for a page.
-#[must_use]
 pub fn shapes() -> Markup {
     html! {
         svg.shapes width="0" height="0" aria-hidden="true" focusable="false" {
@@ -125,7 +122,6 @@ pub fn shapes() -> Markup {
 }
 
 /// A sign and its word.
-#[must_use]
 pub fn badge(icon: Icon, tone: Tone, word: &str) -> Markup {
     html! { span.badge.(tone.class()) { (icon.svg()) span { (word) } } }
 }

@@ -17,13 +17,11 @@ pub struct LoginView<'a> {
 }
 
 /// The address of the page to sign in on, that goes on to another one.
-#[must_use]
 pub fn login_address(then: &str) -> String {
     address::with("/login", &[("then", if then == "/" { "" } else { then })])
 }
 
 /// The page to sign in on.
-#[must_use]
 pub fn login(view: &LoginView<'_>) -> String {
     let body = html! {
         div.login {
@@ -62,7 +60,6 @@ pub struct ProblemView<'a> {
 }
 
 /// The page that says so.
-#[must_use]
 pub fn problem(view: &ProblemView<'_>) -> String {
     let ProblemView { frame, problem, remedy } = view;
     let body: Markup = html! {

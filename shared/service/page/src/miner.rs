@@ -32,7 +32,6 @@ const MAX_LISTED: usize = 12;
 /// Things that happened, which its page lists.
 const MAX_HISTORY: usize = 24;
 
-#[must_use]
 pub fn miner(view: &MinerView<'_>) -> String {
     let MinerView { frame, detail, verdicts, .. } = view;
     let record = &detail.miner.record;

@@ -44,7 +44,6 @@ pub struct RoundView<'a> {
 }
 
 /// The page of rounds: a matrix of who answered when.
-#[must_use]
 pub fn rounds(view: &RoundsView<'_>) -> String {
     let following = view.next.map(|cursor| address::with("/rounds", &[("cursor", cursor)]));
     let body = html! {
@@ -153,7 +152,6 @@ fn state(member: &RoundMember, outcomes: &Outcomes) -> Markup {
     }
 }
 
-#[must_use]
 pub fn round(view: &RoundView<'_>) -> String {
     let RoundView { frame, round, names, outcomes } = view;
     let record = &round.record;

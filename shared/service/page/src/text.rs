@@ -34,20 +34,17 @@ fn cut(text: &str, max: usize) -> (String, bool) {
 }
 
 /// Whether a text can be in a link or a choice of a form: it comes back from there as it is.
-#[must_use]
 pub(crate) fn is_choice(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_CHOICE_BYTES && is_printable(text)
 }
 
 /// A name from a peer or an operator, in a place of its own.
-#[must_use]
 pub fn name(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
     html! { bdi { (shown) @if is_cut { "…" } } }
 }
 
 /// A name among other words: in quotes, so that it ends where they do.
-#[must_use]
 pub fn name_in_words(text: &str) -> String {
     let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
     // First strong isolate and its end: the quotes and the text behind keep their direction.
@@ -55,14 +52,12 @@ pub fn name_in_words(text: &str) -> String {
 }
 
 /// A sentence that may have others' words in it.
-#[must_use]
 pub fn detail(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_DETAIL_BYTES);
     html! { bdi { (shown) @if is_cut { "… (of " (text.len()) " bytes)" } } }
 }
 
 /// The validator's words with others' among them, as a sentence; text in backticks is code.
-#[must_use]
 pub fn sentence(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_DETAIL_BYTES);
     let shown = capital(&shown);
@@ -80,33 +75,28 @@ pub fn sentence(text: &str) -> Markup {
 }
 
 /// The same where no markup can be: in a choice of a form.
-#[must_use]
 pub fn option(text: &str) -> String {
     let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
     if is_cut { shown + "…" } else { shown }
 }
 
 /// The first digits of an id.
-#[must_use]
 pub fn short(id: &str) -> &str {
     beginning(id, SHORT)
 }
 
 /// An id in full, which can be copied.
-#[must_use]
 pub fn whole_id(id: &str) -> Markup {
     let (shown, _) = cut(id, 2 * MAX_NAME_BYTES);
     html! { code.id data-copy { (shown) } }
 }
 
 /// A stable name, as people read it: `audit_element` as `audit element`.
-#[must_use]
 pub fn spaced(name: &str) -> String {
     name.replace('_', " ")
 }
 
 /// A text's first letter in upper case.
-#[must_use]
 pub fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())

@@ -9,25 +9,21 @@ const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// A moment as its date and time in UTC.
-#[must_use]
 pub fn absolute(at_ms: i64) -> String {
     utc::text(u64::try_from(at_ms.div_euclid(SECOND_MS)).unwrap_or(0))
 }
 
 /// The same without the date and the seconds: `17:40`.
-#[must_use]
 pub fn of_day(at_ms: i64) -> String {
     absolute(at_ms).get(11..16).unwrap_or_default().to_owned()
 }
 
 /// The month and day: `11-22`.
-#[must_use]
 pub fn of_year(at_ms: i64) -> String {
     absolute(at_ms).get(5..10).unwrap_or_default().to_owned()
 }
 
 /// A stretch in its largest unit, cut off.
-#[must_use]
 pub fn stretch(ms: i64) -> String {
     match ms.saturating_abs() {
         ms if ms < MINUTE_MS => format!("{} s", ms / SECOND_MS),
@@ -50,7 +46,6 @@ fn machine(at_ms: i64) -> String {
 }
 
 /// How long ago a moment is, or how far away; the date and time as its title.
-#[must_use]
 pub fn ago(at_ms: i64, now_ms: i64) -> Markup {
     html! {
         time datetime=(machine(at_ms)) title=(absolute(at_ms)) data-ago { (relative(at_ms, now_ms)) }
@@ -58,7 +53,6 @@ pub fn ago(at_ms: i64, now_ms: i64) -> Markup {
 }
 
 /// A moment's date and time, and how long ago it is.
-#[must_use]
 pub fn at(at_ms: i64, now_ms: i64) -> Markup {
     html! {
         time.at datetime=(machine(at_ms)) { (absolute(at_ms)) } " "

@@ -22,7 +22,6 @@ pub struct VerdictView<'a> {
     pub miner_name: Option<&'a str>,
 }
 
-#[must_use]
 pub fn verdict(view: &VerdictView<'_>) -> String {
     let VerdictView { frame, verdict, record, .. } = view;
     let title = format!("{} {}", capital(&verdict.outcome.to_string()), short(&record.record.challenge));

@@ -34,7 +34,6 @@ pub struct VerdictsFilter {
 
 impl VerdictsFilter {
     /// The address of the list so filtered.
-    #[must_use]
     pub fn address(&self) -> String {
         let Self { miner, outcome, code, cursor } = self;
         address::with("/verdicts", &[("miner", miner), ("outcome", outcome), ("code", code), ("cursor", cursor)])
@@ -49,7 +48,6 @@ pub struct VerdictsView<'a> {
     pub filter: &'a VerdictsFilter,
 }
 
-#[must_use]
 pub fn verdicts(view: &VerdictsView<'_>) -> String {
     let VerdictsView { frame, verdicts, filter, .. } = view;
     let following = view.next.map(|cursor| VerdictsFilter { cursor: cursor.to_owned(), ..(*filter).clone() }.address());

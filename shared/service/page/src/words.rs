@@ -8,7 +8,6 @@ use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, spaced};
 
 /// The sign and colour of an outcome.
-#[must_use]
 pub const fn of_outcome(outcome: Outcome) -> (Icon, Tone) {
     match outcome {
         Outcome::Pass => (Icon::Pass, Tone::Good),
@@ -18,7 +17,6 @@ pub const fn of_outcome(outcome: Outcome) -> (Icon, Tone) {
 }
 
 /// The outcome of this name; inconclusive for any other name.
-#[must_use]
 pub fn outcome(name: &str) -> Outcome {
     match name {
         "pass" => Outcome::Pass,
@@ -28,14 +26,12 @@ pub fn outcome(name: &str) -> Outcome {
 }
 
 /// An outcome with its sign.
-#[must_use]
 pub fn outcome_badge(outcome: Outcome) -> Markup {
     let (icon, tone) = of_outcome(outcome);
     badge(icon, tone, &capital(&outcome.to_string()))
 }
 
 /// The sign and colour of an attestation state.
-#[must_use]
 pub const fn of_state(state: State) -> (Icon, Tone) {
     match state {
         State::Enrolled => (Icon::Start, Tone::Calm),
@@ -50,7 +46,6 @@ pub const fn of_state(state: State) -> (Icon, Tone) {
 }
 
 /// An attestation state with its sign.
-#[must_use]
 pub fn state_badge(name: &str) -> Markup {
     match State::named(name) {
         Some(state) => {
@@ -62,7 +57,6 @@ pub fn state_badge(name: &str) -> Markup {
 }
 
 /// The badge of something that has not ended.
-#[must_use]
 pub fn online() -> Markup {
     badge(Icon::Online, Tone::Good, "Still there")
 }

@@ -122,7 +122,6 @@ pub struct StageFigure {
 }
 
 impl BenchReport {
-    #[must_use]
     pub fn text(&self, screen: &Screen) -> String {
         let link = self.link.iter().map(|link| link_text(link, screen));
         self.devices.iter().map(|device| device_text(device, screen)).chain(link).collect::<Vec<_>>().join("\n\n")

@@ -66,7 +66,6 @@ impl<K: Ord + Copy> ResultBoard<K> {
     }
 
     /// The first place at which others contradict a result that was put.
-    #[must_use]
     pub fn dispute(&self, key: K, who: ResultOrigin) -> Option<Dispute> {
         let results = self.results.lock();
         let entries = results.get(&key)?;
@@ -90,7 +89,6 @@ impl<K: Ord + Copy> ResultBoard<K> {
     }
 
     /// How many other results there are to compare one with.
-    #[must_use]
     pub fn witnesses(&self, key: K, who: ResultOrigin) -> usize {
         let results = self.results.lock();
         let others =
@@ -100,13 +98,11 @@ impl<K: Ord + Copy> ResultBoard<K> {
 }
 
 /// The first index at which two lists differ, as far as both go.
-#[must_use]
 pub fn first_difference(a: &[Digest], b: &[Digest]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a != b)
 }
 
 /// At how many indices two lists differ, as far as both go.
-#[must_use]
 pub fn differences(a: &[Digest], b: &[Digest]) -> u32 {
     // CAST: at most 2²⁰.
     a.iter().zip(b).filter(|(a, b)| a != b).count() as u32

@@ -53,30 +53,25 @@ impl Seed {
     }
 
     /// The key of a round's passes: the same for every device, so that their slots are.
-    #[must_use]
     pub fn pass_key(&self, round: u32) -> PassKey {
         PassKey(self.derive("assay v1 diag pass", round))
     }
 
     /// The key of a round's probe.
-    #[must_use]
     pub fn probe_key(&self, round: u32) -> ProbeKey {
         ProbeKey(self.derive("assay v1 diag probe", round))
     }
 
     /// The seed that stands in a round's probe where a challenge's would; nothing depends on it.
-    #[must_use]
     pub fn probe_seed(&self, round: u32) -> ProbeSeed {
         ProbeSeed(self.derive("assay v1 diag probe seed", round))
     }
 
     /// The key of the bytes that a round copies.
-    #[must_use]
     pub fn copy_key(&self, round: u32) -> [u8; 32] {
         self.derive("assay v1 diag copy", round)
     }
 
-    #[must_use]
     pub fn draw(&self, round: u32, pass: u64) -> Draw {
         let stream = (pass ^ (pass >> 32)) as u32;
         Draw { key: self.derive("assay v1 diag draw", round), stream, at: 0 }

@@ -35,7 +35,6 @@ impl Test {
     pub const ALL: [Self; 7] =
         [Self::Device, Self::Passes, Self::Samples, Self::Probe, Self::Copies, Self::Sensors, Self::Speed];
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -59,7 +58,6 @@ pub enum RecheckResult {
 }
 
 impl RecheckResult {
-    #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Right => "computed again it is right",
@@ -113,7 +111,6 @@ pub struct TestFinding {
 
 impl TestFinding {
     /// A finding with nothing but its text.
-    #[must_use]
     pub fn new(severity: Severity, test: Test, text: impl Into<String>) -> Self {
         Self {
             severity,

@@ -30,7 +30,6 @@ struct GroupState {
 }
 
 impl DeviceGroup {
-    #[must_use]
     pub fn new(members: impl IntoIterator<Item = DeviceId>) -> Self {
         let state = GroupState { members: members.into_iter().collect(), ..GroupState::default() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
@@ -50,7 +49,6 @@ impl DeviceGroup {
     }
 
     /// Whether a member is at a step that keeps it where it is until the others are there.
-    #[must_use]
     pub fn is_at(&self, step: GroupStep, id: DeviceId) -> bool {
         let state = self.state.lock();
         state.members.contains(&id) && state.arrived.get(&step).is_some_and(|there| there.contains(&id))
@@ -74,12 +72,10 @@ impl DeviceGroup {
         *offers = (offers.0.min(value), offers.1.max(value));
     }
 
-    #[must_use]
     pub fn least(&self, what: &'static str) -> Option<u32> {
         self.state.lock().offers.get(what).map(|offers| offers.0)
     }
 
-    #[must_use]
     pub fn most(&self, what: &'static str) -> Option<u32> {
         self.state.lock().offers.get(what).map(|offers| offers.1)
     }

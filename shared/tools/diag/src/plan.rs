@@ -55,7 +55,6 @@ pub struct TestLimits {
 }
 
 /// The matrix size for a device on which `fits` slots of a size fit, and which does `rate_per_s` operations.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 pub fn choose_n(asked: Option<u32>, fits: impl Fn(u32) -> u32, rate_per_s: f64) -> u32 {
     if let Some(n) = asked {
@@ -71,13 +70,11 @@ pub fn choose_n(asked: Option<u32>, fits: impl Fn(u32) -> u32, rate_per_s: f64) 
 }
 
 /// Operations of a pass: two for each multiply-accumulate of its products.
-#[must_use]
 pub const fn pass_operations(n: u32, count: u32) -> u128 {
     2 * (n as u128).pow(3) * count.saturating_sub(2) as u128
 }
 
 /// Bytes of one area of copies beside `fits` n-by-n slots.
-#[must_use]
 pub fn area_bytes(n: u32, fits: u32) -> u64 {
     let slots_bytes = u64::from(fits) * u64::from(n) * u64::from(n);
     let bytes = (slots_bytes / SLOTS_PER_AREA).clamp(MIN_COPY_BYTES, MAX_COPY_BYTES);
@@ -85,7 +82,6 @@ pub fn area_bytes(n: u32, fits: u32) -> u64 {
 }
 
 /// The slots to fill of those that fit, beside two areas of copies.
-#[must_use]
 pub fn slots_to_fill(n: u32, fits: u32, area_bytes: u64, share_percent: u32) -> u32 {
     let slot_bytes = u64::from(n) * u64::from(n);
     // CAST: an area is a part of the slots.
@@ -96,7 +92,6 @@ pub fn slots_to_fill(n: u32, fits: u32, area_bytes: u64, share_percent: u32) -> 
 }
 
 /// The slots of a pass with a kernel that does `rate_per_s` operations, so that it takes no longer than it may.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 #[expect(
     clippy::cast_possible_truncation,

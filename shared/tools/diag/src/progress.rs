@@ -17,7 +17,6 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    #[must_use]
     pub fn new(plan: &DiagPlan) -> Self {
         let length = plan.rounds.map_or(plan.time.as_secs().max(1), u64::from);
         let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());

@@ -27,12 +27,10 @@ pub enum Measure {
 
 impl Measure {
     /// Whether it is in operations a second, else in bytes.
-    #[must_use]
     pub const fn counts_operations(self) -> bool {
         matches!(self, Self::Products | Self::Passes)
     }
 
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Products => "products",
@@ -113,7 +111,6 @@ impl RunRecord {
     }
 
     /// The gravest finding of a test.
-    #[must_use]
     pub fn worst(&self, test: Test) -> Option<Severity> {
         self.findings.iter().filter(|finding| finding.test == test).map(|finding| finding.severity).max()
     }

@@ -31,7 +31,6 @@ pub enum TestStatus {
 
 impl TestStatus {
     /// Its name in a report.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -133,7 +132,6 @@ pub struct RateReport {
 
 impl DiagReport {
     /// The report of a run that ended. `unusable` are devices that were not even opened.
-    #[must_use]
     pub fn new(program: String, ended: &BurnInEnd, unusable: &[(DeviceInfo, DeviceError)]) -> Self {
         let run = &ended.run;
         if ended.hangs {
@@ -214,7 +212,6 @@ impl DeviceTestReport {
     }
 
     /// The result of one test.
-    #[must_use]
     pub fn status(&self, test: Test) -> TestStatus {
         self.tests.iter().find(|report| report.test == test).map_or(TestStatus::NotDone, |report| report.status)
     }

@@ -53,7 +53,6 @@ pub struct DeviceState {
 
 impl Run {
     /// A run at its start.
-    #[must_use]
     pub fn new(plan: DiagPlan, devices: Vec<DeviceInfo>, sensors: Arc<dyn SensorWatch>) -> Self {
         let mut groups: BTreeMap<String, Vec<DeviceId>> = BTreeMap::new();
         devices.iter().for_each(|info| groups.entry(model(info)).or_default().push(info.id));
@@ -77,19 +76,16 @@ impl Run {
     }
 
     /// Seconds since the start.
-    #[must_use]
     pub fn at_s(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
     /// Whether a person ended it.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// Whether to begin a step of a round: the first round is made whole.
-    #[must_use]
     pub fn goes_on(&self, round: u32) -> bool {
         if self.is_stopped() {
             return false;
@@ -114,7 +110,6 @@ impl Run {
     }
 
     /// The device after this one among those of its group, where there is another.
-    #[must_use]
     pub fn neighbour(&self, id: DeviceId) -> Option<DeviceId> {
         let group = &self.devices.get(&id)?.group;
         let is_equal = |other: &DeviceId| Arc::ptr_eq(&self.devices[other].group, group);
@@ -124,7 +119,6 @@ impl Run {
         (next != id).then_some(next)
     }
 
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.devices.values().all(|state| state.record.lock().ended)
     }
@@ -137,7 +131,6 @@ impl Run {
 }
 
 /// The common key of equal devices: the backend and the model.
-#[must_use]
 pub fn model(info: &DeviceInfo) -> String {
     // Processor devices are called by their index.
     let name = if info.backend == BackendKind::Cpu { "" } else { info.name.as_str() };

@@ -39,19 +39,16 @@ impl Series {
         }
     }
 
-    #[must_use]
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
     /// Number of values, those not kept included.
-    #[must_use]
     pub const fn seen(&self) -> u64 {
         self.seen
     }
 
     /// At most `most` of the points, evenly taken, the last one among them.
-    #[must_use]
     pub fn thinned(&self, most: usize) -> Vec<(f64, f64)> {
         let step = self.points.len().div_ceil(most.max(1)).max(1);
         let mut thinned: Vec<_> = self.points.iter().rev().step_by(step).copied().collect();
@@ -60,7 +57,6 @@ impl Series {
     }
 
     /// The figures; `None` without a value.
-    #[must_use]
     pub fn figures(&self) -> Option<Figures> {
         let mut values: Vec<f64> = self.points.iter().map(|point| point.1).collect();
         values.sort_by(f64::total_cmp);
@@ -78,7 +74,6 @@ impl Series {
 
     /// The percentage by which the last quarter is faster than the first, by their medians; `None` for few points. A
     /// negative drift is a device that slows down.
-    #[must_use]
     pub fn drift_percent(&self) -> Option<f64> {
         if self.points.len() < MIN_DRIFT_POINTS {
             return None;
@@ -115,7 +110,6 @@ fn reached_by(sorted: &[f64], percent: usize) -> f64 {
 }
 
 /// The middle value; of an even number the mean of both. `None` without a value.
-#[must_use]
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

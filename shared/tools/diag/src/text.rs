@@ -15,7 +15,6 @@ the network, and faults that need longer or other heat. A single device of its k
 time is only found by samples.";
 
 impl DiagReport {
-    #[must_use]
     pub fn text(&self, screen: &Screen) -> String {
         let mut parts = vec![self.headline()];
         let short = short_ids(self.devices.iter().map(|device| device.device_id));

@@ -87,7 +87,6 @@ impl LogConfig {
     }
 
     /// The same without a file: for commands, which must not write into the log of a daemon.
-    #[must_use]
     pub fn on_standard_error(&self) -> Self {
         Self { file: None, ..self.clone() }
     }
@@ -140,7 +139,6 @@ pub fn reload(config: &LogConfig) -> Result<(), String> {
 }
 
 /// How many lines the log of this process lost: they came faster than they were written, or the output refused them.
-#[must_use]
 pub fn lost_lines() -> u64 {
     LOG.get().map_or(0, |log| log.queue.lost())
 }
@@ -193,7 +191,6 @@ fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
 
 /// Writes the rest of the log when it is dropped, for at most 500 ms. Keep it to the end of main.
 #[derive(Debug)]
-#[must_use]
 pub struct LogGuard(());
 
 impl LogGuard {

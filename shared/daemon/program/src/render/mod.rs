@@ -24,7 +24,6 @@ impl Screen {
     pub const FILE: Self = Self { width: None, colour: false };
 
     /// Standard output as it is.
-    #[must_use]
     pub fn stdout() -> Self {
         let width = comfy_table::Table::new().width();
         Self { width: width.filter(|width| *width >= MIN_WIDTH), colour: colour(&io::stdout()) }
@@ -32,7 +31,6 @@ impl Screen {
 }
 
 /// Whether colours suit a stream: a terminal that has them, and no `NO_COLOR` (<https://no-color.org>) or `CLICOLOR=0`.
-#[must_use]
 pub fn colour(stream: &impl IsTerminal) -> bool {
     colours_are_wanted(|name| std::env::var(name).ok()) && stream.is_terminal()
 }
@@ -45,7 +43,6 @@ fn colours_are_wanted(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Ids as a table shows them: of each the first digits that make it unique among the others, eight or more.
-#[must_use]
 pub fn short_ids<T: ToString>(ids: impl IntoIterator<Item = T>) -> Vec<String> {
     let ids: Vec<_> = ids.into_iter().map(|id| id.to_string()).collect();
     let mut sorted: Vec<_> = ids.iter().map(String::as_str).collect();

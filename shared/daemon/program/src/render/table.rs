@@ -48,7 +48,6 @@ enum CellKind {
 
 impl Cell {
     /// A cell with a text, which may be wrapped between words.
-    #[must_use]
     pub fn new(text: impl ToString) -> Self {
         Self::of(&text.to_string(), CellKind::Text)
     }
@@ -87,18 +86,15 @@ impl From<String> for Cell {
 }
 
 /// A cell with an id or a key, which is never wrapped.
-#[must_use]
 pub fn id(text: impl ToString) -> Cell {
     Cell::of(&text.to_string(), CellKind::Id)
 }
 
-#[must_use]
 pub fn figure(text: impl ToString) -> Cell {
     Cell::of(&text.to_string(), CellKind::Figure)
 }
 
 /// An empty table with a header.
-#[must_use]
 pub fn new(screen: &Screen, header: &[&str]) -> Table {
     let header = header.iter().map(|name| Cell::new(*name)).collect();
     Table { screen: *screen, header, rows: Vec::new(), optional: &[] }
@@ -124,7 +120,6 @@ impl Table {
         table
     }
 
-    #[must_use]
     pub fn row_count(&self) -> usize {
         self.rows.len()
     }
@@ -166,7 +161,6 @@ impl Table {
 }
 
 /// The table as its screen shows it.
-#[must_use]
 pub fn text(table: &Table) -> String {
     let Some(width) = table.screen.width.map(usize::from) else { return plain(table) };
     let mut shown = Cow::Borrowed(table);

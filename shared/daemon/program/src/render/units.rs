@@ -1,7 +1,6 @@
 //! Figures as people read them.
 
 /// An amount of memory in GiB.
-#[must_use]
 pub fn gib(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let gib = bytes as f64 / f64::from(1 << 30);
@@ -9,7 +8,6 @@ pub fn gib(bytes: u64) -> String {
 }
 
 /// A number to about three significant digits, without an exponent.
-#[must_use]
 pub fn figures(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),
@@ -21,7 +19,6 @@ pub fn figures(number: f64) -> String {
 }
 
 /// A count with its noun: `1 device`, `2 devices`, `2 passes`.
-#[must_use]
 pub fn counted(count: u64, what: &str) -> String {
     let ending = match count {
         1 => "",
@@ -32,7 +29,6 @@ pub fn counted(count: u64, what: &str) -> String {
 }
 
 /// A count with a prefix: 1.23 T.
-#[must_use]
 pub fn count(number: u128) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -46,7 +42,6 @@ pub fn count(number: u128) -> String {
 }
 
 /// A probability from its log2, rounded up: in percent while that says something, else as a power of two.
-#[must_use]
 pub fn probability(log2: f64) -> String {
     if log2 == f64::NEG_INFINITY {
         return "0".to_owned();
@@ -73,7 +68,6 @@ fn superscript(number: i64) -> String {
 }
 
 /// A fraction in percent.
-#[must_use]
 pub fn percent(fraction: f64) -> String {
     format!("{} %", (fraction * 100_000.0).round() / 1000.0)
 }

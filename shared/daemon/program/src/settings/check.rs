@@ -11,7 +11,6 @@ pub const AUTO: &str = "auto";
 
 impl<R: clap::Args> Settings<R> {
     /// An error about a setting, with its value and origin.
-    #[must_use]
     pub fn wrong(&self, key: &str, reason: impl Into<String>) -> SettingsError {
         let setting = self.setting(key);
         let value = setting.values.join(",");

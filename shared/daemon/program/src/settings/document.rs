@@ -30,7 +30,6 @@ pub struct LocalDefault {
 ///
 /// # Panics
 /// When `R` has no help for a setting.
-#[must_use]
 pub fn markdown<R: Args>(
     prefix: &str,
     check: impl Fn(&Settings<R>) -> Result<(), SettingsError>,

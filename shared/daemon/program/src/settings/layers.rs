@@ -55,20 +55,17 @@ impl Environment {
     }
 
     /// Adds the explanation of keys that this build lacks.
-    #[must_use]
     pub fn with_absence(self, absence: AbsenceReason) -> Self {
         Self { absence: Some(absence), ..self }
     }
 
     /// Adds the configuration file that is read where no file is named: `NAME.toml` of the machine's settings
     /// ([`crate::paths::system_file`]), if it exists.
-    #[must_use]
     pub fn with_system_file(self, path: Option<PathBuf>) -> Self {
         Self { system_file: path, ..self }
     }
 
     /// The same, without a variable that is not a setting: a secret.
-    #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.values.remove(name);
         self
@@ -150,7 +147,6 @@ impl<R: Args> Settings<R> {
     }
 
     /// Every setting, in the order of their definition.
-    #[must_use]
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
@@ -159,7 +155,6 @@ impl<R: Args> Settings<R> {
     ///
     /// # Panics
     /// When `R` has no such setting.
-    #[must_use]
     pub fn setting(&self, key: &str) -> &Setting {
         let found = self.settings.iter().find(|s| s.key == key);
         found.unwrap_or_else(|| panic!("{key} is not a setting"))

@@ -10,7 +10,6 @@ use crate::render::{Screen, table};
 pub struct SettingsListing(Vec<Setting>);
 
 impl<R: clap::Args> Settings<R> {
-    #[must_use]
     pub fn shown(&self) -> SettingsListing {
         SettingsListing(self.settings.clone())
     }
@@ -18,7 +17,6 @@ impl<R: clap::Args> Settings<R> {
 
 impl SettingsListing {
     /// A table of key, value and origin.
-    #[must_use]
     pub fn table(&self, screen: &Screen) -> String {
         let mut table = table::new(screen, &["setting", "value", "origin"]);
         for setting in &self.0 {
@@ -32,7 +30,6 @@ impl SettingsListing {
     }
 
     /// The count of settings from each origin, in a line: `config check` prints it for valid settings.
-    #[must_use]
     pub fn summary(&self) -> String {
         let mut counts: Vec<(String, usize)> = Vec::new();
         for setting in &self.0 {
@@ -53,7 +50,6 @@ impl SettingsListing {
     }
 
     /// An object with a `value` and an `origin` for each key.
-    #[must_use]
     pub fn json(&self) -> Value {
         let entry = |s: &Setting| (s.key.clone(), json!({ "value": value(s), "origin": origin(&s.origin) }));
         Value::Object(self.0.iter().map(entry).collect::<Map<_, _>>())

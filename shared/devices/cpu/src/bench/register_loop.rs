@@ -19,7 +19,6 @@ pub struct RegisterLoop {
 impl RegisterLoop {
     /// The loop of this processor's widest vector instruction for a kind of work: `vpdpwssd` for F16, `vpdpbusd` for
     /// the others. `None` where it has neither.
-    #[must_use]
     pub fn of_this_processor(precision: Precision) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         return x86::of_this_processor(precision == Precision::F16);
@@ -31,7 +30,6 @@ impl RegisterLoop {
     }
 
     /// Runs it on some threads at once and waits for all. Gives the operations done.
-    #[must_use]
     pub fn run_on(&self, threads: usize) -> u64 {
         std::thread::scope(|scope| {
             for _ in 1..threads {

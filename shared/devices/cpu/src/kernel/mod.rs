@@ -71,7 +71,6 @@ impl KernelKind {
         [Self::AmxInt8, Self::Avx512Vnni, Self::AvxVnni, Self::Avx2, Self::NeonI8mm, Self::NeonDot, Self::Portable];
 
     /// Its name, as it is typed.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -86,7 +85,6 @@ impl KernelKind {
     }
 
     /// Whether this processor runs it, and runs it rightly.
-    #[must_use]
     pub fn is_available(self) -> bool {
         self.kernel().is_some()
     }

@@ -31,7 +31,6 @@ impl OperandFormat {
     pub const ALL: [Self; 6] = [Self::Int8, Self::Int16, Self::F16, Self::Bf16, Self::E4m3, Self::E2m1];
 
     /// Its name in the vectors and in findings.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Int8 => "int8",
@@ -43,7 +42,6 @@ impl OperandFormat {
         }
     }
 
-    #[must_use]
     pub const fn bits(self) -> usize {
         match self {
             Self::Int16 | Self::F16 | Self::Bf16 => 16,
@@ -52,13 +50,11 @@ impl OperandFormat {
         }
     }
 
-    #[must_use]
     pub const fn row_bytes(self, terms: u32) -> usize {
         terms as usize * self.bits() / 8
     }
 
     /// The operand that the integer 1 of a test row stands for, as an exponent of two (the vectors' `step`).
-    #[must_use]
     pub const fn row_step(self) -> i32 {
         match self {
             Self::E4m3 => -4,
@@ -67,7 +63,6 @@ impl OperandFormat {
     }
 
     /// The operand that the integer 1 of a kind of work stands for, as an exponent of two: E2M1 holds half of it.
-    #[must_use]
     pub const fn kind_step(self) -> i32 {
         match self {
             Self::E2m1 => -1,
@@ -76,7 +71,6 @@ impl OperandFormat {
     }
 
     /// The code of `integer · 2^step`; `None` where the format does not hold it.
-    #[must_use]
     pub fn code(self, integer: i32, step: i32) -> Option<u16> {
         match self {
             Self::Int8 if step == 0 => i8::try_from(integer).ok().map(|code| u16::from(code as u8)),
@@ -90,7 +84,6 @@ impl OperandFormat {
     }
 
     /// Whether a test row's integer can be written in it.
-    #[must_use]
     pub fn holds(self, integer: i32) -> bool {
         self.code(integer, self.row_step()).is_some()
     }
@@ -115,7 +108,6 @@ impl OperandFormat {
     ///
     /// # Panics
     /// When the row ends before that place.
-    #[must_use]
     pub fn get(self, row: &[u8], place: usize) -> u16 {
         match self.bits() {
             16 => u16::from_le_bytes([row[2 * place], row[2 * place + 1]]),
@@ -143,7 +135,6 @@ impl SmallFloat {
 }
 
 /// The distinct operands of a kind of work, ascending.
-#[must_use]
 pub fn operands_of(precision: Precision) -> Vec<i32> {
     let per_byte = precision.terms_per_byte() as usize;
     let table = precision.table().iter().flat_map(|operands| &operands[..per_byte]);

@@ -71,20 +71,17 @@ impl TestRow {
         Self { name: name.into(), finds, family, bits: 0, expect: RequiredSum::Equal, formats, terms: terms.to_vec() }
     }
 
-    #[must_use]
     pub fn length(&self) -> u32 {
         self.terms.iter().map(|&(.., times)| times).sum()
     }
 
     /// The exact sum, in integers.
-    #[must_use]
     pub fn sum(&self) -> i64 {
         self.terms.iter().map(|&(a, b, times)| i64::from(a) * i64::from(b) * i64::from(times)).sum()
     }
 }
 
 /// Every row, in the order of the vectors.
-#[must_use]
 pub fn rows() -> Vec<TestRow> {
     let parts = [bits_kept(), output_bits(), climbs(), mixed_signs(), zero_partners(), cancels(), teeth(), integers()];
     parts.into_iter().flatten().collect()

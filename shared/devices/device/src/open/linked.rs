@@ -88,12 +88,10 @@ impl LinkedPlan {
         Ok(Self { n: probed.n, offset, pieces })
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

@@ -24,7 +24,6 @@ pub struct AuditedPass<'a> {
 
 impl AuditedPass<'_> {
     /// An answer to the audit with everything but its samples.
-    #[must_use]
     pub fn header(&self) -> PassOpenings {
         PassOpenings {
             challenge: self.challenge.fields().clone(),
@@ -100,12 +99,10 @@ impl SamplePlan {
         Ok(Self { samples: planned.collect() })
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.samples.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }

@@ -27,7 +27,6 @@ pub struct ProbedDevice<'a> {
 
 impl ProbedDevice<'_> {
     /// Openings of the probe with everything but its segments.
-    #[must_use]
     pub fn header(&self) -> ProbeOpenings {
         ProbeOpenings { device_id: self.device_id, slot_digests: self.slot_digests.to_vec(), segments: Vec::new() }
     }
@@ -100,12 +99,10 @@ impl SegmentPlan {
         Ok(Self { n, segments })
     }
 
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.segments.len()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

@@ -63,13 +63,11 @@ pub fn here(_test: &str, body: impl FnOnce()) {
 }
 
 /// A pass whose key and offset come from `seed`.
-#[must_use]
 pub fn pass(n: u32, count: u32, seed: u8) -> Pass {
     pass_of(Precision::Int8, n, count, seed)
 }
 
 /// As [`pass`], of a kind of work.
-#[must_use]
 pub fn pass_of(precision: Precision, n: u32, count: u32, seed: u8) -> Pass {
     Pass { precision, key: PassKey([seed; 32]), n, offset: u32::from(seed), count }
 }
@@ -78,7 +76,6 @@ pub fn pass_of(precision: Precision, n: u32, count: u32, seed: u8) -> Pass {
 ///
 /// # Panics
 /// When the reference cannot hold it.
-#[must_use]
 pub fn expected(pass: &Pass) -> (Vec<Digest>, ReferenceDevice) {
     let mut device = ReferenceDevice::new(DeviceId([9; 16]), "reference", pass.bytes());
     (device.fill(pass, &Handle::default()).unwrap(), device)

@@ -41,13 +41,11 @@ impl<D: Device + 'static> FakeDevice<D> {
     }
 
     /// Changes the result of [`Device::info`].
-    #[must_use]
     pub fn on_info(mut self, info: impl Fn(DeviceInfo) -> DeviceInfo + Send + 'static) -> Self {
         self.info = Box::new(info);
         self
     }
 
-    #[must_use]
     pub fn on_fill(
         mut self,
         fill: impl FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send + 'static,
@@ -57,7 +55,6 @@ impl<D: Device + 'static> FakeDevice<D> {
     }
 
     /// Replaces [`Device::probe_round`], and with it [`Device::probe_rounds`], which calls it.
-    #[must_use]
     pub fn on_probe_round(
         mut self,
         round: impl FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send + 'static,
@@ -66,7 +63,6 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    #[must_use]
     pub fn on_probe_states(
         mut self,
         states: impl FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send + 'static,
@@ -76,7 +72,6 @@ impl<D: Device + 'static> FakeDevice<D> {
     }
 
     /// Replaces [`Device::read`], and with it [`Device::read_all`], which calls it.
-    #[must_use]
     pub fn on_read(
         mut self,
         read: impl FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send + 'static,
@@ -85,7 +80,6 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
-    #[must_use]
     pub fn on_chaining_values(
         mut self,
         values: impl FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send + 'static,
@@ -95,7 +89,6 @@ impl<D: Device + 'static> FakeDevice<D> {
     }
 
     /// Replaces [`Device::read_area`], and with it [`Device::test_copies`], which calls it.
-    #[must_use]
     pub fn on_read_area(
         mut self,
         read: impl FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send + 'static,

@@ -187,13 +187,11 @@ pub struct ModelUnderTest {
 type Operand = (i32, i32);
 
 impl ModelUnderTest {
-    #[must_use]
     pub fn new(model: UnitModel, unit: &Unit) -> Self {
         Self { model, unit: unit.clone(), diagonal: false }
     }
 
     /// The same with nothing but the sums on the diagonal, for long rows; the others are 0.
-    #[must_use]
     pub fn on_the_diagonal(self) -> Self {
         Self { diagonal: true, ..self }
     }

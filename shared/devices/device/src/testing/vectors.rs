@@ -24,7 +24,6 @@ pub const LARGE: [&str; 4] = ["n1024.json", "n2048.json", "openings-n2048.json",
 ///
 /// # Panics
 /// When they are not there.
-#[must_use]
 pub fn vectors(precisions: &[Precision]) -> Vec<(String, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../integration-tests/vectors");
     let mut found = Vec::new();
@@ -44,7 +43,6 @@ pub fn vectors(precisions: &[Precision]) -> Vec<(String, Value)> {
 ///
 /// # Panics
 /// When it has none.
-#[must_use]
 pub fn precision_of(vector: &Value) -> Precision {
     serde_json::from_value(vector["challenge"]["precision"].clone()).unwrap()
 }

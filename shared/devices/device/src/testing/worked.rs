@@ -13,7 +13,6 @@ use crate::{Device, Handle, Pass};
 ///
 /// # Panics
 /// When WORK.md does not allow it.
-#[must_use]
 pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
     challenge_of(Precision::Int8, n, iterations, count)
 }
@@ -22,7 +21,6 @@ pub fn challenge(n: u32, iterations: u32, count: u32) -> Challenge {
 ///
 /// # Panics
 /// When WORK.md does not allow it.
-#[must_use]
 pub fn challenge_of(precision: Precision, n: u32, iterations: u32, count: u32) -> Challenge {
     let shares = vec![
         Share { device_id: DeviceId([0x10; 16]), offset: 0, count: 3 },
@@ -46,7 +44,6 @@ pub fn challenge_of(precision: Precision, n: u32, iterations: u32, count: u32) -
 ///
 /// # Panics
 /// When WORK.md does not allow them.
-#[must_use]
 pub fn probe(walks: u32, steps: u32, rounds: u32) -> Probe {
     Probe::try_from(UncheckedProbe { seed: ProbeSeed([5; 32]), walks, steps, rounds, link: 0 })
         .expect("a probe that WORK.md allows")
@@ -63,13 +60,11 @@ pub struct WorkedExample {
 }
 
 impl WorkedExample {
-    #[must_use]
     pub fn new(n: u32, iterations: u32, count: u32) -> Self {
         Self::of(Precision::Int8, n, iterations, count)
     }
 
     /// Works it out for a kind of work.
-    #[must_use]
     pub fn of(precision: Precision, n: u32, iterations: u32, count: u32) -> Self {
         let challenge = challenge_of(precision, n, iterations, count);
         let share = challenge.shares()[1];
@@ -79,19 +74,16 @@ impl WorkedExample {
     }
 
     /// The number of the last iteration.
-    #[must_use]
     pub fn last_iteration(&self) -> u32 {
         self.challenge.iterations() - 1
     }
 
     /// The root before an iteration's, of all that a device committed to.
-    #[must_use]
     pub fn previous_root(&self) -> Root {
         previous_root(&self.roots, self.last_iteration())
     }
 
     /// The root of the last iteration.
-    #[must_use]
     pub fn last_root(&self) -> Root {
         self.roots[self.last_iteration() as usize]
     }
@@ -100,7 +92,6 @@ impl WorkedExample {
     ///
     /// # Panics
     /// When the reference contradicts itself.
-    #[must_use]
     pub fn device(&self) -> ReferenceDevice {
         let (n, count) = (self.challenge.n(), self.share.count);
         let id = self.share.device_id;
@@ -113,7 +104,6 @@ impl WorkedExample {
 }
 
 /// The root before an iteration's, of all that a device committed to.
-#[must_use]
 pub fn previous_root(roots: &[Root], iteration: u32) -> Root {
     if iteration == 0 { Root::BEFORE_FIRST } else { roots[iteration as usize - 1] }
 }

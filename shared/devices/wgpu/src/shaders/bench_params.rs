@@ -21,14 +21,12 @@ pub(in super::super) struct StreamParams {
 }
 
 impl PeakParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         padded(&[self.iterations])
     }
 }
 
 impl StreamParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         padded(&[self.vectors, self.threads])
     }

@@ -236,13 +236,11 @@ fn expansions() -> impl Iterator<Item = (Precision, Format)> {
 }
 
 /// The shaders in cooperative matrices, which not every API has: in every size, for checks of the sources.
-#[must_use]
 pub fn cooperative() -> Vec<Shader> {
     CooperativeTile::all().flat_map(|tile| [cooperative_product(tile), raw_cooperative_product(tile)]).collect()
 }
 
 /// Every other shader that this backend can run, in every size and shape, for checks of the sources.
-#[must_use]
 pub fn all() -> Vec<Shader> {
     let dots = [Dot::Packed, Dot::Plain];
     let all_dots = [Dot::Packed, Dot::Plain, Dot::Wide, Dot::Float, Dot::FloatChunks];

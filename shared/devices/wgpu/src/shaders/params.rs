@@ -101,14 +101,12 @@ pub(in super::super) struct CompletionCounter {
 }
 
 impl CompletionCounter {
-    #[must_use]
     pub fn words(&self) -> Words {
         padded(&[self.number, u32::from(self.first)])
     }
 }
 
 impl KeystreamParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         let Self { key, stream, counter, blocks, at } = *self;
         let mut words = padded(&key);
@@ -118,7 +116,6 @@ impl KeystreamParams {
 }
 
 impl ChunkParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         let Self { at, counter, chunks, levels, root, out_at } = *self;
         padded(&[at, counter, chunks, levels, u32::from(root), out_at])
@@ -126,7 +123,6 @@ impl ChunkParams {
 }
 
 impl ParentParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         let Self { in_at, values, levels, root, out_at } = *self;
         padded(&[in_at, values, levels, u32::from(root), out_at])
@@ -134,7 +130,6 @@ impl ParentParams {
 }
 
 impl ProductParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         let Self { n, tiles_across, first_tile, row0, column0, slot, depth } = *self;
         padded(&[n, tiles_across, first_tile, row0, column0, slot.wrapping_mul(SLOT_FACTOR), depth])
@@ -142,7 +137,6 @@ impl ProductParams {
 }
 
 impl ExpandParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         let Self { at, vectors } = *self;
         padded(&[at, vectors])
@@ -150,7 +144,6 @@ impl ExpandParams {
 }
 
 impl ProbeParams {
-    #[must_use]
     pub fn words(&self) -> Words {
         let Self { total, first_slot, lines_log2, piece_lines_log2, pieces_per_buffer, walks, steps, first_buffer } =
             *self;

@@ -31,13 +31,11 @@ impl ShaderTile {
         tile
     }
 
-    #[must_use]
     pub const fn threads(self) -> u32 {
         (self.side / self.per_thread) * (self.side / self.per_thread)
     }
 
     /// Bytes of workgroup memory: both operands.
-    #[must_use]
     pub const fn workgroup_bytes(self) -> u32 {
         2 * self.side * self.words * WORD_BYTES
     }
@@ -51,13 +49,11 @@ impl ShaderTile {
     }
 
     /// The first of those that fit; `None` if even the smallest does not.
-    #[must_use]
     pub fn choose(limits: &::wgpu::Limits, n: u32) -> Option<Self> {
         Self::fitting(limits, n).next()
     }
 
     /// Whether a device of these limits runs it.
-    #[must_use]
     pub const fn fits(self, limits: &::wgpu::Limits) -> bool {
         self.workgroup_bytes() <= limits.max_compute_workgroup_storage_size
             && self.threads() <= limits.max_compute_invocations_per_workgroup
