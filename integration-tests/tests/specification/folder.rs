@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::files::{Wanted, vector_folder};
-use crate::{interchange, openings, operands, probe_files, vectors};
+use crate::{interchange, openings, operands, probe_files, rules, vectors};
 
 /// Where the rows of the self-test of matrix units are held equal to their file.
 const ACCUMULATOR_TESTS: &str = "shared/devices/device/src/accumulator/tests.rs";
@@ -44,6 +44,7 @@ const READ: &[(&str, Reader)] = &[
     ("probe", Reader::Test(vectors::probe)),
     ("probe-n1024", Reader::Test(vectors::probe_n1024)),
     ("probe-w64", Reader::Test(vectors::probe_w64)),
+    ("rules", Reader::Test(rules::rows_of_every_rule_are_those_of_the_specification)),
     ("segments-linked", Reader::Test(probe_files::every_invalid_file_is_refused_for_its_reason)),
     ("segments-plain", Reader::Test(probe_files::every_invalid_file_is_refused_for_its_reason)),
     ("signed", Reader::Test(vectors::commitment_and_answer_are_signed_to_the_byte)),

@@ -10,5 +10,6 @@ mod interchange;
 mod openings;
 mod operands;
 mod probe_files;
+mod rules;
 mod segments;
 mod vectors;

@@ -20,6 +20,7 @@ pub mod probe;
 pub mod probe_file;
 pub mod product;
 pub mod reference;
+pub mod rule;
 pub mod segment;
 pub mod size;
 pub mod split;
