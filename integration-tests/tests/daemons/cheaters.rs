@@ -92,7 +92,8 @@ async fn work_and_probes_beyond_their_deadlines() {
 /// As many segments as were drawn, of 4 MB each: a session that kept them until the item's end kept 128 MB.
 #[tokio::test(flavor = "multi_thread")]
 async fn segments_of_too_many_lines_in_many_sessions() {
-    let validator = TestValidator::start(&Policy::default()).await;
+    // All miners are in this process, which is busy for seconds with what they send.
+    let validator = TestValidator::start(&Policy { ping_interval_ms: 10_000, ..Policy::default() }).await;
     let mut miners = Vec::new();
     for i in 0..LONG_SESSIONS {
         let disguise = Disguise { seed: 1 + i, first_device: 1 + i, ..Disguise::new(&[14]) };
