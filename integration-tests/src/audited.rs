@@ -11,6 +11,7 @@ use assay_protocol::verdict::Reason;
 use assay_work::commitment::Evidence;
 use assay_work::keys::parents;
 use assay_work::opening::PassSample;
+use assay_work::rule::SlotRule;
 use assay_work::{
     Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
     UncheckedChallenge, UncheckedProbe, reference,
@@ -120,7 +121,8 @@ impl Audited {
         let (earlier, previous) = self.parents(u);
         let [held, earlier, previous] = [u, earlier, previous].map(|slot| self.slot(slot));
         let mut right = vec![0; held.len()];
-        reference::product_rows(Precision::Int8, (&earlier, &previous), N, u, 0, &mut right);
+        let rule = SlotRule::new(Precision::Int8, &self.task.pass(0, &Root::BEFORE_FIRST).key, N, u);
+        reference::product_rows(&rule, (&earlier, &previous), 0, &mut right);
         (0..N * N).filter(|&at| held[at as usize] != right[at as usize]).collect()
     }
 

@@ -9,6 +9,7 @@ use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
 use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes, step};
+use assay_work::rule::SlotRule;
 use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, reference, tree};
 
 use crate::lie::{ProbeLie, SharedLies, WorkLie, lock};
@@ -100,7 +101,7 @@ impl LyingDevice {
             Some(WorkLie::OtherKind(precision)) => precision,
             _ => pass.precision,
         };
-        reference::product_rows(precision, factors, pass.n, u, 0, &mut slot);
+        reference::product_rows(&SlotRule::new(precision, &pass.key, pass.n, u), factors, 0, &mut slot);
         if lie == Some(WorkLie::SkipElements) {
             slot.iter_mut().step_by(SKIPPED).for_each(|element| *element = 0);
         }

@@ -92,7 +92,8 @@ fn forged(
     *roots.last_mut().unwrap() = root;
     let n = worked.challenge.n();
     let key = key_of(worked);
-    let samples = samples.iter().map(|s| reference::open_sample(&slots, &key, n, s)).collect();
+    let samples =
+        samples.iter().map(|s| reference::open_sample(worked.challenge.precision(), &slots, &key, n, s)).collect();
     (roots, PassOpenings { root, slot_digests, samples, ..audited(worked).header() })
 }
 
@@ -150,15 +151,15 @@ pub(super) fn every_invalid_answer_is_refused_for_its_reason() {
 /// Among them answers of kind 5 in which bits were cleared that no operand depends on: bytes are compared whole.
 #[test]
 pub(super) fn every_judged_answer_is_accepted_or_refused_as_judged() {
-    let file: JudgedOpenings = vector("judged-openings");
     let mut judged = BTreeMap::<_, u32>::new();
-    for case in &file.cases {
+    let files = ["judged-openings", "openings-k7", "openings-k8"].map(vector::<JudgedOpenings>);
+    for case in files.iter().flat_map(|file| &file.cases) {
         let found = check_standalone(&case.opening, None).map_err(|e| e.code());
         assert_eq!(found.err().unwrap_or("accepted"), case.expect, "{}", case.what);
         *judged.entry(case.opening.challenge.precision).or_default() += 1;
     }
-    assert_eq!(judged.values().sum::<u32>(), 31);
-    assert!(judged.keys().eq([1, 2, 5, 6].iter()), "{judged:?}");
+    assert_eq!(judged.values().sum::<u32>(), 65);
+    assert!(judged.keys().eq([1, 2, 5, 6, 7, 8].iter()), "{judged:?}");
 }
 
 /// The same answers before a validator, which takes only the commitment from them. A miner that forged slots committed

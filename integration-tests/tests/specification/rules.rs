@@ -3,7 +3,7 @@
 use assay_work::PassKey;
 use assay_work::leaf::keystream;
 use assay_work::rule::field::{self, GROUP_BYTES, STEPS};
-use assay_work::rule::network::{Layer, Tensor, attention, gaussian, noise, noise_key};
+use assay_work::rule::network::{Layer, Tensor, attention, convolution, gaussian, noise, noise_key};
 use serde::Deserialize;
 
 use crate::files::vector;
@@ -88,25 +88,22 @@ pub(super) fn rows_of_every_rule_are_those_of_the_specification() {
         }
     }
     let tensor = Tensor::new(N as u32);
-    let mut x = [0; N];
+    let signed = |x: Vec<u8>| x.into_iter().map(|operand| operand as i8).collect::<Vec<_>>();
     for row in &file.convolution {
-        tensor.convolution(&slot, row.row, &mut x);
-        assert_eq!(x[..], row.operands, "convolution, row {}", row.row);
+        let x = signed(convolution(&tensor.window(&slot, row.row)));
+        assert_eq!(x, row.operands, "convolution, row {}", row.row);
         assert_eq!(pieces_of(&tensor, row.row), row.pieces);
         let factors = [0, 100, 255].map(|k| tensor.factor(row.row, k));
         assert_eq!(factors.map(<[u32; 2]>::from)[..], row.factors);
     }
     for row in &file.attention {
-        let bytes = bytes(&row.bytes);
-        let mut x = vec![0; bytes.len()];
-        attention(&bytes, &mut x);
-        assert_eq!(x, row.operands, "{}", row.what);
+        assert_eq!(signed(attention(&bytes(&row.bytes))), row.operands, "{}", row.what);
     }
     for row in &file.noise {
         let noise_key = noise_key(&key, row.slot);
         assert_eq!(hex::encode(noise_key), row.noise_key);
-        noise(&noise_key, &slot[row.row as usize * N..][..N], row.row, &mut x);
-        assert_eq!(x[..], row.operands, "noise, row {}", row.row);
+        let x = noise(&noise_key, &slot[row.row as usize * N..][..N], row.row);
+        assert_eq!(signed(x), row.operands, "noise, row {}", row.row);
     }
     for (draw, added) in file.noise_draws {
         assert_eq!(gaussian(draw), added, "{draw}");

@@ -285,6 +285,26 @@ pub(super) fn k6_one_device() {
 }
 
 #[test]
+pub(super) fn k7() {
+    check_worked("k7");
+}
+
+#[test]
+pub(super) fn k7_n1024() {
+    check_worked("k7-n1024");
+}
+
+#[test]
+pub(super) fn k8() {
+    check_worked("k8");
+}
+
+#[test]
+pub(super) fn k8_n256() {
+    check_worked("k8-n256");
+}
+
+#[test]
 pub(super) fn k2_three_devices_two_iterations() {
     check_worked("k2-three-devices-two-iterations");
 }

@@ -388,11 +388,12 @@ impl Default for LinkedPolicy {
 impl HidingPolicy {
     /// The peak rate of the devices' model in a kind of work, if known.
     pub const fn peak_per_s(&self, precision: Precision) -> Option<f64> {
-        match precision {
-            Precision::Int8 => self.peak_per_s,
+        // A rule only adds to the work of computing a line again.
+        match precision.of_bytes() {
             Precision::F16 => self.peak_f16_per_s,
             Precision::Fp8 => self.peak_fp8_per_s,
             Precision::Fp4 => self.peak_fp4_per_s,
+            _ => self.peak_per_s,
         }
     }
 

@@ -109,6 +109,7 @@ impl Expectation {
             Precision::F16 => self.min_tops_f16,
             Precision::Fp8 => self.min_tops_fp8,
             Precision::Fp4 => self.min_tops_fp4,
+            Precision::Field | Precision::Network => None,
         }
     }
 

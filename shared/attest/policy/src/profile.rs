@@ -106,6 +106,10 @@ impl Profile {
             Precision::F16 => (f16, [None; 2]),
             Precision::Fp8 => (fp8, [int8, f16]),
             Precision::Fp4 => (fp4, [fp8, int8]),
+            // Its products are as fast as INT8's at best.
+            Precision::Network => (int8, [f16, None]),
+            // Nearly all of its time goes to the field.
+            Precision::Field => return None,
         };
         own.map(|own| others.into_iter().flatten().fold(own, f64::max))
     }

@@ -1,5 +1,8 @@
 //! Checking the rows behind drawn samples of one pass of one device (WORK.md, Audit).
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use super::bytes::{DeviceId, Digest, PassKey, Root};
 use super::challenge::{Challenge, Share};
 use super::digest::pass_root;
@@ -8,54 +11,107 @@ use super::keys::{parents, pass_key};
 use super::leaf::leaf;
 use super::opening::{ExpectedRange, OpenedRange, PassOpenings, PassSample, SampleOpenings};
 use super::precision::Precision;
-use super::product::element;
-use super::tree::{RangePath, digests_of_ranges, row_range_bytes};
+use super::rule::SlotRule;
+use super::tree::{CHUNK_BYTES, RangePath, digests_of_ranges};
 
-/// One row that a sample asks for, and the aligned range that it is opened as.
+/// A row or a piece of a slot that a sample asks for, and the aligned range that it is opened as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeRequest {
     /// The slot to open.
     pub slot: u32,
-    /// The row of the slot that the range covers.
-    pub row: u32,
     /// Offset of the range in the slot, in bytes.
     pub first_byte: u64,
-    /// Length of the range in bytes: `max(n, 1024)`.
+    /// Length of the range in bytes: that of the row or piece, at least 1024.
     pub len: u64,
+    /// Offset of the row or piece in the slot, in bytes.
+    start: u64,
+    /// Length of the row or piece in bytes.
+    bytes: u64,
 }
 
 impl RangeRequest {
+    /// The range that holds `bytes` bytes of a slot from `start` on, a multiple of them.
+    const fn new(slot: u32, start: u64, bytes: u64) -> Self {
+        let len = if bytes > CHUNK_BYTES { bytes } else { CHUNK_BYTES };
+        Self { slot, first_byte: start / len * len, len, start, bytes }
+    }
+
     /// The range that holds a row of an n-by-n slot.
     #[must_use]
     pub const fn of_row(n: u32, slot: u32, row: u32) -> Self {
-        let len = row_range_bytes(n);
-        Self { slot, row, first_byte: row as u64 * n as u64 / len * len, len }
+        Self::new(slot, row as u64 * n as u64, n as u64)
     }
 
-    /// The row itself, out of the bytes of the range.
-    fn row_of<'a>(&self, bytes: &'a [u8], n: u32) -> &'a [u8] {
-        let start = (u64::from(self.row) * u64::from(n) - self.first_byte) as usize;
-        &bytes[start..start + n as usize]
+    /// The row or piece, out of the bytes of the range.
+    fn of<'a>(&self, range: &'a [u8]) -> &'a [u8] {
+        &range[(self.start - self.first_byte) as usize..][..self.bytes as usize]
+    }
+
+    const fn holds(&self, byte: u64) -> bool {
+        self.start <= byte && byte < self.start + self.bytes
     }
 }
 
-/// The rows that a sample asks for, in the order of WORK.md's list.
+/// The ranges that a sample asks for, in the order of WORK.md's list.
 #[must_use]
-pub fn sample_ranges(key: &PassKey, n: u32, sample: &PassSample) -> Vec<RangeRequest> {
-    let of_row = |slot, row| RangeRequest::of_row(n, slot, row);
-    match *sample {
-        PassSample::Leaf { slot, row } => vec![of_row(slot, row)],
-        PassSample::Product { slot, row, column, inner } => {
-            let (earlier, previous) = parents(key, slot);
-            let mut ranges = vec![of_row(slot, row), of_row(earlier, row), of_row(previous, column)];
-            for (factor, factor_row) in [(earlier, row), (previous, column)] {
-                if factor >= 2 {
-                    let (factor_earlier, factor_previous) = parents(key, factor);
-                    ranges.extend([of_row(factor_earlier, factor_row), of_row(factor_previous, inner)]);
-                }
+pub fn sample_ranges(precision: Precision, key: &PassKey, n: u32, sample: &PassSample) -> Vec<RangeRequest> {
+    SampleRequest::new(precision, key, n, sample).ranges
+}
+
+/// What a sample asks for and shows.
+struct SampleRequest {
+    ranges: Vec<RangeRequest>,
+    elements: Vec<CheckedElement>,
+}
+
+/// Element `(r, c)` of the slot that a rule fills.
+struct CheckedElement {
+    rule: SlotRule,
+    r: u32,
+    c: u32,
+    /// The range that holds it.
+    holder: usize,
+    /// The ranges behind x.
+    x: Range<usize>,
+    /// The range behind y.
+    y: usize,
+}
+
+impl SampleRequest {
+    fn new(precision: Precision, key: &PassKey, n: u32, sample: &PassSample) -> Self {
+        let (slot, row) = sample.slot_and_row();
+        let mut request = Self { ranges: vec![RangeRequest::of_row(n, slot, row)], elements: Vec::new() };
+        let PassSample::Product { column, inner, .. } = *sample else { return request };
+        let rule = |u| SlotRule::new(precision, key, n, u);
+        let (earlier, previous) = parents(key, slot);
+        let whole = request.element(rule(slot), key, (row, column), 0);
+        // The element of the earlier slot that x[k] is checked in, and the range that holds it.
+        let (r, k) = rule(slot).tensor().map_or((row, inner), |tensor| tensor.factor(row, inner));
+        let byte = u64::from(r) * u64::from(n) + u64::from(k);
+        let x = whole.clone().find(|&range| request.ranges[range].holds(byte)).unwrap_or(whole.start);
+        for (factor, at, holder) in [(earlier, (r, k), x), (previous, (column, inner), whole.end)] {
+            if factor >= 2 {
+                request.element(rule(factor), key, at, holder);
             }
-            ranges
         }
+        request
+    }
+
+    /// Adds an element and the ranges that it follows from, and gives those behind x.
+    fn element(&mut self, rule: SlotRule, key: &PassKey, (r, c): (u32, u32), holder: usize) -> Range<usize> {
+        let ((earlier, previous), n) = (parents(key, rule.u()), rule.n());
+        let start = self.ranges.len();
+        match rule.tensor() {
+            Some(tensor) => {
+                let bytes = tensor.piece_bytes() as u64;
+                self.ranges.extend(tensor.pieces(r).map(|first| RangeRequest::new(earlier, first as u64, bytes)));
+            }
+            None => self.ranges.push(RangeRequest::of_row(n, earlier, r)),
+        }
+        let (x, y) = (start..self.ranges.len(), self.ranges.len());
+        self.ranges.push(RangeRequest::of_row(n, previous, c));
+        self.elements.push(CheckedElement { rule, r, c, holder, x: x.clone(), y });
+        x
     }
 }
 
@@ -195,7 +251,7 @@ impl PassCheck {
     pub fn sample(&mut self, given: &SampleOpenings) {
         let sample = self.seen;
         self.seen += 1;
-        let checked = self.shape(sample, given).and_then(|requests| self.check_content(&requests, given));
+        let checked = self.shape(sample, given).and_then(|request| self.check_content(&request, given));
         let Err(fault) = checked else { return };
         // Samples come in order, so that among faults of one kind the first stays.
         if self.first_fault.is_none_or(|first| fault.0 < first.kind) {
@@ -230,50 +286,59 @@ impl PassCheck {
     }
 
     /// The ranges asked for, when those given have their slots, places, lengths and numbers of siblings.
-    fn shape(&self, index: usize, given: &SampleOpenings) -> Result<Vec<RangeRequest>, SampleFault> {
+    fn shape(&self, index: usize, given: &SampleOpenings) -> Result<SampleRequest, SampleFault> {
         let rows = (FaultKind::Rows, None);
         let sample = self.samples.get(index).ok_or(rows)?;
         if given.sample != *sample || !sample.fits(self.n, self.share.count) {
             return Err(rows);
         }
         self.check_parents(given).map_err(|kind| (kind, None))?;
-        let requests = sample_ranges(&self.key, self.n, sample);
+        let request = SampleRequest::new(self.precision, &self.key, self.n, sample);
+        let requests = &request.ranges;
         if given.openings.len() != requests.len() {
             return Err(rows);
         }
         let openings = &given.openings;
         each(
-            &requests,
+            requests,
             openings,
             |request, opening| {
                 if opening.slot == request.slot { Ok(()) } else { Err(FaultKind::Rows) }
             },
         )?;
-        each(&requests, openings, |request, opening| {
+        each(requests, openings, |request, opening| {
             self.expected(request).check_range(opening.first_byte, &opening.bytes)
         })?;
-        each(&requests, openings, |request, opening| self.expected(request).check_siblings(&opening.siblings))?;
-        Ok(requests)
+        each(requests, openings, |request, opening| self.expected(request).check_siblings(&opening.siblings))?;
+        Ok(request)
     }
 
     /// Checks the contents of the ranges of a sample of the right shape.
-    fn check_content(&self, requests: &[RangeRequest], given: &SampleOpenings) -> Result<(), SampleFault> {
+    fn check_content(&self, request: &SampleRequest, given: &SampleOpenings) -> Result<(), SampleFault> {
         let openings = &given.openings;
-        self.check_paths(requests, openings)?;
-        each(requests, openings, |request, opening| self.check_leaf(request, &opening.bytes))?;
-        self.check_elements(&given.sample, requests, openings)
+        self.check_paths(&request.ranges, openings)?;
+        each(&request.ranges, openings, |request, opening| self.check_leaf(request, &opening.bytes))?;
+        check_elements(request, openings)
     }
 
     /// Each range leads to the digest of its slot.
     fn check_paths(&self, requests: &[RangeRequest], openings: &[OpenedRange]) -> Result<(), SampleFault> {
-        let mut ranges = Vec::with_capacity(requests.len());
-        for (RangeRequest { first_byte, .. }, OpenedRange { bytes, siblings, .. }) in requests.iter().zip(openings) {
-            ranges.push(RangePath { bytes, first_byte: *first_byte, siblings });
+        let total_bytes = u64::from(self.n) * u64::from(self.n);
+        let mut first = 0;
+        for requests in requests.chunk_by(|a, b| a.len == b.len) {
+            let openings = &openings[first..][..requests.len()];
+            let mut ranges = Vec::with_capacity(requests.len());
+            for (request, OpenedRange { bytes, siblings, .. }) in requests.iter().zip(openings) {
+                ranges.push(RangePath { bytes, first_byte: request.first_byte, siblings });
+            }
+            let digests = digests_of_ranges(&ranges, total_bytes);
+            let is_wrong = |(request, digest): (&RangeRequest, _)| digest != self.digests[request.slot as usize];
+            if let Some(index) = requests.iter().zip(digests).position(is_wrong) {
+                return Err((FaultKind::Path, Some(first + index)));
+            }
+            first += requests.len();
         }
-        let digests = digests_of_ranges(&ranges, u64::from(self.n) * u64::from(self.n));
-        let wrong =
-            requests.iter().zip(digests).position(|(request, digest)| digest != self.digests[request.slot as usize]);
-        wrong.map_or(Ok(()), |index| Err((FaultKind::Path, Some(index))))
+        Ok(())
     }
 
     /// The parents that an answer names, where it names them.
@@ -295,47 +360,32 @@ impl PassCheck {
         }
     }
 
-    /// The row asked for, when it is one of a leaf, is the keystream.
+    /// The row or piece asked for, when it is one of a leaf, is the keystream.
     fn check_leaf(&self, request: &RangeRequest, bytes: &[u8]) -> Result<(), FaultKind> {
         if request.slot >= 2 {
             return Ok(());
         }
-        let n = self.n;
-        let mut row = vec![0; n as usize];
-        let stream = self.share.offset + request.slot;
-        leaf(&self.key, stream, u64::from(request.row) * u64::from(n), &mut row);
-        if request.row_of(bytes, n) == row { Ok(()) } else { Err(FaultKind::Leaf) }
+        let mut expected = vec![0; request.bytes as usize];
+        leaf(&self.key, self.share.offset + request.slot, request.start, &mut expected);
+        if request.of(bytes) == expected { Ok(()) } else { Err(FaultKind::Leaf) }
     }
+}
 
-    /// The sampled element, and the two factors of its multiply-accumulate where they are no leaf's.
-    fn check_elements(
-        &self,
-        sample: &PassSample,
-        requests: &[RangeRequest],
-        openings: &[OpenedRange],
-    ) -> Result<(), SampleFault> {
-        let PassSample::Product { slot, row, column, inner } = *sample else { return Ok(()) };
-        let n = self.n;
-        let row_at = |i: usize| requests[i].row_of(&openings[i].bytes, n);
-        let (earlier, previous) = (requests[1].slot, requests[2].slot);
-        let mut below = 3;
-        // Element (v, a, b), the opening that holds it, and those of the rows that it follows from.
-        let mut elements = vec![((slot, row, column), 0, (1, 2))];
-        for (factor, holder) in [((earlier, row, inner), 1), ((previous, column, inner), 2)] {
-            if factor.0 >= 2 {
-                elements.push((factor, holder, (below, below + 1)));
-                below += 2;
-            }
+/// The sampled element, and the two factors of its multiply-accumulate where they are no leaf's.
+fn check_elements(request: &SampleRequest, openings: &[OpenedRange]) -> Result<(), SampleFault> {
+    let opened = |range: usize| request.ranges[range].of(&openings[range].bytes);
+    for CheckedElement { rule, r, c, holder, x, y } in &request.elements {
+        let x = match rule.tensor() {
+            None => Cow::Borrowed(opened(x.start)),
+            Some(_) => Cow::Owned(x.clone().map(opened).collect::<Vec<_>>().concat()),
+        };
+        let byte = u64::from(*r) * u64::from(rule.n()) + u64::from(*c) - request.ranges[*holder].first_byte;
+        // The whole byte, with bits that no operand depends on.
+        if openings[*holder].bytes[byte as usize] != rule.element(&x, opened(*y), *r, *c) {
+            return Err((FaultKind::Element, Some(*holder)));
         }
-        for ((v, a, b), holder, (x, y)) in elements {
-            let expected = element(self.precision, row_at(x), row_at(y), n, a, b, v);
-            // The whole byte, with bits that no operand depends on.
-            if row_at(holder)[b as usize] != expected {
-                return Err((FaultKind::Element, Some(holder)));
-            }
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Checks each range against its request, and names the first that fails.

@@ -61,7 +61,7 @@ pub enum ChallengeError {
     #[error("version {0} is not known here; this build knows version {WORK_VERSION}")]
     Version(u32),
     /// A precision that is reserved or unknown.
-    #[error("precision {0} is not a kind of work; 1, 2, 5 and 6 are")]
+    #[error("precision {0} is not a kind of work; 1, 2, 5, 6, 7 and 8 are")]
     Precision(u32),
     /// Not a power of two in the range.
     #[error("n = {0} is not a power of two from {MIN_N} to {MAX_N}")]

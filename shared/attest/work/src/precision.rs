@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rule::field::STEPS_PER_BYTE;
+
 /// The operands of products. Slots hold bytes in every kind, and sums are exact integers.
 ///
 /// Its serde form is the number that stands for it in a challenge.
@@ -20,26 +22,74 @@ pub enum Precision {
     Fp8,
     /// Two E2M1 codes, each twice its value.
     Fp4,
+    /// Signed bytes; those of y are squared in a field of 254 bits first.
+    Field,
+    /// Signed bytes; those of x come from a convolution, a softmax or noise.
+    Network,
 }
 
 /// A number or name that stands for no [`Precision`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no kind of work; int8, f16, fp8 and fp4 (1, 2, 5 and 6) are")]
+#[error("{0} is no kind of work; int8, f16, fp8, fp4, field and network (1, 2, 5, 6, 7 and 8) are")]
 pub struct UnknownPrecision(String);
+
+/// What sets a kind apart, but for its rules (WORK.md, Kinds of work and Rules).
+struct Kind {
+    precision: Precision,
+    code: u32,
+    name: &'static str,
+    terms_per_byte: u32,
+    largest_product: u32,
+    largest_detour: f64,
+}
+
+const KINDS: [Kind; 6] = {
+    use Precision::{F16, Field, Fp4, Fp8, Int8, Network};
+    const fn kind(
+        precision: Precision,
+        code: u32,
+        name: &'static str,
+        products: (u32, u32),
+        largest_detour: f64,
+    ) -> Kind {
+        let (terms_per_byte, largest_product) = products;
+        Kind { precision, code, name, terms_per_byte, largest_product, largest_detour }
+    }
+    [
+        kind(Int8, 1, "int8", (1, 1 << 14), 1.0),
+        // Two INT8 products and one of 1 bit, on a GeForce.
+        kind(F16, 2, "f16", (1, 192 * 192), 1.9),
+        kind(Fp8, 5, "fp8", (1, 120 * 120), 1.0),
+        kind(Fp4, 6, "fp4", (2, 12 * 12), 1.0),
+        kind(Field, 7, "field", (1, 1 << 14), 1.0),
+        // Winograd's convolutions in FP16, on a B300.
+        kind(Network, 8, "network", (1, 127 * 128), 1.25),
+    ]
+};
 
 impl Precision {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Int8, Self::F16, Self::Fp8, Self::Fp4];
+    pub const ALL: [Self; KINDS.len()] = {
+        let mut all = [Self::Int8; KINDS.len()];
+        let mut place = 0;
+        while place < KINDS.len() {
+            all[place] = KINDS[place].precision;
+            place += 1;
+        }
+        all
+    };
+
+    /// The kinds that take bytes of both slots one by one: [`Self::of_bytes`] gives one of these.
+    pub const OF_BYTES: [Self; 4] = [Self::Int8, Self::F16, Self::Fp8, Self::Fp4];
+
+    const fn kind(self) -> &'static Kind {
+        &KINDS[self as usize]
+    }
 
     /// The number that stands for it in a challenge. 3 and 4 are reserved.
     #[must_use]
     pub const fn code(self) -> u32 {
-        match self {
-            Self::Int8 => 1,
-            Self::F16 => 2,
-            Self::Fp8 => 5,
-            Self::Fp4 => 6,
-        }
+        self.kind().code
     }
 
     /// The kind that a number stands for.
@@ -51,21 +101,13 @@ impl Precision {
     /// Its name in settings, policies and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Int8 => "int8",
-            Self::F16 => "f16",
-            Self::Fp8 => "fp8",
-            Self::Fp4 => "fp4",
-        }
+        self.kind().name
     }
 
     /// Integers that a byte stands for.
     #[must_use]
     pub const fn terms_per_byte(self) -> u32 {
-        match self {
-            Self::Fp4 => 2,
-            Self::Int8 | Self::F16 | Self::Fp8 => 1,
-        }
+        self.kind().terms_per_byte
     }
 
     /// κ: the terms of the sum behind an element of an n-by-n product.
@@ -80,25 +122,31 @@ impl Precision {
         n as u64 * n as u64 * self.terms(n) as u64
     }
 
+    /// Field operations of one n-by-n product.
+    #[must_use]
+    pub const fn field_operations_of_product(self, n: u32) -> u64 {
+        if matches!(self, Self::Field) { STEPS_PER_BYTE as u64 * n as u64 * n as u64 } else { 0 }
+    }
+
     /// P: the largest magnitude of a product of two operands.
     #[must_use]
     pub const fn largest_product(self) -> u32 {
-        match self {
-            Self::Int8 => 1 << 14,
-            Self::F16 => 192 * 192,
-            Self::Fp8 => 120 * 120,
-            Self::Fp4 => 12 * 12,
-        }
+        self.kind().largest_product
     }
 
     /// The factor by which the fastest known detour over another unit beats the unit made for the kind (WORK.md, Kinds
     /// of work): 1 or more. A rate is divided by it before it is compared with the device's claim.
     #[must_use]
     pub const fn largest_detour(self) -> f64 {
+        self.kind().largest_detour
+    }
+
+    /// The kind that takes bytes one by one as this one does once its rules are applied ([`crate::rule`]).
+    #[must_use]
+    pub const fn of_bytes(self) -> Self {
         match self {
-            // Two INT8 products and one of 1 bit, on a GeForce.
-            Self::F16 => 1.9,
-            Self::Int8 | Self::Fp8 | Self::Fp4 => 1.0,
+            Self::Field | Self::Network => Self::Int8,
+            kind => kind,
         }
     }
 
@@ -106,8 +154,7 @@ impl Precision {
     #[must_use]
     pub const fn operands(self, byte: u8) -> [i16; 2] {
         let signed = byte as i8 as i16;
-        match self {
-            Self::Int8 => [signed, 0],
+        match self.of_bytes() {
             // The shift rounds towards -∞.
             Self::F16 => [signed + (signed >> 1), 0],
             Self::Fp8 => {
@@ -115,6 +162,7 @@ impl Precision {
                 [if byte >= 128 { -magnitude } else { magnitude }, 0]
             }
             Self::Fp4 => [fp4_operand(byte % 16), fp4_operand(byte / 16)],
+            _ => [signed, 0],
         }
     }
 
@@ -122,10 +170,10 @@ impl Precision {
     #[must_use]
     pub fn operands_of(self, bytes: &[u8]) -> Vec<i16> {
         let table = self.table();
-        match self {
-            Self::Int8 => bytes.iter().map(|&byte| i16::from(byte as i8)).collect(),
+        match self.of_bytes() {
             Self::F16 | Self::Fp8 => bytes.iter().map(|&byte| table[usize::from(byte)][0]).collect(),
             Self::Fp4 => bytes.iter().flat_map(|&byte| table[usize::from(byte)]).collect(),
+            _ => bytes.iter().map(|&byte| i16::from(byte as i8)).collect(),
         }
     }
 
@@ -134,7 +182,7 @@ impl Precision {
     pub const fn table(self) -> &'static [[i16; 2]; 256] {
         const TABLES: [[[i16; 2]; 256]; 4] =
             [table_of(Precision::Int8), table_of(Precision::F16), table_of(Precision::Fp8), table_of(Precision::Fp4)];
-        &TABLES[self as usize]
+        &TABLES[self.of_bytes() as usize]
     }
 }
 
@@ -193,10 +241,10 @@ mod tests {
         let s = if b >= 128 { b - 256 } else { b };
         let fp4 = |c: i64| [0, 1, 2, 3, 4, 6, 8, 12][(c % 8) as usize] * if c >= 8 { -1 } else { 1 };
         match precision {
-            Precision::Int8 => [s, 0],
             Precision::F16 => [s + (s as f64 / 2.0).floor() as i64, 0],
             Precision::Fp8 => [(8 + b % 8) * 2_i64.pow((b / 8 % 4) as u32) * if b >= 128 { -1 } else { 1 }, 0],
             Precision::Fp4 => [fp4(b % 16), fp4(b / 16)],
+            Precision::Int8 | Precision::Field | Precision::Network => [s, 0],
         }
     }
 
@@ -216,7 +264,9 @@ mod tests {
         for precision in Precision::ALL {
             let magnitudes = precision.table().iter().flatten().map(|x| x.unsigned_abs());
             let largest = magnitudes.max().unwrap();
-            assert_eq!(u32::from(largest).pow(2), precision.largest_product(), "{precision}");
+            // The operands of x are at most 127 in a network.
+            let of_x = if precision == Precision::Network { 127 } else { largest };
+            assert_eq!(u32::from(largest) * u32::from(of_x), precision.largest_product(), "{precision}");
             let sum = u64::from(precision.terms(32_768)) * u64::from(precision.largest_product());
             assert!(sum < 1 << 31, "{precision}");
         }
@@ -224,13 +274,14 @@ mod tests {
 
     #[test]
     fn numbers_and_names_stand_for_kinds() {
-        assert_eq!(Precision::ALL.map(Precision::code), [1, 2, 5, 6]);
+        assert_eq!(Precision::ALL.map(Precision::code), [1, 2, 5, 6, 7, 8]);
+        assert!(Precision::ALL.into_iter().enumerate().all(|(place, precision)| precision as usize == place));
         for precision in Precision::ALL {
             assert_eq!(Precision::try_from(precision.code()), Ok(precision));
             assert_eq!(precision.to_string().parse(), Ok(precision));
             assert_eq!(serde_json::to_string(&precision).unwrap(), precision.code().to_string());
         }
-        for code in [0, 3, 4, 7, u32::MAX] {
+        for code in [0, 3, 4, 9, u32::MAX] {
             assert_eq!(Precision::from_code(code), None, "{code}");
             assert!(serde_json::from_str::<Precision>(&code.to_string()).is_err(), "{code}");
         }

@@ -1,6 +1,7 @@
 //! The slow, obvious whole, which reads like WORK.md: the reference for the tests of every backend and every check. It
 //! holds all slots of a device in host memory and uses one thread.
 
+use super::audit::{RangeRequest, sample_ranges};
 use super::bytes::{DeviceId, Digest, PassKey, ProbeKey, Root, RoundKey};
 use super::challenge::{Challenge, Share};
 use super::commitment::Evidence;
@@ -14,32 +15,28 @@ use super::probe::{
     round_key_after, start_state, state_bytes, step,
 };
 use super::product::{mix, sum_of_products};
+use super::rule::SlotRule;
 use super::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
 use super::tree::{CHUNK_BYTES, chaining_values, siblings};
 
 /// Rows whose products are taken together, so that a row of the previous slot is read once for all of them.
 pub const ROWS: usize = 8;
 
-/// Rows of slot `u` from row `r` on, from its parents.
+/// Rows of a slot from row `r` on, from its parents.
 ///
 /// # Panics
 /// When a parent is not `n²` bytes, or there is more or less than whole rows.
-pub fn product_rows(
-    precision: Precision,
-    (earlier, previous): (&[u8], &[u8]),
-    n: u32,
-    u: u32,
-    r: u32,
-    rows: &mut [u8],
-) {
+pub fn product_rows(rule: &SlotRule, (earlier, previous): (&[u8], &[u8]), r: u32, rows: &mut [u8]) {
+    let (kind, n, u) = (rule.precision().of_bytes(), rule.n(), rule.u());
     let width = n as usize;
     assert!(earlier.len() == width * width && previous.len() == width * width, "n-by-n slots");
     assert!(rows.len().is_multiple_of(width), "whole rows");
-    let operands = |row: &[u8]| precision.operands_of(row);
+    let y: Vec<_> = (0..).zip(previous.chunks_exact(width)).map(|(c, row)| rule.y(row, c)).collect();
     for (r, rows) in (r..).step_by(ROWS).zip(rows.chunks_mut(ROWS * width)) {
-        let from = &earlier[r as usize * width..][..rows.len()];
-        let x: Vec<_> = from.chunks_exact(width).map(operands).collect();
-        for (c, y) in (0..).zip(previous.chunks_exact(width).map(operands)) {
+        let numbers = r..r + (rows.len() / width) as u32;
+        let x: Vec<_> = numbers.map(|r| kind.operands_of(&rule.x_of_slot(earlier, r))).collect();
+        for (c, y) in (0..).zip(&y) {
+            let y = kind.operands_of(y);
             for ((r, x), row) in (r..).zip(&x).zip(rows.chunks_exact_mut(width)) {
                 row[c as usize] = mix(sum_of_products(x, &y), r * n + c, u) as u8;
             }
@@ -58,7 +55,7 @@ pub fn pass(precision: Precision, key: &PassKey, n: u32, offset: u32, count: u32
         } else {
             let (earlier, previous) = parents(key, u);
             let factors = (&slots[earlier as usize][..], &slots[previous as usize][..]);
-            product_rows(precision, factors, n, u, 0, &mut slot);
+            product_rows(&SlotRule::new(precision, key, n, u), factors, 0, &mut slot);
         }
         slots.push(slot);
     }
@@ -196,29 +193,24 @@ pub fn open(data: &[u8], first_byte: u64, len: u64) -> Opening {
 
 /// Opens one sample of a pass, from WORK.md's list.
 #[must_use]
-pub fn open_sample(slots: &[Vec<u8>], key: &PassKey, n: u32, sample: &PassSample) -> SampleOpenings {
-    let row = |slot: u32, row: u32| {
-        let len = u64::from(n.max(1024));
-        let first_byte = u64::from(row) * u64::from(n) / len * len;
-        opened(slot, open(&slots[slot as usize], first_byte, len))
-    };
-    let (u, r, c, k) = match *sample {
-        PassSample::Leaf { slot, row: r } => {
-            return SampleOpenings { sample: *sample, parents: None, openings: vec![row(slot, r)] };
+pub fn open_sample(
+    precision: Precision,
+    slots: &[Vec<u8>],
+    key: &PassKey,
+    n: u32,
+    sample: &PassSample,
+) -> SampleOpenings {
+    let ranges = sample_ranges(precision, key, n, sample);
+    let open =
+        |range: &RangeRequest| opened(range.slot, open(&slots[range.slot as usize], range.first_byte, range.len));
+    let parents = match *sample {
+        PassSample::Leaf { .. } => None,
+        PassSample::Product { slot, .. } => {
+            let (earlier, previous) = parents(key, slot);
+            Some(Parents { earlier, previous })
         }
-        PassSample::Product { slot, row, column, inner } => (slot, row, column, inner),
     };
-    let (earlier, previous) = parents(key, u);
-    let mut openings = vec![row(u, r), row(earlier, r), row(previous, c)];
-    if earlier >= 2 {
-        let (its_earlier, its_previous) = parents(key, earlier);
-        openings.extend([row(its_earlier, r), row(its_previous, k)]);
-    }
-    if previous >= 2 {
-        let (its_earlier, its_previous) = parents(key, previous);
-        openings.extend([row(its_earlier, c), row(its_previous, k)]);
-    }
-    SampleOpenings { sample: *sample, parents: Some(Parents { earlier, previous }), openings }
+    SampleOpenings { sample: *sample, parents, openings: ranges.iter().map(open).collect() }
 }
 
 /// Opens samples of an iteration of a share whose roots are known.
@@ -244,7 +236,7 @@ pub fn open_pass(
         previous_root,
         root: roots[p],
         slot_digests: digests(&slots),
-        samples: samples.iter().map(|s| open_sample(&slots, &key, challenge.n(), s)).collect(),
+        samples: samples.iter().map(|s| open_sample(challenge.precision(), &slots, &key, challenge.n(), s)).collect(),
         committed_roots: None,
     }
 }

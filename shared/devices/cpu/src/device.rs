@@ -24,7 +24,7 @@ use assay_work::tree::subtree_values;
 use assay_work::{DeviceId, Digest, Precision};
 
 /// The kinds of work that a device computes.
-const PRECISIONS: [Precision; 4] = Precision::ALL;
+const PRECISIONS: [Precision; Precision::ALL.len()] = Precision::ALL;
 
 /// A CPU device. It takes memory with the first pass and keeps it until [`Device::release`] or its end.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl CpuDevice {
     }
 
     fn plan(&self, precision: Precision, n: u32) -> PassPlan {
-        PassPlan::new(self.kernel.product(precision), n as usize, self.threads)
+        PassPlan::new(self.kernel.product(precision), precision, n as usize, self.threads)
     }
 
     /// Makes room for a pass; its memory is not touched yet.

@@ -4,6 +4,7 @@
 //! before did not do it; the tiles of a product, followed in the same queue by the hashing of the slot
 //! before it, which fills the time in which other threads finish their last tiles.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,6 +18,7 @@ use super::mix::SLOT_FACTOR;
 use super::plan::{MAX_ROWS, PassPlan};
 use super::thread_team::{EarlyExit, ThreadTeam};
 use assay_device::{DeviceError, Handle, Pass};
+use assay_work::rule::SlotRule;
 use assay_work::{Digest, keys};
 
 /// Which parts of a pass to run; all of them, but for measurements.
@@ -132,12 +134,14 @@ impl PassRun<'_> {
     fn product(&self, shared: &PassState, team: &ThreadTeam<'_>, thread: usize, u: u32) -> Result<(), EarlyExit> {
         let plan = self.plan;
         let (earlier, previous) = keys::parents(&self.pass.key, u);
+        let rule = self.rule(u);
         for first in (0..plan.n).step_by(plan.block_columns) {
             if u == 2 || !plan.fused {
-                self.pack_block(team, previous, first)?;
+                self.pack_block(team, thread, previous, first)?;
                 team.barrier()?;
             }
-            let product = SlotProduct { u, earlier, first, copy: if plan.fused { u as usize % 2 } else { 0 } };
+            let product =
+                SlotProduct { rule: &rule, u, earlier, first, copy: if plan.fused { u as usize % 2 } else { 0 } };
             let is_last_block = first + plan.block_columns == plan.n;
             let to_hash = if !is_last_block {
                 0..0
@@ -154,23 +158,29 @@ impl PassRun<'_> {
     }
 
     /// Packs `block_columns` rows of slot `previous` from row `first` on, as columns of the product.
-    fn pack_block(&self, team: &ThreadTeam<'_>, previous: u32, first: usize) -> Result<(), EarlyExit> {
+    fn pack_block(&self, team: &ThreadTeam<'_>, thread: usize, previous: u32, first: usize) -> Result<(), EarlyExit> {
         while let Some(item) = team.take(self.plan.block_columns / ROW_GROUP)? {
             let row = item * ROW_GROUP;
-            self.pack_rows(previous, first + row..first + row + ROW_GROUP, first, 0);
+            self.pack_rows(thread, previous, first + row..first + row + ROW_GROUP, first, 0);
         }
         Ok(())
     }
 
-    /// Packs rows of a slot into a copy of Y whose column 0 is row `first` of the slot.
-    fn pack_rows(&self, slot: u32, rows: Range<usize>, first: usize, copy: usize) {
-        let n = self.plan.n;
+    /// Packs rows of a slot, as the rule of the next one takes them, into a copy of Y whose column 0 is row `first` of the
+    /// slot.
+    fn pack_rows(&self, thread: usize, slot: u32, rows: Range<usize>, first: usize, copy: usize) {
+        let (n, rule) = (self.plan.n, self.rule(slot + 1));
         for row in rows.step_by(self.kernel.columns) {
             let panel = self.plan.y_offset(copy) + (row - first) * n * self.kernel.y_bytes;
             // SAFETY: the rows lie in a slot that is filled, the panel in the copy; the processor has the kernel's
             // features, and only this thread has these rows.
             unsafe {
-                let source = self.row(slot, row).cast_const();
+                let source = if rule.keeps_y() {
+                    self.row(slot, row).cast_const()
+                } else {
+                    let rows = row..row + self.kernel.columns;
+                    self.rule_rows(thread, rows, |row| rule.y(self.row_bytes(slot, row), row as u32))
+                };
                 (self.kernel.pack_y)(&PackY { source, stride: n, length: n, panel: self.scratch.add(panel) });
             }
         }
@@ -213,7 +223,7 @@ impl PassRun<'_> {
         shared: &PassState,
         team: &ThreadTeam<'_>,
         thread: usize,
-        product: &SlotProduct,
+        product: &SlotProduct<'_>,
         item: usize,
     ) -> Result<(), EarlyExit> {
         let plan = self.plan;
@@ -230,23 +240,31 @@ impl PassRun<'_> {
         }
         let is_last_part = (shared.parts_done[block].fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(plan.splits);
         if plan.fused && is_last_part && product.u + 1 < self.pass.count {
-            self.pack_rows(product.u, rows.clone(), 0, 1 - product.copy);
+            self.pack_rows(thread, product.u, rows.clone(), 0, 1 - product.copy);
         }
         Ok(())
     }
 
     /// Packs rows of the product's X for this thread, and writes the start of each row's sums to `bias`.
-    fn pack_x_rows(&self, thread: usize, product: &SlotProduct, rows: &Range<usize>, bias: &mut [u32]) {
+    fn pack_x_rows(&self, thread: usize, product: &SlotProduct<'_>, rows: &Range<usize>, bias: &mut [u32]) {
         let (n, kernel) = (self.plan.n, self.kernel);
         for row in rows.clone().step_by(kernel.rows) {
             let within = row - rows.start;
             // SAFETY: the rows lie in a slot that is filled, the panel in this thread's scratch memory, and there
             // is a bias for each of them; the processor has the kernel's features.
             unsafe {
+                let rows = row..rows.end.min(row + kernel.rows);
+                let source = match product.rule {
+                    rule if rule.keeps_x() => self.row(product.earlier, row).cast_const(),
+                    rule => {
+                        let slot = std::slice::from_raw_parts(self.row(product.earlier, 0), self.plan.slot_bytes());
+                        self.rule_rows(thread, rows.clone(), |row| rule.x_of_slot(slot, row as u32))
+                    }
+                };
                 (kernel.pack_x)(&PackX {
-                    source: self.row(product.earlier, row),
+                    source,
                     stride: n,
-                    rows: kernel.rows.min(rows.end - row),
+                    rows: rows.len(),
                     length: n,
                     panel: self.x_panel(thread, within),
                     corrections: bias.as_mut_ptr().add(within),
@@ -259,7 +277,14 @@ impl PassRun<'_> {
     }
 
     /// The tiles of a row block over one panel of Y.
-    fn column_of_tiles(&self, thread: usize, product: &SlotProduct, rows: &Range<usize>, bias: &[u32], column: usize) {
+    fn column_of_tiles(
+        &self,
+        thread: usize,
+        product: &SlotProduct<'_>,
+        rows: &Range<usize>,
+        bias: &[u32],
+        column: usize,
+    ) {
         let (n, kernel) = (self.plan.n, self.kernel);
         let row_bytes = n * kernel.y_bytes;
         let y = self.plan.y_offset(product.copy) + (column - product.first) * row_bytes;
@@ -284,6 +309,28 @@ impl PassRun<'_> {
         }
     }
 
+    fn rule(&self, u: u32) -> SlotRule {
+        SlotRule::new(self.pass.precision, &self.pass.key, self.pass.n, u)
+    }
+
+    /// Writes the rows that a rule gives to this thread's scratch memory, and gives their first byte.
+    fn rule_rows<'s>(&self, thread: usize, rows: Range<usize>, rule: impl Fn(usize) -> Cow<'s, [u8]>) -> *const u8 {
+        let first = self.scratch.wrapping_add(self.plan.rule_offset(thread));
+        for (place, row) in rows.enumerate() {
+            let bytes = rule(row);
+            // SAFETY: the plan has room for a tile's rows for each thread of a kind with a rule.
+            unsafe { bytes.as_ptr().copy_to_nonoverlapping(first.add(place * self.plan.n), self.plan.n) };
+        }
+        first
+    }
+
+    /// # Safety
+    /// `slot < count` and `row < n`, and no thread writes the row while it is used.
+    unsafe fn row_bytes(&self, slot: u32, row: usize) -> &[u8] {
+        // SAFETY: the caller's promise keeps it inside the slots.
+        unsafe { std::slice::from_raw_parts(self.row(slot, row), self.plan.n) }
+    }
+
     /// # Safety
     /// `slot < count` and `row < n`.
     unsafe fn row(&self, slot: u32, row: usize) -> *mut u8 {
@@ -301,7 +348,8 @@ impl PassRun<'_> {
 }
 
 /// One product, or one block of columns of it.
-struct SlotProduct {
+struct SlotProduct<'a> {
+    rule: &'a SlotRule,
     /// The slot that it fills.
     u: u32,
     /// The slot that is X.

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use super::kernel::{ROW_GROUP, TileKernel};
+use assay_work::Precision;
 
 /// The most bytes of packed Y.
 const PACKED_Y_BYTES: usize = 32 << 20;
@@ -53,23 +54,27 @@ pub(super) struct PassPlan {
     pub(super) hash_piece: usize,
     /// Rows of X that a thread packs at once, in whole tiles.
     pub(super) x_rows: usize,
-    /// Bytes of packed X for one thread.
+    /// Bytes of packed X for one thread, and of the rows that its rule gives.
     x_bytes: usize,
+    /// Bytes of the rows that a rule of the kind of work gives a thread at once.
+    rule_bytes: usize,
     /// Bytes of one copy of packed Y.
     y_bytes: usize,
 }
 
 impl PassPlan {
     /// The plan for a valid matrix size.
-    pub(super) fn new(kernel: &TileKernel, n: usize, threads: usize) -> Self {
+    pub(super) fn new(kernel: &TileKernel, precision: Precision, n: usize, threads: usize) -> Self {
         let row_bytes = n * kernel.y_bytes;
         let fused = 2 * n * row_bytes <= PACKED_Y_BYTES;
         let block_columns = if fused { n } else { n.min(PACKED_Y_BYTES / row_bytes) };
         let tile_bytes = kernel.rows * n * kernel.x_bytes;
         let most_x_bytes = SCRATCH_BYTES - PACKED_Y_BYTES + MIN_SLOTS * n * n / SLOTS_PER_SCRATCH;
-        let threads = threads.min(most_x_bytes / tile_bytes);
+        let has_rule = precision != precision.of_bytes();
+        let rule_bytes = if has_rule { kernel.rows.max(kernel.columns) * n } else { 0 };
+        let threads = threads.min(most_x_bytes / (tile_bytes + rule_bytes));
         let x_budget = PACKED_X_BYTES.min(ALL_PACKED_X_BYTES / threads);
-        let x_tiles = (x_budget / tile_bytes).clamp(1, MAX_ROWS / kernel.rows);
+        let x_tiles = (x_budget.saturating_sub(rule_bytes) / tile_bytes).clamp(1, MAX_ROWS / kernel.rows);
         let row_blocks = row_blocks(n / ROW_GROUP, threads);
         let splits = (ITEMS_PER_THREAD * threads).div_ceil(row_blocks.len());
         let splits = if threads == 1 { 1 } else { splits.min(block_columns / ROW_GROUP) };
@@ -84,7 +89,8 @@ impl PassPlan {
             leaf_piece: slot.min(LEAF_PIECE_BYTES),
             hash_piece: HASH_PIECE_BYTES.max(slot / MAX_HASH_PIECES).min(slot / 4),
             x_rows: x_tiles * kernel.rows,
-            x_bytes: x_tiles * tile_bytes,
+            x_bytes: x_tiles * tile_bytes + rule_bytes,
+            rule_bytes,
             y_bytes: block_columns * row_bytes,
         }
     }
@@ -101,6 +107,11 @@ impl PassPlan {
     /// Where the packed X of a thread starts in the scratch memory.
     pub(super) const fn x_offset(&self, thread: usize) -> usize {
         (if self.fused { 2 } else { 1 }) * self.y_bytes + thread * self.x_bytes
+    }
+
+    /// Where the rows that a rule gives a thread start in the scratch memory.
+    pub(super) const fn rule_offset(&self, thread: usize) -> usize {
+        self.x_offset(thread + 1) - self.rule_bytes
     }
 
     pub(super) const fn scratch_bytes(&self) -> u64 {
@@ -134,14 +145,16 @@ mod tests {
     use super::super::config::MAX_THREADS;
     use super::super::kernel::KernelKind;
     use super::*;
-    use assay_work::Precision;
 
     fn plans() -> impl Iterator<Item = PassPlan> {
         let kernels = KernelKind::available().filter_map(KernelKind::kernel);
-        let products = kernels.flat_map(|kernel| Precision::ALL.map(|precision| kernel.product(precision)));
-        products.flat_map(|product| {
+        let products =
+            kernels.flat_map(|kernel| Precision::ALL.map(|precision| (kernel.product(precision), precision)));
+        products.flat_map(|(product, precision)| {
             let sizes = (8..=15).map(|log| 1 << log);
-            sizes.flat_map(move |n| [1, 2, 3, 16, 128, MAX_THREADS].map(|threads| PassPlan::new(product, n, threads)))
+            sizes.flat_map(move |n| {
+                [1, 2, 3, 16, 128, MAX_THREADS].map(|threads| PassPlan::new(product, precision, n, threads))
+            })
         })
     }
 
@@ -177,14 +190,15 @@ mod tests {
     }
 
     /// Threads are left out only where their packed X is beyond the bound: tiles of 32 rows of two bytes an element, as AMX
-    /// has for FP4, take twice as much as all others.
+    /// has for FP4, take twice as much as all others, and so do kinds with a rule.
     #[test]
     fn all_threads_work_but_on_the_largest_matrices() {
         for kernel in KernelKind::available().filter_map(KernelKind::kernel) {
             for precision in Precision::ALL {
                 let product = kernel.product(precision);
-                let threads = |n, threads| PassPlan::new(product, n, threads).threads;
-                let least = if product.rows * product.x_bytes > 32 { 64 } else { 128 };
+                let threads = |n, threads| PassPlan::new(product, precision, n, threads).threads;
+                let has_rule = precision != precision.of_bytes();
+                let least = if has_rule || product.rows * product.x_bytes > 32 { 64 } else { 128 };
                 assert!(threads(16_384, 128) >= least, "{} {precision}", kernel.kind);
                 assert!(threads(32_768, MAX_THREADS) >= 64, "{} {precision}", kernel.kind);
             }

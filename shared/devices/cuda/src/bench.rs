@@ -60,7 +60,7 @@ impl Bench for CudaBench {
         let format = match precision {
             Precision::F16 => OperandFormat::Bf16,
             Precision::Fp8 => OperandFormat::E4m3,
-            Precision::Int8 | Precision::Fp4 => return Ok(peer),
+            _ => return Ok(peer),
         };
         // It reads the operands as the device's own kernel does.
         let fastest = self.kernels(precision).first().and_then(|name| FAMILIES.iter().find(|f| f.name() == name));

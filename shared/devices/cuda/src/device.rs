@@ -90,7 +90,7 @@ impl CudaDevice {
         if !self.config.float_units {
             return Ok(());
         }
-        for precision in Precision::ALL {
+        for precision in Precision::OF_BYTES {
             let chosen = self.kernels.products.of(precision).map(|loaded| loaded.family.choice);
             let candidates = family::candidates(precision, self.config.kernel, self.description.capability);
             let faster = candidates.into_iter().take_while(|family| Some(family.choice) != chosen);

@@ -71,9 +71,9 @@ impl KernelFamily {
     /// sum then reaches 2²⁴.
     pub(super) const fn chunk_terms(&self, precision: Precision) -> u32 {
         match precision {
-            Precision::Int8 | Precision::Fp8 => 32_768,
             Precision::F16 => 8192,
             Precision::Fp4 => 65_536,
+            _ => 32_768,
         }
     }
 
@@ -383,7 +383,7 @@ mod tests {
             let mut n = MIN_N;
             while n <= MAX_N {
                 assert!(n.is_multiple_of(family.tile_rows) && n.is_multiple_of(family.tile_columns), "{family:?}");
-                for precision in Precision::ALL {
+                for precision in Precision::OF_BYTES {
                     let work = u64::from(family.tiles(n)) * family.tile_work(precision, n);
                     assert_eq!(work, precision.multiply_accumulates_of_product(n), "{family:?}");
                 }

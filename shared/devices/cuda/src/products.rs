@@ -29,8 +29,8 @@ pub(super) struct LoadedKernel {
 #[derive(Debug, Default)]
 pub(super) struct Products {
     loaded: Vec<LoadedKernel>,
-    /// By the order of [`Precision::ALL`].
-    chosen: [Option<usize>; Precision::ALL.len()],
+    /// By the order of [`Precision::OF_BYTES`].
+    chosen: [Option<usize>; Precision::OF_BYTES.len()],
     /// Families that could not be used, and why.
     pub(super) passed_over: Vec<String>,
     pub(super) units: Vec<UnitFinding>,
@@ -43,24 +43,15 @@ pub(super) enum LoadFailure {
     Device(Fault),
 }
 
-const fn place(precision: Precision) -> usize {
-    match precision {
-        Precision::Int8 => 0,
-        Precision::F16 => 1,
-        Precision::Fp8 => 2,
-        Precision::Fp4 => 3,
-    }
-}
-
 impl Products {
     /// The kernel of a kind of work; `None` where the device does not compute it.
     pub(super) fn of(&self, precision: Precision) -> Option<&LoadedKernel> {
-        self.chosen[place(precision)].map(|at| &self.loaded[at])
+        self.chosen[precision.of_bytes() as usize].map(|at| &self.loaded[at])
     }
 
     /// The kinds of work that the device computes, ascending.
     pub(super) fn precisions(&self) -> Vec<Precision> {
-        Precision::ALL.into_iter().filter(|precision| self.of(*precision).is_some()).collect()
+        Precision::OF_BYTES.into_iter().filter(|precision| self.of(*precision).is_some()).collect()
     }
 
     /// A family that is loaded.
@@ -70,7 +61,8 @@ impl Products {
 
     /// A loaded family computes a kind of work from now on.
     pub(super) fn choose(&mut self, precision: Precision, family: &KernelFamily) {
-        self.chosen[place(precision)] = self.loaded.iter().position(|loaded| loaded.family.choice == family.choice);
+        self.chosen[precision.of_bytes() as usize] =
+            self.loaded.iter().position(|loaded| loaded.family.choice == family.choice);
     }
 
     /// The self-test's finding about a family, if it has run.
@@ -109,7 +101,7 @@ impl Products {
         device: &DeviceDescription,
         choice: KernelChoice,
     ) -> Result<(), CudaError> {
-        for precision in Precision::ALL {
+        for precision in Precision::OF_BYTES {
             let candidates = family::candidates(precision, choice, device.capability);
             for family in candidates.into_iter().filter(|family| !family.needs_test()) {
                 match self.load(context, device, family) {

@@ -7,6 +7,7 @@ use crate::kind::BackendKind;
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
+use assay_work::rule::SlotRule;
 use assay_work::{DeviceId, Digest, Precision, reference, tree};
 
 /// Slots in host memory, one thread, no optimisation.
@@ -57,11 +58,13 @@ impl ReferenceDevice {
             return Ok(slot);
         }
         let (earlier, previous) = parents(&pass.key, u);
+        let rule = SlotRule::new(pass.precision, &pass.key, pass.n, u);
         let factors = (&self.slots[earlier as usize][..], &self.slots[previous as usize][..]);
-        let at_once = reference::ROWS * pass.n as usize;
-        for (r, rows) in (0..).step_by(reference::ROWS).zip(slot.chunks_mut(at_once)) {
+        // A part of y is computed anew each time.
+        let at_once = pass.n as usize / 8;
+        for (r, rows) in (0..).step_by(at_once).zip(slot.chunks_mut(at_once * pass.n as usize)) {
             handle.check()?;
-            reference::product_rows(pass.precision, factors, pass.n, u, r, rows);
+            reference::product_rows(&rule, factors, r, rows);
         }
         Ok(slot)
     }

@@ -159,7 +159,7 @@ impl Kernels {
         match precision {
             _ if self.in_matrices.contains(&precision) => Dot::Cooperative,
             Precision::F16 => self.wide_dot,
-            Precision::Int8 | Precision::Fp8 | Precision::Fp4 => self.bytes_dot,
+            _ => self.bytes_dot,
         }
     }
 

@@ -99,7 +99,7 @@ pub fn find(config: &WgpuConfig) -> Result<Vec<DetectedDevice>, WgpuError> {
 }
 
 /// The kinds of work that a device computes.
-const PRECISIONS: [Precision; 4] = Precision::ALL;
+const PRECISIONS: [Precision; 4] = Precision::OF_BYTES;
 
 fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> DetectedDevice {
     let total_bytes = adapter.memory_bytes.or(config.memory_bytes).unwrap_or(0);

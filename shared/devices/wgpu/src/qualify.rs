@@ -85,7 +85,7 @@ impl WgpuDevice {
             }
             return Ok(());
         }
-        for precision in Precision::ALL.into_iter().filter(|kind| Dot::of(*kind).contains(&Dot::Cooperative)) {
+        for precision in Precision::OF_BYTES.into_iter().filter(|kind| Dot::of(*kind).contains(&Dot::Cooperative)) {
             if !self.has_exact_sums(precision, Dot::Cooperative)? {
                 continue;
             }

@@ -25,10 +25,12 @@ const EXPECTED: [(&str, &str); 5] = [
 ];
 
 /// The roots of the same pass in the other kinds of work: their memory and its probe are those of INT8.
-const OTHER_ROOTS: [(Precision, &str); 3] = [
+const OTHER_ROOTS: [(Precision, &str); 5] = [
     (Precision::F16, "a643e8bca1614c50314ce03ee990cd04c09cf9ad58a05262a472b0231a7cb18e"),
     (Precision::Fp8, "21342e1bfdcf69875937bfad73a09fd8930e3ed3a86658fe7e8923dbbbd70eab"),
     (Precision::Fp4, "37e59d79e61261ae23f540402a808eb39bddfa5f88d8bf46cc990d0b659db059"),
+    (Precision::Field, "8ae962e4e208d303743fc3fd2b45078d949fba5c6155f95c6addee64d0db26a6"),
+    (Precision::Network, "e6cb3be0e76f09c46be8c4a3827252cab8bf97a3f0055448069d2c3a3b837275"),
 ];
 
 /// Compares a device with known bits, and gives the kinds of work that it computes rightly: wrong bits in another kind

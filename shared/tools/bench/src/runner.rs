@@ -386,7 +386,7 @@ mod tests {
             let count = match precision {
                 Precision::Int8 => self.rates.len(),
                 Precision::Fp4 => 1,
-                Precision::F16 | Precision::Fp8 => 0,
+                _ => 0,
             };
             self.rates.iter().take(count).map(|(name, _)| (*name).to_owned()).collect()
         }

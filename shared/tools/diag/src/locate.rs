@@ -10,7 +10,8 @@ use assay_device::{Device, DeviceError, Handle, SlotRange, machine};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
-use assay_work::reference::{self, ROWS};
+use assay_work::reference;
+use assay_work::rule::SlotRule;
 use assay_work::{Digest, PassKey, Precision};
 use parking_lot::Mutex;
 
@@ -34,7 +35,7 @@ pub struct ComparedSlot {
 pub fn judge(
     device: &mut dyn Device,
     key: &PassKey,
-    n: u32,
+    (precision, n): (Precision, u32),
     slot: u32,
     handle: &Handle,
 ) -> Result<ComparedSlot, DeviceError> {
@@ -46,7 +47,7 @@ pub fn judge(
     } else {
         let (earlier, previous) = parents(key, slot);
         let (earlier, previous) = (whole(device, n, earlier)?, whole(device, n, previous)?);
-        product(&earlier, &previous, n, slot, handle)?
+        product(&SlotRule::new(precision, key, n, slot), &earlier, &previous, handle)?
     };
     let wrong = difference(&expected, &found, n, slot);
     Ok(ComparedSlot { wrong, truth: slot_digest(&expected), read: slot_digest(&found) })
@@ -57,15 +58,16 @@ fn whole(device: &mut dyn Device, n: u32, slot: u32) -> Result<Vec<u8>, DeviceEr
 }
 
 /// A slot from its parents, on all cores.
-fn product(earlier: &[u8], previous: &[u8], n: u32, slot: u32, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+fn product(rule: &SlotRule, earlier: &[u8], previous: &[u8], handle: &Handle) -> Result<Vec<u8>, DeviceError> {
     let mut out = vec![0; earlier.len()];
-    let parts: Vec<_> = (0..).step_by(ROWS).zip(out.chunks_mut(ROWS * n as usize)).map(Mutex::new).collect();
+    let (n, at_once) = (rule.n() as usize, rule.n() as usize / 8);
+    let parts: Vec<_> = (0..).step_by(at_once).zip(out.chunks_mut(at_once * n)).map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
     let work = || {
         while !handle.is_cancelled() {
             let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
             let (r, rows) = &mut *part.lock();
-            reference::product_rows(Precision::Int8, (earlier, previous), n, slot, *r, rows);
+            reference::product_rows(rule, (earlier, previous), *r, rows);
         }
     };
     thread::scope(|scope| (0..machine::parallelism()).for_each(|_| drop(scope.spawn(work))));
@@ -119,7 +121,7 @@ mod tests {
     fn an_honest_slot_is_right() {
         let mut device = filled(None);
         for slot in [0, 1, 2, 7] {
-            let judged = judge(&mut device, &KEY, N, slot, &Handle::default()).unwrap();
+            let judged = judge(&mut device, &KEY, (Precision::Int8, N), slot, &Handle::default()).unwrap();
             assert_eq!((judged.wrong, judged.truth), (None, judged.read), "slot {slot}");
         }
     }
@@ -130,7 +132,10 @@ mod tests {
         for (slot, row, column, mask) in [(5, 17, 201, 0x20), (0, 255, 255, 0x81)] {
             let byte = u64::from(row * N + column);
             let mut device = filled(Some(BitFlip { slot, byte, bytes: 1, mask }));
-            let location = judge(&mut device, &KEY, N, slot, &Handle::default()).unwrap().wrong.expect("it is wrong");
+            let location = judge(&mut device, &KEY, (Precision::Int8, N), slot, &Handle::default())
+                .unwrap()
+                .wrong
+                .expect("it is wrong");
             let mut expected = [0];
             truth.clone().read(slot, byte, &mut expected).unwrap();
             assert_eq!((location.slot, location.row, location.column, location.byte), (slot, row, column, byte));
@@ -144,13 +149,13 @@ mod tests {
     #[test]
     fn a_slot_after_the_wrong_one_is_right_given_its_parents() {
         let mut device = filled(Some(BitFlip { slot: 5, byte: 9, bytes: 1, mask: 1 }));
-        assert_eq!(judge(&mut device, &KEY, N, 6, &Handle::default()).unwrap().wrong, None);
+        assert_eq!(judge(&mut device, &KEY, (Precision::Int8, N), 6, &Handle::default()).unwrap().wrong, None);
     }
 
     #[test]
     fn a_cancelled_comparison_ends() {
         let handle = Handle::default();
         handle.cancel();
-        assert_eq!(judge(&mut filled(None), &KEY, N, 3, &handle), Err(DeviceError::Cancelled));
+        assert_eq!(judge(&mut filled(None), &KEY, (Precision::Int8, N), 3, &handle), Err(DeviceError::Cancelled));
     }
 }

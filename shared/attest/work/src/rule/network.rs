@@ -91,17 +91,13 @@ impl Tensor {
         (y * self.width + x) * self.channels + channel
     }
 
-    /// Row `r` of x: pooled windows of the slot.
-    pub fn convolution(&self, slot: &[u8], r: u32, x: &mut [i8]) {
-        for (k, operand) in x.iter_mut().enumerate() {
-            let (row, column) = self.pool(r as usize, k);
-            let leaky = |(d, e): (usize, usize)| {
-                let s = slot[self.byte(2 * row + d, 2 * column + e, k % self.channels)] as i8;
-                // The shift rounds towards -∞.
-                if s >= 0 { s } else { s >> 3 }
-            };
-            *operand = [(0, 0), (0, 1), (1, 0), (1, 1)].map(leaky).into_iter().fold(i8::MIN, i8::max);
-        }
+    /// The window of row `r` of x: its pieces, one behind the other.
+    ///
+    /// # Panics
+    /// For a slot of another size.
+    #[must_use]
+    pub fn window(&self, slot: &[u8], r: u32) -> Vec<u8> {
+        self.pieces(r).map(|first| &slot[first..][..self.piece_bytes()]).concat()
     }
 
     /// The pieces of the slot that row `r` of x rests on: first bytes, each of four pixels (WORK.md, Openings).
@@ -133,15 +129,36 @@ impl Tensor {
     }
 }
 
-/// A row of x from a row of the earlier slot: its softmax.
-pub fn attention(row: &[u8], x: &mut [i8]) {
-    let largest = row.iter().map(|byte| *byte as i8).max().unwrap_or(0);
-    let weight = |byte: &u8| u32::from(WEIGHTS[usize::from((largest as u8).wrapping_sub(*byte))]);
-    let sum: u32 = row.iter().map(weight).sum();
-    let scale = 32 * row.len() as u32;
-    for (operand, byte) in x.iter_mut().zip(row) {
-        *operand = (weight(byte) * scale / sum).min(LARGEST) as i8;
+/// A row of x from its window of 8 by 8 pixels: leaky ReLU, and the largest of each 2 by 2.
+///
+/// # Panics
+/// For a window that is none.
+#[must_use]
+pub fn convolution(window: &[u8]) -> Vec<u8> {
+    let channels = window.len() / (4 * FILTER_PIXELS);
+    let mut x = vec![0; FILTER_PIXELS * channels];
+    let pixel = |y: usize, x: usize| &window[(y * 2 * FILTER + x) * channels..][..channels];
+    for (place, x) in x.chunks_exact_mut(channels).enumerate() {
+        let (i, j) = (2 * (place / FILTER), 2 * (place % FILTER));
+        let pool = [pixel(i, j), pixel(i, j + 1), pixel(i + 1, j), pixel(i + 1, j + 1)];
+        for (h, operand) in x.iter_mut().enumerate() {
+            let largest = pool.iter().fold(i8::MIN, |largest, pixel| largest.max(pixel[h] as i8));
+            // Leaky ReLU keeps the order. The shift rounds towards -∞.
+            *operand = (if largest >= 0 { largest } else { largest >> 3 }) as u8;
+        }
     }
+    x
+}
+
+/// A row of x from a row of the earlier slot: its softmax.
+#[must_use]
+pub fn attention(row: &[u8]) -> Vec<u8> {
+    let largest = row.iter().map(|byte| *byte as i8).max().unwrap_or(0) as u8;
+    let below = |byte: &u8| usize::from(largest.wrapping_sub(*byte));
+    let sum: u32 = row.iter().map(|byte| u32::from(WEIGHTS[below(byte)])).sum();
+    let scale = 32 * row.len() as u32;
+    let operands = WEIGHTS.map(|weight| (u32::from(weight) * scale / sum).min(LARGEST) as u8);
+    row.iter().map(|byte| operands[below(byte)]).collect()
 }
 
 /// The key of the noise of slot `u`.
@@ -154,17 +171,31 @@ pub fn noise_key(key: &PassKey, u: u32) -> [u8; 32] {
 }
 
 /// Row `r` of x from the same row of the earlier slot, clipped, with noise.
-pub fn noise(noise_key: &[u8; 32], row: &[u8], r: u32, x: &mut [i8]) {
+#[must_use]
+pub fn noise(noise_key: &[u8; 32], row: &[u8], r: u32) -> Vec<u8> {
     let mut draws = vec![0; 2 * row.len()];
     keystream(noise_key, 0, u64::from(r) * draws.len() as u64, &mut draws);
-    for ((operand, byte), draw) in x.iter_mut().zip(row).zip(draws.as_chunks::<2>().0) {
-        *operand = (*byte as i8).clamp(-64, 63) + gaussian(u16::from_le_bytes(*draw));
-    }
+    let noisy = |(byte, draw): (&u8, &[u8; 2])| (*byte as i8).clamp(-64, 63) + gaussian(u16::from_le_bytes(*draw));
+    row.iter().zip(draws.as_chunks::<2>().0).map(|pair| noisy(pair) as u8).collect()
 }
 
 /// The noise of a draw: its magnitude by the thresholds, its sign by the lowest bit.
 #[must_use]
 pub fn gaussian(draw: u16) -> i8 {
-    let magnitude = THRESHOLDS.partition_point(|threshold| *threshold <= draw / 2) as i8;
+    let magnitude = MAGNITUDES[usize::from(draw / 2)] as i8;
     if draw % 2 == 1 { -magnitude } else { magnitude }
 }
+
+/// The number of thresholds that are at most a draw.
+static MAGNITUDES: [u8; 1 << 15] = {
+    let mut magnitudes = [0; 1 << 15];
+    let (mut draw, mut magnitude) = (0, 0);
+    while draw < magnitudes.len() {
+        while magnitude < THRESHOLDS.len() && THRESHOLDS[magnitude] as usize <= draw {
+            magnitude += 1;
+        }
+        magnitudes[draw] = magnitude as u8;
+        draw += 1;
+    }
+    magnitudes
+};

@@ -139,7 +139,7 @@ impl FromStr for KernelKind {
     }
 }
 
-/// [`Precision::Int8`] as a parameter of generic functions: its place in [`Precision::ALL`].
+/// [`Precision::Int8`] as a parameter of generic functions: its place in [`Precision::OF_BYTES`].
 const INT8: usize = Precision::Int8 as usize;
 /// [`Precision::F16`] as a parameter.
 const F16: usize = Precision::F16 as usize;
@@ -150,7 +150,7 @@ const FP4: usize = Precision::Fp4 as usize;
 
 /// Operands that a byte of a slot stands for.
 const fn operands_per_byte(kind: usize) -> usize {
-    Precision::ALL[kind].terms_per_byte() as usize
+    Precision::OF_BYTES[kind].terms_per_byte() as usize
 }
 
 /// One kernel: an instruction set. Its functions need the processor's features, which [`KernelKind::kernel`] has seen to.
@@ -158,15 +158,15 @@ const fn operands_per_byte(kind: usize) -> usize {
 pub(super) struct Kernel {
     /// Its name in settings.
     pub(super) kind: KernelKind,
-    /// Its products, in the order of [`Precision::ALL`].
-    products: [TileKernel; Precision::ALL.len()],
+    /// Its products, in the order of [`Precision::OF_BYTES`].
+    products: [TileKernel; Precision::OF_BYTES.len()],
     /// Walks of the residency probe.
     pub(super) walk: unsafe fn(&walk::WalkBatch),
 }
 
 impl Kernel {
     pub(super) const fn product(&self, precision: Precision) -> &TileKernel {
-        &self.products[precision as usize]
+        &self.products[precision.of_bytes() as usize]
     }
 }
 

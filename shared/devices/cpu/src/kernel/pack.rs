@@ -41,7 +41,7 @@ pub(super) fn decode<const KIND: usize>(bytes: &[u8; BLOCK]) -> [[i16; BLOCK]; 2
             INT8 => operands[0][i] = i16::from(byte as i8),
             FP8 => operands[0][i] = fp8(byte),
             FP4 => (operands[0][i], operands[1][i]) = (fp4(byte & 15), fp4(byte >> 4)),
-            _ => operands[0][i] = Precision::ALL[KIND].operands(byte)[0],
+            _ => operands[0][i] = Precision::OF_BYTES[KIND].operands(byte)[0],
         }
     }
     operands
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn check<const KIND: usize>() {
-        let precision = Precision::ALL[KIND];
+        let precision = Precision::OF_BYTES[KIND];
         let bytes: Vec<u8> = (0..=255).collect();
         for block in bytes.as_chunks::<BLOCK>().0 {
             let [first, second] = decode::<KIND>(block);

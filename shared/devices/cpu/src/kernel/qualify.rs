@@ -24,7 +24,8 @@ const FIRST_COLUMN: u32 = 96;
 pub(super) fn holds(kernel: &'static Kernel) -> bool {
     static HELD: [OnceLock<bool>; KernelKind::ALL.len() + 1] = [const { OnceLock::new() }; KernelKind::ALL.len() + 1];
     *HELD[kernel.kind as usize].get_or_init(|| {
-        let wrong = Precision::ALL.into_iter().find(|&precision| !product_holds(kernel.product(precision), precision));
+        let wrong =
+            Precision::OF_BYTES.into_iter().find(|&precision| !product_holds(kernel.product(precision), precision));
         if let Some(precision) = wrong {
             let kind = kernel.kind;
             tracing::error!("the kernel {kind} multiplies wrongly on this CPU (kind of work {precision}): not used");

@@ -63,8 +63,8 @@ const fn types(precision: Precision) -> Option<Types> {
         Precision::Int8 => Some((CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I)),
         Precision::F16 => Some((CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F)),
         Precision::Fp8 => Some((CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F)),
-        // Its FP4 products have scales of 16 operands, which those of WORK.md do not.
-        Precision::Fp4 => None,
+        // Its FP4 products have scales of 16 operands, which those of WORK.md do not; rules are no products.
+        Precision::Fp4 | Precision::Field | Precision::Network => None,
     }
 }
 
@@ -98,6 +98,7 @@ impl CublasLt {
             Precision::F16 => "BF16 product with FP32 results",
             Precision::Fp8 => "E4M3 product with FP32 results",
             Precision::Fp4 => return Err("cuBLASLt has no product of FP4 operands without scales".into()),
+            Precision::Field | Precision::Network => return Err("its product is that of INT8".into()),
         };
         // SAFETY: the function is there.
         let version = unsafe { lt::cublasLtGetVersion() };

@@ -210,7 +210,7 @@ fn add_siblings(
     handle: &Handle,
 ) -> Result<(), DeviceError> {
     let n = probed.n;
-    let range_of = |(_, line): &(u32, PlannedLine)| line.row_range(n);
+    let range_of = |(_, line): &(u32, PlannedLine)| row_range_of(n, line);
     let ranges: Vec<_> = pieces.iter().flat_map(|piece| &piece.lines).map(range_of).collect();
     let siblings = siblings_of(device, n, probed.slot_digests, &ranges, handle)?;
     for ((_, line), siblings) in pieces.iter_mut().flat_map(|piece| &mut piece.lines).zip(siblings) {

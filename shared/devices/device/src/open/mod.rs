@@ -12,17 +12,10 @@ pub use linked::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, SegmentPiece, joi
 pub use samples::{AuditedPass, SamplePlan, open_samples};
 pub use segments::{ProbedDevice, SegmentPlan, open_segments};
 
-use super::device::{Device, Handle};
+use super::device::{Device, Handle, SlotRange};
 use super::error::DeviceError;
-use assay_work::tree::{Tree, row_range_bytes};
+use assay_work::tree::{CHUNK_BYTES, Tree};
 use assay_work::{ChainingValue, Digest};
-
-/// A range of a slot, as long as the ranges that rows are opened as.
-#[derive(Debug, Clone, Copy)]
-struct RowRange {
-    slot: u32,
-    index: usize,
-}
 
 /// The siblings of each range, in the same order. The slots are gone through one by one; each must still hash to
 /// its digest.
@@ -30,7 +23,7 @@ fn siblings_of(
     device: &mut dyn Device,
     n: u32,
     slot_digests: &[Digest],
-    ranges: &[RowRange],
+    ranges: &[SlotRange],
     handle: &Handle,
 ) -> Result<Vec<Vec<ChainingValue>>, DeviceError> {
     let mut by_slot: Vec<usize> = (0..ranges.len()).collect();
@@ -39,17 +32,24 @@ fn siblings_of(
     for of_slot in by_slot.chunk_by(|&a, &b| ranges[a].slot == ranges[b].slot) {
         handle.check()?;
         let slot = ranges[of_slot[0]].slot;
-        let tree = slot_tree(device, n, slot, &slot_digests[slot as usize])?;
+        let shortest = of_slot.iter().map(|&i| ranges[i].bytes).min().unwrap_or(CHUNK_BYTES);
+        let tree = slot_tree(device, (n, shortest), slot, &slot_digests[slot as usize])?;
         for &i in of_slot {
-            siblings[i] = tree.siblings(ranges[i].index);
+            let SlotRange { first_byte, bytes, .. } = ranges[i];
+            let mut from_shortest = tree.siblings((first_byte / shortest) as usize);
+            siblings[i] = from_shortest.split_off((bytes / shortest).ilog2() as usize);
         }
     }
     Ok(siblings)
 }
 
-/// The tree of a resident slot above its row ranges.
-fn slot_tree(device: &mut dyn Device, n: u32, slot: u32, digest: &Digest) -> Result<Tree, DeviceError> {
-    let range_bytes = row_range_bytes(n);
+/// The tree of a resident slot above its ranges of a length.
+fn slot_tree(
+    device: &mut dyn Device,
+    (n, range_bytes): (u32, u64),
+    slot: u32,
+    digest: &Digest,
+) -> Result<Tree, DeviceError> {
     let values: Vec<_> = device.chaining_values(slot, range_bytes)?.into_iter().map(ChainingValue).collect();
     let expected = u64::from(n) * u64::from(n) / range_bytes;
     if values.len() as u64 != expected {

@@ -1,11 +1,10 @@
 //! Openings for the samples of an audit.
 
-use super::super::device::SlotRange;
-use super::{Device, DeviceError, Handle, RowRange, siblings_of};
+use super::{Device, DeviceError, Handle, SlotRange, siblings_of};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{
-    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, PassSample, RangeRequest,
-    Root, SampleOpenings, sample_ranges,
+    ChainingValue, Challenge, DeviceId, Digest, OpenedRange, Parents, PassKey, PassOpenings, PassSample, Precision,
+    RangeRequest, Root, SampleOpenings, sample_ranges,
 };
 
 /// The pass that is opened, which must be resident on the device.
@@ -64,17 +63,19 @@ impl SamplePlan {
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
         let key = pass_key(pass.challenge.work_key(), pass.device_id, pass.iteration, &pass.previous_root);
-        Self::of_pass(device, &key, (pass.challenge.n(), pass.slot_digests), samples, handle)
+        let kind = (pass.challenge.precision(), pass.challenge.n());
+        Self::of_pass(device, &key, kind, pass.slot_digests, samples, handle)
     }
 
-    /// As [`SamplePlan::new`], for a pass that belongs to no challenge: its key, matrix size and digests.
+    /// As [`SamplePlan::new`], for a pass that belongs to no challenge: its key, kind of work, matrix size and digests.
     ///
     /// # Errors
     /// As [`SamplePlan::new`].
     pub fn of_pass(
         device: &mut dyn Device,
         key: &PassKey,
-        (n, slot_digests): (u32, &[Digest]),
+        (precision, n): (Precision, u32),
+        slot_digests: &[Digest],
         samples: &[PassSample],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
@@ -82,8 +83,8 @@ impl SamplePlan {
         if let Some(sample) = samples.iter().find(|s| !s.fits(n, count)) {
             return Err(DeviceError::Unsupported(format!("the pass has no sample {sample:?}")));
         }
-        let requests: Vec<Vec<_>> = samples.iter().map(|s| sample_ranges(key, n, s)).collect();
-        let ranges: Vec<_> = requests.iter().flatten().map(row_range).collect();
+        let requests: Vec<Vec<_>> = samples.iter().map(|s| sample_ranges(precision, key, n, s)).collect();
+        let ranges: Vec<_> = requests.iter().flatten().map(slot_range).collect();
         let mut siblings = siblings_of(device, n, slot_digests, &ranges, handle)?.into_iter();
         let planned = samples.iter().zip(requests).map(|(&sample, requests)| PlannedSample {
             sample,
@@ -113,8 +114,7 @@ impl SamplePlan {
     /// When there is no such sample.
     pub fn open(&self, device: &mut dyn Device, index: usize) -> Result<SampleOpenings, DeviceError> {
         let PlannedSample { sample, parents, ranges } = &self.samples[index];
-        let range = |r: &RangeRequest| SlotRange { slot: r.slot, first_byte: r.first_byte, bytes: r.len };
-        let read = device.read_all(&ranges.iter().map(|(request, _)| range(request)).collect::<Vec<_>>())?;
+        let read = device.read_all(&ranges.iter().map(|(request, _)| slot_range(request)).collect::<Vec<_>>())?;
         let mut rest = &read[..];
         let mut openings = Vec::with_capacity(ranges.len());
         for (RangeRequest { slot, first_byte, len, .. }, siblings) in ranges {
@@ -146,6 +146,6 @@ pub fn open_samples(
     Ok(openings)
 }
 
-const fn row_range(request: &RangeRequest) -> RowRange {
-    RowRange { slot: request.slot, index: (request.first_byte / request.len) as usize }
+const fn slot_range(request: &RangeRequest) -> SlotRange {
+    SlotRange { slot: request.slot, first_byte: request.first_byte, bytes: request.len }
 }

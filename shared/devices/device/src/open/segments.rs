@@ -1,7 +1,7 @@
 //! Openings for the segments of a residency probe.
 
 use super::super::device::{ProbeRound, SlotRange};
-use super::{Device, DeviceError, Handle, RowRange, siblings_of};
+use super::{Device, DeviceError, Handle, siblings_of};
 use assay_work::probe::{LINE_BYTES, position, round_key_after, start_state, state_bytes, step};
 use assay_work::segment::chunk_of;
 use assay_work::tree::{CHUNK_BYTES, Tree, chaining_values, row_range_bytes, subtree_values};
@@ -53,13 +53,6 @@ pub(super) struct PlannedLine {
     pub(super) slot: u32,
     pub(super) line: u32,
     pub(super) siblings: Vec<ChainingValue>,
-}
-
-impl PlannedLine {
-    /// The row range that holds it, which its siblings lead on from.
-    pub(super) fn row_range(&self, n: u32) -> RowRange {
-        RowRange { slot: self.slot, index: (line_byte(self.line) / row_range_bytes(n)) as usize }
-    }
 }
 
 impl SegmentPlan {
@@ -220,7 +213,7 @@ fn add_siblings(
     handle: &Handle,
 ) -> Result<(), DeviceError> {
     let n = probed.challenge.n();
-    let ranges: Vec<_> = segments.iter().flat_map(|s| &s.lines).map(|line| line.row_range(n)).collect();
+    let ranges: Vec<_> = segments.iter().flat_map(|s| &s.lines).map(|line| row_range_of(n, line)).collect();
     let siblings = siblings_of(device, n, probed.slot_digests, &ranges, handle)?;
     for (line, siblings) in segments.iter_mut().flat_map(|s| &mut s.lines).zip(siblings) {
         line.siblings = siblings;

@@ -135,8 +135,8 @@ pub fn small_vectors_are_reproduced(device: &mut dyn Device) {
     }
     let of_kind = |precision: Precision| match precision {
         Precision::Int8 => 9,
-        Precision::F16 | Precision::Fp4 => 2,
-        Precision::Fp8 => 1,
+        Precision::F16 | Precision::Fp4 | Precision::Network => 2,
+        Precision::Fp8 | Precision::Field => 1,
     };
     assert_eq!(checked, offered.into_iter().map(|precision| (precision, of_kind(precision))).collect());
 }

@@ -17,7 +17,7 @@ use crate::run::ShareTask;
 use crate::{Device, Handle};
 
 /// Vectors of tens of billions of multiply-accumulates, which a device that is a program takes many seconds for.
-pub const LARGE: [&str; 4] = ["n1024.json", "n2048.json", "openings-n2048.json", "uneven-devices.json"];
+pub const LARGE: [&str; 4] = ["k7-n1024.json", "n1024.json", "n2048.json", "uneven-devices.json"];
 
 /// The files of `integration-tests/vectors` with a challenge of one of these kinds of work and its results, each with
 /// its name.
@@ -34,7 +34,7 @@ pub fn vectors(precisions: &[Precision]) -> Vec<(String, Value)> {
             found.push((path.file_name().unwrap().to_string_lossy().into_owned(), value));
         }
     }
-    assert_eq!(found.len(), 17, "of the vectors, seventeen have a challenge and what it gives");
+    assert_eq!(found.len(), 21, "of the vectors, twenty-one have a challenge and what it gives");
     found.retain(|(_, vector)| precisions.contains(&precision_of(vector)));
     found
 }

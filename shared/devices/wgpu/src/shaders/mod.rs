@@ -232,7 +232,7 @@ fn expansions() -> impl Iterator<Item = (Precision, Format)> {
         formats.dedup();
         formats.into_iter().map(move |format| (precision, format))
     };
-    Precision::ALL.into_iter().flat_map(formats)
+    Precision::OF_BYTES.into_iter().flat_map(formats)
 }
 
 /// The shaders in cooperative matrices, which not every API has: in every size, for checks of the sources.
@@ -289,10 +289,10 @@ impl Dot {
 
     /// Those that a device may have for a kind of work. The operands of FP4 would take twice the memory as floats.
     pub const fn of(precision: Precision) -> &'static [Self] {
-        match precision {
-            Precision::Int8 | Precision::Fp8 => &[Self::Packed, Self::Plain, Self::Cooperative],
+        match precision.of_bytes() {
             Precision::Fp4 => &[Self::Packed, Self::Plain],
             Precision::F16 => &[Self::Wide, Self::Float, Self::Cooperative],
+            _ => &[Self::Packed, Self::Plain, Self::Cooperative],
         }
     }
 

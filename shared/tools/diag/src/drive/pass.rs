@@ -80,7 +80,7 @@ impl Drive<'_> {
                 self.find(Severity::Fail, Test::Passes, text);
                 break;
             }
-            let judged = judge(device, &pass.key, pass.n, dispute.index, &self.handle())?;
+            let judged = judge(device, &pass.key, (pass.precision, pass.n), dispute.index, &self.handle())?;
             let is_right = judged.wrong.is_none() && judged.read == digests[dispute.index as usize];
             if is_right {
                 if !self.blame_others(pass, &dispute) {

@@ -27,7 +27,7 @@ impl Drive<'_> {
         let mut draw = self.run.plan.seed.draw(self.round, self.pass);
         let samples = draw.samples(pass.n, pass.count, self.run.plan.samples);
         let handle = self.handle();
-        let plan = match SamplePlan::of_pass(device, &pass.key, (pass.n, digests), &samples, &handle) {
+        let plan = match SamplePlan::of_pass(device, &pass.key, (pass.precision, pass.n), digests, &samples, &handle) {
             // That of the device itself leaves it with a fault.
             Err(DeviceError::Sick(why)) if device.fault().is_none() => {
                 return self.changed(device, pass, kernel, (digests, &samples), &why);
@@ -62,7 +62,7 @@ impl Drive<'_> {
             _ => (0, 0),
         };
         let slot = samples.get(index).map(|sample| {
-            let ranges = assay_work::sample_ranges(&pass.key, pass.n, sample);
+            let ranges = assay_work::sample_ranges(pass.precision, &pass.key, pass.n, sample);
             ranges.get(opening).map_or(sample.slot_and_row().0, |range| range.slot)
         });
         self.locate(device, pass, kernel, slot, &format!("a sample is not what the processor computes ({fault})"))
@@ -77,8 +77,11 @@ impl Drive<'_> {
         (digests, samples): (&[Digest], &[PassSample]),
         why: &str,
     ) -> Result<(), DeviceError> {
-        let mut slots: Vec<u32> =
-            samples.iter().flat_map(|s| assay_work::sample_ranges(&pass.key, pass.n, s)).map(|r| r.slot).collect();
+        let mut slots: Vec<u32> = samples
+            .iter()
+            .flat_map(|s| assay_work::sample_ranges(pass.precision, &pass.key, pass.n, s))
+            .map(|r| r.slot)
+            .collect();
         slots.sort_unstable();
         slots.dedup();
         let mut changed = None;
@@ -101,7 +104,8 @@ impl Drive<'_> {
         slot: Option<u32>,
         what: &str,
     ) -> Result<(), DeviceError> {
-        let judged = slot.map(|slot| judge(device, &pass.key, pass.n, slot, &self.handle())).transpose()?;
+        let judged =
+            slot.map(|slot| judge(device, &pass.key, (pass.precision, pass.n), slot, &self.handle())).transpose()?;
         let location = judged.as_ref().and_then(|judged| judged.wrong);
         let text = match location {
             Some(at) => format!(

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::expand::{half_floats, operands_of};
 use super::*;
 use assay_work::reference::product_rows;
+use assay_work::rule::SlotRule;
 
 const LOWEST: u8 = 0x80;
 const HIGHEST: u8 = 0x7f;
@@ -38,7 +39,7 @@ impl Case {
     ) -> Self {
         let slot = 2 + 7919 * cuts;
         let mut expected = vec![0; (n * n) as usize];
-        product_rows(precision, (&earlier, &previous), n, slot, 0, &mut expected);
+        product_rows(&SlotRule::new(precision, &PassKey([0; 32]), n, slot), (&earlier, &previous), 0, &mut expected);
         let [earlier, previous] = [earlier, previous].map(|slot| operands_of(precision, dot, &slot));
         let depth = n * expansion(precision, dot).unwrap_or(1);
         Self { name, n, slot, earlier, previous, depth, rows, cuts, expected }
