@@ -101,7 +101,23 @@ impl LyingDevice {
             Some(WorkLie::OtherKind(precision)) => precision,
             _ => pass.precision,
         };
-        reference::product_rows(&SlotRule::new(precision, &pass.key, pass.n, u), factors, 0, &mut slot);
+        let rule = |precision, u| SlotRule::new(precision, &pass.key, pass.n, u);
+        let rows = 0..pass.n;
+        match lie {
+            Some(WorkLie::HalfOfSquarings) => {
+                let half = pass.n as usize / 2;
+                let row = |c: u32| &factors.1[c as usize * 2 * half..][..2 * half];
+                let y = |c: u32| [&rule(precision, u).y(row(c), c)[..half], &row(c)[half..]].concat();
+                let y: Vec<u8> = rows.flat_map(y).collect();
+                reference::product_rows(&rule(Precision::Int8, u), (factors.0, &y), 0, &mut slot);
+            }
+            Some(WorkLie::EarlierNoise) if u >= 5 => {
+                let before = rule(precision, u - 3);
+                let x: Vec<u8> = rows.flat_map(|r| before.x_of_slot(factors.0, r).into_owned()).collect();
+                reference::product_rows(&rule(Precision::Int8, u), (&x, factors.1), 0, &mut slot);
+            }
+            _ => reference::product_rows(&rule(precision, u), factors, 0, &mut slot),
+        }
         if lie == Some(WorkLie::SkipElements) {
             slot.iter_mut().step_by(SKIPPED).for_each(|element| *element = 0);
         }

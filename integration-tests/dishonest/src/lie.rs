@@ -34,6 +34,10 @@ pub enum WorkLie {
     OtherKind(Precision),
     /// The bits of products that no operand of FP8 depends on are cleared: a quarter of the memory would not be needed.
     DropIgnoredBits,
+    /// Half of each row of y is left as it is, in place of its squarings.
+    HalfOfSquarings,
+    /// The noise is that of an earlier slot.
+    EarlierNoise,
     /// The memory claimed is not there when it is needed.
     NoMemory,
     /// Nothing is wrong, but it takes so long.

@@ -40,7 +40,7 @@ async fn every_kind_passes_by_replay_and_by_audit() {
             assert_eq!(whole.multiply_accumulates_low, products, "{precision}");
         }
     }
-    assert_eq!(rejudge(&validator), "12 cases: 12 the same to the bit\n");
+    assert_eq!(rejudge(&validator), "18 cases: 18 the same to the bit\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

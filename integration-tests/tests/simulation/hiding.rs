@@ -114,6 +114,7 @@ impl Miner {
             bus_bytes_per_s: self.computed as f64 * line_bytes,
             copy_bytes_per_s: self.elsewhere as f64 * line_bytes,
             open_walks: f64::from(self.attack.invented) / f64::from(ROUNDS),
+            operands: None,
         };
         let one_round_at_a_time = TimedProbe { copy_bytes_per_s: 0.0, open_walks: 0.0, ..timed };
         (timed.hiding().share, one_round_at_a_time.hiding().share)

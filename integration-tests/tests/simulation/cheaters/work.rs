@@ -119,3 +119,23 @@ fn the_bits_that_no_operand_depends_on_left_out() {
     let mut stage = Stage::new(policy, &[6]);
     caught(&mut stage, WorkLie::DropIgnoredBits, ReasonCode::AuditElement);
 }
+
+fn of_kind(precision: Precision) -> Stage {
+    Stage::new(Policy { max_matrices: 6, kinds: vec![precision], ..usual() }, &[8])
+}
+
+/// The field's part of a product is most of its time.
+#[test]
+fn squarings_of_the_field_left_out() {
+    let mut stage = of_kind(Precision::Field);
+    caught(&mut stage, WorkLie::HalfOfSquarings, ReasonCode::AuditElement);
+    caught(&mut stage, WorkLie::OtherKind(Precision::Int8), ReasonCode::AuditElement);
+}
+
+/// The bytes of slots in place of convolutions, softmax and noise, and noise that was computed for another slot.
+#[test]
+fn layers_of_the_network_left_out() {
+    let mut stage = of_kind(Precision::Network);
+    caught(&mut stage, WorkLie::OtherKind(Precision::Int8), ReasonCode::AuditElement);
+    caught(&mut stage, WorkLie::EarlierNoise, ReasonCode::AuditElement);
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use assay_protocol::message::DeviceClaim;
 use assay_protocol::verdict::{HIDING_RULE, Mode, first_rule};
 use assay_work::Precision;
+use assay_work::bounds::OperandReads;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ use crate::fields::{
 
 /// The matrix size for devices of unknown rate, or of at most [`FAST_DEVICE_PER_S`] (WORK.md, What can hide).
 const DEFAULT_N: u32 = 2048;
+/// The matrix size for the kind field, in which squarings take the time.
+const FIELD_N: u32 = 1024;
 /// The matrix size for faster devices, which could compute smaller slots again in the time of a probe.
 const FAST_DEVICE_N: u32 = 8192;
 /// Multiply-accumulates per second of a fast device.
@@ -26,8 +29,8 @@ const FAST_DEVICE_PER_S: f64 = 200e12;
 const MAX_BUSY_DOUBLINGS: u32 = 2;
 /// The longest time of openings, unless their deadline is longer.
 const DEFAULT_OPENINGS_LIMIT: Duration = Duration::from_secs(3600);
-/// The least factor from a shown F16 rate to the rate that a device may have (WORK.md, What can hide).
-const LEAST_F16_FACTOR: f64 = 2.5;
+/// The least factor from a shown rate to the rate that a device may have in kinds with a detour (WORK.md, Residency probe).
+const LEAST_DETOUR_FACTOR: f64 = 2.5;
 /// The default deadline of a probe, in multiples of its target.
 pub const PROBE_DEADLINE_TARGETS: u32 = 10;
 /// The fewest steps of a linked probe: the first one of a round need not cross.
@@ -90,6 +93,11 @@ pub struct Policy {
 
 /// Name of the backend that computes on processors.
 const PROCESSOR_BACKEND: &str = "cpu";
+/// Z of most GPUs, in bytes.
+const fn chip_bytes() -> f64 {
+    256e6
+}
+
 /// PCIe 5 with 16 lanes, in bytes per second.
 const GPU_BUS_PER_S: f64 = 64e9;
 /// A disk, or a network of 10 Gbit/s, in bytes per second.
@@ -108,6 +116,15 @@ pub struct HidingPolicy {
     pub peak_fp8_per_s: Option<f64>,
     /// The peak FP4 rate likewise.
     pub peak_fp4_per_s: Option<f64>,
+    /// B: the peak rate of the devices' memory in bytes per second, if known.
+    #[serde(default)]
+    pub memory_bytes_per_s: Option<f64>,
+    /// Z: bytes that a chip holds in caches, shared memory and registers.
+    #[serde(default = "chip_bytes")]
+    pub chip_bytes: f64,
+    /// Peak of the devices' model in field operations per second, if known.
+    #[serde(default)]
+    pub peak_field_per_s: Option<f64>,
     /// Bytes per second of all paths into a device; `None`: by its backend.
     pub bus_bytes_per_s: Option<f64>,
     /// Bytes per second that processors elsewhere read of a copy of a device's slots.
@@ -255,6 +272,9 @@ impl Policy {
             // One multiply-accumulate is two operations.
             set(tops.map(|tops| Some(tops * 1e12 / 2.0)), peak_per_s);
         }
+        set(overrides.memory_gb_per_s.map(|rate| Some(rate * 1e9)), &mut hiding.memory_bytes_per_s);
+        set(overrides.chip_mb.map(|bytes| bytes * 1e6), &mut hiding.chip_bytes);
+        set(overrides.peak_field_gops.map(|rate| Some(rate * 1e9)), &mut hiding.peak_field_per_s);
         set(overrides.bus_gb_per_s.map(|rate| Some(rate * 1e9)), &mut hiding.bus_bytes_per_s);
         set(overrides.copy_gb_per_s.map(|rate| rate * 1e9), &mut hiding.copy_bytes_per_s);
         set(overrides.min_held_percent.map(|percent| f64::from(percent) / 100.0), &mut hiding.min_held);
@@ -298,7 +318,11 @@ impl Policy {
     /// The first matrix size to try, and the smallest to fall back to, for devices that showed at most this rate.
     pub fn sizes(&self, precision: Precision, rate_per_s: f64) -> (u32, u32) {
         let rate = self.hiding.peak_per_s(precision).unwrap_or(0.0).max(rate_per_s);
-        let by_rate = if rate > FAST_DEVICE_PER_S { FAST_DEVICE_N } else { DEFAULT_N };
+        let by_rate = match precision {
+            Precision::Field => FIELD_N,
+            _ if rate > FAST_DEVICE_PER_S && !self.hiding.knows_model(precision) => FAST_DEVICE_N,
+            _ => DEFAULT_N,
+        };
         let n = self.n.unwrap_or_else(|| by_rate.max(self.n_min.unwrap_or(0)));
         (n, self.n_min.unwrap_or(n))
     }
@@ -346,6 +370,9 @@ impl Default for Policy {
                 peak_f16_per_s: None,
                 peak_fp8_per_s: None,
                 peak_fp4_per_s: None,
+                memory_bytes_per_s: None,
+                chip_bytes: chip_bytes(),
+                peak_field_per_s: None,
                 bus_bytes_per_s: None,
                 copy_bytes_per_s: 0.0,
                 rule: HIDING_RULE,
@@ -397,11 +424,44 @@ impl HidingPolicy {
         }
     }
 
+    /// Whether the operands' way bounds hidden memory: the model's rates in memory and in this kind of work are known.
+    pub const fn knows_model(&self, precision: Precision) -> bool {
+        self.peak_per_s(precision).is_some() && self.memory_bytes_per_s.is_some()
+    }
+
+    /// The reads of operands that may have served hidden lines, from the rates in bytes and field operations per second
+    /// that a device showed and its buses; `None` where no model is known that bounds them.
+    pub fn operand_reads(
+        &self,
+        (precision, n): (Precision, u32),
+        multiply_accumulates_per_s: f64,
+        (read_per_s, field_per_s): (f64, f64),
+        bus_bytes_per_s: f64,
+    ) -> Option<OperandReads> {
+        let knows = self.knows_model(precision);
+        let memory = self.memory_bytes_per_s.unwrap_or(0.0).max(2.0 * read_per_s);
+        let read = memory + bus_bytes_per_s + multiply_accumulates_per_s / f64::from(precision.terms(n));
+        let field = self.peak_field_per_s.unwrap_or(0.0).max(2.0 * field_per_s) / 2.0 + bus_bytes_per_s;
+        let bytes_per_s = match precision {
+            Precision::Field if knows && self.peak_field_per_s.is_some() => read.min(field),
+            Precision::Field if self.peak_field_per_s.is_some() || self.peak_per_s.is_none() => field,
+            _ if knows => read,
+            _ => return None,
+        };
+        let block_bytes = match precision {
+            Precision::Fp8 => 48.0,
+            Precision::Fp4 | Precision::Field => 62.0,
+            _ => 64.0,
+        };
+        let alone = precision == Precision::Field && self.peak_per_s(precision).is_none();
+        Some(OperandReads { bytes_per_s, chip_bytes: self.chip_bytes, block_bytes, alone })
+    }
+
     /// Factor from the shown rate in a kind of work to the rate that a device may have: a GeForce computes F16 faster
-    /// by a detour, which may not have been used when the rate was shown.
+    /// by a detour, which may not have been used when the rate was shown, and so does a B300 in convolutions.
     pub const fn rate_factor(&self, precision: Precision) -> f64 {
         match precision {
-            Precision::F16 => self.rate_factor.max(LEAST_F16_FACTOR),
+            Precision::F16 | Precision::Network => self.rate_factor.max(LEAST_DETOUR_FACTOR),
             _ => self.rate_factor,
         }
     }

@@ -161,14 +161,15 @@ macro_rules! fields {
 }
 
 fields! {
-    /// Kinds of work to ask for, as a comma-separated list: int8, f16, fp8, fp4. Of several, each challenge of a miner has
-    /// the next one that its devices compute
+    /// Kinds of work to ask for, as a comma-separated list: int8, f16, fp8, fp4, field, network. Of several, each challenge
+    /// of a miner has the next one that its devices compute
     kinds: Vec<Precision>, Asked, "kinds", "KIND", "int8", Bounds::Kinds, "they come in turn, and a challenge has one";
     /// Verification mode
     mode: ModeChoice, Asked, "mode", "MODE", "auto", Bounds::Word(ModeChoice::WORDS), "";
     /// Longest expected replay that auto chooses
     replay_budget: Duration, Asked, "", "", "60s", Bounds::Seconds(0, DAY_S), "a day is the longest wait";
-    /// Matrix size [default: 2048, and 8192 for miners with a device above 200 T multiply-accumulates/s]
+    /// Matrix size [default: 2048; 1024 for field; 8192 for miners with a device above 200 T multiply-accumulates/s, where
+    /// memory_gb_per_s and the peak rate are not set]
     n: u32, Asked, "n", "N", "", Bounds::Power(MIN_N, MAX_N),
         "the work is defined for these, above them sums leave 32 bits";
     /// Smallest matrix size to fall back to where the devices hold too few larger matrices; default: n
@@ -234,6 +235,13 @@ fields! {
     peak_tops_fp8: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
     /// Peak FP4 rate of the devices' model, in TOPS, where it is known
     peak_tops_fp4: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
+    /// Peak rate of the devices' memory, in GB/s, where it is known: with the peak rate of the kind of work it bounds the
+    /// memory that hides by the operands to be read again
+    memory_gb_per_s: f64, Judged, "", "", "", Bounds::Number(0.001, 1e6), "outside the range of real memory";
+    /// Caches, shared memory and registers of a device, in MB
+    chip_mb: f64, Judged, "", "", "256", Bounds::Number(1.0, 1e6), "outside the range of real devices";
+    /// Peak rate of the devices' model in operations of the kind field, in 10^9 a second, where it is known
+    peak_field_gops: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
     /// Rate of all ways from memory outside the challenge into a device, in GB/s: 32, 64, 128 for PCIe 4, 5, 6; default:
     /// 64, and 1 for a processor
     bus_gb_per_s: f64, Judged, "", "", "", Bounds::Number(0.0, 1e6),

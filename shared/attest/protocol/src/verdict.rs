@@ -182,14 +182,28 @@ pub struct Hiding {
     /// f: the share of the walks that the segments leave open.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub open_walks: f64,
-    /// The rule that h follows from: [`HIDING_RULE`], or 1 in earlier evidence, which takes one round at a time.
+    /// s: the assumed bytes per second of operands that come onto the chip; 0 where they are no bound.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub operand_bytes_per_s: f64,
+    /// Z: the assumed bytes that the chip holds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chip_bytes: f64,
+    /// x_r: the share of blocks of lines whose operands it could read again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub operands: f64,
+    /// Whether h is that of the operands to be read again, and not of the lines to be computed again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_by_operands: bool,
+    /// The rule that h follows from: [`HIDING_RULE`], or one of earlier evidence; 1 takes one round at a time.
     #[serde(default = "first_rule", skip_serializing_if = "is_first_rule")]
     pub rule: u32,
 }
 
-/// The current rule for memory that may hide from a probe: rounds after an invented digest run beside the others, and
-/// walks may end in a copy elsewhere.
-pub const HIDING_RULE: u32 = 2;
+/// The current rule for memory that may hide from a probe: rounds after an invented digest run beside the others, walks
+/// may end in a copy elsewhere (both since 2), and operands that have to be read again bound hidden memory too (since 3).
+pub const HIDING_RULE: u32 = 3;
+/// The rule that took walks elsewhere into account first.
+pub const WALKS_ELSEWHERE_RULE: u32 = 2;
 
 /// The rule of evidence that does not name one.
 #[must_use]
@@ -206,6 +220,11 @@ pub const fn is_first_rule(rule: &u32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn is_zero(figure: &f64) -> bool {
     *figure == 0.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Result of a linked probe: all devices reach the memory of one another at once.
@@ -334,6 +353,12 @@ impl Verdict {
     #[must_use]
     pub fn device(&self, id: DeviceId) -> Option<&DeviceWork> {
         self.devices.iter().find(|device| device.device_id == id)
+    }
+
+    /// Field operations per second in work of this challenge; 0 in kinds other than `field`.
+    #[must_use]
+    pub fn field_operations_per_s(&self, work: &Work) -> f64 {
+        self.precision.field_operations_per_s(self.n, work.tops * 1e12 / 2.0)
     }
 
     /// Whether a probe was answered and showed no memory at all: a pass with it is a weak one.

@@ -58,7 +58,7 @@ pub fn sample_ranges(precision: Precision, key: &PassKey, n: u32, sample: &PassS
     SampleRequest::new(precision, key, n, sample).ranges
 }
 
-/// What a sample asks for and shows.
+/// Ranges and elements of a sample.
 struct SampleRequest {
     ranges: Vec<RangeRequest>,
     elements: Vec<CheckedElement>,

@@ -142,6 +142,21 @@ pub struct TimedProbe<'a> {
     pub copy_bytes_per_s: f64,
     /// f, the share of the walks that the segments leave open: [`hidden_fraction`] of their number.
     pub open_walks: f64,
+    /// Costs of reading the operands of lines again, where these bound the hidden lines too.
+    pub operands: Option<OperandReads>,
+}
+
+/// Resources for reading the operands of hidden lines again (WORK.md, "The operands' way").
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OperandReads {
+    /// s, bytes a second that come onto the chip: read, over buses, or computed again.
+    pub bytes_per_s: f64,
+    /// Z, bytes that the chip holds.
+    pub chip_bytes: f64,
+    /// e, bytes of 64 columns' operands that count, of each of the n of a block.
+    pub block_bytes: f64,
+    /// Whether the time of lines computed again is no bound beside it: ρ cannot be seen.
+    pub alone: bool,
 }
 
 /// The share of a device's lines that a probe leaves open (WORK.md, Residency probe, "What can hide").
@@ -153,6 +168,11 @@ pub struct HidingBound {
     pub over_buses: f64,
     /// m: steps of walks that could be made in a copy elsewhere in that time, over all steps.
     pub elsewhere: f64,
+    /// x_r: blocks of operands that could come onto the chip in that time, by the bytes of their lines over those read; 0
+    /// where the operands' way is no bound.
+    pub operands: f64,
+    /// Whether h is that of the operands' way.
+    pub is_by_operands: bool,
     /// h: the share of the device's lines that may have been elsewhere; at 1 the probe showed nothing.
     pub share: f64,
 }
@@ -173,17 +193,33 @@ impl TimedProbe<'_> {
         let computed = self.multiply_accumulates_per_s * self.seconds / (f64::from(self.terms) * read_bytes);
         let over_buses = self.bus_bytes_per_s * self.seconds / read_bytes;
         let elsewhere = self.copy_bytes_per_s * self.seconds / read_bytes;
-        let share = self.with_walks_elsewhere(self.waiting_walks(computed + over_buses), elsewhere);
-        HidingBound { computed, over_buses, elsewhere, share: share.min(1.0) }
+        let (mut h, mut operands, mut is_by_operands) = (self.waiting_walks(computed + over_buses, 1.0), 0.0, false);
+        if let Some(reads) = &self.operands {
+            operands = reads.bytes_per_s * self.seconds * LINE_BYTES as f64
+                / (reads.block_bytes * f64::from(self.n) * read_bytes);
+            let by_operands = self.by_operands(reads, operands) + self.waiting_walks(over_buses, 1.0);
+            is_by_operands = reads.alone || by_operands < h;
+            h = if is_by_operands { by_operands } else { h };
+        }
+        let share = self.with_walks_elsewhere(h, elsewhere).min(1.0);
+        HidingBound { computed, over_buses, elsewhere, operands, is_by_operands, share }
     }
 
-    /// `x/2 + √(x²/4 + 2·x·W·(1 + f·R)/L)` with L = count · n² / 64: walks wait at hidden lines, those of all rounds that run
-    /// at once.
-    fn waiting_walks(&self, x: f64) -> f64 {
+    /// h_r: blocks whose operands the chip holds or that are brought again, each for `n` lines, and slot 2, whose operands
+    /// are a leaf's.
+    fn by_operands(&self, reads: &OperandReads, x: f64) -> f64 {
+        let n = f64::from(self.n);
+        let held = LINE_BYTES as f64 / reads.block_bytes * reads.chip_bytes + n * n;
+        held / (f64::from(self.count) * n * n) + self.waiting_walks(x, n)
+    }
+
+    /// `x/2 + √(x²/4 + 2·x·W·(1 + f·R)·lines/L)` with L = count · n² / 64: walks wait at hidden lines, those of all rounds that
+    /// run at once, and `lines` are served together.
+    fn waiting_walks(&self, x: f64, lines: f64) -> f64 {
         let n = f64::from(self.n);
         let at_once = f64::from(self.probe.walks()) * (1.0 + self.open_walks * f64::from(self.probe.rounds()));
         let walks_per_line = at_once * LINE_BYTES as f64 / (f64::from(self.count) * n * n);
-        x / 2.0 + (x * x / 4.0 + 2.0 * x * walks_per_line).sqrt()
+        x / 2.0 + (x * x / 4.0 + 2.0 * x * walks_per_line * lines).sqrt()
     }
 
     /// `((√(m/2T) + √(m/2T + c·(h + f/T))) / c)²` with c = 1 - m - f: walks end in a copy elsewhere, or are left out at their
@@ -332,6 +368,7 @@ mod tests {
             bus_bytes_per_s: 64e9,
             copy_bytes_per_s: 0.0,
             open_walks: 0.0,
+            operands: None,
         }
     }
 
@@ -339,7 +376,7 @@ mod tests {
     fn what_hides_from_a_fast_device() {
         let probe = probe(1 << 18, 64, 512);
         let timed = example(&probe);
-        let HidingBound { computed, over_buses, elsewhere, share } = timed.hiding();
+        let HidingBound { computed, over_buses, elsewhere, share, .. } = timed.hiding();
         close(computed, 1300e12 / (8192.0 * 2.6e12));
         close(over_buses, 64.0 / 2600.0);
         assert_eq!(elsewhere, 0.0);
@@ -360,7 +397,7 @@ mod tests {
         let waiting = |segments| {
             let timed = timed(segments, 0.0);
             let HidingBound { computed, over_buses, .. } = timed.hiding();
-            percent(timed.waiting_walks(computed + over_buses))
+            percent(timed.waiting_walks(computed + over_buses, 1.0))
         };
         assert_eq!((waiting(32), waiting(128)), (8.8, 8.6));
         // Of the other bound's 4.9 %, with μ = 0, and 61 and 236 GB/s of a device that reads 2.6 TB/s.
@@ -372,6 +409,49 @@ mod tests {
         assert!(timed(32, 0.0).hiding().share < timed(32, 61e9).hiding().share);
         assert_eq!(timed(1, 0.0).hiding().share, 1.0, "one segment leaves 95 % of the walks open");
         assert_eq!(timed(32, 2.6e12).hiding().share, 1.0, "a copy that is read as fast");
+    }
+
+    /// The figures of WORK.md for the operands' way: without invented digests, and with R = 100 and 32 and 128 segments.
+    #[test]
+    fn operands_that_are_read_again_hide_less() {
+        let probe = probe(1 << 18, 64, 100);
+        let percent = |share: f64| (share * 1000.0).round() / 10.0;
+        // A device of n² · count bytes, at n = 2048 and 1024 with as many more slots.
+        let timed = |n: u32, open_walks: f64| {
+            let (count, seconds) = (2048 * (8192 / n).pow(2), probe.read_bytes() as f64 / 2.6e12);
+            TimedProbe { n, terms: n, count, seconds, open_walks, ..example(&probe) }
+        };
+        let by_operands = |timed: TimedProbe<'_>, bytes_per_s: f64, block_bytes: f64| {
+            let reads = OperandReads { bytes_per_s, chip_bytes: 256e6, block_bytes, alone: false };
+            let bound = TimedProbe { operands: Some(reads), ..timed }.hiding();
+            assert!(bound.operands > 0.0);
+            percent(timed.by_operands(&reads, bound.operands) + timed.waiting_walks(bound.over_buses, 1.0))
+        };
+        // s of kinds 1 and 7: B = 4.8 TB/s, β, and ρ / κ; φ / 2 of 44 G field operations a second, and β.
+        let int8 = |n: u32, open| by_operands(timed(n, open), 4.8e12 + 64e9 + 1300e12 / f64::from(n), 64.0);
+        let field = |open, block_bytes| by_operands(timed(1024, open), 22e9 + 64e9, block_bytes);
+        let first = |n| percent(timed(n, 0.0).hiding().share);
+        assert_eq!((int8(8192, 0.0), int8(2048, 0.0), field(0.0, 62.0)), (4.9, 5.0, 3.0));
+        assert_eq!(first(2048).round(), 27.0);
+        let open = [32, 128].map(|segments| hidden_fraction(segments, 1, 0.05));
+        assert_eq!(open.map(|open| int8(8192, open)), [9.8, 6.7]);
+        assert_eq!(open.map(|open| int8(2048, open)), [10.1, 6.9]);
+        // The page has its figures of kind 7 for e = 64.
+        assert_eq!(open.map(|open| field(open, 64.0)), [3.8, 3.2]);
+        assert_eq!(open.map(|open| field(open, 62.0)), [3.8, 3.3]);
+    }
+
+    #[test]
+    fn the_smaller_bound_is_stated_unless_only_one_holds() {
+        let probe = probe(1 << 18, 64, 512);
+        let with = |bytes_per_s, alone| {
+            let reads = OperandReads { bytes_per_s, chip_bytes: 256e6, block_bytes: 64.0, alone };
+            TimedProbe { operands: Some(reads), ..example(&probe) }.hiding()
+        };
+        let first = example(&probe).hiding();
+        assert_eq!(with(1e18, false).share, first.share, "operands that come as fast hide everything");
+        assert!(with(1e18, true).share > first.share && with(1e18, true).is_by_operands);
+        assert!(with(5e12, false).share < first.share && with(5e12, false).is_by_operands);
     }
 
     #[test]
@@ -387,8 +467,12 @@ mod tests {
             bus_bytes_per_s: 0.0,
             copy_bytes_per_s: 0.0,
             open_walks: 0.0,
+            operands: None,
         };
-        let hiding = |computed, over_buses, share| HidingBound { computed, over_buses, elsewhere: 0.0, share };
+        let hiding = |computed, over_buses, share| {
+            let (elsewhere, operands, is_by_operands) = (0.0, 0.0, false);
+            HidingBound { computed, over_buses, elsewhere, operands, is_by_operands, share }
+        };
         assert_eq!(idle.hiding(), hiding(0.0, 0.0, 0.0));
         // All 64 lines that were read, moved in the second that the probe took.
         let slow = TimedProbe { bus_bytes_per_s: 4096.0, ..idle };

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rule::field::STEPS_PER_BYTE;
+/// Field operations of a byte of y in [`Precision::Field`].
+pub const FIELD_OPERATIONS_PER_BYTE: u32 = 2;
 
 /// The operands of products. Slots hold bytes in every kind, and sums are exact integers.
 ///
@@ -33,7 +34,7 @@ pub enum Precision {
 #[error("{0} is no kind of work; int8, f16, fp8, fp4, field and network (1, 2, 5, 6, 7 and 8) are")]
 pub struct UnknownPrecision(String);
 
-/// What sets a kind apart, but for its rules (WORK.md, Kinds of work and Rules).
+/// A row of the table of kinds (WORK.md, Kinds of work); rules are code ([`crate::rule`]).
 struct Kind {
     precision: Precision,
     code: u32,
@@ -122,10 +123,17 @@ impl Precision {
         n as u64 * n as u64 * self.terms(n) as u64
     }
 
-    /// Field operations of one n-by-n product.
+    /// Field operations of a row of y: 2 · n in [`Self::Field`], which an n-by-n product has n of, and an element one.
     #[must_use]
-    pub const fn field_operations_of_product(self, n: u32) -> u64 {
-        if matches!(self, Self::Field) { STEPS_PER_BYTE as u64 * n as u64 * n as u64 } else { 0 }
+    pub const fn field_operations_of_row(self, n: u32) -> u32 {
+        if matches!(self, Self::Field) { FIELD_OPERATIONS_PER_BYTE * n } else { 0 }
+    }
+
+    /// Field operations per second at a rate of multiply-accumulates: an n-by-n product has n rows of y.
+    #[must_use]
+    pub fn field_operations_per_s(self, n: u32, multiply_accumulates_per_s: f64) -> f64 {
+        let of_product = f64::from(self.field_operations_of_row(n)) * f64::from(n);
+        multiply_accumulates_per_s * of_product / self.multiply_accumulates_of_product(n) as f64
     }
 
     /// P: the largest magnitude of a product of two operands.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, short_ids, units};
 use assay_protocol::verdict::{
-    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, NamedDevice, Outcome, Reason, Verdict, Work,
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, Outcome, Reason, Verdict, WALKS_ELSEWHERE_RULE, Work,
 };
 use assay_work::text::{printable, quoted};
 
@@ -27,6 +27,10 @@ pub fn text(verdict: &Verdict, screen: &Screen) -> String {
     }
     if !verdict.devices.is_empty() {
         let _ = write!(out, "\n\n{}", figures(verdict, screen));
+    }
+    let field = verdict.field_operations_per_s(&verdict.whole);
+    if field > 0.0 {
+        let _ = write!(out, "\n\nField operations: {} a second", units::count(field as u128));
     }
     out += &rates(verdict);
     out += &link(verdict);
@@ -209,7 +213,16 @@ fn hiding(verdict: &Verdict) -> String {
     let gb_per_s = |bytes_per_s: f64| units::figures(bytes_per_s / 1e9);
     let several = verdict.devices.len() > 1;
     let mean = if several { "\n  - devices can hide for one another: the bound is for their mean" } else { "" };
-    let is_first = hiding.rule < HIDING_RULE;
+    let is_first = hiding.rule < WALKS_ELSEWHERE_RULE;
+    let operands = if hiding.is_by_operands {
+        let (rate, held) = (gb_per_s(hiding.operand_bytes_per_s), units::figures(hiding.chip_bytes / 1e6));
+        format!(
+            "\n  - blocks of lines by operands read again at {rate} GB/s, {held} MB on the chip: {}",
+            percent(hiding.operands)
+        )
+    } else {
+        String::new()
+    };
     let at = if is_first { String::new() } else { format!(" at {} GB/s", gb_per_s(hiding.bus_bytes_per_s)) };
     let elsewhere = match hiding {
         _ if is_first => "not bounded by the rule of that time".into(),
@@ -220,7 +233,7 @@ fn hiding(verdict: &Verdict) -> String {
         "\n\nMemory that may have been elsewhere{of}: {most}\
          \n  - lines moved over buses{at} in the time of the probe: {}\
          \n  - lines computed again at {} T MAC/s{by}: {}\
-         \n  - steps made in a copy elsewhere: {elsewhere}{mean}",
+         {operands}\n  - steps made in a copy elsewhere: {elsewhere}{mean}",
         percent(over_buses),
         units::figures(rate_per_s / 1e12),
         percent(computed)
@@ -287,7 +300,8 @@ pub(crate) mod tests {
                 copy_bytes_per_s: 0.0,
                 elsewhere: 0.0,
                 open_walks: 0.089,
-                rule: HIDING_RULE,
+                rule: assay_protocol::verdict::HIDING_RULE,
+                ..Hiding::default()
             }),
         };
         Verdict {

@@ -511,7 +511,7 @@ mod tests {
             assert!((figure.share_of_limit.unwrap() - 0.5).abs() < 1e-6, "{figure:?}");
             assert_eq!(figure.ratio_to_peer, None, "the library's product is of INT8");
         }
-        assert_eq!(measured.left_out.len(), 2, "F16 and FP8: {:?}", measured.left_out);
+        assert_eq!(measured.left_out.len(), 4, "all but INT8 and FP4: {:?}", measured.left_out);
         let once = |stage| device.asked.iter().all(|(of, kind, _)| *of != stage || *kind == Precision::Int8);
         assert!(once(BenchStage::Probe) && once(BenchStage::Peer), "what does not depend on the kind is measured once");
         let limits: Vec<_> = measured.kind_limits.iter().map(|l| (l.precision, l.operations_per_s)).collect();

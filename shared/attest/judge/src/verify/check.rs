@@ -47,6 +47,11 @@ impl TrustedValues {
     }
 }
 
+/// Bytes hashed in the time of a field operation: 12 ns.
+const FIELD_OPERATION_BYTES: usize = 100;
+/// Elements that a sample shows.
+const ELEMENTS: usize = 3;
+
 /// The items requested, and the progress of the current one: its digests come first, then exactly the samples or
 /// segments drawn, in order, then its end. Only the digests are kept; those of a linked probe, which are of all
 /// devices, come with its first item and serve them all.
@@ -213,14 +218,16 @@ impl Collector {
 }
 
 impl CheckJob {
-    /// Approximate bytes that it hashes.
+    /// Approximate bytes that it hashes, or could hash in the time that it takes.
     pub fn bytes(&self) -> usize {
         // A sibling is hashed together with its neighbour: 64 bytes.
         let opened = |bytes: usize, siblings: usize| bytes + 64 * siblings;
         match &self.part {
             CheckedPart::SlotDigests(digests) => digests.len() * size_of::<Digest>(),
             CheckedPart::Sample(sample) => {
-                sample.openings.iter().map(|it| opened(it.bytes.len(), it.siblings.len())).sum()
+                let rule = self.binding.challenge.precision().field_operations_of_row(self.binding.challenge.n());
+                let hashed: usize = sample.openings.iter().map(|it| opened(it.bytes.len(), it.siblings.len())).sum();
+                hashed + FIELD_OPERATION_BYTES * ELEMENTS * rule as usize
             }
             CheckedPart::Segment(segment) => {
                 let lines = segment.lines.iter().map(|it| opened(it.bytes.len(), it.siblings.len()));

@@ -10,7 +10,7 @@ use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{
     Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, Mode, Reason, ReasonCode, UnchallengedDevice, Verdict,
-    Work, outcome_of,
+    WALKS_ELSEWHERE_RULE, Work, outcome_of,
 };
 use assay_work::bounds::{Crossing, IterationDraw, TimedProbe, hidden_fraction, pass_log2};
 use assay_work::probe::Probe;
@@ -245,26 +245,35 @@ impl Findings<'_> {
         let peak_per_s = self.hiding.peak_per_s(precision);
         let shown = rate_per_s(self.challenge, share, work_time) * self.hiding.rate_factor(precision);
         let rate = peak_per_s.unwrap_or(0.0).max(shown);
+        let (n, seconds) = (self.challenge.n(), probe_time.as_secs_f64());
+        let field_per_s = precision.field_operations_per_s(n, rate_per_s(self.challenge, share, work_time));
+        let shown = (probe.read_bytes() as f64 / seconds.max(1e-9), field_per_s);
         let bus_bytes_per_s = self.hiding.bus_bytes_per_s(self.inventory.device(share.device_id));
         // The first rule took rounds one at a time, and no copy elsewhere.
-        let is_first = self.hiding.rule < HIDING_RULE;
+        let is_first = self.hiding.rule < WALKS_ELSEWHERE_RULE;
+        let operands = self.hiding.operand_reads((precision, n), rate, shown, bus_bytes_per_s);
+        let operands = operands.filter(|_| self.hiding.rule >= HIDING_RULE);
         let (copy_bytes_per_s, open_walks) =
             if is_first { (0.0, 0.0) } else { (self.hiding.copy_bytes_per_s, self.open_walks()) };
         let timed = TimedProbe {
             probe,
-            n: self.challenge.n(),
-            terms: precision.terms(self.challenge.n()),
+            n,
+            terms: precision.terms(n),
             count: share.count,
-            seconds: probe_time.as_secs_f64(),
+            seconds,
             multiply_accumulates_per_s: rate,
             bus_bytes_per_s,
             copy_bytes_per_s,
             open_walks,
+            operands,
         };
         let bound = timed.hiding();
         Some(Hiding {
             rate_per_s: rate,
-            rate_is_shown_only: peak_per_s.is_none(),
+            rate_is_shown_only: match operands {
+                Some(reads) if reads.alone => self.hiding.peak_field_per_s.is_none(),
+                _ => peak_per_s.is_none(),
+            },
             computed: bound.computed,
             over_buses: bound.over_buses,
             share: bound.share,
@@ -273,6 +282,10 @@ impl Findings<'_> {
             copy_bytes_per_s,
             elsewhere: bound.elsewhere,
             open_walks,
+            operand_bytes_per_s: operands.map_or(0.0, |reads| reads.bytes_per_s),
+            chip_bytes: operands.map_or(0.0, |reads| reads.chip_bytes),
+            operands: bound.operands,
+            is_by_operands: bound.is_by_operands,
             rule: self.hiding.rule,
         })
     }

@@ -3,14 +3,18 @@
 
 use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
 use assay_protocol::wire::limits::MAX_CHUNK_DIGESTS;
-use assay_work::Challenge;
 use assay_work::opening::OpenedRange;
 use assay_work::probe::{LINE_BYTES, Probe};
 use assay_work::tree::CHUNK_BYTES;
+use assay_work::{Challenge, Precision};
 
 const HASH_BYTES: u64 = 32;
-/// The most rows of a sample.
+/// The most rows of a sample: its own, and two for each of three elements.
 const MAX_ROWS: u64 = 7;
+/// Elements that a sample shows.
+const ELEMENTS: u64 = 3;
+/// Pieces behind an element of a convolution, in place of a row.
+const PIECES: u64 = 16;
 /// A draw in a request for openings: its numbers, with keys and lengths.
 const DRAW_BYTES: u64 = 32;
 
@@ -46,7 +50,16 @@ pub fn most_draw_bytes(challenge: &Challenge, probes: Probes<'_>, what: &OpenTar
     let range = |bytes: u64, of: u64| bytes + HASH_BYTES * u64::from(of.div_ceil(bytes).max(1).ilog2() + 1);
     let (chunk, slot) = (CHUNK_BYTES, challenge.slot_bytes());
     match what {
-        OpenTarget::Samples { .. } => MAX_ROWS * range(chunk.max(u64::from(challenge.n())), slot),
+        OpenTarget::Samples { .. } => {
+            let n = u64::from(challenge.n());
+            let row = range(chunk.max(n), slot);
+            match challenge.precision() {
+                Precision::Network => {
+                    (MAX_ROWS - ELEMENTS) * row + ELEMENTS * row.max(PIECES * range(chunk.max(n / 4), slot))
+                }
+                _ => MAX_ROWS * row,
+            }
+        }
         OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_) => {
             let probe =
                 if matches!(what, OpenTarget::Segments(_)) { probes.own } else { probes.linked.unwrap_or(probes.own) };

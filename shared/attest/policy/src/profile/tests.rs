@@ -39,8 +39,11 @@ fn a_model_is_found_by_the_name_of_its_driver() {
 #[test]
 fn the_peak_of_a_kind_is_that_of_the_fastest_unit_that_computes_it() {
     let profiles = ModelProfiles::built_in();
-    let peaks = |claimed: &str| Precision::ALL.map(|kind| profiles.find(claimed).unwrap().dense_tops(kind));
+    let peaks = |claimed: &str| Precision::OF_BYTES.map(|kind| profiles.find(claimed).unwrap().dense_tops(kind));
     assert_eq!(peaks("NVIDIA GeForce RTX 4090"), [Some(660.6), Some(165.2), Some(660.6), None]);
+    let h200 = profiles.find("NVIDIA H200").unwrap();
+    assert_eq!(h200.dense_tops(Precision::Network), Some(1979.0), "its products are those of INT8");
+    assert_eq!(h200.dense_tops(Precision::Field), None, "squarings take most of its time");
     assert_eq!(peaks("NVIDIA H200"), [Some(1979.0), Some(989.5), Some(1979.0), None]);
     assert_eq!(peaks("NVIDIA B200"), [Some(4500.0), Some(2250.0), Some(4500.0), Some(9000.0)]);
     assert_eq!(peaks("Tesla V100-SXM2-32GB"), [None, Some(125.0), None, None], "no INT8 rate is known");

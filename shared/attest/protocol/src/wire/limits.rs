@@ -10,7 +10,7 @@ use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 ///
 /// The largest that the bounds below allow are 65536 roots or digests (2 MiB), the openings of a segment (1024 lines of
 /// 1024 bytes with 20 siblings each, 1.7 MB), an open of 65536 samples (below 2.5 MB), 32768 slot digests (1 MiB) and a
-/// sample's openings (7 rows of 32 KiB): each fits with room to spare. A connection buffers at most this much of an
+/// sample's openings (52 ranges of up to 32 KiB, 1.7 MB): each fits with room to spare. A connection buffers at most this much of an
 /// incomplete message.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
@@ -26,7 +26,7 @@ pub const HANDSHAKE_MESSAGES: u32 = 2;
 pub const MAX_DEVICES: usize = 64;
 /// Entries of a device's `slots`: one for each matrix size.
 pub const SLOT_ENTRIES: usize = MATRIX_SIZES.len();
-/// Kinds of work of a device: there are 4, with room for newer ones.
+/// Kinds of work of a device: there are 6, with room for newer ones.
 pub const MAX_PRECISIONS: usize = 8;
 /// Protocol versions in a hello: more than one build will ever support.
 pub const MAX_VERSIONS: usize = 16;
@@ -72,8 +72,8 @@ pub const MAX_OPEN_ITEMS: usize = 8192;
 pub const MAX_OPEN_DRAWS: usize = 65_536;
 /// Digests of one chunk: 1 MiB, so that the digests of a large pass do not delay pings for long.
 pub const MAX_CHUNK_DIGESTS: usize = 32_768;
-/// Opened ranges of a sample: three rows, and two for each parent that is a product.
-pub const MAX_SAMPLE_OPENINGS: usize = 7;
+/// Opened ranges of a sample: a row, and for it and each parent that is a product a row and the 16 pieces of a convolution.
+pub const MAX_SAMPLE_OPENINGS: usize = 1 + 3 * 17;
 /// Lines of a segment: one for each step.
 pub const MAX_LINES: usize = MAX_STEPS as usize;
 /// Bytes of an opened range: a row of the largest matrix.

@@ -72,6 +72,10 @@ messages! {
         elsewhere: Finite,
         open_walks: Finite,
         rule,
+        operand_bytes_per_s: Finite,
+        chip_bytes: Finite,
+        operands: Finite,
+        is_by_operands,
     }
     v1::NotChallenged = UnchallengedDevice { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES), slots }
     v1::NamedDevice = NamedDevice { device_id: ByteString, name: BoundedText(MAX_NAME_BYTES) }

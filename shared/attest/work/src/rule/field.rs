@@ -1,12 +1,12 @@
 //! The rule of precision 7, FIELD: 64 squarings and additions modulo the order of BN254's scalar field for each 32 bytes
 //! of y (WORK.md, Rules). Arithmetic is Montgomery's with R = 2²⁵⁶ on four limbs of 64 bits.
 
+use crate::precision::FIELD_OPERATIONS_PER_BYTE;
+
 /// Bytes of a group, which are one number of the field.
 pub const GROUP_BYTES: usize = 32;
 /// Field operations of a group: each is a squaring and an addition.
-pub const STEPS: u32 = 64;
-/// Field operations of a row of n bytes are `n` times this.
-pub const STEPS_PER_BYTE: u32 = STEPS / GROUP_BYTES as u32;
+pub const STEPS: u32 = FIELD_OPERATIONS_PER_BYTE * GROUP_BYTES as u32;
 
 /// A number below 2²⁵⁶, its lowest limb first.
 type Limbs = [u64; 4];
@@ -17,7 +17,7 @@ const Q: Limbs = [0x43E1_F593_F000_0001, 0x2833_E848_79B9_7091, 0xB850_45B6_8181
 const NEGATED_INVERSE: u64 = 0xC2E1F593EFFFFFFF;
 /// R² mod Q, which brings a number into Montgomery's form.
 const R2: Limbs = [0x1BB8_E645_AE21_6DA7, 0x53FE_3AB1_E35C_59E3, 0x8C49_833D_53BB_8085, 0x0216_D0B1_7F4E_44A5];
-/// R³ mod Q, which makes of k what is added to a square before its reduction: k · R².
+/// R³ mod Q, which turns k into the summand of a square before its reduction: k · R².
 const R3: Limbs = [0x5E94_D8E1_B4BF_0040, 0x2A48_9CBE_1CFB_B6B8, 0x893C_C664_A19F_CFED, 0x0CF8_594B_7FCC_657C];
 
 /// Replaces row `c` of slot `u - 1` by the operands of y that slot `u` takes from it.

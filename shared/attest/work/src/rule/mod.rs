@@ -11,7 +11,7 @@ use crate::precision::Precision;
 use crate::product;
 use network::{Layer, Tensor};
 
-/// The rules of the product that fills slot `u`, from 2. What they give is read as operands of
+/// The rules of the product that fills slot `u`, from 2. They give bytes whose operands are those of
 /// [`Precision::of_bytes`].
 #[derive(Debug, Clone)]
 pub struct SlotRule {

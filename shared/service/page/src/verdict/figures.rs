@@ -41,6 +41,9 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
                     }
                 }
             }
+            @if let field = verdict.field_operations_per_s(&verdict.whole) && field > 0.0 {
+                p { (units::count(field as u128)) " field operations a second: squarings and additions modulo BN254's order." }
+            }
             (rates(verdict))
             (link(verdict))
             p.muted {

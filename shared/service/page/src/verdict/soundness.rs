@@ -1,7 +1,7 @@
 //! How sure a verdict is: each bound in a sentence.
 
 use assay_program::render::units::{figures, gib, percent, probability};
-use assay_protocol::verdict::{Bound, DeviceWork, HIDING_RULE, Hiding, Mode, Verdict};
+use assay_protocol::verdict::{Bound, DeviceWork, Hiding, Mode, Verdict, WALKS_ELSEWHERE_RULE};
 use maud::{Markup, html};
 
 use crate::text::counted;
@@ -82,7 +82,12 @@ fn hiding_of(device: &DeviceWork, hiding: &Hiding) -> Markup {
         (percent(computed)) " could have been computed again at " (figures(rate_per_s / 1e12)) " T MAC/s"
         @if rate_is_shown_only { ", the rate shown times a factor, since no peak_tops is set" }
         ". "
-        @if hiding.rule < HIDING_RULE {
+        @if hiding.is_by_operands {
+            "It rests on the operands that hidden lines have to be computed from: a chip that holds "
+            (figures(hiding.chip_bytes / 1e6)) " MB and brings " (figures(hiding.operand_bytes_per_s / 1e9))
+            " GB/s could have read those of " (percent(hiding.operands)) " of the blocks again. "
+        }
+        @if hiding.rule < WALKS_ELSEWHERE_RULE {
             "The rule of that time took rounds one after another, and bounded no copy elsewhere."
         } @else if hiding.copy_bytes_per_s == 0.0 {
             "No copy elsewhere is assumed (copy_gb_per_s)."

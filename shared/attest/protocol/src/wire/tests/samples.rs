@@ -211,7 +211,11 @@ pub fn device_work(id: u8) -> v1::DeviceWork {
         copy_bytes_per_s: 61e9,
         elsewhere: 0.02,
         open_walks: 0.09,
-        rule: 2,
+        rule: 3,
+        operand_bytes_per_s: 5e12,
+        chip_bytes: 256e6,
+        operands: 0.01,
+        is_by_operands: true,
     };
     v1::DeviceWork {
         device_id: vec![id; 16],

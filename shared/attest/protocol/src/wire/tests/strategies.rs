@@ -366,10 +366,11 @@ fn rates() -> impl Strategy<Value = Vec<KindRate>> {
 }
 
 fn hiding() -> impl Strategy<Value = Hiding> {
-    (proptest::array::uniform8(finite()), any::<bool>(), any::<u32>()).prop_map(
-        |(numbers, rate_is_shown_only, rule)| {
-            let [rate_per_s, computed, over_buses, share, bus_bytes_per_s, copy_bytes_per_s, elsewhere, open_walks] =
+    (proptest::array::uniform11(finite()), any::<[bool; 2]>(), any::<u32>()).prop_map(
+        |(numbers, [rate_is_shown_only, is_by_operands], rule)| {
+            let [rate_per_s, computed, over_buses, share, bus_bytes_per_s, copy_bytes_per_s, elsewhere, open_walks, ..] =
                 numbers;
+            let [.., operand_bytes_per_s, chip_bytes, operands] = numbers;
             Hiding {
                 rate_per_s,
                 rate_is_shown_only,
@@ -380,6 +381,10 @@ fn hiding() -> impl Strategy<Value = Hiding> {
                 copy_bytes_per_s,
                 elsewhere,
                 open_walks,
+                operand_bytes_per_s,
+                chip_bytes,
+                operands,
+                is_by_operands,
                 rule,
             }
         },

@@ -39,7 +39,12 @@ impl Case {
     ) -> Self {
         let slot = 2 + 7919 * cuts;
         let mut expected = vec![0; (n * n) as usize];
-        product_rows(&SlotRule::new(precision, &PassKey([0; 32]), n, slot), (&earlier, &previous), 0, &mut expected);
+        product_rows(
+            &SlotRule::new(precision, &assay_work::PassKey([0; 32]), n, slot),
+            (&earlier, &previous),
+            0,
+            &mut expected,
+        );
         let [earlier, previous] = [earlier, previous].map(|slot| operands_of(precision, dot, &slot));
         let depth = n * expansion(precision, dot).unwrap_or(1);
         Self { name, n, slot, earlier, previous, depth, rows, cuts, expected }
