@@ -10,8 +10,9 @@ fast: assay-miner is the miner for real devices.
 
 On one core of a busy server it makes 10 to 25 G multiply-accumulates per second and 0.1 to 0.5 GB/s in a probe. Below
 0.4 GB/s the default policy fails it as probe_late. So slow a device shows its work, but no memory. Products are exact in
-float32: 1024 of them add up to at most 2**24. It offers CPU devices at --n-max (512) and precision 1 alone. test_miner.py
-holds it against the vectors of WORK.md; api.py beside it is a client of the HTTP API.
+float32: 1024 of them add up to at most 2**24. It offers CPU devices at --n-max (512) and the precisions 1, 7 and 8. In
+precision 7 it makes 1 to 2.5 M field operations per second, in Python's integers: a slot takes 0.2 to 0.5 s at n = 512.
+test_miner.py holds it against the vectors of WORK.md; api.py beside it is a client of the HTTP API.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import enum
 import hashlib
+import math
 import os
 import queue
 import random
@@ -52,7 +54,9 @@ VERSION = 2  # of docs/PROTOCOL.md
 PLAINTEXT = b"plaintext".ljust(32, b"\0")  # the channel: this miner has no TLS
 WORK_VERSION = 1  # of docs/WORK.md
 SIZES = [256 << i for i in range(8)]  # every n, in the order of Device.slots
-PRECISIONS = (1, 2, 5, 6)  # valid; this miner computes 1
+PRECISIONS = (1, 2, 5, 6, 7, 8)  # valid
+FIELD, NETWORK = 7, 8
+OFFERED = (1, FIELD, NETWORK)  # what this miner computes
 MAX_ITERATIONS = 65536
 MAX_MATRICES = 1 << 20
 CHUNK_BYTES = 1024  # of BLAKE3
@@ -230,6 +234,84 @@ def split(total: int, weights: dict[bytes, int]) -> tuple[Share, ...]:
     return tuple(shares)
 
 
+# ---- WORK.md, Rules --------------------------------------------------------------------------------------------------
+
+FIELD_ORDER = 21888242871839275222246405745257275088548364400416034343698204186575808495617  # Q
+GROUP_BYTES = 32
+
+
+def field_group(group: bytes, row: int, place: int, u: int) -> bytes:
+    """What 32 bytes of slot[previous] stand for in slot u: group `place` of a row."""
+    k = 1 + place + (row << 16) + (u << 32)
+    v = int.from_bytes(group, "little") % FIELD_ORDER
+    for _ in range(64):
+        v = (v * v + k) % FIELD_ORDER
+    return v.to_bytes(GROUP_BYTES, "little")
+
+
+def field(slot: np.ndarray, u: int) -> np.ndarray:
+    """Operands y of precision 7 from slot[previous]."""
+    groups = slot.reshape(len(slot), -1, GROUP_BYTES)
+    powers = (field_group(group.tobytes(), c, j, u) for c, row in enumerate(groups) for j, group in enumerate(row))
+    return np.frombuffer(b"".join(powers), np.int8).reshape(slot.shape)
+
+
+def image_shape(n: int) -> tuple[int, int, int]:
+    """H, W and the channels of a slot as a tensor, of n^2 elements together."""
+    m = n.bit_length() - 1
+    return 1 << (m + 5) // 2, 1 << (m + 4) // 2, n // 16
+
+
+def convolution(slot: np.ndarray) -> np.ndarray:
+    """Operands x of layer 0 of precision 8: each row a window of 4 x 4 pools, windows 2 pools apart."""
+    height, width, channels = image_shape(len(slot))
+    s = slot.view(np.int8)
+    leaky = np.where(s >= 0, s, s >> 3)
+    pools = leaky.reshape(height // 2, 2, width // 2, 2, channels).max(axis=(1, 3))
+    x = np.empty((height // 4, width // 4, 4, 4, channels), np.int8)
+    for i, j in np.ndindex(4, 4):
+        x[:, :, i, j] = np.roll(pools, (-i, -j), axis=(0, 1))[::2, ::2]
+    return x.reshape(slot.shape)
+
+
+# E[d]: 127 * 2^(-d/64), rounded.
+SOFTMAX = np.array([max(e for e in range(1, 128) if (2 * e - 1) ** 64 << d <= 254**64) for d in range(256)])
+
+
+def attention(slot: np.ndarray) -> np.ndarray:
+    """Operands x of layer 1: the softmax of each row."""
+    s = slot.view(np.int8).astype(np.int64)
+    p = SOFTMAX[s.max(axis=1, keepdims=True) - s]
+    x: np.ndarray = np.minimum(127, p * 32 * slot.shape[1] // p.sum(axis=1, keepdims=True))
+    return x
+
+
+# t[i]: 2^15 times the chance that |G| <= i, G any integer. No value is so near to a half that the floats' errors count.
+WEIGHTS = [math.exp(-g * g / 128) * (2 if g else 1) for g in range(128)]
+THRESHOLDS = np.array([round(2**15 * sum(WEIGHTS[: i + 1]) / sum(WEIGHTS)) for i in range(34)])
+
+
+def noise_drawn(w: np.ndarray) -> np.ndarray:
+    """The number that each u16 adds."""
+    a = np.searchsorted(THRESHOLDS, w >> 1, side="right")
+    return np.where(w & 1, -a, a)
+
+
+def noise(slot: np.ndarray, key: bytes, u: int) -> np.ndarray:
+    """Operands x of layer 2 for slot u, from the pass key."""
+    w = keystream(keyed(key, b"noise", u32(u)), 0, slot.size // 32).view("<u2").reshape(slot.shape)
+    x: np.ndarray = np.clip(slot.view(np.int8), -64, 63) + noise_drawn(w)
+    return x
+
+
+def network(slot: np.ndarray, key: bytes, u: int) -> np.ndarray:
+    """Operands x of precision 8 for slot u, from slot[earlier] and the pass key."""
+    layer = u % 3
+    if layer == 2:
+        return noise(slot, key, u)
+    return attention(slot) if layer == 1 else convolution(slot)
+
+
 # ---- WORK.md, A pass -------------------------------------------------------------------------------------------------
 
 
@@ -239,12 +321,12 @@ def parents(key: bytes, u: int) -> tuple[int, int]:
 
 
 def product(x: np.ndarray, y: np.ndarray, u: int) -> np.ndarray:
-    """Slot u from the slots `earlier` and `previous`, [n, n] bytes.
+    """Slot u, [n, n] bytes, from operands [n, n] of the slots `earlier` and `previous`.
 
     float32 is exact here: 1024 products of at most 2^14 add up to at most 2^24, in any order.
     """
     n = len(x)
-    rows, columns = x.view(np.int8).astype(np.float32), y.view(np.int8).astype(np.float32)
+    rows, columns = x.astype(np.float32), y.astype(np.float32)
     mixed = np.arange(n * n, dtype=WORD).reshape(n, n)
     mixed += u * 0xC2B2AE35 & MASK
     for k in range(0, n, 1024):
@@ -253,6 +335,13 @@ def product(x: np.ndarray, y: np.ndarray, u: int) -> np.ndarray:
     mixed ^= mixed >> 16
     mixed *= 0x85EBCA6B
     return (mixed >> 24).astype(np.uint8)
+
+
+def next_slot(precision: int, key: bytes, earlier: np.ndarray, previous: np.ndarray, u: int) -> np.ndarray:
+    """Slot u from its parents, [n, n] bytes each."""
+    x = network(earlier, key, u) if precision == NETWORK else earlier.view(np.int8)
+    y = field(previous, u) if precision == FIELD else previous.view(np.int8)
+    return product(x, y, u)
 
 
 class Work:
@@ -282,8 +371,8 @@ class Work:
                 leaf = keystream(key, self.share.offset + u, n * n // 64)
                 self.slots[u] = leaf.view(np.uint8).reshape(n, n)
             else:
-                earlier, previous = parents(key, u)
-                self.slots[u] = product(self.slots[earlier], self.slots[previous], u)
+                earlier, previous = (self.slots[slot] for slot in parents(key, u))
+                self.slots[u] = next_slot(self.challenge.precision, key, earlier, previous, u)
             self.digests.append(blake3(self.slots[u]).digest())
             tick()
         self.iteration = iteration
@@ -454,14 +543,38 @@ class Tree:
         return work_pb.OpenedRange(slot=slot, first_byte=first, bytes=data, siblings=siblings)
 
 
-def rows_of(key: bytes, u: int, row: int, column: int, inner: int) -> list[tuple[int, int]]:
-    """The rows behind a product's sample, as (slot, row): 3, 5 or 7."""
+def is_convolution(challenge: Challenge, u: int) -> bool:
+    return challenge.precision == NETWORK and u % 3 == 0
+
+
+def pieces(n: int, row: int) -> list[int]:
+    """The first bytes of the 16 pieces of n/4 bytes behind a row of a convolution, in the order of their openings."""
+    height, width, _ = image_shape(n)
+    down, right = divmod(row, width // 4)
+    at = [((4 * down + d) % height, (right + e) % (width // 4)) for d in range(8) for e in range(2)]
+    return [(y * (width // 4) + x) * (n // 4) for y, x in at]
+
+
+def pooled_factor(n: int, row: int, inner: int) -> tuple[int, int]:
+    """The element of slot `earlier`, as (row, column), that is checked for the factor x[inner] of a convolution."""
+    height, width, channels = image_shape(n)
+    down, right = divmod(row, width // 4)
+    pixel, h = divmod(inner, channels)
+    i, j = divmod(pixel, 4)
+    y, x = (2 * down + i) % (height // 2), (2 * right + j) % (width // 2)
+    return divmod(((2 * y + i // 2) * width + 2 * x + j // 2) * channels + h, n)
+
+
+def rows_of(challenge: Challenge, key: bytes, sample: Any) -> list[tuple[int, int, bool]]:
+    """The 3, 5 or 7 rows behind a product's sample, as (slot, row, whether pieces are opened in its place)."""
+    u, row, column, inner = sample.slot, sample.row, sample.factors.column, sample.factors.inner
     earlier, previous = parents(key, u)
-    rows = [(u, row), (earlier, row), (previous, column)]
-    for factor, line in ((earlier, row), (previous, column)):
+    rows = [(u, row, False), (earlier, row, is_convolution(challenge, u)), (previous, column, False)]
+    of_x = pooled_factor(challenge.n, row, inner) if is_convolution(challenge, u) else (row, inner)
+    for factor, (line, place) in ((earlier, of_x), (previous, (column, inner))):
         if factor >= 2:
             its_earlier, its_previous = parents(key, factor)
-            rows += [(its_earlier, line), (its_previous, inner)]
+            rows += [(its_earlier, line, is_convolution(challenge, factor)), (its_previous, place, False)]
     return rows
 
 
@@ -473,13 +586,14 @@ def open_sample(work: Work, sample: Any) -> Any:
     if not (u < count and row < n and is_product == (u >= 2) and factors.column < n and factors.inner < n):
         raise Stop("INVALID", "a sample outside the pass")
     opened = work_pb.SampleOpenings(sample=sample)
-    rows = [(u, row)]
+    rows = [(u, row, False)]
     if is_product:
-        key = work.pass_key(work.iteration)
-        rows = rows_of(key, u, row, factors.column, factors.inner)
-        opened.parents.earlier, opened.parents.previous = parents(key, u)
-    length = max(n, CHUNK_BYTES)
-    opened.openings.extend(work.tree(slot).open(slot, line * n, length) for slot, line in rows)
+        rows = rows_of(work.challenge, work.pass_key(work.iteration), sample)
+        opened.parents.earlier, opened.parents.previous = rows[1][0], rows[2][0]
+    for slot, line, in_pieces in rows:
+        length = max(n // 4 if in_pieces else n, CHUNK_BYTES)
+        places = pieces(n, line) if in_pieces else [line * n]
+        opened.openings.extend(work.tree(slot).open(slot, byte, length) for byte in places)
     return opened
 
 
@@ -712,6 +826,7 @@ class Session:
         device = work_pb.Device(name="CPU, NumPy", backend="cpu", detail=f"NumPy {np.__version__}")
         device.total_bytes = device.free_bytes = memory_bytes
         device.slots.extend(self.slots(n) for n in SIZES)
+        device.precisions.extend(OFFERED)
         inventory = work_pb.Inventory(sequence=0)
         for device_id in ids:
             device.device_id = device_id
@@ -902,7 +1017,7 @@ class Session:
             raise Stop("BUSY", "a challenge runs")
         if asked.inventory_sequence != self.inventory.sequence:
             raise Stop("STALE_INVENTORY", f"the last inventory is {self.inventory.sequence}")
-        if asked.precision in PRECISIONS and asked.precision != 1:
+        if asked.precision in PRECISIONS and asked.precision not in OFFERED:
             raise Stop("UNSUPPORTED", f"precision {asked.precision}")
         slots = self.slots(asked.n)
         taking_part = self.inventory.devices if slots >= max(1, asked.min_slots) else []

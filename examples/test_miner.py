@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests miner.py against the vectors of docs/WORK.md for precision 1, and the handshake of docs/PROTOCOL.md:
+"""Tests miner.py against the vectors of docs/WORK.md for precisions 1, 7 and 8, and the handshake of docs/PROTOCOL.md:
 
 python examples/test_miner.py
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import miner
@@ -41,6 +42,23 @@ def run(challenge: Challenge) -> list[Work]:
     for work in works:
         work.run(lambda: None)
     return works
+
+
+def take_wrong_bytes(work: Work, vectors: dict[str, Any]) -> None:
+    """Where the vectors open wrong bytes of a slot, puts these in, and computes the slots after it from them."""
+    digests = [digest.hex() for digest in work.digests]
+    wrong = next((u for u, digest in enumerate(vectors["slot_digests"]) if digest != digests[u]), None)
+
+    def put() -> None:
+        if len(work.digests) - 1 == wrong:
+            for opened in (part for sample in vectors["samples"] for part in sample["openings"]):
+                if opened["slot"] == wrong:
+                    data, first = np.frombuffer(bytes.fromhex(opened["bytes"]), np.uint8), opened["first_byte"]
+                    work.slots[wrong].reshape(-1)[first : first + len(data)] = data
+            work.digests[wrong] = blake3(work.slots[wrong]).digest()
+
+    if wrong is not None:
+        work.fill(vectors["iteration"], put)
 
 
 def read_sample(fields: dict[str, Any]) -> Any:
@@ -89,7 +107,7 @@ class Vectors(unittest.TestCase):
 
     def test_work(self) -> None:
         names = ["one-device", "smallest", "two-devices-three-iterations", "uneven-devices", "n1024", "n2048"]
-        for name in names:
+        for name in [*names, "k7", "k7-n1024", "k8", "k8-n256"]:
             with self.subTest(name):
                 vectors = vector(name)
                 challenge = read_challenge(vectors["challenge"])
@@ -169,16 +187,28 @@ class Vectors(unittest.TestCase):
         names = ["openings-n256", "openings-n2048", "openings-second-device"]
         for vectors in [vector(name) for name in names] + [vector("invalid-openings")["valid"]]:
             with self.subTest(vectors["device_id"]):
-                challenge = read_challenge(vectors["challenge"])
-                (work,) = (work for work in run(challenge) if work.share.device_id.hex() == vectors["device_id"])
-                work.hold(vectors["iteration"], lambda: None)
-                self.assertEqual([digest.hex() for digest in work.digests], vectors["slot_digests"])
-                for sample in vectors["samples"]:
-                    opened = miner.open_sample(work, read_sample(sample))
-                    self.assertEqual([written_range(part) for part in opened.openings], sample["openings"])
-                    if "earlier" in sample:
-                        self.assertEqual(opened.parents.earlier, sample["earlier"])
-                        self.assertEqual(opened.parents.previous, sample["previous"])
+                self.check_openings(vectors)
+
+    def test_openings_that_are_accepted(self) -> None:
+        for name, count in [("openings-k7", 1), ("openings-k8", 4)]:
+            cases = [case for case in vector(name)["cases"] if case["expect"] == "accepted"]
+            self.assertEqual(len(cases), count)
+            for case in cases:
+                with self.subTest(case["what"]):
+                    self.check_openings(case["opening"])
+
+    def check_openings(self, vectors: dict[str, Any]) -> None:
+        challenge = read_challenge(vectors["challenge"])
+        (work,) = (work for work in run(challenge) if work.share.device_id.hex() == vectors["device_id"])
+        work.hold(vectors["iteration"], lambda: None)
+        take_wrong_bytes(work, vectors)
+        self.assertEqual([digest.hex() for digest in work.digests], vectors["slot_digests"])
+        for sample in vectors["samples"]:
+            opened = miner.open_sample(work, read_sample(sample))
+            self.assertEqual([written_range(part) for part in opened.openings], sample["openings"])
+            if "earlier" in sample:
+                self.assertEqual(opened.parents.earlier, sample["earlier"])
+                self.assertEqual(opened.parents.previous, sample["previous"])
 
     def test_samples_outside_the_pass_are_refused(self) -> None:
         (work,) = run(read_challenge(vector("one-device")["challenge"]))
@@ -188,6 +218,53 @@ class Vectors(unittest.TestCase):
                 miner.open_sample(work, read_sample(sample))
         with self.assertRaises(miner.Stop):
             miner.open_sample(work, read_sample({"slot": 0, "row": 0} | factors))
+
+
+class Rules(unittest.TestCase):
+    """The rules of precisions 7 and 8, by single rows."""
+
+    def setUp(self) -> None:
+        self.vectors = vector("rules")
+        self.key, self.n = bytes.fromhex(self.vectors["key"]), 256
+        self.slot = miner.keystream(self.key, 1, self.n**2 // 64).view(np.uint8).reshape(self.n, self.n)
+
+    def test_field(self) -> None:
+        self.assertEqual(miner.FIELD_ORDER, int(self.vectors["field_order"]))
+        for case in self.vectors["field"]:
+            made = miner.field_group(bytes.fromhex(case["group"]), case["row"], case["place"], case["slot"])
+            self.assertEqual(made.hex(), case["operands"])
+
+    def test_convolution(self) -> None:
+        x = miner.convolution(self.slot)
+        for case in self.vectors["convolution"]:
+            row = case["row"]
+            self.assertEqual(x[row].tolist(), case["operands"])
+            self.assertEqual([[first, self.n // 4] for first in miner.pieces(self.n, row)], case["pieces"])
+            factors = [list(miner.pooled_factor(self.n, row, inner)) for inner in (0, 100, 255)]
+            self.assertEqual(factors, case["factors"])
+
+    def test_pieces_and_factors(self) -> None:
+        for case in self.vectors["geometry"]:
+            n, row = case["n"], case["row"]
+            self.assertEqual(list(miner.image_shape(n)), case["height_width_channels"])
+            self.assertEqual([[first, n // 4] for first in miner.pieces(n, row)], case["pieces"])
+            for inner, *element in case["factors"]:
+                self.assertEqual(list(miner.pooled_factor(n, row, inner)), element)
+
+    def test_attention(self) -> None:
+        self.assertEqual(miner.SOFTMAX.tolist(), self.vectors["softmax"])
+        for case in self.vectors["attention"]:
+            row = np.frombuffer(bytes.fromhex(case["bytes"]), np.uint8)
+            self.assertEqual(miner.attention(row[None, :]).tolist(), [case["operands"]], case["what"])
+
+    def test_noise(self) -> None:
+        self.assertEqual(miner.THRESHOLDS.tolist(), self.vectors["noise_thresholds"])
+        draws, added = np.array(self.vectors["noise_draws"]).T
+        self.assertEqual(miner.noise_drawn(draws).tolist(), added.tolist())
+        for case in self.vectors["noise"]:
+            u = case["slot"]
+            self.assertEqual(miner.keyed(self.key, b"noise", miner.u32(u)).hex(), case["noise_key"])
+            self.assertEqual(miner.noise(self.slot, self.key, u)[case["row"]].tolist(), case["operands"])
 
 
 class Handshake(unittest.TestCase):
@@ -247,11 +324,16 @@ class Declining(unittest.TestCase):
     def test_a_challenge_that_fits_is_taken(self) -> None:
         self.assertEqual([share.count for share in self.session.plan(self.challenge()).shares], [8, 8])
         self.assertEqual([share.count for share in self.session.plan(self.challenge(n=256, total=7)).shares], [4, 3])
+        for device in self.session.inventory.devices:
+            self.assertEqual(list(device.precisions), [1, 7, 8])
+        for precision in (7, 8):
+            self.assertEqual(self.session.plan(self.challenge(precision=precision)).precision, precision)
 
     def test_others_are_declined(self) -> None:
         self.declines("STALE_INVENTORY", inventory_sequence=1)
         self.declines("NOT_ENOUGH_MEMORY", total=17)
-        self.declines("UNSUPPORTED", precision=2)
+        for precision in (2, 5, 6):
+            self.declines("UNSUPPORTED", precision=precision)
         invalid = [{"version": 2}, {"n": 300}, {"n": 1024}, {"min_slots": 9}, {"total": 5}, {"iterations": 0}]
         for changed in [*invalid, {"precision": 3}, {"total": 0}, {"total": (1 << 20) + 1}]:
             self.declines("INVALID", **changed)
