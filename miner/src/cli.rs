@@ -337,7 +337,7 @@ pub struct BenchArgs {
     /// Product kernels, with commas between; without it all of a GPU's, and the fastest of a processor's; ? lists them
     #[arg(long, value_delimiter = ',', value_name = "KERNEL")]
     pub kernels: Vec<String>,
-    /// Kinds of work of products and passes, with commas between: int8, f16, fp8, fp4
+    /// Kinds of work of products and passes, with commas between: int8, f16, fp8, fp4, field, network
     #[arg(long, value_delimiter = ',', value_name = "KIND", default_value = "int8")]
     pub kinds: Vec<Precision>,
     /// Measure how fast the devices reach one another, all of them together, in place of each by itself; one --n, 1024 if

@@ -10,7 +10,7 @@ use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 ///
 /// The largest that the bounds below allow are 65536 roots or digests (2 MiB), the openings of a segment (1024 lines of
 /// 1024 bytes with 20 siblings each, 1.7 MB), an open of 65536 samples (below 2.5 MB), 32768 slot digests (1 MiB) and a
-/// sample's openings (52 ranges of up to 32 KiB, 1.7 MB): each fits with room to spare. A connection buffers at most this much of an
+/// sample's openings (37 ranges of up to 32 KiB, 1.2 MB): each fits with room to spare. A connection buffers at most this much of an
 /// incomplete message.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
@@ -72,8 +72,9 @@ pub const MAX_OPEN_ITEMS: usize = 8192;
 pub const MAX_OPEN_DRAWS: usize = 65_536;
 /// Digests of one chunk: 1 MiB, so that the digests of a large pass do not delay pings for long.
 pub const MAX_CHUNK_DIGESTS: usize = 32_768;
-/// Opened ranges of a sample: a row, and for it and each parent that is a product a row and the 16 pieces of a convolution.
-pub const MAX_SAMPLE_OPENINGS: usize = 1 + 3 * 17;
+/// Opened ranges of a sample: a row, and two rows for it and each parent that is a product; two of the three may be
+/// convolutions, which have 16 pieces in place of a row.
+pub const MAX_SAMPLE_OPENINGS: usize = 1 + 2 + 2 * 17;
 /// Lines of a segment: one for each step.
 pub const MAX_LINES: usize = MAX_STEPS as usize;
 /// Bytes of an opened range: a row of the largest matrix.

@@ -48,7 +48,7 @@ pub struct ChallengeArgs {
     /// Devices without an id get 00…01, 00…02 and so on
     #[arg(long, value_name = "SPEC", num_args = 1.., value_delimiter = ',', requires = "miner_key")]
     pub devices: Vec<DeviceSpec>,
-    /// Kind of work: int8, f16, fp8 or fp4 [default: the one of the policy's kinds whose turn it is; int8 with --devices]
+    /// Kind of work: int8, f16, fp8, fp4, field or network [default: the one of the policy's kinds whose turn it is; int8 with --devices]
     #[arg(long)]
     pub kind: Option<Precision>,
     /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
