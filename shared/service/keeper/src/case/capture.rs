@@ -1,7 +1,7 @@
 //! Writes a case while its challenge runs: into a temporary file beside the store, off the runtime.
 //!
-//! A case has one buffer in memory, which fills while the previous one is written; a short case stays in memory while
-//! the number of such cases is low, since most are dropped. A slow disk delays the session, not the runtime; the driver
+//! A case has one buffer in memory, which fills while the previous one is written; it stays in memory as a whole while
+//! there is room for such cases, since most are dropped. A slow disk delays the session, not the runtime; the driver
 //! excuses the miner for that time. A disk that fails costs the evidence, never the verdict.
 
 use std::time::Instant;
@@ -18,12 +18,10 @@ use assay_judge::verify::excuse::ValidatorDelays;
 
 /// Bytes gathered before a write: a handful of openings.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Bytes of a case gathered in memory before the first write, if a place is free.
-const SHORT_BYTES: usize = 1 << 20;
-/// The most cases in memory up to [`SHORT_BYTES`] at a time.
-const MAX_SHORT: u32 = 64;
-/// Places of these cases.
-static PLACES: Semaphore = Semaphore::const_new(MAX_SHORT as usize);
+/// Buffers of all cases that wait for their verdict without a write: 64 MiB.
+const MEMORY_PERMITS: u32 = (64 << 20) / BUFFER_BYTES as u32;
+/// One permit for each [`BUFFER_BYTES`] of these cases.
+static MEMORY: Semaphore = Semaphore::const_new(MEMORY_PERMITS as usize);
 
 /// A case being written. Dropping it leaves no file.
 #[derive(Debug)]
@@ -32,8 +30,8 @@ pub struct Capture {
     id: ChallengeId,
     began: Instant,
     buffer: Vec<u8>,
-    /// The place of a case without a write so far.
-    place: Option<SemaphorePermit<'static>>,
+    /// The memory of a case without a write so far.
+    memory: Option<SemaphorePermit<'static>>,
     /// The write under way, which returns the spool; `None` before the first one.
     writing: Option<JoinHandle<Result<Box<Spool>, EvidenceError>>>,
     /// Whether a write failed.
@@ -84,7 +82,7 @@ pub struct StoredCase {
 impl Capture {
     /// Begins the case of a challenge.
     pub fn begin(store: EvidenceStore, id: ChallengeId) -> Self {
-        Self { store, id, began: Instant::now(), buffer: MARK.to_vec(), place: None, writing: None, is_lost: false }
+        Self { store, id, began: Instant::now(), buffer: MARK.to_vec(), memory: None, writing: None, is_lost: false }
     }
 
     /// Adds entries. Waits only while the buffer is full and the previous one is still being written.
@@ -105,11 +103,14 @@ impl Capture {
     }
 
     fn stays_in_memory(&mut self) -> bool {
-        if self.writing.is_some() || self.buffer.len() >= SHORT_BYTES {
-            return false;
+        let held = self.memory.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let missing = (self.buffer.len() / BUFFER_BYTES).saturating_sub(held) as u32;
+        let Some(more) = MEMORY.try_acquire_many(missing).ok().filter(|_| self.writing.is_none()) else { return false };
+        match &mut self.memory {
+            Some(memory) => memory.merge(more),
+            none => *none = Some(more),
         }
-        self.place = self.place.take().or_else(|| PLACES.try_acquire().ok());
-        self.place.is_some()
+        true
     }
 
     /// Ends the case of a final verdict, and stores it on disk. `fleet`: the facts of its check against the fleet, as
@@ -146,7 +147,7 @@ impl Capture {
         if self.is_lost {
             return;
         }
-        self.place = None;
+        self.memory = None;
         let buffer = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER_BYTES));
         let store = self.store.clone();
         self.writing = Some(spawn_blocking(move || {

@@ -13,6 +13,8 @@ use assay_judge::case::file::CaseReader;
 use assay_judge::history::AbandonedCount;
 use assay_judge::history::devices::Difference;
 
+/// Held by tests that take the memory of cases.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 const ID: ChallengeId = ChallengeId([7; 16]);
 const SAMPLE: PassSample = PassSample::Product { slot: 3, row: 1, column: 2, inner: 3 };
 
@@ -63,18 +65,23 @@ fn beginning() -> Vec<CaseEntry> {
 
 #[tokio::test]
 async fn a_case_is_kept_as_it_was_written() {
+    let _alone = ALONE.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let mut capture = Capture::begin(store.clone(), ID);
     capture.add(beginning()).await;
+    // The memory of four buffers is left.
+    let others = MEMORY.acquire_many(MEMORY_PERMITS - 4).await.unwrap();
     for number in 0..40 {
         capture.add(vec![opening(number)]).await;
-        let most = if capture.writing.is_none() { SHORT_BYTES } else { BUFFER_BYTES };
+        let most = if capture.writing.is_none() { 4 * BUFFER_BYTES } else { BUFFER_BYTES };
         assert!(capture.buffer.len() < most + BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
     }
+    drop(others);
+    assert!(capture.writing.is_some());
     let kept =
         capture.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Fail, false)).await.unwrap();
-    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 2 * SHORT_BYTES as u64 && kept.why == CaptureReason::Fail);
+    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 8 * BUFFER_BYTES as u64 && kept.why == CaptureReason::Fail);
     let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
     let written = beginning().into_iter().chain((0..40).map(opening)).chain([
         CaseEntry::HeldUp(ValidatorDelays::default()),
@@ -99,14 +106,17 @@ async fn a_case_that_is_not_kept_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_short_case_is_written_only_when_it_is_kept_while_there_are_places() {
+async fn a_case_is_written_only_when_it_is_kept_while_there_is_memory() {
+    let _alone = ALONE.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let count = || std::fs::read_dir(folder.path()).unwrap().count();
     let mut short = Capture::begin(store(folder.path()), ID);
-    short.add((0..10).map(opening).collect()).await;
-    assert!(short.buffer.len() > 2 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
+    for _ in 0..10 {
+        short.add((0..10).map(opening).collect()).await;
+    }
+    assert!(short.buffer.len() > 20 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
     assert!(short.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Drawn, false)).await.is_some());
-    let places = PLACES.acquire_many(MAX_SHORT).await.unwrap();
+    let places = MEMORY.acquire_many(MEMORY_PERMITS).await.unwrap();
     let mut other = Capture::begin(store(folder.path()), ID);
     other.add((0..10).map(opening).collect()).await;
     assert!(other.buffer.is_empty() && other.writing.is_some(), "it has no place");
