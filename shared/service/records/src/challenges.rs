@@ -43,7 +43,7 @@ impl Records {
     /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
     /// ended, or it runs anew. Oldest first.
     pub async fn orphans(&self, limit: u32) -> Result<Vec<OrphanChallenge>, RecordsError> {
-        let rows = sqlx::query(&orphans_sql(self.store.kind))
+        let rows = sqlx::query(sql!("{}", orphans_sql(self.store.kind)))
             .bind(i64::from(limit.min(MAX_ROWS)))
             .fetch_all(self.read())
             .await;
@@ -208,8 +208,7 @@ mod tests {
             (orphans_sql(DatabaseKind::Sqlite), "challenges_open (ended_ms=?)"),
             (strangers, "challenges_open (ended_ms=? AND miner=?)"),
         ] {
-            let plan =
-                sqlx::query(&format!("EXPLAIN QUERY PLAN {sql}")).fetch_all(records.store.writers()).await.unwrap();
+            let plan = sqlx::query(sql!("EXPLAIN QUERY PLAN {sql}")).fetch_all(records.store.writers()).await.unwrap();
             let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
             assert!(plan.iter().any(|step| step.contains(expected)), "{plan:#?}");
         }

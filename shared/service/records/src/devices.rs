@@ -46,7 +46,7 @@ pub struct DeviceQuery {
 impl Records {
     /// Devices in order of miner and id.
     pub async fn devices(&self, filter: &DeviceQuery) -> Result<Vec<DeviceRecord>, RecordsError> {
-        let sql = format!(
+        let sql = sql!(
             "SELECT d.*, (SELECT {}(other.miner, ' ') FROM (SELECT o.miner FROM devices o WHERE o.device_id = d.device_id \
              AND o.miner <> d.miner ORDER BY o.miner LIMIT {MAX_ELSEWHERE}) AS other) AS also_at FROM devices d \
              WHERE ($1 = '' OR miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)) \
@@ -57,7 +57,7 @@ impl Records {
         );
         let prefix = filter.device_id.as_deref().unwrap_or("");
         let (miner, device) = filter.after.clone().unwrap_or_default();
-        let query = sqlx::query(&sql)
+        let query = sqlx::query(sql)
             .bind(filter.miner.as_deref().unwrap_or(""))
             .bind(prefix)
             .bind(format!("{prefix}g"))
@@ -83,10 +83,9 @@ impl Records {
             None => "$1 = ''",
         };
         let of_device = if device_id.is_some() { "device_id = $2" } else { "$2 = ''" };
-        let sql = format!(
-            "SELECT * FROM device_events WHERE {of_miner} AND {of_device} ORDER BY at_ms DESC, id DESC LIMIT $3"
-        );
-        let query = sqlx::query(&sql).bind(miner.unwrap_or("")).bind(device_id.unwrap_or(""));
+        let sql =
+            sql!("SELECT * FROM device_events WHERE {of_miner} AND {of_device} ORDER BY at_ms DESC, id DESC LIMIT $3");
+        let query = sqlx::query(sql).bind(miner.unwrap_or("")).bind(device_id.unwrap_or(""));
         let rows = query.bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list changes of devices"))?;
         rows.iter().map(event_of).collect()
@@ -178,11 +177,11 @@ pub(crate) async fn note(
     }
     upsert(tx, miner, seen, at_ms).await?;
     if !known.is_empty() {
-        let sql = format!(
+        let sql = sql!(
             "UPDATE devices SET gone_ms = $2 WHERE miner = $1 AND gone_ms IS NULL AND NOT {}",
             within(3, ids.len())
         );
-        let update = sqlx::query(&sql).bind(miner).bind(at_ms);
+        let update = sqlx::query(sql).bind(miner).bind(at_ms);
         ids.iter().fold(update, |query, id| query.bind(*id)).execute(&mut **tx).await?;
     }
     if noticed.events.execute(tx).await? > 0 {
@@ -212,11 +211,11 @@ fn within(first: usize, count: usize) -> String {
 
 /// Devices of a miner: those that it listed until now, and these.
 async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String, RecordedDevice>, RecordsError> {
-    let sql = format!(
+    let sql = sql!(
         "SELECT device_id, name, model, gone_ms FROM devices WHERE miner = $1 AND (gone_ms IS NULL OR {})",
         within(2, ids.len())
     );
-    let rows = ids.iter().fold(sqlx::query(&sql).bind(miner), |query, id| query.bind(*id));
+    let rows = ids.iter().fold(sqlx::query(sql).bind(miner), |query, id| query.bind(*id));
     let rows = rows.fetch_all(&mut **tx).await?;
     let device = |row: &AnyRow| {
         let known =
@@ -240,9 +239,9 @@ async fn elsewhere(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<Elsewhere, 
              AND miner <> $1 ORDER BY miner LIMIT {MAX_ELSEWHERE}) AS other"
         )
     });
-    let sql = of_each.collect::<Vec<_>>().join(" UNION ALL ");
+    let sql = sql!("{}", of_each.collect::<Vec<_>>().join(" UNION ALL "));
     // Not kept by the connection: it is another one for each number of devices.
-    let others = ids.iter().fold(sqlx::query(&sql).persistent(false).bind(miner), |query, id| query.bind(*id));
+    let others = ids.iter().fold(sqlx::query(sql).persistent(false).bind(miner), |query, id| query.bind(*id));
     for row in &others.fetch_all(&mut **tx).await? {
         found.entry(get(row, "device_id")?).or_default().push((get(row, "miner")?, get(row, "gone_ms")?));
     }

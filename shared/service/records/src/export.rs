@@ -89,8 +89,8 @@ async fn read_table(
 ) -> Result<u64, RecordsError> {
     let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-    let sql = format!("SELECT {} FROM {} ORDER BY 1, 2", names.join(", "), table.name);
-    let mut rows = sqlx::query(&sql).fetch(&mut **tx);
+    let sql = sql!("SELECT {} FROM {} ORDER BY 1, 2", names.join(", "), table.name);
+    let mut rows = sqlx::query(sql).fetch(&mut **tx);
     let (mut batch, mut count) = (String::new(), 0);
     while let Some(row) = rows.next().await {
         let row = row.map_err(|error| RecordsError::from(error).doing("read a table"))?;

@@ -17,14 +17,13 @@ impl Records {
         let mut events: Vec<_> = self.verdicts(&verdicts).await?.into_iter().map(MinerEvent::Verdict).collect();
         events.extend(self.sessions(&miner, limit).await?.into_iter().map(MinerEvent::Session));
         events.extend(self.transitions(&miner, limit).await?.into_iter().map(MinerEvent::Transition));
-        let of_it =
-            |table: &str| format!("SELECT * FROM {table} WHERE miner = $1 ORDER BY at_ms DESC, id DESC LIMIT $2");
+        let of_it = |table: &str| sql!("SELECT * FROM {table} WHERE miner = $1 ORDER BY at_ms DESC, id DESC LIMIT $2");
         for (table, event) in [
             ("findings", (|row| Ok(MinerEvent::Finding(finding_of(row)?))) as fn(&_) -> Result<_, RecordsError>),
             ("device_events", |row| Ok(MinerEvent::Device(event_of(row)?))),
             ("actions", |row| Ok(MinerEvent::Action(action_of(row)?))),
         ] {
-            let rows = sqlx::query(&of_it(table)).bind(&miner).bind(i64::from(limit)).fetch_all(self.read()).await;
+            let rows = sqlx::query(of_it(table)).bind(&miner).bind(i64::from(limit)).fetch_all(self.read()).await;
             for row in rows.map_err(|e| RecordsError::from(e).doing("read a miner's history"))? {
                 events.push(event(&row)?);
             }
@@ -48,11 +47,11 @@ impl Records {
             ("receipts", "id", ResolvedId::Receipt),
             ("rounds", "id", ResolvedId::Round),
         ] {
-            let sql = format!(
+            let sql = sql!(
                 "SELECT DISTINCT {column} FROM {table} WHERE {column} >= $1 AND {column} < $2 \
                  ORDER BY {column} LIMIT $3"
             );
-            let ids = sqlx::query_scalar(&sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(MAX_FOUND));
+            let ids = sqlx::query_scalar(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(MAX_FOUND));
             let ids: Vec<String> =
                 ids.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("look up an id"))?;
             found.extend(ids.into_iter().map(kind));

@@ -131,10 +131,10 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> 
     }
     // Rows that both have are kept once.
     for (table, column) in [("devices", "device_id"), ("round_members", "round")] {
-        let sql = format!(
+        let sql = sql!(
             "DELETE FROM {table} WHERE miner = $2 AND {column} IN (SELECT o.{column} FROM {table} o WHERE o.miner = $1)"
         );
-        sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+        sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     }
     let sql = "DELETE FROM shown WHERE miner = $2 AND EXISTS (SELECT 1 FROM shown o WHERE o.miner = $1 \
          AND o.device_id = shown.device_id AND o.precision = shown.precision)";
@@ -145,8 +145,8 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> 
         "UPDATE device_results SET miner = $1 WHERE challenge IN (SELECT challenge FROM verdicts WHERE miner = $2)";
     sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     for (table, column) in OF_A_MINER {
-        let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
-        sqlx::query(&sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+        let sql = sql!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
+        sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     }
     sqlx::query("DELETE FROM miners WHERE id = $1").bind(gone).execute(&mut **tx).await?;
     Ok(())

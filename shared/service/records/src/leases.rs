@@ -25,7 +25,7 @@ impl Records {
     /// Takes a lease that is free or whose time is over; or prolongs one's own. False while another holds it.
     pub async fn lease(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "INSERT INTO leases (subject, holder, since_ms, expires_ms) VALUES ($1, $2, {now}, {now} + $3) \
              ON CONFLICT (subject) DO UPDATE SET since_ms = CASE WHEN leases.holder = $2 AND leases.expires_ms > {now} \
              THEN leases.since_ms ELSE {now} END, holder = $2, expires_ms = {now} + $3 \
@@ -33,7 +33,7 @@ impl Records {
         );
         self.write("take a lease", async {
             let mut tx = self.begin().await?;
-            let took = sqlx::query(&sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
+            let took = sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
             tx.commit().await?;
             Ok(took.rows_affected() > 0)
         })
@@ -43,12 +43,11 @@ impl Records {
     /// Prolongs a lease that is still held. False when it ended or is another's: the work under it must stop.
     pub async fn renew(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
-            "UPDATE leases SET expires_ms = {now} + $3 WHERE subject = $1 AND holder = $2 AND expires_ms > {now}"
-        );
+        let sql =
+            sql!("UPDATE leases SET expires_ms = {now} + $3 WHERE subject = $1 AND holder = $2 AND expires_ms > {now}");
         self.write("renew a lease", async {
             let mut tx = self.begin().await?;
-            let renewed = sqlx::query(&sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
+            let renewed = sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
             tx.commit().await?;
             Ok(renewed.rows_affected() > 0)
         })
@@ -59,12 +58,12 @@ impl Records {
     /// was lost.
     pub async fn renew_all(&self, holder: &str, ttl: Duration) -> Result<Vec<String>, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "UPDATE leases SET expires_ms = {now} + $2 WHERE holder = $1 AND expires_ms > {now} RETURNING subject"
         );
         self.write("renew leases", async {
             let mut tx = self.begin().await?;
-            let held = sqlx::query_scalar(&sql).bind(holder).bind(ttl_ms(ttl)).fetch_all(&mut *tx).await?;
+            let held = sqlx::query_scalar(sql).bind(holder).bind(ttl_ms(ttl)).fetch_all(&mut *tx).await?;
             tx.commit().await?;
             Ok(held)
         })
@@ -84,11 +83,11 @@ impl Records {
 
     /// The leases that have not ended, of one holder or of all.
     pub async fn leases(&self, holder: Option<&str>) -> Result<Vec<Lease>, RecordsError> {
-        let sql = format!(
+        let sql = sql!(
             "SELECT * FROM leases WHERE expires_ms > {} AND ($1 = '' OR holder = $1) ORDER BY subject",
             self.store.kind.now()
         );
-        let rows = sqlx::query(&sql).bind(holder.unwrap_or("")).fetch_all(self.read()).await;
+        let rows = sqlx::query(sql).bind(holder.unwrap_or("")).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list leases"))?;
         let lease = |row| {
             Ok(Lease {

@@ -7,6 +7,11 @@
 
 #![forbid(unsafe_code)]
 
+/// A statement that `format!` composes of this crate's constants alone: every other value is bound.
+macro_rules! sql {
+    ($($text:tt)*) => { sqlx::AssertSqlSafe(format!($($text)*)) };
+}
+
 mod api_tokens;
 mod backup;
 mod challenges;

@@ -79,13 +79,13 @@ impl Records {
     }
 
     async fn miner_rows(&self, filter: &MinerFilter, after: &str, limit: usize) -> Result<Vec<AnyRow>, RecordsError> {
-        let sql = format!(
+        let sql = sql!(
             "{} WHERE m.id > $1 AND ($2 = '' OR m.status = $2) AND ($3 = '' OR m.state = $3) \
              AND ($4 = '' OR m.last_outcome = $4) AND ($5 = '' OR EXISTS (SELECT 1 FROM devices d \
              WHERE d.miner = m.id AND d.model = $5 AND d.gone_ms IS NULL)) ORDER BY m.id LIMIT $6",
             select(self.store.kind)
         );
-        let query = sqlx::query(&sql)
+        let query = sqlx::query(sql)
             .bind(after)
             .bind(filter.status.map_or("", Approval::name))
             .bind(filter.state.as_deref().unwrap_or(""))
@@ -152,8 +152,8 @@ impl Records {
     }
 
     async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Approval, RecordsError> {
-        let sql = format!("SELECT status FROM miners WHERE id = $1 {}", self.store.kind.for_update());
-        let text: String = sqlx::query_scalar(&sql).bind(miner).fetch_one(&mut **tx).await?;
+        let sql = sql!("SELECT status FROM miners WHERE id = $1 {}", self.store.kind.for_update());
+        let text: String = sqlx::query_scalar(sql).bind(miner).fetch_one(&mut **tx).await?;
         status_of(&text)
     }
 
@@ -184,8 +184,8 @@ impl Records {
         miner: &str,
         changes: &BTreeMap<String, Option<String>>,
     ) -> Result<Labels, RecordsError> {
-        let sql = format!("SELECT labels FROM miners WHERE id = $1 {}", self.store.kind.for_update());
-        let text: String = sqlx::query_scalar(&sql).bind(miner).fetch_one(&mut **tx).await?;
+        let sql = sql!("SELECT labels FROM miners WHERE id = $1 {}", self.store.kind.for_update());
+        let text: String = sqlx::query_scalar(sql).bind(miner).fetch_one(&mut **tx).await?;
         let mut labels: Labels = json(&text, "labels")?;
         for (name, value) in changes {
             match value {
@@ -228,9 +228,8 @@ impl Records {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
             None => "$1 = ''",
         };
-        let sql =
-            format!("SELECT * FROM actions WHERE {of_miner} AND at_ms >= $2 ORDER BY at_ms DESC, id DESC LIMIT $3");
-        let query = sqlx::query(&sql).bind(miner.unwrap_or("")).bind(since_ms).bind(i64::from(limit.min(MAX_ROWS)));
+        let sql = sql!("SELECT * FROM actions WHERE {of_miner} AND at_ms >= $2 ORDER BY at_ms DESC, id DESC LIMIT $3");
+        let query = sqlx::query(sql).bind(miner.unwrap_or("")).bind(since_ms).bind(i64::from(limit.min(MAX_ROWS)));
         let rows = query.fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list actions"))?;
         rows.iter().map(action_of).collect()

@@ -96,14 +96,14 @@ impl Records {
             return Err(RecordsError::TooLarge { what: "a replay job", len, max: MAX_JOB_BYTES });
         }
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "INSERT INTO jobs (id, challenge, submitted_by, submitted_ms, expires_ms, needs_bytes, state, attempts, \
              document) VALUES ($1, $2, $3, {now}, {now} + $4, $5, 'waiting', 0, $6)"
         );
         self.write("submit a replay", async {
             let id = id::new(id::now_ms())?;
             let mut tx = self.begin().await?;
-            let insert = sqlx::query(&sql).bind(&id).bind(request.challenge).bind(request.submitted_by);
+            let insert = sqlx::query(sql).bind(&id).bind(request.challenge).bind(request.submitted_by);
             let insert = insert.bind(ttl_ms(request.ttl)).bind(request.needs_bytes).bind(request.document);
             insert.execute(&mut *tx).await?;
             tx.commit().await?;
@@ -116,21 +116,21 @@ impl Records {
     /// workers that ask at once get different jobs.
     pub async fn take(&self, worker: &str, memory_bytes: i64, ttl: Duration) -> Result<Option<Job>, RecordsError> {
         let now = self.store.kind.now();
-        let select = format!(
+        let select = sql!(
             "SELECT id FROM jobs WHERE needs_bytes <= $1 AND expires_ms > {now} AND attempts < {MAX_JOB_ATTEMPTS} \
              AND (state = 'waiting' OR (state = 'running' AND lease_ms <= {now})) \
              ORDER BY submitted_ms, id LIMIT 1 {}",
             self.store.kind.skip_locked()
         );
-        let update = format!(
+        let update = sql!(
             "UPDATE jobs SET state = 'running', worker = $2, lease_ms = {now} + $3, attempts = attempts + 1 \
              WHERE id = $1 RETURNING id, challenge, attempts, expires_ms, document"
         );
         self.write("take a replay", async {
             let mut tx = self.begin().await?;
-            let id: Option<String> = sqlx::query_scalar(&select).bind(memory_bytes).fetch_optional(&mut *tx).await?;
+            let id: Option<String> = sqlx::query_scalar(select).bind(memory_bytes).fetch_optional(&mut *tx).await?;
             let Some(id) = id else { return Ok(None) };
-            let row = sqlx::query(&update).bind(id).bind(worker).bind(ttl_ms(ttl)).fetch_one(&mut *tx).await?;
+            let row = sqlx::query(update).bind(id).bind(worker).bind(ttl_ms(ttl)).fetch_one(&mut *tx).await?;
             let job = job_of(&row)?;
             tx.commit().await?;
             Ok(Some(job))
@@ -141,13 +141,13 @@ impl Records {
     /// Prolongs a worker's hold on a job. False when the worker lost the job, or the job was given up.
     pub async fn renew_job(&self, id: &str, worker: &str, ttl: Duration) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "UPDATE jobs SET lease_ms = {now} + $3 WHERE id = $1 AND worker = $2 AND state = 'running' \
              AND expires_ms > {now}"
         );
         self.write("renew a replay", async {
             let mut tx = self.begin().await?;
-            let renewed = sqlx::query(&sql).bind(id).bind(worker).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
+            let renewed = sqlx::query(sql).bind(id).bind(worker).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
             tx.commit().await?;
             Ok(renewed.rows_affected() > 0)
         })
@@ -179,13 +179,13 @@ impl Records {
         result: &str,
     ) -> Result<bool, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "UPDATE jobs SET state = $3, result = $4, lease_ms = NULL, ended_ms = {now} \
              WHERE id = $1 AND worker = $2 AND state = 'running'"
         );
         self.write(doing, async {
             let mut tx = self.begin().await?;
-            let ended = sqlx::query(&sql).bind(id).bind(worker).bind(state).bind(result).execute(&mut *tx).await?;
+            let ended = sqlx::query(sql).bind(id).bind(worker).bind(state).bind(result).execute(&mut *tx).await?;
             tx.commit().await?;
             Ok(ended.rows_affected() > 0)
         })
@@ -195,13 +195,13 @@ impl Records {
     /// The state of a job; `None` when no job has this id any more.
     pub async fn job(&self, id: &str) -> Result<Option<JobState>, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "SELECT j.state, j.worker, j.result, j.attempts, CASE WHEN j.expires_ms <= {now} THEN 1 ELSE 0 END AS late, \
              CASE WHEN j.lease_ms <= {now} THEN 1 ELSE 0 END AS lost, (SELECT COUNT(*) FROM jobs o \
              WHERE o.state = 'waiting' AND o.expires_ms > {now} AND (o.submitted_ms < j.submitted_ms \
              OR (o.submitted_ms = j.submitted_ms AND o.id < j.id))) AS ahead FROM jobs j WHERE j.id = $1"
         );
-        let row = sqlx::query(&sql).bind(id).fetch_optional(self.read()).await;
+        let row = sqlx::query(sql).bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look at a replay"))?;
         row.as_ref().map(state_of).transpose()
     }
@@ -231,10 +231,10 @@ impl Records {
         let now = self.store.kind.now();
         self.write("sweep the queue of replays", async {
             let mut tx = self.begin().await?;
-            let sql = format!("DELETE FROM jobs WHERE expires_ms <= {now} - $1");
-            let swept = sqlx::query(&sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
-            let sql = format!("DELETE FROM workers WHERE expires_ms <= {now} - $1");
-            sqlx::query(&sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
+            let sql = sql!("DELETE FROM jobs WHERE expires_ms <= {now} - $1");
+            let swept = sqlx::query(sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
+            let sql = sql!("DELETE FROM workers WHERE expires_ms <= {now} - $1");
+            sqlx::query(sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
             tx.commit().await?;
             Ok(swept.rows_affected())
         })
@@ -250,13 +250,13 @@ impl Records {
         ttl: Duration,
     ) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "INSERT INTO workers (id, address, capacity, heartbeat_ms, expires_ms) VALUES ($1, $2, $3, {now}, {now} + $4) \
              ON CONFLICT (id) DO UPDATE SET address = $2, capacity = $3, heartbeat_ms = {now}, expires_ms = {now} + $4"
         );
         self.write("note a worker's heartbeat", async {
             let mut tx = self.begin().await?;
-            let beat = sqlx::query(&sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));
+            let beat = sqlx::query(sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));
             beat.execute(&mut *tx).await?;
             tx.commit().await
         })
@@ -264,8 +264,8 @@ impl Records {
     }
 
     pub async fn workers(&self) -> Result<Vec<WorkerRecord>, RecordsError> {
-        let sql = format!("SELECT * FROM workers WHERE expires_ms > {} ORDER BY id", self.store.kind.now());
-        let rows = sqlx::query(&sql).fetch_all(self.read()).await;
+        let sql = sql!("SELECT * FROM workers WHERE expires_ms > {} ORDER BY id", self.store.kind.now());
+        let rows = sqlx::query(sql).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list workers"))?;
         let worker = |row| {
             Ok(WorkerRecord {
@@ -281,12 +281,12 @@ impl Records {
     /// How much waits for workers, and how many there are.
     pub async fn queue_load(&self) -> Result<QueueLoad, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "SELECT (SELECT COUNT(*) FROM jobs WHERE state = 'waiting' AND expires_ms > {now}) AS waiting, \
              (SELECT COUNT(*) FROM jobs WHERE state = 'running' AND expires_ms > {now}) AS running, \
              (SELECT COUNT(*) FROM workers WHERE expires_ms > {now}) AS workers"
         );
-        let row = sqlx::query(&sql).fetch_one(self.read()).await;
+        let row = sqlx::query(sql).fetch_one(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look at the queue of replays"))?;
         Ok(QueueLoad { waiting: get(&row, "waiting")?, running: get(&row, "running")?, workers: get(&row, "workers")? })
     }

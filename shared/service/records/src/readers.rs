@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use async_stream::try_stream;
 use sqlx::any::{AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
-use sqlx::{Any, AnyPool, Describe, Either, Execute, Executor};
+use sqlx::{Any, AnyPool, Either, Execute, Executor, SqlStr};
 use tokio_stream::{Stream, StreamExt};
 
 use crate::trouble::StoreTrouble;
@@ -107,10 +107,10 @@ impl<'c> Executor<'c> for &Readers {
             Readers::Limited(pool, trouble, _) => (pool.clone(), trouble.clone()),
         };
         Box::pin(try_stream! {
-            let (sql, persistent) = (query.sql(), query.persistent());
+            let persistent = query.persistent();
             let arguments = query.take_arguments().map_err(sqlx::Error::Encode)?.unwrap_or_default();
-            let arguments = arguments.convert_to::<SqliteArguments<'_>>().map_err(sqlx::Error::Encode)?;
-            let mut found = pool.fetch_many(sqlx::query_with(sql, arguments).persistent(persistent));
+            let arguments = arguments.convert_into::<SqliteArguments>().map_err(sqlx::Error::Encode)?;
+            let mut found = pool.fetch_many(sqlx::query_with(query.sql(), arguments).persistent(persistent));
             while let Some(found) = found.next().await {
                 yield match found.inspect_err(|error| trouble.seen(error))? {
                     Either::Left(_) => Either::Left(AnyQueryResult::default()),
@@ -136,23 +136,12 @@ impl<'c> Executor<'c> for &Readers {
         })
     }
 
-    fn prepare_with<'e, 'q: 'e>(self, _: &'q str, _: &'e [AnyTypeInfo]) -> Answer<'e, AnyStatement<'q>>
+    fn prepare_with<'e>(self, _: SqlStr, _: &'e [AnyTypeInfo]) -> Answer<'e, AnyStatement>
     where
         'c: 'e,
     {
-        Box::pin(async { Err(only_fetches()) })
+        Box::pin(async { Err(sqlx::Error::AnyDriverError("readers only fetch".into())) })
     }
-
-    fn describe<'e, 'q: 'e>(self, _: &'q str) -> Answer<'e, Describe<Any>>
-    where
-        'c: 'e,
-    {
-        Box::pin(async { Err(only_fetches()) })
-    }
-}
-
-fn only_fetches() -> sqlx::Error {
-    sqlx::Error::AnyDriverError("readers only fetch".into())
 }
 
 #[cfg(test)]
@@ -203,14 +192,13 @@ mod tests {
     async fn filled(folder: &std::path::Path) -> Records {
         let records = Records::open(&Location::File(folder.join("validator.db"))).await.unwrap();
         let mut writer = records.store.writers().acquire().await.unwrap();
-        let number = format!(
+        let number = sql!(
             "CREATE TABLE number AS WITH RECURSIVE t(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM t WHERE i < {}) \
              SELECT i FROM t",
             VERDICTS - 1
         );
-        for sql in [number.as_str(), FILL] {
-            writer.execute(sql).await.unwrap();
-        }
+        writer.execute(number).await.unwrap();
+        writer.execute(FILL).await.unwrap();
         records
     }
 

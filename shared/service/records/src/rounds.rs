@@ -131,12 +131,12 @@ impl Records {
             return Ok(found);
         }
         let placeholders: Vec<_> = (1..=rounds.len()).map(|number| format!("${number}")).collect();
-        let sql = format!(
+        let sql = sql!(
             "SELECT m.*, v.outcome AS outcome FROM round_members m LEFT JOIN verdicts v ON v.challenge = m.challenge \
              WHERE m.round IN ({}) ORDER BY m.round, m.miner",
             placeholders.join(", ")
         );
-        let query = rounds.iter().fold(sqlx::query(&sql), |query, round| query.bind(*round));
+        let query = rounds.iter().fold(sqlx::query(sql), |query, round| query.bind(*round));
         let rows = query.fetch_all(self.read()).await;
         for row in &rows.map_err(|e| RecordsError::from(e).doing("look up rounds"))? {
             found.entry(get(row, "round")?).or_default().push((member_of(row)?, get(row, "outcome")?));

@@ -43,8 +43,7 @@ impl<const N: usize> Rows<N> {
     pub(crate) async fn execute(self, connection: &mut AnyConnection) -> Result<u64, RecordsError> {
         let mut affected = 0;
         for rows in parts(&self.rows) {
-            let sql = self.statement(rows.len());
-            affected += bound(&sql, rows).execute(&mut *connection).await?.rows_affected();
+            affected += self.query(rows).execute(&mut *connection).await?.rows_affected();
         }
         Ok(affected)
     }
@@ -53,10 +52,19 @@ impl<const N: usize> Rows<N> {
     pub(crate) async fn fetch(self, connection: &mut AnyConnection) -> Result<Vec<AnyRow>, RecordsError> {
         let mut fetched = Vec::new();
         for rows in parts(&self.rows) {
-            let sql = self.statement(rows.len());
-            fetched.extend(bound(&sql, rows).fetch_all(&mut *connection).await?);
+            fetched.extend(self.query(rows).fetch_all(&mut *connection).await?);
         }
         Ok(fetched)
+    }
+
+    fn query(&self, rows: &[[ColumnValue; N]]) -> Query<'static, Any, AnyArguments> {
+        let query = sqlx::query(sql!("{}", self.statement(rows.len())));
+        rows.iter().flatten().cloned().fold(query, |query, value| match value {
+            ColumnValue::Text(text) => query.bind(text),
+            ColumnValue::Integer(integer) => query.bind(integer),
+            ColumnValue::Real(real) => query.bind(real),
+            ColumnValue::Bytes(bytes) => query.bind(bytes),
+        })
     }
 
     fn statement(&self, rows: usize) -> String {
@@ -78,15 +86,6 @@ fn parts<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
         let (part, rest) = rows.split_at(length);
         rows = rest;
         Some(part)
-    })
-}
-
-fn bound<'q, const N: usize>(sql: &'q str, rows: &[[ColumnValue; N]]) -> Query<'q, Any, AnyArguments<'q>> {
-    rows.iter().flatten().cloned().fold(sqlx::query(sql), |query, value| match value {
-        ColumnValue::Text(text) => query.bind(text),
-        ColumnValue::Integer(integer) => query.bind(integer),
-        ColumnValue::Real(real) => query.bind(real),
-        ColumnValue::Bytes(bytes) => query.bind(bytes),
     })
 }
 

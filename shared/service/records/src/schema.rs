@@ -1,9 +1,7 @@
 //! The schema, and how a store comes to it.
 
-use std::borrow::Cow;
-
-use sqlx::AnyPool;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{AnyPool, SqlSafeStr};
 
 use crate::kind::DatabaseKind;
 use crate::{Location, RecordsError};
@@ -73,12 +71,12 @@ async fn is_newest(steps: &[MigrationStep], pool: &AnyPool) -> bool {
 fn migrator(steps: &[MigrationStep], kind: DatabaseKind) -> Migrator {
     let migrations = steps.iter().map(|(version, name, sql)| {
         let sql = match kind {
-            DatabaseKind::Sqlite => Cow::Borrowed(*sql),
-            DatabaseKind::Postgres => Cow::Owned(sql.replace(" BLOB ", " BYTEA ")),
+            DatabaseKind::Sqlite => sql.into_sql_str(),
+            DatabaseKind::Postgres => sql!("{}", sql.replace(" BLOB ", " BYTEA ")).into_sql_str(),
         };
-        Migration::new(*version, Cow::Borrowed(name), MigrationType::Simple, sql, false)
+        Migration::new(*version, (*name).into(), MigrationType::Simple, sql, false)
     });
-    Migrator { migrations: migrations.collect(), ..Migrator::DEFAULT }
+    Migrator::with_migrations(migrations.collect())
 }
 
 #[cfg(all(test, unix))]

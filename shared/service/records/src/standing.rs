@@ -66,11 +66,11 @@ impl Records {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
             None => "$1 = ''",
         };
-        let sql = format!(
+        let sql = sql!(
             "SELECT * FROM findings WHERE {of_miner} AND ($2 = '' OR code = $2) AND at_ms >= $3 \
              ORDER BY at_ms DESC, id DESC LIMIT $4"
         );
-        let query = sqlx::query(&sql)
+        let query = sqlx::query(sql)
             .bind(filter.miner.as_deref().unwrap_or(""))
             .bind(filter.code.as_deref().unwrap_or(""))
             .bind(filter.since_ms.unwrap_or(0))

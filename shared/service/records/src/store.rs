@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::any::AnyPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{Any, AnyConnection, AnyPool, Connection, Database, Executor, Transaction, TransactionManager};
+use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor, Transaction};
 use tokio::sync::watch;
 
 use crate::group::RequestGroup;
@@ -325,12 +325,12 @@ impl Store {
     /// Writes something, and gives the number of the last event.
     async fn touch(&self) -> Result<i64, RecordsError> {
         let now = self.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "INSERT INTO store (id, created_ms, written_ms) VALUES (1, {now}, {now}) \
              ON CONFLICT (id) DO UPDATE SET written_ms = {now} RETURNING last_event"
         );
         let mut tx = self.begin().await?;
-        let last = sqlx::query_scalar(&sql).fetch_one(&mut *tx).await?;
+        let last = sqlx::query_scalar(sql).fetch_one(&mut *tx).await?;
         tx.commit().await?;
         Ok(last)
     }
@@ -409,10 +409,6 @@ fn api_readers(location: &Location, kind: DatabaseKind, trouble: &Arc<StoreTroub
 }
 
 fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOptions {
-    // After an error of the disk SQLite has rolled back already, but sqlx still counts the transaction: such a
-    // connection would begin no other one.
-    let is_usable =
-        |connection: &mut AnyConnection| <Any as Database>::TransactionManager::get_transaction_depth(connection) == 0;
     let lasting = AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_LIMIT);
     let lasting = match kind {
         // A new connection would open the file that has the name by then.
@@ -423,11 +419,8 @@ fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOpt
         // Below, with more.
         .test_before_acquire(false)
         .after_connect(move |connection: &mut AnyConnection, _| {
-            let settings = settings.clone();
-            Box::pin(async move {
-                connection.execute(&*settings).await?;
-                Ok(())
-            })
+            let settings = sql!("{settings}");
+            Box::pin(async move { connection.execute(settings).await.map(drop) })
         })
         .before_acquire(move |connection, _| {
             Box::pin(async move {
@@ -435,7 +428,9 @@ fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOpt
                 if kind == DatabaseKind::Postgres {
                     connection.ping().await?;
                 }
-                Ok(is_usable(connection))
+                // After an error of the disk SQLite has rolled back already, but sqlx still counts the transaction:
+                // such a connection would begin no other one.
+                Ok(!connection.is_in_transaction())
             })
         })
 }

@@ -61,12 +61,11 @@ impl Records {
     /// Removes strangers with all that is known of them: some of those that came last before [`STRANGER_AGE_MS`], or
     /// that are more than `most`. When it removes none, no more are left.
     pub async fn remove_strangers(&self, most: i64, now_ms: i64) -> Result<RemovedStrangers, RecordsError> {
-        let sql = format!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
-        let strangers: i64 = sqlx::query_scalar(&sql).fetch_one(self.read()).await?;
+        let sql = sql!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
+        let strangers: i64 = sqlx::query_scalar(sql).fetch_one(self.read()).await?;
         let over = (strangers - most).clamp(0, BATCH);
-        let sql =
-            format!("SELECT id, last_seen_ms FROM miners m WHERE {IS_STRANGER} ORDER BY last_seen_ms, id LIMIT $1");
-        let oldest = sqlx::query(&sql).bind(BATCH).fetch_all(self.read()).await;
+        let sql = sql!("SELECT id, last_seen_ms FROM miners m WHERE {IS_STRANGER} ORDER BY last_seen_ms, id LIMIT $1");
+        let oldest = sqlx::query(sql).bind(BATCH).fetch_all(self.read()).await;
         let oldest = oldest.map_err(|e| RecordsError::from(e).doing("look for strangers"))?;
         let mut ids = Vec::new();
         for (number, row) in (0..).zip(&oldest) {
@@ -107,8 +106,8 @@ impl Records {
 
 /// Removes a miner, where it is still a stranger.
 async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result<(), RecordsError> {
-    let sql = format!("SELECT COUNT(*) FROM miners m WHERE m.id = $1 AND {IS_STRANGER}");
-    let is_stranger: i64 = sqlx::query_scalar(&sql).bind(id).fetch_one(&mut **tx).await?;
+    let sql = sql!("SELECT COUNT(*) FROM miners m WHERE m.id = $1 AND {IS_STRANGER}");
+    let is_stranger: i64 = sqlx::query_scalar(sql).bind(id).fetch_one(&mut **tx).await?;
     if is_stranger == 0 {
         return Ok(());
     }
@@ -116,8 +115,8 @@ async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result
          WHERE v.miner = $1 AND e.dropped_ms IS NULL";
     removed.evidence.extend(sqlx::query_scalar::<_, String>(sql).bind(id).fetch_all(&mut **tx).await?);
     for (table, condition) in OF_A_STRANGER {
-        let sql = format!("DELETE FROM {table} WHERE {condition}");
-        sqlx::query(&sql).bind(id).execute(&mut **tx).await?;
+        let sql = sql!("DELETE FROM {table} WHERE {condition}");
+        sqlx::query(sql).bind(id).execute(&mut **tx).await?;
     }
     removed.miners += 1;
     Ok(())

@@ -26,27 +26,27 @@ impl Records {
         }
         let placeholders: Vec<_> = (1..=ids.len()).map(|number| format!("${number}")).collect();
         let within = placeholders.join(", ");
-        let devices = format!(
+        let devices = sql!(
             "SELECT miner, model, COUNT(*) AS devices FROM devices WHERE gone_ms IS NULL AND miner IN ({within}) \
              GROUP BY miner, model ORDER BY miner, model"
         );
-        for row in self.rows_of(&devices, ids).await? {
+        for row in self.rows_of(devices, ids).await? {
             let devices: i64 = get(&row, "devices")?;
             let summary = found.entry(get(&row, "miner")?).or_default();
             summary.models.insert(get(&row, "model")?, u32::try_from(devices).unwrap_or(u32::MAX));
         }
-        let reasons = format!(
+        let reasons = sql!(
             "SELECT m.id AS miner, r.code, r.detail FROM miners m JOIN reasons r ON r.challenge = m.last_challenge \
              WHERE m.id IN ({within}) ORDER BY m.id, r.position"
         );
-        for row in self.rows_of(&reasons, ids).await? {
+        for row in self.rows_of(reasons, ids).await? {
             let summary = found.entry(get(&row, "miner")?).or_default();
             summary.reasons.push((get(&row, "code")?, get(&row, "detail")?));
         }
         Ok(found)
     }
 
-    async fn rows_of(&self, sql: &str, ids: &[&str]) -> Result<Vec<AnyRow>, RecordsError> {
+    async fn rows_of(&self, sql: sqlx::AssertSqlSafe<String>, ids: &[&str]) -> Result<Vec<AnyRow>, RecordsError> {
         let query = ids.iter().fold(sqlx::query(sql), |query, id| query.bind(*id));
         query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("summarise miners"))
     }

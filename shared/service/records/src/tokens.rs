@@ -119,8 +119,8 @@ impl Records {
         now_ms: i64,
     ) -> Result<Result<Labels, TokenRefusal>, RecordsError> {
         let mut tx = self.begin().await?;
-        let sql = format!("SELECT * FROM tokens WHERE hash = $1 {}", self.store.kind.for_update());
-        let row = sqlx::query(&sql).bind(hash).fetch_optional(&mut *tx).await?;
+        let sql = sql!("SELECT * FROM tokens WHERE hash = $1 {}", self.store.kind.for_update());
+        let row = sqlx::query(sql).bind(hash).fetch_optional(&mut *tx).await?;
         // The lock is on the row: the second transaction sees the first one's change.
         let Some(token) = row.as_ref().map(token_of).transpose()? else { return Ok(Err(TokenRefusal::Unknown)) };
         let sql = "SELECT m.id, m.status FROM miners m JOIN miner_keys k ON k.miner = m.id WHERE k.key = $1";

@@ -33,7 +33,7 @@ impl Records {
     /// one counts: challenges of the older one are orphans from then on.
     pub async fn heartbeat(&self, key: &str, instance: &str, address: &str, ttl: Duration) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "INSERT INTO validators (key, instance, address, started_ms, heartbeat_ms, expires_ms) \
              VALUES ($1, $2, $3, {now}, {now}, {now} + $4) ON CONFLICT (key) DO UPDATE SET instance = $2, \
              address = $3, started_ms = CASE WHEN validators.instance = $2 THEN validators.started_ms ELSE {now} END, \
@@ -41,7 +41,7 @@ impl Records {
         );
         self.write("note the validator's heartbeat", async {
             let mut tx = self.begin().await?;
-            let beat = sqlx::query(&sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
+            let beat = sqlx::query(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
             beat.execute(&mut *tx).await?;
             tx.commit().await
         })
@@ -53,13 +53,13 @@ impl Records {
         let now = self.store.kind.now();
         self.write("note the validator's end", async {
             let mut tx = self.begin().await?;
-            let sql = format!("UPDATE validators SET expires_ms = {now} WHERE key = $1 AND instance = $2");
-            sqlx::query(&sql).bind(key).bind(instance).execute(&mut *tx).await?;
-            let sql = format!(
+            let sql = sql!("UPDATE validators SET expires_ms = {now} WHERE key = $1 AND instance = $2");
+            sqlx::query(sql).bind(key).bind(instance).execute(&mut *tx).await?;
+            let sql = sql!(
                 "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator ended' \
                  WHERE validator = $1 AND instance = $2 AND disconnected_ms IS NULL RETURNING *"
             );
-            let ended = sqlx::query(&sql).bind(key).bind(instance).fetch_all(&mut *tx).await?;
+            let ended = sqlx::query(sql).bind(key).bind(instance).fetch_all(&mut *tx).await?;
             ended.iter().try_for_each(|row| tell_left(&mut tx, row))?;
             sqlx::query("DELETE FROM leases WHERE holder = $1").bind(instance).execute(&mut *tx).await?;
             tx.commit().await
@@ -70,14 +70,14 @@ impl Records {
     /// Ends the sessions whose validator's process lives no more, and gives how many there were.
     pub async fn end_lost_sessions(&self) -> Result<u64, RecordsError> {
         let now = self.store.kind.now();
-        let sql = format!(
+        let sql = sql!(
             "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator was lost' \
              WHERE disconnected_ms IS NULL AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = sessions.validator \
              AND v.instance = sessions.instance AND v.expires_ms > {now}) RETURNING *"
         );
         self.write("end sessions of lost validators", async {
             let mut tx = self.begin().await?;
-            let ended = sqlx::query(&sql).fetch_all(&mut *tx).await?;
+            let ended = sqlx::query(sql).fetch_all(&mut *tx).await?;
             ended.iter().try_for_each(|row| tell_left(&mut tx, row))?;
             tx.commit().await?;
             Ok(ended.len() as u64)
@@ -87,11 +87,11 @@ impl Records {
 
     /// Every validator that was ever heard of.
     pub async fn validators(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
-        let sql = format!(
+        let sql = sql!(
             "SELECT v.*, CASE WHEN v.expires_ms > {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
             self.store.kind.now()
         );
-        let rows = sqlx::query(&sql).fetch_all(self.read()).await;
+        let rows = sqlx::query(sql).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list validators"))?;
         let record = |row| {
             Ok(ValidatorRecord {
@@ -122,8 +122,8 @@ impl Records {
 
     /// The database's time, in milliseconds since 1970.
     pub async fn now_ms(&self) -> Result<i64, RecordsError> {
-        let sql = format!("SELECT {}", self.store.kind.now());
-        let now = sqlx::query_scalar(&sql).fetch_one(self.read()).await;
+        let sql = sql!("SELECT {}", self.store.kind.now());
+        let now = sqlx::query_scalar(sql).fetch_one(self.read()).await;
         now.map_err(|e| RecordsError::from(e).doing("ask for the time"))
     }
 }

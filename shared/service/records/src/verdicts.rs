@@ -107,7 +107,7 @@ impl Records {
              ORDER BY {at} DESC, {id} DESC LIMIT $9"
         ));
         let before = filter.before.clone().unwrap_or(VerdictCursor { at_ms: -1, challenge: String::new() });
-        let query = sqlx::query(&sql)
+        let query = sqlx::query(sql!("{sql}"))
             .bind(filter.since_ms.unwrap_or(0))
             .bind(filter.until_ms.unwrap_or(i64::MAX))
             .bind(miner)
@@ -123,8 +123,8 @@ impl Records {
 
     /// The verdict of a challenge, with everything behind it.
     pub async fn verdict(&self, challenge: &str) -> Result<Option<FullVerdict>, RecordsError> {
-        let sql = format!("{COLUMNS} {JOIN} WHERE v.challenge = $1");
-        let row = sqlx::query(&sql).bind(challenge).fetch_optional(self.read()).await;
+        let sql = sql!("{COLUMNS} {JOIN} WHERE v.challenge = $1");
+        let row = sqlx::query(sql).bind(challenge).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a verdict"))?;
         let Some(row) = row else { return Ok(None) };
         let record = verdict_of(&row)?;
@@ -173,7 +173,7 @@ impl Records {
         let of_model = "model = $1 AND precision = $6 AND work_held = 1";
         let first =
             |column: &str, among: &str| format!("(SELECT MIN({column}) FROM device_results WHERE {of_model} {among})");
-        let sql = format!(
+        let sql = sql!(
             "WITH RECURSIVE host (of_miner) AS (SELECT {} UNION ALL SELECT {} FROM host WHERE of_miner IS NOT NULL), \
              device (of_miner, id) AS (SELECT of_miner, {} FROM host WHERE of_miner IS NOT NULL \
              UNION ALL SELECT of_miner, {} FROM device WHERE id IS NOT NULL) \
@@ -191,7 +191,7 @@ impl Records {
             first("device_id", "AND miner = host.of_miner"),
             first("device_id", "AND miner = device.of_miner AND device_id > device.id"),
         );
-        let query = sqlx::query(&sql).bind(model).bind(since_ms).bind(i64::from(each));
+        let query = sqlx::query(sql).bind(model).bind(since_ms).bind(i64::from(each));
         let query = query.bind(i64::from(MAX_SAMPLES_PER_OPERATOR)).bind(i64::from(MAX_ROWS));
         let query = query.bind(i64::from(precision.code()));
         let rows =

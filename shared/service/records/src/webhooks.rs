@@ -71,13 +71,13 @@ impl Records {
 
     /// The webhooks, oldest first.
     pub async fn webhooks(&self) -> Result<Vec<WebhookRecord>, RecordsError> {
-        let rows = sqlx::query(&format!("{SELECT} ORDER BY w.created_ms, w.id")).fetch_all(self.read()).await;
+        let rows = sqlx::query(sql!("{SELECT} ORDER BY w.created_ms, w.id")).fetch_all(self.read()).await;
         let rows = rows.map_err(|e| RecordsError::from(e).doing("list webhooks"))?;
         rows.iter().map(webhook_of).collect()
     }
 
     pub async fn webhook(&self, id: &str) -> Result<Option<WebhookRecord>, RecordsError> {
-        let row = sqlx::query(&format!("{SELECT} WHERE w.id = $1")).bind(id).fetch_optional(self.read()).await;
+        let row = sqlx::query(sql!("{SELECT} WHERE w.id = $1")).bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a webhook"))?;
         row.as_ref().map(webhook_of).transpose()
     }

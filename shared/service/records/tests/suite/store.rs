@@ -2,8 +2,8 @@
 
 use assay_records::testing::{Database, Postgres};
 use assay_records::{Location, Records};
-use sqlx::Row;
 use sqlx::any::{AnyPoolOptions, AnyRow};
+use sqlx::{AssertSqlSafe, Row};
 use tempfile::TempDir;
 
 /// An empty store, of one database or the other.
@@ -40,7 +40,8 @@ impl TestStore {
             Self::Postgres(database) => database.url(),
         };
         let pool = AnyPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
-        let rows = sqlx::query(statement).fetch_all(&pool).await.unwrap_or_else(|e| panic!("{statement}: {e}"));
+        let rows =
+            sqlx::query(AssertSqlSafe(statement)).fetch_all(&pool).await.unwrap_or_else(|e| panic!("{statement}: {e}"));
         pool.close().await;
         rows
     }
