@@ -10,7 +10,7 @@ use bytes::Bytes;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
-use object_store::{ClientOptions, ObjectStore, PutPayload, RetryConfig, WriteMultipart};
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig, WriteMultipart};
 use tokio::task::spawn_blocking;
 use tokio_stream::StreamExt;
 
@@ -297,7 +297,7 @@ impl EvidenceStore {
     }
 
     fn object_path(&self, digest: &Digest) -> ObjectPath {
-        self.prefix().unwrap_or_default().child(file_name(digest))
+        self.prefix().unwrap_or_default().join(file_name(digest))
     }
 
     /// How much waits for the bucket; nothing does where the store is a folder. Reads the outbox.
