@@ -1,17 +1,19 @@
 //! The terminal: taken over, and always restored.
 
-use std::io;
+use std::io::{self, Stdout, stdout};
 use std::time::Duration;
 
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
-use ratatui::{DefaultTerminal, Frame};
+use ratatui_core::terminal::{Frame, Terminal as DrawnTerminal};
+use ratatui_crossterm::CrosstermBackend;
+use ratatui_crossterm::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui_crossterm::crossterm::{execute, terminal};
 use tokio::sync::mpsc;
 
 /// Polling interval of keys, after which the reader checks for its end.
 const POLL: Duration = Duration::from_millis(250);
 
 /// A terminal in drawing mode. Dropping it restores its state, also after a panic.
-pub struct Terminal(DefaultTerminal);
+pub struct Terminal(DrawnTerminal<CrosstermBackend<Stdout>>);
 
 impl Terminal {
     /// Takes over the terminal.
@@ -19,8 +21,15 @@ impl Terminal {
     /// # Errors
     /// Error of the operating system.
     pub fn enter() -> io::Result<Self> {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panicked| {
+            restore();
+            hook(panicked);
+        }));
+        let began = terminal::enable_raw_mode().and_then(|()| execute!(stdout(), terminal::EnterAlternateScreen));
+        let drawn = began.and_then(|()| DrawnTerminal::new(CrosstermBackend::new(stdout())));
         // Its first step already needs to be undone after a failure.
-        ratatui::try_init().map(Self).inspect_err(|_| ratatui::restore())
+        drawn.map(Self).inspect_err(|_| restore())
     }
 
     /// Draws a frame.
@@ -34,8 +43,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        ratatui::restore();
+        restore();
     }
+}
+
+/// Ends raw mode first: it has more effects. Where there is no terminal any more, nothing is left to do.
+fn restore() {
+    let _ = terminal::disable_raw_mode().and_then(|()| execute!(stdout(), terminal::LeaveAlternateScreen));
 }
 
 /// Pressed keys, and `None` after a change of size; the stream ends with the terminal.

@@ -3,9 +3,9 @@ use assay_api::{Miner, MinerDetail, ServerStatus};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::get;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui_core::backend::TestBackend;
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -226,7 +226,7 @@ fn colours_are_a_help_only() {
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         terminal.draw(|frame| draw::frame(frame, &mut view)).unwrap();
         let cells = terminal.backend().buffer().content();
-        cells.iter().any(|cell| cell.fg != ratatui::style::Color::Reset)
+        cells.iter().any(|cell| cell.fg != ratatui_core::style::Color::Reset)
     };
     assert!(coloured(true) && !coloured(false));
 }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use assay_api::record::{EventDocument, LastVerdict, VerdictRecord};
 use assay_api::{LiveEvent, Miner, MinerDetail, ServerStatus};
 use assay_protocol::verdict::Verdict;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::widgets::TableState;
+use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui_widgets::table::TableState;
 
 use super::feed::{MAX_VERDICTS, Update};
 
