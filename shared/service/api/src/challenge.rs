@@ -20,7 +20,7 @@ pub struct BeginChallenge {
     #[schema(min_length = 4, max_length = 64, pattern = "^[0-9a-fA-F]*$")]
     pub miner: Option<String>,
     /// The kind of work, by its number. Default: the next of the policy's kinds in turn.
-    #[schema(value_type = Option<u32>, minimum = 1, maximum = 6)]
+    #[schema(schema_with = kinds_of_work)]
     pub precision: Option<Precision>,
     /// How the work is checked.
     pub mode: Option<Mode>,
@@ -46,9 +46,18 @@ pub struct BeginChallenge {
 }
 
 fn matrix_sizes() -> Schema {
+    one_of(MATRIX_SIZES)
+}
+
+fn kinds_of_work() -> Schema {
+    one_of(Precision::ALL.map(Precision::code))
+}
+
+/// One of some numbers, or null.
+fn one_of<const N: usize>(numbers: [u32; N]) -> Schema {
     let types = SchemaType::from_iter([Type::Integer, Type::Null]);
-    let sizes = MATRIX_SIZES.map(|n| Some(Value::from(n))).into_iter().chain([None]);
-    ObjectBuilder::new().schema_type(types).enum_values(Some(sizes)).into()
+    let numbers = numbers.map(|number| Some(Value::from(number))).into_iter().chain([None]);
+    ObjectBuilder::new().schema_type(types).enum_values(Some(numbers)).into()
 }
 
 /// A challenge under way.
