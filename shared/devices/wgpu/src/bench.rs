@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use ::wgpu::CommandEncoderDescriptor;
 
-use crate::PRECISIONS;
 use crate::device::WgpuDevice;
 use crate::digest::DigestTree;
 use crate::flow::{Dispatch, Flow, FlowParts};
@@ -56,9 +55,6 @@ impl Bench for WgpuBench {
     }
 
     fn kernels(&self, precision: Precision) -> Vec<String> {
-        if !PRECISIONS.contains(&precision) {
-            return Vec::new();
-        }
         let chosen = self.device.kernels.dot(precision);
         let others = Dot::of(precision).iter().copied().filter(|dot| *dot != chosen);
         let dots = [chosen].into_iter().chain(others).filter(|dot| self.device.may_multiply_by(precision, *dot));

@@ -50,6 +50,8 @@ pub struct WgpuDevice {
     paced: Option<BufferLayout>,
     /// The way to multiply that the products' rate was measured on.
     paced_dot: Option<Dot>,
+    /// The kind of work that the rate of operands was measured on.
+    paced_kind: Option<Precision>,
     pub(super) memory: Memory,
     /// The resident slots; of the last round of the probe, its walks and which states are its last.
     pub(super) residency: Residency<BufferLayout, (u32, usize)>,
@@ -93,6 +95,7 @@ impl WgpuDevice {
             rates: DeviceRates::new(Timing::HOST_CLOCK),
             paced: None,
             paced_dot: None,
+            paced_kind: None,
             memory: Memory::default(),
             residency: Residency::default(),
             pass: None,
@@ -150,7 +153,7 @@ impl WgpuDevice {
         self.prepare_probe(layout)?;
         let prepared = self.kernels.prepare_products(&self.gpu, pass.precision, pass.n);
         prepared.map_err(|error| self.refused(&error))?;
-        self.pace_products(self.kernels.dot_for(pass.precision, pass.n));
+        self.pace_products(pass);
         if self.paced.replace(*layout) != Some(*layout) {
             // Lines out of a cache are no measure of lines out of memory.
             self.rates.forget(WorkKind::Probe);
@@ -188,10 +191,14 @@ impl WgpuDevice {
         fitted.inspect_err(|_| self.residency.clear())
     }
 
-    /// The rate of another way to multiply is no estimate.
-    fn pace_products(&mut self, dot: Dot) {
+    /// The rates of another way to multiply, and of another kind's operands, are no estimates.
+    fn pace_products(&mut self, pass: &Pass) {
+        let dot = self.kernels.dot_for(pass.precision, pass.n);
         if self.paced_dot.replace(dot) != Some(dot) {
             self.rates.forget(WorkKind::Product);
+        }
+        if self.paced_kind.replace(pass.precision) != Some(pass.precision) {
+            self.rates.forget(WorkKind::Expand);
         }
     }
 
@@ -457,7 +464,7 @@ impl Device for WgpuDevice {
         let none = || DeviceError::Unsupported("no pass is resident on this device".into());
         let pass = self.pass.ok_or_else(none)?;
         self.gpu.check()?;
-        self.pace_products(self.kernels.dot_for(pass.precision, pass.n));
+        self.pace_products(&pass);
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
         let (handle, stall_limit) = (&handle, config.stall_limit);

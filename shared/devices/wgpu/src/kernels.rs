@@ -71,7 +71,7 @@ pub(super) struct Kernels {
     /// The index of the one that is tried alone.
     only: Option<usize>,
     /// The pipelines that write the operands of a kind of work out, once they were in use.
-    expansions: HashMap<(Precision, Format), Pipeline>,
+    expansions: HashMap<(Precision, Format), Vec<Pipeline>>,
     probes: HashMap<ProbeShape, Pipeline>,
     /// How products of bytes multiply, and those of 16-bit integers.
     bytes_dot: Dot,
@@ -207,8 +207,10 @@ impl Kernels {
             self.products.insert(dot, products);
         }
         if let Some((precision, format)) = missing {
-            let pipeline = self.compiler.compile(gpu, &shaders::expand(precision, format), &[true; 2])?;
-            self.expansions.insert((precision, format), pipeline);
+            let storages = vec![true; if shaders::rule_side(precision).is_some() { 3 } else { 2 }];
+            let shaders = shaders::expand(precision, format).into_iter();
+            let pipelines = shaders.map(|shader| self.compiler.compile(gpu, &shader, &storages));
+            self.expansions.insert((precision, format), pipelines.collect::<Result<_, WgpuError>>()?);
         }
         self.compiler.cache.save();
         Ok(())
@@ -256,13 +258,14 @@ impl Kernels {
         if wants_large && u64::from(large.side) <= piece_rows { large } else { small }
     }
 
-    /// The pipeline that writes the operands of a kind of work out.
+    /// The pipeline that writes the operands of a kind of work out for the product that fills slot `u`.
     ///
     /// # Panics
     /// When it was not prepared.
-    pub(super) fn expansion(&self, precision: Precision) -> &Pipeline {
+    pub(super) fn expansion(&self, precision: Precision, u: u32) -> &Pipeline {
         let format = shaders::format(precision, self.dot(precision));
-        let found = format.and_then(|format| self.expansions.get(&(precision, format)));
+        let all = format.and_then(|format| self.expansions.get(&(precision, format)));
+        let found = all.and_then(|all| all.get(u as usize % all.len()));
         found.unwrap_or_else(|| unreachable!("{precision} was prepared with the slots"))
     }
 

@@ -39,6 +39,7 @@ mod pass;
 mod plan;
 mod probe;
 mod qualify;
+mod rule;
 pub mod shaders;
 
 #[cfg(feature = "bench")]
@@ -99,7 +100,7 @@ pub fn find(config: &WgpuConfig) -> Result<Vec<DetectedDevice>, WgpuError> {
 }
 
 /// The kinds of work that a device computes.
-const PRECISIONS: [Precision; 4] = Precision::OF_BYTES;
+const PRECISIONS: [Precision; 6] = Precision::ALL;
 
 fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> DetectedDevice {
     let total_bytes = adapter.memory_bytes.or(config.memory_bytes).unwrap_or(0);

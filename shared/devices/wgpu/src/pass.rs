@@ -7,13 +7,14 @@ use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, ProductPipeline};
 use super::memory::{Memory, SlotPiece};
 use super::plan::{BufferLayout, MAX_WORKGROUPS, OPERAND_MATRICES, STATE_BYTES};
+use super::rule::RULE_MATRIX;
 use super::shaders::{self, EXPAND_THREADS, KEYSTREAM_THREADS};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
 
-/// Workgroups of the first dispatch of keystream, while the rate is not known.
-const FIRST_GROUPS: u64 = 64;
+/// Workgroups of the first dispatch of keystream or operands, while the rate is not known.
+pub(super) const FIRST_GROUPS: u64 = 64;
 /// Multiply-accumulates of the first dispatch of products: a hundredth of a second of a slow processor.
 const FIRST_PRODUCTS: u64 = 1 << 26;
 /// Bytes that an invocation expands.
@@ -89,14 +90,14 @@ impl<'a> BufferedPass<'a> {
         u: u32,
     ) -> Result<(), DeviceError> {
         let (earlier, previous) = parents(&self.pass.key, u);
-        let operands = self.operands(flow, [earlier, previous])?;
+        let operands = self.operands(flow, u, [earlier, previous])?;
         let rows = self.rows_of_piece();
         let pieces = u64::from(self.pass.n) / rows;
         for row_piece in 0..pieces {
             for column_piece in 0..pieces {
                 let bindings = [
-                    self.operand_piece(operands[0], row_piece),
-                    self.operand_piece(operands[1], column_piece),
+                    self.operand_piece(operands[0], row_piece, rows),
+                    self.operand_piece(operands[1], column_piece, rows),
                     self.memory.rows(&self.layout, u, row_piece * rows, rows),
                 ];
                 self.tiles(flow, product, u, (row_piece, column_piece), &bindings)?;
@@ -114,9 +115,15 @@ impl<'a> BufferedPass<'a> {
         if self.expansion().is_some() { self.layout.operand_rows } else { self.layout.piece_rows() }
     }
 
-    /// Where the operands of these slots lie, once they are written out.
-    fn operands(&self, flow: &mut Flow<'a>, slots: [u32; 2]) -> Result<[OperandSource; 2], DeviceError> {
+    /// Where the operands of slot `u`, made of these slots, lie once they are written out.
+    fn operands(&self, flow: &mut Flow<'a>, u: u32, slots: [u32; 2]) -> Result<[OperandSource; 2], DeviceError> {
         let Some(expansion) = self.expansion() else { return Ok(slots.map(OperandSource::Slot)) };
+        if let Some(side) = shaders::rule_side(self.pass.precision) {
+            self.apply_rule(flow, u, slots[side])?;
+            let mut sources = slots.map(OperandSource::Slot);
+            sources[side] = OperandSource::Matrix { matrix: RULE_MATRIX, expansion };
+            return Ok(sources);
+        }
         let mut held = self.expanded.get();
         let matrices = places(held, slots);
         for (matrix, slot) in matrices.into_iter().zip(slots) {
@@ -129,9 +136,9 @@ impl<'a> BufferedPass<'a> {
         Ok(matrices.map(|matrix| OperandSource::Matrix { matrix, expansion }))
     }
 
-    fn operand_piece(&self, operands: OperandSource, piece: u64) -> SlotPiece<'a> {
+    fn operand_piece(&self, operands: OperandSource, piece: u64, rows: u64) -> SlotPiece<'a> {
         match operands {
-            OperandSource::Slot(slot) => self.memory.piece(&self.layout, slot, piece),
+            OperandSource::Slot(slot) => self.memory.rows(&self.layout, slot, piece * rows, rows),
             OperandSource::Matrix { matrix, expansion } => self.memory.operands(&self.layout, expansion, matrix, piece),
         }
     }
@@ -150,7 +157,7 @@ impl<'a> BufferedPass<'a> {
                 let cut = cut.min(groups).min(MAX_WORKGROUPS.into());
                 let here = (cut * group_vectors).min(vectors - at);
                 flow.dispatch(&Dispatch {
-                    pipeline: self.kernels.expansion(self.pass.precision),
+                    pipeline: self.kernels.expansion(self.pass.precision, 0),
                     words: &shaders::ExpandParams { at: at as u32, vectors: here as u32 }.words(),
                     bindings: &bindings,
                     workgroups: cut as u32,

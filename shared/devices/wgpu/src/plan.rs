@@ -261,6 +261,7 @@ const fn after(region: Region, values: u64) -> Region {
 mod tests {
     use super::*;
     use assay_work::challenge::MAX_TOTAL;
+    use assay_work::rule::network::Tensor;
 
     fn bounds(buffer_bytes: u64, slot_buffers: u32) -> AdapterBounds {
         AdapterBounds { buffer_bytes, binding_bytes: 1 << 27, slot_buffers }
@@ -344,6 +345,17 @@ mod tests {
         assert_eq!(bounds(1 << 16, 8).largest_n(), 512);
         assert_eq!(slots_that_fit(&bounds(1 << 16, 8), 1024, 1 << 40), 0);
         assert!(slots_that_fit(&bounds(1 << 20, 8), 1024, 1 << 40) > 0);
+    }
+
+    /// The windows of a convolution's rows lie in the piece of those rows and the next one.
+    #[test]
+    fn pieces_hold_the_rows_that_windows_reach() {
+        for bounds in (16..=31).map(|log| bounds(1 << log, 8)) {
+            for n in (8..=15).map(|log| 1 << log).filter(|n| *n <= bounds.largest_n()) {
+                let rows = BufferLayout::new(&bounds, n, 3).piece_rows();
+                assert!(rows >= Tensor::new(n).width as u64 / 4, "n = {n}, {bounds:?}");
+            }
+        }
     }
 
     #[test]

@@ -22,11 +22,13 @@ use assay_work::{Digest, PassKey, Precision, RoundKey};
 /// The pass that is tried: its digests are of trees of several workgroups, and both kinds of tiles divide it.
 const PASS: Pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 512, offset: 0, count: 6 };
 /// The passes to compare with the reference, in tiles of both kinds, each with its root.
-const PASSES: [(Pass, &str); 4] = [
+const PASSES: [(Pass, &str); 6] = [
     (PASS, "b4538b0b6773fd128073491119a45f149f7263cb037bddab05f480b9285e75b2"),
     (small_pass(Precision::F16), "b98e58c7d06038b658968f7210277c8100af435fdac30046e967613b7413d90c"),
     (small_pass(Precision::Fp8), "a903c89a1a0891d88b8b26c8a82312a10cc9f5f512f686faafed023855a89280"),
     (small_pass(Precision::Fp4), "40a08deb27b8711a8d2a812a325e0781e0d02f74428b874cd4f872f340e9db0e"),
+    (small_pass(Precision::Field), "466d0579eb5232f70ebcd2fc24fffab77f14dc45fb4b0eb0fef1510369bb29a1"),
+    (small_pass(Precision::Network), "6f96188878c7f77684daa6a425d0e59e5243633b79419284836804f942001cc6"),
 ];
 /// How often it is timed. The first time also learns the device's rates.
 const TRIES: u32 = 3;

@@ -20,10 +20,11 @@ pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamP
 pub(super) use self::cooperative::CooperativeTile;
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
-    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,
+    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams, RuleParams,
 };
 pub(super) use self::tile::ShaderTile;
 use assay_work::probe::walk;
+use assay_work::rule::network::{Layer, THRESHOLDS, WEIGHTS};
 use assay_work::{Precision, product, tree};
 
 /// Invocations of a workgroup of the keystream: one ChaCha block each.
@@ -167,12 +168,14 @@ pub(super) const fn format(precision: Precision, dot: Dot) -> Option<Format> {
     }
 }
 
-/// The operands of a slot, written out.
+/// The operands of a slot, written out. Of several shaders, the one with index u modulo their number is for slot u.
 ///
 /// # Panics
 /// Where no product reads them.
-pub(super) fn expand(precision: Precision, format: Format) -> Shader {
+pub(super) fn expand(precision: Precision, format: Format) -> Vec<Shader> {
     let source = match (precision, format) {
+        (Precision::Network, Format::Int8) => return (0..3).map(Layer::of).map(layer).collect(),
+        (Precision::Field, Format::Int8) => wgsl!("rule", "expand_field"),
         (Precision::Int8, Format::F16) => wgsl!("expand", "integers_int8", "expand_to_f16", "expand_wide"),
         (Precision::F16, Format::Int16) => wgsl!("expand", "integers_f16", "expand_to_int16", "expand_wide"),
         (Precision::F16, Format::F16) => wgsl!("expand", "integers_f16", "expand_to_f16", "expand_wide"),
@@ -181,7 +184,42 @@ pub(super) fn expand(precision: Precision, format: Format) -> Shader {
         (Precision::Fp4, Format::Int8) => wgsl!("expand", "integers_fp4", "expand_to_int8", "expand_byte_pairs"),
         _ => unreachable!("no product of {precision} reads {format:?}"),
     };
-    shader(&format!("expand {precision} to {format:?}"), source)
+    vec![shader(&format!("expand {precision} to {format:?}"), source)]
+}
+
+/// The rule of a network's layer.
+fn layer(layer: Layer) -> Shader {
+    let source = match layer {
+        Layer::Convolution => wgsl!("rule", "integers_int8", "expand_to_int8", "expand_convolution"),
+        Layer::Attention => wgsl!("rule", "integers_int8", "expand_to_int8", "expand_attention"),
+        Layer::Noise => wgsl!("rule", "chacha", "integers_int8", "expand_to_int8", "expand_noise"),
+    };
+    let unreached = std::iter::repeat(1 << 15);
+    let constants = match layer {
+        Layer::Convolution => String::new(),
+        Layer::Attention => array("WEIGHTS", WEIGHTS.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four))),
+        Layer::Noise => array("THRESHOLDS", THRESHOLDS.map(u32::from).into_iter().chain(unreached).take(64)),
+    };
+    shader_with(format!("expand {layer:?} of {}", Precision::Network), &[], &[&constants, source])
+}
+
+/// The factor of a product whose operands come from a rule: 0 for x, 1 for y. The other factor is a slot.
+pub(super) const fn rule_side(precision: Precision) -> Option<usize> {
+    match precision {
+        Precision::Network => Some(0),
+        Precision::Field => Some(1),
+        _ => None,
+    }
+}
+
+/// Bytes of operands that a workgroup makes by the rule of slot `u`.
+pub(super) const fn rule_group_bytes(precision: Precision, n: u32, u: u32) -> u64 {
+    let invocation_bytes = match (precision, Layer::of(u)) {
+        (Precision::Network, Layer::Attention) => return n as u64,
+        (Precision::Network, Layer::Convolution) => 16,
+        _ => 32,
+    };
+    invocation_bytes * EXPAND_THREADS as u64
 }
 
 /// Bytes of operands for each byte of a slot; `None` where products read the slot itself.
@@ -232,7 +270,7 @@ fn expansions() -> impl Iterator<Item = (Precision, Format)> {
         formats.dedup();
         formats.into_iter().map(move |format| (precision, format))
     };
-    Precision::OF_BYTES.into_iter().flat_map(formats)
+    Precision::ALL.into_iter().flat_map(formats)
 }
 
 /// The shaders in cooperative matrices, which not every API has: in every size, for checks of the sources.
@@ -250,7 +288,7 @@ pub fn all() -> Vec<Shader> {
         all.extend(all_dots.map(|dot| product(tile, dot)));
         all.push(raw_product(tile));
     }
-    all.extend(expansions().map(|(precision, format)| expand(precision, format)));
+    all.extend(expansions().flat_map(|(precision, format)| expand(precision, format)));
     for buffers in [1, 2, 7] {
         for (grouped, quads) in [(false, false), (false, true), (true, false), (true, true)] {
             all.push(probe(ProbeShape { buffers, grouped, quads }));
@@ -287,12 +325,13 @@ impl Dot {
         }
     }
 
-    /// Those that a device may have for a kind of work. The operands of FP4 would take twice the memory as floats.
+    /// Those that a device may have for a kind of work. The operands of FP4 would take twice the memory as floats, and
+    /// those that come from a rule would be written twice.
     pub const fn of(precision: Precision) -> &'static [Self] {
-        match precision.of_bytes() {
-            Precision::Fp4 => &[Self::Packed, Self::Plain],
+        match precision {
+            Precision::Fp4 | Precision::Field | Precision::Network => &[Self::Packed, Self::Plain],
             Precision::F16 => &[Self::Wide, Self::Float, Self::Cooperative],
-            _ => &[Self::Packed, Self::Plain, Self::Cooperative],
+            Precision::Int8 | Precision::Fp8 => &[Self::Packed, Self::Plain, Self::Cooperative],
         }
     }
 
@@ -363,6 +402,12 @@ fn prelude() -> String {
         ("STREAM_THREADS", STREAM_THREADS),
     ];
     constants.iter().map(|(name, value)| format!("const {name} = {value}u;\n")).collect()
+}
+
+/// A constant array.
+fn array(name: &str, values: impl Iterator<Item = u32>) -> String {
+    let values: Vec<_> = values.map(|value| format!("{value}u")).collect();
+    format!("const {name} = array<u32, {}>({});\n", values.len(), values.join(", "))
 }
 
 /// The bindings of a probe's buffers and the functions that differ with their number, for `probe.wgsl`.

@@ -73,6 +73,24 @@ pub(in super::super) struct ExpandParams {
     pub vectors: u32,
 }
 
+/// Parameters of the shaders that apply a rule. Rows are those of the matrix.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct RuleParams {
+    /// The key of noise.
+    pub key: [u32; 8],
+    pub n: u32,
+    /// The slot that is made, u.
+    pub slot: u32,
+    /// The number of the first workgroup among those of the binding of operands.
+    pub first_group: u32,
+    /// The first row of the binding of operands.
+    pub row0: u32,
+    /// The first row of the binding of the slot.
+    pub slot_row0: u32,
+    /// Rows of that binding.
+    pub slot_rows: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct ProbeParams {
     /// Number of slots that the walks are over.
@@ -140,6 +158,15 @@ impl ExpandParams {
     pub fn words(&self) -> Words {
         let Self { at, vectors } = *self;
         padded(&[at, vectors])
+    }
+}
+
+impl RuleParams {
+    pub fn words(&self) -> Words {
+        let Self { key, n, slot, first_group, row0, slot_row0, slot_rows } = *self;
+        let mut words = padded(&key);
+        words[8..14].copy_from_slice(&[n, slot, first_group, row0, slot_row0, slot_rows]);
+        words
     }
 }
 

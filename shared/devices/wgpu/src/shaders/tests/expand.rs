@@ -44,8 +44,9 @@ pub(super) fn check_expand(precision: Precision, format: Format, shader: &Shader
 
 #[test]
 fn operands_are_those_of_the_specification() {
-    for (precision, format) in expansions() {
-        check_expand(precision, format, &expand(precision, format), false).unwrap();
+    let of_bytes = || expansions().filter(|(precision, _)| rule_side(*precision).is_none());
+    for (precision, format) in of_bytes() {
+        check_expand(precision, format, &expand(precision, format)[0], false).unwrap();
     }
-    assert_eq!(expansions().count(), 6);
+    assert_eq!((of_bytes().count(), expansions().count()), (6, 8));
 }

@@ -2,7 +2,8 @@
 //!
 //! Faults that a software driver cannot show are left out. It runs the invocations of a workgroup vector by vector,
 //! lowest first, up to the next barrier: that hides the barrier of `tree.wgsl` between a level's reads and its writes,
-//! whose absence harms only where a higher invocation runs ahead. And it has subgroups of one size, all full, in the
+//! whose absence harms only where a higher invocation runs ahead. Workgroup memory keeps what an earlier workgroup wrote:
+//! that hides the barrier behind the thresholds of `expand_noise.wgsl`. And it has subgroups of one size, all full, in the
 //! order of the invocations.
 //!
 //! A faulty shader is compiled with bounds checks, so that it harms nothing but its own result.
@@ -240,6 +241,90 @@ const EXPAND_F16: &[Fault] = &[
     (">> vec4(24u);", ">> vec4(25u);"),
 ];
 
+/// Faults of every rule.
+const RULE: &[Fault] = &[("params.first_group + group.x", "group.x"), ("params.row0 * row_vectors() + v", "v")];
+
+/// Faults of rules that read a row of the slot where they write one.
+const OWN: &[Fault] = &[("in_slot - params.slot_row0 * row_vectors()", "in_slot")];
+
+const FIELD: &[Fault] = &[
+    ("(lowest + m) >> LIMB_BITS", "lowest >> LIMB_BITS"),
+    ("(0u - lowest) & LIMB_MASK", "lowest & LIMB_MASK"),
+    ("a.y + carry", "a.y"),
+    ("limb * y.e + m * Q.e", "limb * y.e"),
+    ("vec4(c.yzw, d.x)", "vec4(c.yzw, d.y)"),
+    ("sums.z + (y >> LIMB_BITS)", "sums.z"),
+    ("carried(s.c, b.w)", "carried(s.c, a.w)"),
+    ("d & mask", "d"),
+    ("0x1913u, 0x0060u", "0x1913u, 0x0061u"),
+    ("0x0054u, 0x0005u", "0x0054u, 0x0004u"),
+    ("0x1bb7u, 0x001fu", "0x1bb7u, 0x001eu"),
+    ("const STEPS = 64u", "const STEPS = 63u"),
+    ("1u + group % groups", "group % groups"),
+    ("(group / groups) << 16u", "(group / groups) << 15u"),
+    ("(low >> 26u) | ", ""),
+    ("params.u << 6u", "params.u << 5u"),
+    ("params.u >> 7u", "params.u >> 8u"),
+    ("multiplied(added, v, v)", "multiplied(Number(), v, v)"),
+    ("multiplied(added, v, v)", "multiplied(added, v, bytes)"),
+    ("bytes, R2)", "bytes, R3)"),
+    ("[at / 32u + 1u] << 1u) << (31u", "[at / 32u + 1u] << 1u) << (30u"),
+    ("(limbs[i] >> 1u) >> (31u", "limbs[i] >> (31u"),
+    ("put_limbs(&w, 12u, v.d)", "put_limbs(&w, 12u, v.c)"),
+    ("stepped(at / 2u", "stepped(at"),
+    ("own_vector(at + 1u)", "own_vector(at)"),
+];
+
+/// Of the last reduction.
+const REMAINDER: &[Fault] =
+    &[("if all(v.a == Q.a) && ", "if any(v.a != Q.a) && "), ("        return Number();\n    }", "    }")];
+
+const CONVOLUTION: &[Fault] = &[
+    ("v - params.slot_row0 * pitch", "v"),
+    ("inside < params.slot_rows * pitch", "inside <= params.slot_rows * pitch"),
+    ("return next[inside - params.slot_rows * pitch]", "return slot[inside - params.slot_rows * pitch]"),
+    (" % (width / 2u)", ""),
+    ("exponent / 2u", "(exponent + 1u) / 2u"),
+    ("largest >> vec4(3u), largest,", "largest / vec4(8), largest,"),
+    ("largest >= vec4(0)", "largest > vec4(8)"),
+    ("max(integers(c), integers(d))", "integers(c)"),
+    ("place / FILTER", "place % FILTER"),
+    ("2u * (row % (width / 4u))", "row % (width / 4u)"),
+    ("at % pixel_vectors;", "place % pixel_vectors;"),
+    ("upper + width * pixel_vectors", "upper + pixel_vectors"),
+    ("pooled(a.z, b.z, c.z, d.z)", "pooled(a.z, b.z, c.z, d.y)"),
+];
+
+const ATTENTION: &[Fault] = &[
+    ("WEIGHTS[d / 4u]", "WEIGHTS[min(d + 1u, 255u) / 4u]"),
+    ("8u * (d % 4u)", "8u * ((d + 1u) % 4u)"),
+    ("vec4(top) - integers(word)", "vec4(127) - integers(word)"),
+    ("max(max(all.x, all.y), max(all.z, all.w))", "max(max(all.x, all.y), all.z)"),
+    ("sums.x + sums.y + sums.z + sums.w", "sums.x + sums.y + sums.z"),
+    ("* 32u * params.n", "* 31u * params.n"),
+    ("atomicLoad(&sum), 127u", "atomicLoad(&sum), 128u"),
+    ("row_vectors(); i += EXPAND_THREADS", "row_vectors() - 1u; i += EXPAND_THREADS"),
+    ("most);\n    workgroupBarrier();", "most);"),
+    ("sums.w);\n    workgroupBarrier();", "sums.w);"),
+    ("127u);\n    }\n    workgroupBarrier();", "127u);\n    }"),
+];
+
+const NOISE: &[Fault] = &[
+    ("at / 2u, vec2(0u)", "(at % row_vectors()) / 2u, vec2(0u)"),
+    ("at / 2u, vec2(0u)", "at / 2u + row_vectors() / 2u, vec2(0u)"),
+    ("at / 2u, vec2(0u)", "at / 2u, vec2(1u, 0u)"),
+    ("params.key_low, params.key_high", "params.key_high, params.key_low"),
+    ("thresholds[i] = THRESHOLDS[i]", "thresholds[i] = THRESHOLDS[(i + 1u) % 64u]"),
+    ("step - 1u] <= draw", "step - 1u] < draw"),
+    ("var step = 32u", "var step = 16u"),
+    ("draws >> vec4(1u)", "draws"),
+    ("vec4(1u)) == vec4(1u)", "vec4(1u)) == vec4(0u)"),
+    ("vec4(-64), vec4(63)", "vec4(-63), vec4(63)"),
+    ("vec4(-64), vec4(63)", "vec4(-64), vec4(64)"),
+    ("block.b.x, block.b.y", "block.b.y, block.b.x"),
+    ("noisy(w.w, block.d.z, block.d.w)", "noisy(v.w, block.d.z, block.d.w)"),
+];
+
 const COOPERATIVE: &[Fault] = &[
     ("i * THREADS + thread", "thread"),
     ("tile_sums[at + 2u], tile_sums[at + 3u]", "tile_sums[at + 3u], tile_sums[at + 2u]"),
@@ -387,8 +472,20 @@ fn faults_of_operands_are_found() {
         (Precision::Int8, Format::F16, [EXPAND, EXPAND_INT8, TO_TWO_BYTES, TO_F16]),
     ] {
         let check = |faulty: &Shader| expand::check_expand(precision, format, faulty, true);
-        all_found(&expand(precision, format), &faults.concat(), check);
+        all_found(&expand(precision, format)[0], &faults.concat(), check);
     }
+}
+
+#[test]
+fn faults_of_rules_are_found() {
+    let faults = [CONVOLUTION, ATTENTION, NOISE, FIELD];
+    for (rule, faults) in rules::RULES.into_iter().zip(faults) {
+        let own = if faults == CONVOLUTION { &[] } else { OWN };
+        let check = |faulty: &Shader| rules::check_rule(rule, faulty, true);
+        all_found(&rules::shader_of(rule), &[RULE, own, faults].concat(), check);
+    }
+    let field = rules::shader_of(rules::RULES[3]);
+    all_found(&field, REMAINDER, |faulty| rules::check_remainders(faulty, true));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod gpu;
 mod limits;
 mod probe;
 mod product;
+mod rules;
 mod streams;
 mod tree;
 
