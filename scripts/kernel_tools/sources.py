@@ -66,6 +66,8 @@ SOURCES = (
     Source("digest", "compute_75", TARGETS),
     Source("probe", "compute_75", TARGETS),
     Source("expand", "compute_75", TARGETS),
+    Source("field", "compute_75", TARGETS, instructions=("IMAD.WIDE.U32.X",)),
+    Source("network", "compute_75", TARGETS),
     Source("product_dp4a", "compute_75", TARGETS, instructions=("IDP.4A",)),
     Source("product_mma_sm75", "compute_75", TARGETS, instructions=("IMMA",)),
     Source("product_mma_f16_sm75", "compute_75", TARGETS, instructions=("HMMA",)),

@@ -30,6 +30,14 @@ Bytes product_rows(const std::uint8_t* left_rows, const std::uint8_t* right_rows
 /// The operands of a byte of a slot by the kind of work: one, or two for precision 6.
 std::vector<int> operands(unsigned precision, std::uint8_t byte);
 
+/// Row c of y by the rule of precision 7, from that row of the slot before slot u.
+Bytes field_row(const std::uint8_t* row, std::uint32_t n, std::uint32_t u, std::uint32_t c);
+
+/// x by the layers of precision 8: whole slots, or a row for attention.
+Bytes convolution(const std::uint8_t* slot, std::uint32_t n);
+Bytes attention_row(const std::uint8_t* row, std::uint32_t n);
+Bytes noise(const std::uint8_t* slot, std::uint32_t n, const Words8& key);
+
 /// `rows` x `columns` elements of slot u from (first_row, first_column) on, from operands: `terms` for each row.
 Bytes mixed_rows(const std::int16_t* left, const std::int16_t* right, std::uint32_t terms, std::uint32_t n, std::uint32_t rows,
                  std::uint32_t columns, std::uint32_t u, std::uint32_t first_row, std::uint32_t first_column);

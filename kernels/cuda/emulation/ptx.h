@@ -110,6 +110,32 @@ inline std::int32_t dot4(std::uint32_t left, std::uint32_t right, std::int32_t s
     return sum + emulation::dot_of_bytes(left, right);
 }
 
+// The carry flag of the thread that runs: no other one runs in the middle of a chain.
+inline thread_local bool carry_flag = false;
+
+/// The lower word of a sum, or of a difference, whose upper word is not 0 after a carry or a borrow.
+inline std::uint32_t set_carry(std::uint64_t wide) {
+    carry_flag = (wide >> 32) != 0;
+    return static_cast<std::uint32_t>(wide);
+}
+inline std::uint64_t product(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a} * b; }
+
+inline std::uint32_t add_cc(std::uint32_t a, std::uint32_t b) { return set_carry(std::uint64_t{a} + b); }
+inline std::uint32_t addc_cc(std::uint32_t a, std::uint32_t b) { return set_carry(std::uint64_t{a} + b + carry_flag); }
+inline std::uint32_t addc(std::uint32_t a, std::uint32_t b) { return a + b + carry_flag; }
+inline std::uint32_t sub_cc(std::uint32_t a, std::uint32_t b) { return set_carry(std::uint64_t{a} - b); }
+inline std::uint32_t subc_cc(std::uint32_t a, std::uint32_t b) { return set_carry(std::uint64_t{a} - b - carry_flag); }
+inline std::uint32_t subc(std::uint32_t a, std::uint32_t b) { return a - b - carry_flag; }
+inline std::uint32_t mad_lo_cc(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    return set_carry((product(a, b) & 0xFFFFFFFF) + c);
+}
+inline std::uint32_t madc_lo_cc(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    return set_carry((product(a, b) & 0xFFFFFFFF) + c + carry_flag);
+}
+inline std::uint32_t madc_hi_cc(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    return set_carry((product(a, b) >> 32) + c + carry_flag);
+}
+
 inline void mma_m16n8k32(std::int32_t (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2]) {
     emulation::MmaSm80 mine{sums, left, right};
     emulation::block().collective(emulation::mma_m16n8k32, &mine);

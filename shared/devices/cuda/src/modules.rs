@@ -24,7 +24,9 @@ macro_rules! modules {
 static MODULES: &[Ptx] = modules! {
     "digest"
     "expand"
+    "field"
     "keystream"
+    "network"
     "probe"
     "product_dp4a"
     "product_mma_bf16_sm80"
