@@ -34,7 +34,7 @@ const FLOAT_FAMILIES: [(KernelChoice, &str, &[Precision]); 8] = [
     (KernelChoice::Tcgen05Int8Sm100a, "10.0", &BY_INT8),
 ];
 /// Kinds of work that no float unit computes.
-const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
+const BY_INT8: [Precision; 5] = [Precision::Int8, Precision::Fp8, Precision::Fp4, Precision::Field, Precision::Network];
 /// Where the stand-in is the driver.
 fn within(test: &str, body: impl FnOnce()) {
     Scenario::new(test, "conformance").run(body);
@@ -238,8 +238,8 @@ fn a_family_asked_for_that_cannot_run_is_refused_with_what_it_needs() {
 #[test]
 fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
     let test = "a_family_that_does_not_load_is_passed_over_and_that_is_said";
-    for (fault, name) in [("cuModuleLoadDataEx:5:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
-        // The k-th module is the family's: four common ones come first.
+    for (fault, name) in [("cuModuleLoadDataEx:7:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
+        // The k-th module is the family's: six common ones come first.
         Scenario::new(test, name).with("CAPABILITY", "8.0").with("FAULT", fault).run(|| {
             let mut device = first();
             let detail = device.info().detail;
@@ -378,7 +378,7 @@ fn compiling_is_said_once() {
             assert!(told.iter().all(|p| p.what == says), "{told:?}");
             assert_eq!(
                 told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
-                [0, 1, 2, 3, 4, 5].map(|done| (done, 5))
+                [0, 1, 2, 3, 4, 5, 6, 7].map(|done| (done, 7))
             );
         });
     }

@@ -202,7 +202,7 @@ impl CudaDevice {
     /// The product that makes slot `u` of the resident pass, with its operands expanded.
     fn expanded(&self, pass: &Pass, layout: &MemoryLayout, u: u32) -> Result<Product, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
-        let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
+        let mut multiplier = Multiplier::new(&self.kernels, pass, layout, slots, scratch)?;
         let parents = parents(&pass.key, u);
         let mut product = Product::of_slots(slots.address(), layout.n, parents, u, multiplier.tiles());
         self.timed(BenchStage::Peer, 1, |_| {
@@ -216,7 +216,7 @@ impl CudaDevice {
     /// already.
     fn products(&self, pass: &Pass, layout: &MemoryLayout, repeats: u32) -> Result<Duration, DeviceError> {
         let (slots, scratch) = self.memory.slots_and_scratch()?;
-        let mut multiplier = Multiplier::new(&self.kernels, pass.precision, layout, slots, scratch)?;
+        let mut multiplier = Multiplier::new(&self.kernels, pass, layout, slots, scratch)?;
         self.timed(BenchStage::Product, repeats, |turn| {
             let u = product_slot(pass, turn);
             // SAFETY: all slots are resident; `timed` waits for the stream, or the context is lost.

@@ -90,7 +90,7 @@ impl CudaDevice {
         if !self.config.float_units {
             return Ok(());
         }
-        for precision in Precision::OF_BYTES {
+        for precision in Precision::ALL {
             let chosen = self.kernels.products.of(precision).map(|loaded| loaded.family.choice);
             let candidates = family::candidates(precision, self.config.kernel, self.description.capability);
             let faster = candidates.into_iter().take_while(|family| Some(family.choice) != chosen);
@@ -112,8 +112,9 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// Loads a family, and tests its unit where it needs that.
+    /// Loads a family, and tests its unit where it needs that: for a kind with a rule with the operands of INT8.
     fn prepare_family(&mut self, precision: Precision, family: &'static KernelFamily) -> Result<(), LoadFailure> {
+        let precision = precision.of_bytes();
         self.kernels.products.load(&self.context, &self.description, family)?;
         let is_tested = self.config.untested || !family.needs_test();
         if !is_tested && self.kernels.products.finding(precision, family).is_none() {
@@ -381,6 +382,7 @@ impl Device for CudaDevice {
         let layout = MemoryLayout::new(pass.n, pass.count, room);
         if self.rates_of.replace(pass.precision) != Some(pass.precision) {
             self.rates.forget(WorkKind::Product);
+            self.rates.forget(WorkKind::Expand);
         }
         let digests = self.run_pass(pass, &layout, handle)?;
         self.residency.filled(layout);
@@ -499,7 +501,7 @@ impl Device for CudaDevice {
         let pass = self.pass.ok_or_else(lost)?;
         self.bind()?;
         let (slots, scratch) = self.memory.slots_and_scratch()?;
-        let mut multiplier = Multiplier::new(&self.kernels, pass.precision, &layout, slots, scratch)?;
+        let mut multiplier = Multiplier::new(&self.kernels, &pass, &layout, slots, scratch)?;
         let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
         start.record(&self.compute)?;
         for u in 2..products.saturating_add(2).clamp(3, pass.count) {

@@ -62,6 +62,15 @@ impl KernelFamily {
         own.contains(&(self.format, precision))
     }
 
+    /// Sides of a product whose operands are written out.
+    pub(super) fn expanded_sides(&self, precision: Precision) -> u32 {
+        match (self.takes_slots(precision), has_rule(precision)) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        }
+    }
+
     /// Bytes of the operands of one byte of a slot.
     pub(super) const fn bytes_per_byte(&self, precision: Precision) -> u32 {
         precision.terms_per_byte() * self.format.bits() as u32 / 8
@@ -102,8 +111,14 @@ impl KernelFamily {
     }
 }
 
-/// Kinds of work whose operands fit INT8.
-const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
+/// Kinds of work whose operands fit INT8. Those with a rule are computed by these families alone, whose sums are exact: their
+/// expand kernels write INT8.
+const BY_INT8: [Precision; 5] = [Precision::Int8, Precision::Fp8, Precision::Fp4, Precision::Field, Precision::Network];
+
+/// Whether a kind of work has a rule, for one side of its products.
+pub(super) fn has_rule(precision: Precision) -> bool {
+    precision != precision.of_bytes()
+}
 
 /// Whether a device is data-centre Blackwell, for which PTX of the family sm_100f is.
 const fn has_tcgen05(capability: Capability) -> bool {
@@ -329,6 +344,8 @@ mod tests {
             let of = |precision| names_of(precision, auto, 10, minor);
             assert_eq!(of(Precision::Int8), [own, &["tcgen05-bf16-sm100f"], plain].concat());
             assert_eq!(of(Precision::F16), ["tcgen05-bf16-sm100f", "mma-bf16-sm80", "mma-f16-sm75"]);
+            assert_eq!(of(Precision::Field), [own, plain].concat());
+            assert_eq!(of(Precision::Network), [own, plain].concat());
             assert_eq!(of(Precision::Fp8), [&["tcgen05-fp8-sm100f"], own, plain].concat());
             assert_eq!(of(Precision::Fp4), [&["tcgen05-fp4-sm100f", "tcgen05-fp8-sm100f"], own, plain].concat());
         }

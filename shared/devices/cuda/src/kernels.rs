@@ -19,12 +19,14 @@ use super::modules::{self, Ptx};
 use super::plan::BLOCK_CHUNKS;
 use super::product::Product;
 use super::products::{LoadedKernel, Products};
-use assay_device::LinkedShare;
 use assay_device::accumulator::OperandFormat;
 use assay_device::backend::StartupProgress;
+use assay_device::{LinkedShare, Pass};
 use assay_work::Precision;
+use assay_work::rule::field::GROUP_BYTES;
+use assay_work::rule::network::{self, Layer, Tensor};
 
-/// Threads of a block of the keystream and of the probe.
+/// Threads of a block of most kernels.
 const THREADS: u32 = 256;
 /// Threads that make the steps of one walk.
 const PROBE_LANES: u32 = 4;
@@ -33,10 +35,14 @@ const KEYSTREAM_BLOCK_BYTES: u64 = 64;
 /// Columns of the box that a tensor map moves: as wide as its swizzle.
 const BOX_COLUMNS: u32 = 128;
 /// Modules that every device loads, beside those of its families.
-const COMMON: [&str; 4] = ["keystream", "digest", "probe", "expand"];
+const COMMON: [&str; 6] = ["keystream", "digest", "probe", "expand", "field", "network"];
 
 /// Bytes of operands that a thread expands.
 const EXPANDED_PIECE_BYTES: u64 = 16;
+/// Threads of a block of the rule of precision 7, each with a group.
+const FIELD_THREADS: u32 = 128;
+/// Blocks of one launch of it: 2²⁶ steps.
+const MAX_FIELD_BLOCKS: u32 = 8192;
 
 /// All kernels that a device needs.
 #[derive(Debug)]
@@ -48,6 +54,10 @@ pub(super) struct Kernels {
     step: Function,
     linked_probe: Function,
     expand: Function,
+    field: Function,
+    convolution: Function,
+    attention: Function,
+    noise: Function,
     pub(super) products: Products,
     /// The most blocks of a persistent kernel.
     multiprocessors: u32,
@@ -98,6 +108,10 @@ impl Kernels {
             step: function(device, &common[2], "assay_step")?,
             linked_probe: function(device, &common[2], "assay_linked_probe")?,
             expand: function(device, &common[3], "assay_expand")?,
+            field: function(device, &common[4], "assay_field")?,
+            convolution: function(device, &common[5], "assay_convolution")?,
+            attention: function(device, &common[5], "assay_attention")?,
+            noise: function(device, &common[5], "assay_noise")?,
             products,
             multiprocessors: device.multiprocessors,
         })
@@ -123,7 +137,7 @@ impl Kernels {
         // At most 2³⁰ bytes in a slot, and in the states.
         let mut blocks = (bytes / KEYSTREAM_BLOCK_BYTES) as u32;
         let (mut out, mut id) = (out, u64::from(id));
-        let mut words: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| key[4 * i + j])));
+        let mut words = words(key);
         let launch = Launch { grid: blocks.div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
         let mut arguments = [pointer(&mut out), pointer(&mut words), pointer(&mut id), pointer(&mut blocks)];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
@@ -157,6 +171,53 @@ impl Kernels {
         ];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.expand.launch(stream, launch, &mut arguments) }
+    }
+
+    /// Enqueues y of slot `u` by the rule of precision 7, in launches that a small GPU computes in 20 ms.
+    ///
+    /// # Safety
+    /// Both addresses are of the stream's context and live until the stream is done: the n-by-n slot, which earlier work of
+    /// the stream has written, and as many bytes at `to`.
+    pub(super) unsafe fn field(&self, stream: &Stream, slot: u64, to: u64, n: u32, u: u32) -> Result<(), Fault> {
+        let (mut slot, mut to, mut n, mut u) = (slot, to, n, u);
+        // At most 2³⁰ bytes in a slot, and whole blocks.
+        let blocks = n * n / (FIELD_THREADS * GROUP_BYTES as u32);
+        for block in (0..blocks).step_by(MAX_FIELD_BLOCKS as usize) {
+            let mut first = block * FIELD_THREADS;
+            let launch = Launch { grid: MAX_FIELD_BLOCKS.min(blocks - block), threads: FIELD_THREADS, shared_bytes: 0 };
+            let mut arguments =
+                [pointer(&mut slot), pointer(&mut to), pointer(&mut n), pointer(&mut u), pointer(&mut first)];
+            // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
+            unsafe { self.field.launch(stream, launch, &mut arguments) }?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues x of slot `u` of a pass by the rule of precision 8.
+    ///
+    /// # Safety
+    /// As for [`Kernels::field`], with n of the pass.
+    pub(super) unsafe fn network(&self, stream: &Stream, slot: u64, to: u64, pass: &Pass, u: u32) -> Result<(), Fault> {
+        let (mut slot, mut to, mut n) = (slot, to, pass.n);
+        let (mut width, mut key) = (Tensor::new(n).width as u32, words(&network::noise_key(&pass.key, u)));
+        let mut arguments = vec![pointer(&mut slot), pointer(&mut to)];
+        let (function, thread_bytes) = match Layer::of(u) {
+            Layer::Convolution => {
+                arguments.extend([pointer(&mut n), pointer(&mut width)]);
+                (&self.convolution, 16)
+            }
+            Layer::Attention => {
+                arguments.push(pointer(&mut n));
+                (&self.attention, pass.n / 32)
+            }
+            Layer::Noise => {
+                arguments.push(pointer(&mut key));
+                (&self.noise, 32)
+            }
+        };
+        let launch = Launch { grid: pass.n * pass.n / thread_bytes / THREADS, threads: THREADS, shared_bytes: 0 };
+        // SAFETY: the types are those of the kernels in `kernels/cuda`; the caller vouches for the memory.
+        unsafe { function.launch(stream, launch, &mut arguments) }
     }
 
     /// Enqueues tiles of a product.
@@ -410,6 +471,11 @@ const fn encoding_of(format: OperandFormat) -> u32 {
         OperandFormat::F16 => 2,
         OperandFormat::E4m3 | OperandFormat::E2m1 => 3,
     }
+}
+
+/// A key as the kernels take it.
+fn words(key: &[u8; 32]) -> [u32; 8] {
+    std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| key[4 * i + j])))
 }
 
 /// Chunks of a string: at most 2²⁰, of a slot of 2³⁰ bytes.

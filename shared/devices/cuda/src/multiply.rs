@@ -1,14 +1,16 @@
-//! Products of one kind of work, slot after slot: operands are expanded where the unit does not take a slot's bytes,
-//! then multiplied.
+//! Products of one kind of work, slot after slot: operands are expanded where the unit does not take a slot's bytes, or a
+//! rule makes others of them, then multiplied.
 
 use super::driver::{DeviceMemory, Stream};
 use super::error::Fault;
+use super::family::has_rule;
 use super::kernels::Kernels;
 use super::operands::HeldOperands;
 use super::plan::MemoryLayout;
 use super::product::Product;
 use super::products::{LoadedKernel, most_tiles};
-use assay_device::DeviceError;
+use assay_device::pace::{WorkKind, Workload};
+use assay_device::{DeviceError, Pass};
 use assay_work::Precision;
 
 /// The kernel and operands that multiply the slots of a pass.
@@ -16,7 +18,7 @@ pub(super) struct Multiplier<'a> {
     kernels: &'a Kernels,
     /// The product kernel in use.
     loaded: &'a LoadedKernel,
-    precision: Precision,
+    pass: &'a Pass,
     layout: &'a MemoryLayout,
     slots: &'a DeviceMemory,
     scratch: &'a DeviceMemory,
@@ -30,15 +32,15 @@ impl<'a> Multiplier<'a> {
     /// [`DeviceError::Unsupported`] where the device does not compute this kind of work.
     pub(super) fn new(
         kernels: &'a Kernels,
-        precision: Precision,
+        pass: &'a Pass,
         layout: &'a MemoryLayout,
         slots: &'a DeviceMemory,
         scratch: &'a DeviceMemory,
     ) -> Result<Self, DeviceError> {
-        let none = || DeviceError::Unsupported(format!("this device does not compute work of kind {precision}"));
-        let loaded = kernels.products.of(precision).ok_or_else(none)?;
+        let none = || DeviceError::Unsupported(format!("this device does not compute work of kind {}", pass.precision));
+        let loaded = kernels.products.of(pass.precision).ok_or_else(none)?;
         assert!(layout.slots_bytes() <= slots.bytes(), "slots of this layout");
-        Ok(Self { kernels, loaded, precision, layout, slots, scratch, held: HeldOperands::default() })
+        Ok(Self { kernels, loaded, pass, layout, slots, scratch, held: HeldOperands::default() })
     }
 
     pub(super) const fn tiles(&self) -> u32 {
@@ -46,25 +48,44 @@ impl<'a> Multiplier<'a> {
     }
 
     pub(super) fn most_tiles(&self) -> u32 {
-        most_tiles(self.loaded.family, self.precision, self.layout.n, self.kernels.multiprocessors())
+        most_tiles(self.loaded.family, self.pass.precision, self.layout.n, self.kernels.multiprocessors())
     }
 
     pub(super) const fn tile_work(&self) -> u64 {
-        self.loaded.family.tile_work(self.precision, self.layout.n)
+        self.loaded.family.tile_work(self.pass.precision, self.layout.n)
+    }
+
+    /// The rule's part of a product, in a kind that has one: a slot's bytes.
+    pub(super) fn by_rule(&self) -> Option<Workload> {
+        let expanded = Workload { kind: WorkKind::Expand, units: self.layout.slot_bytes() };
+        has_rule(self.pass.precision).then_some(expanded)
     }
 
     /// The product that gives slot `u`, all tiles of it, and the operands of both parents as expanded on the stream.
     /// Earlier work of the stream writes the parents.
     pub(super) fn operands(&mut self, stream: &Stream, u: u32, parents: (u32, u32)) -> Result<Product, Fault> {
-        let (n, family, precision) = (self.layout.n, self.loaded.family, self.precision);
+        let (n, family, precision) = (self.layout.n, self.loaded.family, self.pass.precision);
         let mut product = Product::of_slots(self.slots.address(), n, parents, u, self.tiles());
         assert!(u < self.layout.count && parents.0 < u && parents.1 < u, "slots of this pass");
         if family.takes_slots(precision) {
             return Ok(product);
         }
         let matrix_bytes = self.layout.slot_bytes() * u64::from(family.bytes_per_byte(precision));
-        assert!(2 * matrix_bytes <= self.layout.operands.bytes, "room for the operands of two slots");
+        let sides = u64::from(family.expanded_sides(precision));
+        assert!(sides * matrix_bytes <= self.layout.operands.bytes, "room for the operands that are written");
         let first = self.layout.operands.address(self.scratch);
+        if precision == Precision::Field {
+            // SAFETY: as below; products before this one, which read the place, are earlier work of the stream.
+            unsafe { self.kernels.field(stream, product.right, first, n, u) }?;
+            product.right = first;
+            return Ok(product);
+        }
+        if precision == Precision::Network {
+            // SAFETY: as for precision 7.
+            unsafe { self.kernels.network(stream, product.left, first, self.pass, u) }?;
+            product.left = first;
+            return Ok(product);
+        }
         let from = [product.left, product.right];
         let held = self.held.hold(<[u32; 2]>::from(parents));
         for (held, from) in held.into_iter().zip(from).filter(|(held, _)| held.is_new) {

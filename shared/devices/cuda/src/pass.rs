@@ -42,7 +42,7 @@ impl FillPass<'_> {
         let pass = self.pass;
         flow.handle.check()?;
         let Self { kernels, layout, slots, scratch, .. } = *self;
-        let mut multiplier = Multiplier::new(kernels, pass.precision, layout, slots, scratch)?;
+        let mut multiplier = Multiplier::new(kernels, pass, layout, slots, scratch)?;
         self.clear(flow)?;
         for u in 0..pass.count {
             let filled = if u < 2 { self.leaf(flow, u)? } else { self.product(flow, &mut multiplier, u)? };
@@ -81,9 +81,10 @@ impl FillPass<'_> {
         u: u32,
     ) -> Result<&'f CudaEvent, DeviceError> {
         let (tiles, most, tile_work) = (multiplier.tiles(), multiplier.most_tiles(), multiplier.tile_work());
-        flow.make_way(Workload { kind: WorkKind::Product, units: 0 })?;
+        let by_rule = multiplier.by_rule();
+        flow.make_way(by_rule.unwrap_or(Workload { kind: WorkKind::Product, units: 0 }))?;
         let mut expanded = None;
-        flow.compute(LaunchPurpose::Operands(u), None, |stream| {
+        flow.compute(LaunchPurpose::Operands(u), by_rule, |stream| {
             expanded = Some(multiplier.operands(stream, u, parents(&self.pass.key, u))?);
             Ok(())
         })?;

@@ -36,7 +36,7 @@ impl ProductBand {
 /// The memory of products besides slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ProductRoom {
-    /// Operands that are no bytes of slots: those of two slots.
+    /// Operands that are no bytes of slots: those of two slots, or of one.
     pub(super) operands_bytes: u64,
     /// Sums that are drained in the middle of a product.
     pub(super) sums_bytes: u64,

@@ -29,8 +29,8 @@ pub(super) struct LoadedKernel {
 #[derive(Debug, Default)]
 pub(super) struct Products {
     loaded: Vec<LoadedKernel>,
-    /// By the order of [`Precision::OF_BYTES`].
-    chosen: [Option<usize>; Precision::OF_BYTES.len()],
+    /// By the order of [`Precision::ALL`].
+    chosen: [Option<usize>; Precision::ALL.len()],
     /// Families that could not be used, and why.
     pub(super) passed_over: Vec<String>,
     pub(super) units: Vec<UnitFinding>,
@@ -46,12 +46,12 @@ pub(super) enum LoadFailure {
 impl Products {
     /// The kernel of a kind of work; `None` where the device does not compute it.
     pub(super) fn of(&self, precision: Precision) -> Option<&LoadedKernel> {
-        self.chosen[precision.of_bytes() as usize].map(|at| &self.loaded[at])
+        self.chosen[precision as usize].map(|at| &self.loaded[at])
     }
 
     /// The kinds of work that the device computes, ascending.
     pub(super) fn precisions(&self) -> Vec<Precision> {
-        Precision::OF_BYTES.into_iter().filter(|precision| self.of(*precision).is_some()).collect()
+        Precision::ALL.into_iter().filter(|precision| self.of(*precision).is_some()).collect()
     }
 
     /// A family that is loaded.
@@ -61,8 +61,7 @@ impl Products {
 
     /// A loaded family computes a kind of work from now on.
     pub(super) fn choose(&mut self, precision: Precision, family: &KernelFamily) {
-        self.chosen[precision.of_bytes() as usize] =
-            self.loaded.iter().position(|loaded| loaded.family.choice == family.choice);
+        self.chosen[precision as usize] = self.loaded.iter().position(|loaded| loaded.family.choice == family.choice);
     }
 
     /// The self-test's finding about a family, if it has run.
@@ -101,7 +100,7 @@ impl Products {
         device: &DeviceDescription,
         choice: KernelChoice,
     ) -> Result<(), CudaError> {
-        for precision in Precision::OF_BYTES {
+        for precision in Precision::ALL {
             let candidates = family::candidates(precision, choice, device.capability);
             for family in candidates.into_iter().filter(|family| !family.needs_test()) {
                 match self.load(context, device, family) {
@@ -144,7 +143,7 @@ pub(super) fn room(precisions: &[Precision], n: u32, device: &DeviceDescription)
 }
 
 fn room_of(family: &KernelFamily, precision: Precision, n: u32, multiprocessors: u32) -> ProductRoom {
-    let operands = if family.takes_slots(precision) { 0 } else { 2 * u64::from(family.bytes_per_byte(precision)) };
+    let operands = u64::from(family.expanded_sides(precision) * family.bytes_per_byte(precision));
     let sums = if family.drains(precision, n) {
         4 * family.tile_elements() * u64::from(most_tiles(family, precision, n, multiprocessors))
     } else {
