@@ -7,7 +7,6 @@ use super::flow::{Dispatch, Flow};
 use super::kernels::{Kernels, ProductPipeline};
 use super::memory::{Memory, SlotPiece};
 use super::plan::{BufferLayout, MAX_WORKGROUPS, OPERAND_MATRICES, STATE_BYTES};
-use super::rule::RULE_MATRIX;
 use super::shaders::{self, EXPAND_THREADS, KEYSTREAM_THREADS};
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
@@ -15,6 +14,8 @@ use assay_work::keys::parents;
 
 /// Workgroups of the first dispatch of keystream or operands, while the rate is not known.
 pub(super) const FIRST_GROUPS: u64 = 64;
+/// The matrix that operands by a rule are written to. They serve one slot alone.
+pub(super) const RULE_MATRIX: usize = 0;
 /// Multiply-accumulates of the first dispatch of products: a hundredth of a second of a slow processor.
 const FIRST_PRODUCTS: u64 = 1 << 26;
 /// Bytes that an invocation expands.

@@ -2,15 +2,12 @@
 
 use super::flow::{Dispatch, Flow};
 use super::memory::SlotPiece;
-use super::pass::{BufferedPass, FIRST_GROUPS, words_of};
+use super::pass::{BufferedPass, FIRST_GROUPS, RULE_MATRIX, words_of};
 use super::plan::MAX_WORKGROUPS;
 use super::shaders::{self, RuleParams};
 use assay_device::DeviceError;
 use assay_device::pace::{WorkKind, Workload};
 use assay_work::rule::network::noise_key;
-
-/// The matrix that operands by a rule are written to. They serve one slot alone.
-pub(super) const RULE_MATRIX: usize = 0;
 
 impl<'a> BufferedPass<'a> {
     /// Writes out the operands of the product that fills slot `u`, which come from another slot.
