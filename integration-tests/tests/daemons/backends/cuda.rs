@@ -80,8 +80,8 @@ async fn every_family_passes_a_replay() {
 async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
     let folder = tempfile::tempdir().unwrap();
     let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
-    // Its self-test hashes six slots for each of three kinds of work and two rounds, the first replay twelve slots.
-    let fault = ("FAULT", "assay_digest:38:sticky719");
+    // Its self-test hashes six slots for each of five kinds of work and two rounds, the first replay twelve slots.
+    let fault = ("FAULT", "assay_digest:50:sticky719");
     let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
         flags: vec![FLAGS[0].into(), FLAGS[1].into(), format!("--kernel-cache={}", cache.display())],
@@ -107,9 +107,9 @@ async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
 async fn a_replay_that_gives_two_results_accuses_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (once, cache) = (folder.path().join("once"), folder.path().join("cache"));
-    // Its self-test copies six times, and once more for each of two other kinds of work: this is in the first replay,
+    // Its self-test copies six times, and once more for each of four other kinds of work: this is in the first replay,
     // at its second pass.
-    let fault = ("FAULT", "cuMemcpyDtoHAsync_v2:10:flip");
+    let fault = ("FAULT", "cuMemcpyDtoHAsync_v2:12:flip");
     let settings = [("DEVICES", "1"), TOO_SMALL_TO_CALIBRATE, fault, ("ONCE", once.to_str().unwrap())];
     let policy = Policy {
         flags: vec![FLAGS[0].into(), format!("--kernel-cache={}", cache.display())],
@@ -129,8 +129,8 @@ async fn a_replay_that_gives_two_results_accuses_nobody() {
 async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let once = folder.path().join("once").display().to_string();
-    // Its self-test hashes six slots for each of three kinds of work and two rounds; the challenge's digests follow.
-    let settings = [("FAULT", "assay_digest@1:23:sticky700"), ("ONCE", once.as_str())];
+    // Its self-test hashes six slots for each of five kinds of work and two rounds; the challenge's digests follow.
+    let settings = [("FAULT", "assay_digest@1:35:sticky700"), ("ONCE", once.as_str())];
     let (validator, mut miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::DeviceSick);
@@ -143,7 +143,7 @@ async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
 async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     let once = folder.path().join("once").display().to_string();
-    let settings = [("FAULT", "assay_digest@0:23:exit"), ("ONCE", once.as_str())];
+    let settings = [("FAULT", "assay_digest@0:35:exit"), ("ONCE", once.as_str())];
     let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::MinerInternal);

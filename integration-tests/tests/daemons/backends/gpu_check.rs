@@ -171,7 +171,7 @@ fn what_vulkan_shows_gives_the_same_bits_and_is_compared() {
 /// its bytes are said to be right.
 #[test]
 fn wrong_bits_are_reported_and_located() {
-    let settings = [&TURING[..], &[("FAULT", "cuMemcpyDtoHAsync_v2:9:flip")]].concat();
+    let settings = [&TURING[..], &[("FAULT", "cuMemcpyDtoHAsync_v2:11:flip")]].concat();
     let run = GpuCheck::of_repository(&settings).run(&["--quick", "vectors"]);
     assert_eq!(run.output.status.code(), Some(1), "{}", run.everything());
     run.says("FAILED smallest, int8 by dp4a, GPU 0\n");
