@@ -73,7 +73,7 @@ fn id_digits(text: &str) -> Option<String> {
 }
 
 impl DeviceFilter {
-    /// Reads selectors; those of devices not to use have a [`NOT`] before them.
+    /// Reads selectors; those of devices not to use have a `^` before them.
     ///
     /// # Errors
     /// A sentence, for an empty selector.
