@@ -50,8 +50,8 @@ async fn wait_for_devices(validator: &TestValidator, miner: &TestMiner, devices:
     }
 }
 
-/// A challenge of one iteration, which passes on `devices` devices. One that came before the news of a device that is back
-/// misses that device, and is asked again.
+/// A challenge of one iteration, which passes on `devices` devices. One that came before the news of a device that is
+/// back misses that device, and is asked again.
 async fn passes(validator: &TestValidator, devices: usize) {
     let request = || BeginChallenge { iterations: Some(1), ..BeginChallenge::default() };
     let mut ruling = validator.run(request()).await.unwrap();

@@ -29,7 +29,7 @@ const FAST_DEVICE_PER_S: f64 = 200e12;
 const MAX_BUSY_DOUBLINGS: u32 = 2;
 /// The longest time of openings, unless their deadline is longer.
 const DEFAULT_OPENINGS_LIMIT: Duration = Duration::from_secs(3600);
-/// The least factor from a shown rate to the rate that a device may have in kinds with a detour (WORK.md, Residency probe).
+/// The least factor from a shown rate to the one that a device may have, in kinds with a detour (WORK.md, Residency probe).
 const LEAST_DETOUR_FACTOR: f64 = 2.5;
 /// The default deadline of a probe, in multiples of its target.
 pub const PROBE_DEADLINE_TARGETS: u32 = 10;

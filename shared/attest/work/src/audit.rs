@@ -58,6 +58,9 @@ pub fn sample_ranges(precision: Precision, key: &PassKey, n: u32, sample: &PassS
     SampleRequest::new(precision, key, n, sample).ranges
 }
 
+/// The most elements of a sample: its own, and two factors.
+pub const SAMPLE_ELEMENTS: usize = 3;
+
 /// Ranges and elements of a sample.
 struct SampleRequest {
     ranges: Vec<RangeRequest>,
@@ -83,10 +86,10 @@ impl SampleRequest {
         let mut request = Self { ranges: vec![RangeRequest::of_row(n, slot, row)], elements: Vec::new() };
         let PassSample::Product { column, inner, .. } = *sample else { return request };
         let rule = |u| SlotRule::new(precision, key, n, u);
-        let (earlier, previous) = parents(key, slot);
-        let whole = request.element(rule(slot), key, (row, column), 0);
+        let ((earlier, previous), own) = (parents(key, slot), rule(slot));
         // The element of the earlier slot that x[k] is checked in, and the range that holds it.
-        let (r, k) = rule(slot).tensor().map_or((row, inner), |tensor| tensor.factor(row, inner));
+        let (r, k) = own.tensor().map_or((row, inner), |tensor| tensor.factor(row, inner));
+        let whole = request.element(own, key, (row, column), 0);
         let byte = u64::from(r) * u64::from(n) + u64::from(k);
         let x = whole.clone().find(|&range| request.ranges[range].holds(byte)).unwrap_or(whole.start);
         for (factor, at, holder) in [(earlier, (r, k), x), (previous, (column, inner), whole.end)] {

@@ -123,6 +123,12 @@ impl Precision {
         n as u64 * n as u64 * self.terms(n) as u64
     }
 
+    /// Whether operands of one side of a product follow a rule, and are no bytes of a slot ([`crate::rule`]).
+    #[must_use]
+    pub const fn has_rule(self) -> bool {
+        self.of_bytes() as usize != self as usize
+    }
+
     /// Field operations of a row of y: 2 · n in [`Self::Field`], which an n-by-n product has n of, and an element one.
     #[must_use]
     pub const fn field_operations_of_row(self, n: u32) -> u32 {

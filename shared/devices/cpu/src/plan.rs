@@ -70,8 +70,7 @@ impl PassPlan {
         let block_columns = if fused { n } else { n.min(PACKED_Y_BYTES / row_bytes) };
         let tile_bytes = kernel.rows * n * kernel.x_bytes;
         let most_x_bytes = SCRATCH_BYTES - PACKED_Y_BYTES + MIN_SLOTS * n * n / SLOTS_PER_SCRATCH;
-        let has_rule = precision != precision.of_bytes();
-        let rule_bytes = if has_rule { kernel.rows.max(kernel.columns) * n } else { 0 };
+        let rule_bytes = if precision.has_rule() { kernel.rows.max(kernel.columns) * n } else { 0 };
         let threads = threads.min(most_x_bytes / (tile_bytes + rule_bytes));
         let x_budget = PACKED_X_BYTES.min(ALL_PACKED_X_BYTES / threads);
         let x_tiles = (x_budget.saturating_sub(rule_bytes) / tile_bytes).clamp(1, MAX_ROWS / kernel.rows);
@@ -197,8 +196,7 @@ mod tests {
             for precision in Precision::ALL {
                 let product = kernel.product(precision);
                 let threads = |n, threads| PassPlan::new(product, precision, n, threads).threads;
-                let has_rule = precision != precision.of_bytes();
-                let least = if has_rule || product.rows * product.x_bytes > 32 { 64 } else { 128 };
+                let least = if precision.has_rule() || product.rows * product.x_bytes > 32 { 64 } else { 128 };
                 assert!(threads(16_384, 128) >= least, "{} {precision}", kernel.kind);
                 assert!(threads(32_768, MAX_THREADS) >= 64, "{} {precision}", kernel.kind);
             }

@@ -64,7 +64,7 @@ impl KernelFamily {
 
     /// Sides of a product whose operands are written out.
     pub(super) fn expanded_sides(&self, precision: Precision) -> u32 {
-        match (self.takes_slots(precision), has_rule(precision)) {
+        match (self.takes_slots(precision), precision.has_rule()) {
             (true, _) => 0,
             (false, true) => 1,
             (false, false) => 2,
@@ -114,11 +114,6 @@ impl KernelFamily {
 /// Kinds of work whose operands fit INT8. Those with a rule are computed by these families alone, whose sums are exact: their
 /// expand kernels write INT8.
 const BY_INT8: [Precision; 5] = [Precision::Int8, Precision::Fp8, Precision::Fp4, Precision::Field, Precision::Network];
-
-/// Whether a kind of work has a rule, for one side of its products.
-pub(super) fn has_rule(precision: Precision) -> bool {
-    precision != precision.of_bytes()
-}
 
 /// Whether a device is data-centre Blackwell, for which PTX of the family sm_100f is.
 const fn has_tcgen05(capability: Capability) -> bool {

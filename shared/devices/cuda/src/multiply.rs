@@ -3,7 +3,6 @@
 
 use super::driver::{DeviceMemory, Stream};
 use super::error::Fault;
-use super::family::has_rule;
 use super::kernels::Kernels;
 use super::operands::HeldOperands;
 use super::plan::MemoryLayout;
@@ -58,7 +57,7 @@ impl<'a> Multiplier<'a> {
     /// The rule's part of a product, in a kind that has one: a slot's bytes.
     pub(super) fn by_rule(&self) -> Option<Workload> {
         let expanded = Workload { kind: WorkKind::Expand, units: self.layout.slot_bytes() };
-        has_rule(self.pass.precision).then_some(expanded)
+        self.pass.precision.has_rule().then_some(expanded)
     }
 
     /// The product that gives slot `u`, all tiles of it, and the operands of both parents as expanded on the stream.

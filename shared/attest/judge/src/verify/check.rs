@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use assay_protocol::message::{OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::audit::{Audit, PassCheck};
+use assay_work::audit::{Audit, PassCheck, SAMPLE_ELEMENTS};
 use assay_work::commitment::Evidence;
 use assay_work::fault::{FaultKind, FaultPlace, OpeningFault};
 use assay_work::opening::SampleOpenings;
@@ -49,8 +49,6 @@ impl TrustedValues {
 
 /// Bytes hashed in the time of a field operation: 12 ns.
 const FIELD_OPERATION_BYTES: usize = 100;
-/// Elements that a sample shows.
-const ELEMENTS: usize = 3;
 
 /// The items requested, and the progress of the current one: its digests come first, then exactly the samples or
 /// segments drawn, in order, then its end. Only the digests are kept; those of a linked probe, which are of all
@@ -227,7 +225,7 @@ impl CheckJob {
             CheckedPart::Sample(sample) => {
                 let rule = self.binding.challenge.precision().field_operations_of_row(self.binding.challenge.n());
                 let hashed: usize = sample.openings.iter().map(|it| opened(it.bytes.len(), it.siblings.len())).sum();
-                hashed + FIELD_OPERATION_BYTES * ELEMENTS * rule as usize
+                hashed + FIELD_OPERATION_BYTES * SAMPLE_ELEMENTS * rule as usize
             }
             CheckedPart::Segment(segment) => {
                 let lines = segment.lines.iter().map(|it| opened(it.bytes.len(), it.siblings.len()));

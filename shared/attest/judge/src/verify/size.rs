@@ -3,18 +3,18 @@
 
 use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
 use assay_protocol::wire::limits::MAX_CHUNK_DIGESTS;
+use assay_work::audit::SAMPLE_ELEMENTS;
 use assay_work::opening::OpenedRange;
 use assay_work::probe::{LINE_BYTES, Probe};
+use assay_work::rule::network::FILTER_PIXELS;
 use assay_work::tree::CHUNK_BYTES;
 use assay_work::{Challenge, Precision};
 
 const HASH_BYTES: u64 = 32;
 /// The most rows of a sample: its own, and two for each of three elements.
 const MAX_ROWS: u64 = 7;
-/// Elements that a sample shows.
-const ELEMENTS: u64 = 3;
 /// Pieces behind an element of a convolution, in place of a row.
-const PIECES: u64 = 16;
+const PIECES: u64 = FILTER_PIXELS as u64;
 /// A draw in a request for openings: its numbers, with keys and lengths.
 const DRAW_BYTES: u64 = 32;
 
@@ -55,7 +55,8 @@ pub fn most_draw_bytes(challenge: &Challenge, probes: Probes<'_>, what: &OpenTar
             let row = range(chunk.max(n), slot);
             match challenge.precision() {
                 Precision::Network => {
-                    (MAX_ROWS - ELEMENTS) * row + ELEMENTS * row.max(PIECES * range(chunk.max(n / 4), slot))
+                    let elements = SAMPLE_ELEMENTS as u64;
+                    (MAX_ROWS - elements) * row + elements * row.max(PIECES * range(chunk.max(n / 4), slot))
                 }
                 _ => MAX_ROWS * row,
             }

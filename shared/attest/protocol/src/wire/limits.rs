@@ -10,8 +10,8 @@ use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
 ///
 /// The largest that the bounds below allow are 65536 roots or digests (2 MiB), the openings of a segment (1024 lines of
 /// 1024 bytes with 20 siblings each, 1.7 MB), an open of 65536 samples (below 2.5 MB), 32768 slot digests (1 MiB) and a
-/// sample's openings (37 ranges of up to 32 KiB, 1.2 MB): each fits with room to spare. A connection buffers at most this much of an
-/// incomplete message.
+/// sample's openings (37 ranges of up to 32 KiB, 1.2 MB): each fits with room to spare. A connection buffers at most this
+/// much of an incomplete message.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// Bytes of one message of the handshake: a hello with 64 devices and texts of full length takes nearly all of it. Its

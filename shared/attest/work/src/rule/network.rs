@@ -5,8 +5,8 @@ use crate::leaf::keystream;
 
 /// Pixels of a filter on each side.
 const FILTER: usize = 4;
-/// Pixels of a filter: channels are n over this.
-const FILTER_PIXELS: usize = FILTER * FILTER;
+/// Pixels of a filter: channels are n over this. A row of x rests on as many pieces.
+pub const FILTER_PIXELS: usize = FILTER * FILTER;
 /// The largest operand.
 const LARGEST: u32 = 127;
 /// E: 127 · 2^(-d / 64), rounded.
@@ -199,3 +199,29 @@ static MAGNITUDES: [u8; 1 << 15] = {
     }
     magnitudes
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The element that a factor is checked in lies in a piece that its sample opens, and is another one for each factor.
+    #[test]
+    fn factors_lie_in_the_pieces_of_their_row() {
+        for n in (8..=15).map(|log| 1 << log) {
+            let tensor = Tensor::new(n);
+            let mut seen = vec![false; if n == 256 { (n * n) as usize } else { 0 }];
+            let step = (n / 256) as usize;
+            for r in (0..n).step_by(step * step).chain([n - 1]) {
+                let pieces = tensor.pieces(r);
+                for k in (0..n).step_by(step).chain([n - 1]) {
+                    let (row, column) = tensor.factor(r, k);
+                    let byte = row as usize * n as usize + column as usize;
+                    let holds = |first: &usize| (*first..*first + tensor.piece_bytes()).contains(&byte);
+                    assert!(pieces.iter().any(holds), "n = {n}, r = {r}, k = {k}");
+                    seen.get_mut(byte).into_iter().for_each(|seen| *seen = true);
+                }
+            }
+            assert!(seen.into_iter().all(|seen| seen), "every byte of the slot is some factor's");
+        }
+    }
+}
