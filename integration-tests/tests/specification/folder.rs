@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::files::{Wanted, vector_folder};
-use crate::{interchange, openings, operands, probe_files, rules, vectors};
+use crate::{interchange, openings, operands, probe_files, rules, sweeps, vectors};
 
 /// Where the rows of the self-test of matrix units are held equal to their file.
 const ACCUMULATOR_TESTS: &str = "shared/devices/device/src/accumulator/tests.rs";
@@ -24,6 +24,7 @@ const READ: &[(&str, Reader)] = &[
     ("invalid-json", Reader::Test(interchange::every_wrong_field_of_a_text_is_named)),
     ("invalid-openings", Reader::Test(openings::every_invalid_answer_is_refused_for_its_reason)),
     ("invalid-probes", Reader::Test(vectors::the_first_wrong_field_of_a_probe_is_named)),
+    ("invalid-sweeps", Reader::Test(sweeps::the_rounds_of_a_sweep_have_a_range)),
     ("judged-openings", Reader::Test(openings::every_judged_answer_is_accepted_or_refused_as_judged)),
     ("k2-one-device", Reader::Test(vectors::k2_one_device)),
     ("k2-three-devices-two-iterations", Reader::Test(vectors::k2_three_devices_two_iterations)),
@@ -46,6 +47,7 @@ const READ: &[(&str, Reader)] = &[
     ("openings-n2048", Reader::Test(openings::openings_of_the_vectors_are_accepted_and_built_again)),
     ("openings-n256", Reader::Test(openings::openings_of_the_vectors_are_accepted_and_built_again)),
     ("openings-second-device", Reader::Test(openings::openings_of_the_vectors_are_accepted_and_built_again)),
+    ("openings-sweep", Reader::Test(sweeps::every_judged_sweep_is_accepted_or_refused_as_judged)),
     ("operands", Reader::Test(operands::every_byte_stands_for_the_operands_of_the_table)),
     ("probe", Reader::Test(vectors::probe)),
     ("probe-n1024", Reader::Test(vectors::probe_n1024)),
@@ -55,8 +57,11 @@ const READ: &[(&str, Reader)] = &[
     ("segments-plain", Reader::Test(probe_files::every_invalid_file_is_refused_for_its_reason)),
     ("signed", Reader::Test(vectors::commitment_and_answer_are_signed_to_the_byte)),
     ("signed-linked", Reader::Test(vectors::a_linked_answer_is_signed_under_a_name_of_its_own)),
+    ("signed-sweep", Reader::Test(sweeps::the_answer_to_a_sweep_is_signed_to_the_byte)),
     ("smallest", Reader::Test(vectors::smallest)),
     ("split", Reader::Test(vectors::matrices_are_split_as_written)),
+    ("sweep", Reader::Test(sweeps::sweep_of_two_devices)),
+    ("sweep-k7", Reader::Test(sweeps::sweep_of_another_kind_of_work)),
     ("two-devices-three-iterations", Reader::Test(vectors::two_devices_three_iterations)),
     ("uneven-devices", Reader::Test(vectors::uneven_devices)),
 ];

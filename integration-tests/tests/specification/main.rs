@@ -12,4 +12,5 @@ mod operands;
 mod probe_files;
 mod rules;
 mod segments;
+mod sweeps;
 mod vectors;

@@ -8,9 +8,10 @@ use crate::successor::Successor;
 use crate::verdict::{ReasonCode, Verdict};
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{PassSample, SampleOpenings};
-use assay_work::probe::{DeviceAnswer, Link, Probe};
+use assay_work::probe::{DeviceAnswer, Link, Probe, Sweep, SweepSample};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::split::{SplitError, Weight, split};
+use assay_work::sums::SweepOpenings;
 use assay_work::{
     Challenge, ChallengeError, ChallengeId, Checksum, DeviceId, Digest, Nonce, Precision, PublicKey, Signature,
     UncheckedChallenge,
@@ -84,6 +85,8 @@ pub struct Inventory {
     pub devices: Vec<DeviceClaim>,
     /// The furthest link of a probe that the miner walks.
     pub max_link: Link,
+    /// Whether the miner answers a sweep.
+    pub sweeps: bool,
 }
 
 impl Inventory {
@@ -322,13 +325,15 @@ pub struct OpenItem {
     pub what: OpenTarget,
 }
 
-/// Segments of a probe, or samples of one iteration.
+/// Segments of a probe, or samples of the sweep or of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenTarget {
     /// Segments of the probe over the device's own slots.
     Segments(Vec<Segment>),
     /// Segments of the linked probe.
     LinkedSegments(Vec<Segment>),
+    /// Samples of the sweep.
+    Sums(Vec<SweepSample>),
     /// Samples of one iteration.
     Samples {
         /// The iteration.
@@ -358,6 +363,8 @@ pub enum OpeningsPart {
     Sample(SampleOpenings),
     /// The next segment.
     Segment(SegmentOpenings),
+    /// The next sample of the sweep.
+    Sum(SweepOpenings),
     /// The item is complete.
     End,
 }
@@ -399,7 +406,7 @@ pub enum MinerMessage {
     Commitment(SignedChecksum),
     /// The roots behind the commitment, of one device.
     DeviceRoots(DeviceRoots),
-    /// The probe is done.
+    /// The probe or the sweep is done.
     ProbeAnswer(SignedChecksum),
     /// The digests behind the answer, of one device.
     DeviceDigests(DeviceDigests),
@@ -437,6 +444,15 @@ pub enum ValidatorMessage {
         challenge_id: ChallengeId,
         /// The probe.
         probe: Probe,
+        /// How long the validator waits for the answer.
+        deadline: Duration,
+    },
+    /// A sweep to answer.
+    Sweep {
+        /// The challenge that it belongs to.
+        challenge_id: ChallengeId,
+        /// The sweep.
+        sweep: Sweep,
         /// How long the validator waits for the answer.
         deadline: Duration,
     },

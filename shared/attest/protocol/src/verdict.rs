@@ -92,6 +92,29 @@ pub struct DeviceWork {
     /// The rates that it showed, in order of kind: in this challenge where it passed, and in the last one of every other
     /// kind that it passed.
     pub rates: Vec<KindRate>,
+    /// Result of the sweep; `None` where no sweep was answered and held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepWork>,
+}
+
+/// Result of a sweep: the whole memory of a device is read in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SweepWork {
+    /// Bytes of the slots that were summed, over all rounds.
+    pub bytes: u64,
+    /// Seconds from the sweep out to its answer in, on the validator's clock, with the round trip in it.
+    pub seconds: f64,
+    /// Bytes / seconds / 10⁹.
+    pub gb_per_s: f64,
+    /// h: the share of its memory that may have been elsewhere during the sweep, at most 1.
+    pub share: f64,
+    /// μ: the assumed bytes per second that processors elsewhere read.
+    pub elsewhere_bytes_per_s: f64,
+    /// f: the share of the sums that the samples leave open.
+    pub open_sums: f64,
+    /// Samples checked.
+    pub samples: u32,
 }
 
 /// The rate that a device showed in a kind of work. It can be understated, never overstated; the unit that computed it
@@ -130,6 +153,8 @@ struct FlatDeviceWork {
     hiding: Option<Hiding>,
     #[serde(default)]
     rates: Vec<KindRate>,
+    #[serde(default)]
+    sweep: Option<SweepWork>,
 }
 
 impl From<FlatDeviceWork> for DeviceWork {
@@ -137,7 +162,7 @@ impl From<FlatDeviceWork> for DeviceWork {
         let FlatDeviceWork { device_id, name, matrices, bytes_held, multiply_accumulates, seconds, tops, .. } = flat;
         let FlatDeviceWork { probe_bytes, probe_seconds, probe_gb_per_s, samples, segments, claimed_seconds, .. } =
             flat;
-        let FlatDeviceWork { claimed_telemetry, hiding, rates, .. } = flat;
+        let FlatDeviceWork { claimed_telemetry, hiding, rates, sweep, .. } = flat;
         let work = Work {
             matrices,
             bytes_held,
@@ -151,7 +176,7 @@ impl From<FlatDeviceWork> for DeviceWork {
             segments,
             claimed_seconds,
         };
-        Self { device_id, name, work, claimed_telemetry, hiding, rates }
+        Self { device_id, name, work, claimed_telemetry, hiding, rates, sweep }
     }
 }
 

@@ -25,11 +25,13 @@ pub enum FaultKind {
     Element,
     /// A walk does not end in the state opened.
     State,
+    /// A row does not give the sum opened.
+    Sum,
 }
 
 impl FaultKind {
     /// Every kind, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Binding,
         Self::Digests,
         Self::Rows,
@@ -39,6 +41,7 @@ impl FaultKind {
         Self::Leaf,
         Self::Element,
         Self::State,
+        Self::Sum,
     ];
 
     /// The stable name, as in WORK.md.
@@ -54,6 +57,7 @@ impl FaultKind {
             Self::Leaf => "leaf",
             Self::Element => "element",
             Self::State => "state",
+            Self::Sum => "sum",
         }
     }
 
@@ -68,6 +72,7 @@ impl FaultKind {
             Self::Leaf => "the row of a leaf is not the keystream",
             Self::Element => "an element is not what its formula gives",
             Self::State => "the walk does not end in the state opened",
+            Self::Sum => "the row does not give the sum opened",
         }
     }
 }
@@ -77,7 +82,7 @@ impl FaultKind {
 pub enum FaultPlace {
     /// The answer as a whole.
     Answer,
-    /// One sample of an audit.
+    /// One sample of an audit or a sweep.
     Sample {
         /// Index of the sample, in the order drawn.
         sample: usize,

@@ -25,6 +25,7 @@ pub mod segment;
 pub mod size;
 pub mod split;
 pub mod standalone;
+pub mod sums;
 pub mod text;
 pub mod tree;
 
@@ -39,11 +40,18 @@ pub use fault::{FaultKind, FaultPlace, OpeningFault};
 pub use json::{JsonError, JsonObject, from_json, from_json_under};
 pub use opening::{OpenedRange, Parents, PassOpenings, PassSample, SampleOpenings};
 pub use precision::{Precision, UnknownPrecision};
-pub use probe::{Answer, AnswerError, DeviceAnswer, Link, Probe, ProbeError, UncheckedProbe};
-pub use probe_file::{DeviceSegment, DeviceSlotDigests, DrawnSegment, ProbeFile, check_probe_file};
+pub use probe::{
+    Answer, AnswerError, DeviceAnswer, Link, MemoryProbe, Probe, ProbeError, ProbeStage, Sweep, SweepError,
+    SweepSample, UncheckedProbe, UncheckedSweep,
+};
+pub use probe_file::{
+    DeviceSegment, DeviceSlotDigests, DeviceSum, DrawnSegment, DrawnSum, ProbeFile, SweepFile, check_probe_file,
+    check_sweep_file,
+};
 pub use segment::{
     Opening, ProbeOpenings, Segment, SegmentAudit, SegmentCheck, SegmentOpenings, SlotDigests, check_segments,
     check_slot_digests,
 };
 pub use split::{SplitError, Weight, split};
 pub use standalone::{StandaloneError, check_standalone};
+pub use sums::{SweepAudit, SweepCheck, SweepOpenings};

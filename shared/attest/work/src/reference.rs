@@ -11,13 +11,15 @@ use super::leaf::leaf;
 use super::opening::{OpenedRange, Parents, PassOpenings, PassSample, SampleOpenings};
 use super::precision::Precision;
 use super::probe::{
-    Answer, LINE_BYTES, Link, Probe, link_digest, linked_probe_key, linked_round_key, position, probe_key,
-    round_key_after, start_state, state_bytes, step,
+    Answer, LINE_BYTES, Link, Probe, Sweep, SweepSample, link_digest, linked_probe_key, linked_round_key, position,
+    probe_key, round_key_after, row_sum, start_state, state_bytes, step, sums_bytes, sweep_key, sweep_round_key_after,
+    weights,
 };
 use super::product::{mix, sum_of_products};
 use super::rule::SlotRule;
 use super::segment::{Opening, ProbeOpenings, Segment, SegmentOpenings, chunk_of};
-use super::tree::{CHUNK_BYTES, chaining_values, siblings};
+use super::sums::SweepOpenings;
+use super::tree::{CHUNK_BYTES, chaining_values, row_range_bytes, siblings};
 
 /// Rows whose products are taken together, so that a row of the previous slot is read once for all of them.
 pub const ROWS: usize = 8;
@@ -182,6 +184,51 @@ pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
         probe(&slots, challenge.n(), &key_of_probe(challenge, asked, s.device_id, &slots), asked).1
     };
     Answer::assemble(challenge, asked, challenge.shares().iter().map(of_share).collect())
+}
+
+/// `sums[r]` of a round over n-by-n slots.
+#[must_use]
+pub fn sweep_round<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey) -> Vec<u8> {
+    let weights = weights(key, n);
+    let rows = slots.iter().flat_map(|slot| slot.as_ref().chunks_exact(n as usize));
+    let mut sums: Vec<u8> = rows.flat_map(|row| row_sum(row, &weights).to_le_bytes()).collect();
+    sums.resize(sums_bytes(n, slots.len() as u32) as usize, 0);
+    sums
+}
+
+/// `sums[0 … R-1]` of a sweep over n-by-n slots, and their digests.
+#[must_use]
+pub fn sweep(slots: &[Vec<u8>], n: u32, key: &ProbeKey, asked: &Sweep) -> (Vec<Vec<u8>>, Vec<Digest>) {
+    let (mut all, mut digests) = (Vec::new(), Vec::new());
+    for round in 0..asked.rounds() {
+        let sums = sweep_round(slots, n, &sweep_round_key_after(key, round, &digests));
+        digests.push(slot_digest(&sums));
+        all.push(sums);
+    }
+    (all, digests)
+}
+
+/// An honest miner's answer to a sweep, not signed; computes every share again.
+#[must_use]
+pub fn sweep_answer(challenge: &Challenge, asked: &Sweep) -> Answer {
+    let of_share = |s: &Share| {
+        let (roots, slots) = share(challenge, s);
+        let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
+        let key = sweep_key(asked, challenge.work_key(), s.device_id, &last_root);
+        sweep(&slots, challenge.n(), &key, asked).1
+    };
+    Answer::assemble(challenge, asked, challenge.shares().iter().map(of_share).collect())
+}
+
+/// Opens a sample of a sweep over n-by-n slots; `sums` are those of its round.
+#[must_use]
+pub fn open_sum(slots: &[Vec<u8>], n: u32, sums: &[u8], sample: &SweepSample) -> SweepOpenings {
+    let (row_byte, range) = (u64::from(sample.row) * u64::from(n), row_range_bytes(n));
+    SweepOpenings {
+        sample: *sample,
+        sum: open(sums, chunk_of(sample.sum_byte(n)), CHUNK_BYTES),
+        range: opened(sample.slot, open(&slots[sample.slot as usize], row_byte / range * range, range)),
+    }
 }
 
 /// Opens an aligned range of a string.

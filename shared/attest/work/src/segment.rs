@@ -131,7 +131,8 @@ pub fn check_slot_digests<'a>(
     }
 }
 
-fn are_of_pass(digests: &[Digest], share: &Share, root: &Root) -> bool {
+/// Whether these are the digests of a device's pass.
+pub(crate) fn are_of_pass(digests: &[Digest], share: &Share, root: &Root) -> bool {
     digests.len() == share.count as usize && pass_root(digests) == *root
 }
 
@@ -381,8 +382,8 @@ impl SegmentCheck {
 
     fn check_segment(&self, index: usize, given: &SegmentOpenings) -> Result<(), SegmentFault> {
         let drawn = self.drawn(index, given)?;
-        let Opening { first_byte, bytes, siblings } = &given.state;
-        check_opening(&self.expected_state(drawn), *first_byte, bytes, siblings).map_err(|kind| (kind, None))?;
+        let Opening { first_byte, bytes, .. } = &given.state;
+        check_opening(&self.expected_state(drawn), &given.state).map_err(|kind| (kind, None))?;
         let end = self.walk(drawn, &given.lines).map_err(|(kind, step)| (kind, Some(step)))?;
         let start = (drawn.segment.state_byte() - first_byte) as usize;
         if bytes[start..start + LINE_BYTES] == state_bytes(&end) { Ok(()) } else { Err((FaultKind::State, None)) }
@@ -460,13 +461,8 @@ fn line_in(chunk: &[u8], line_byte: u64) -> [u8; LINE_BYTES] {
     line
 }
 
-fn check_opening(
-    expected: &ExpectedRange<'_>,
-    first_byte: u64,
-    bytes: &[u8],
-    siblings: &[ChainingValue],
-) -> Result<(), FaultKind> {
-    expected.check_range(first_byte, bytes)?;
-    expected.check_siblings(siblings)?;
-    expected.check_path(bytes, siblings)
+pub(crate) fn check_opening(expected: &ExpectedRange<'_>, given: &Opening) -> Result<(), FaultKind> {
+    expected.check_range(given.first_byte, &given.bytes)?;
+    expected.check_siblings(&given.siblings)?;
+    expected.check_path(&given.bytes, &given.siblings)
 }

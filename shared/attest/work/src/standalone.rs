@@ -7,7 +7,7 @@ use super::bytes::{DeviceId, Root};
 use super::challenge::{Challenge, ChallengeError};
 use super::fault::{FaultKind, FaultPlace, OpeningFault};
 use super::opening::{PassOpenings, PassSample};
-use super::probe::ProbeError;
+use super::probe::{ProbeError, SweepError};
 
 /// A refusal of openings that stand alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum StandaloneError {
     /// Their probe breaks a rule.
     #[error("the probe in the openings is not valid: {0}")]
     Probe(#[from] ProbeError),
+    /// Their sweep breaks a rule.
+    #[error("the sweep in the openings is not valid: {0}")]
+    Sweep(#[from] SweepError),
     /// They fail a check.
     #[error(transparent)]
     Fault(#[from] OpeningFault),
@@ -30,6 +33,7 @@ impl StandaloneError {
         match self {
             Self::Challenge(error) => error.code(),
             Self::Probe(error) => error.code(),
+            Self::Sweep(error) => error.code(),
             Self::Fault(fault) => fault.code(),
         }
     }

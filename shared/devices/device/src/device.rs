@@ -18,10 +18,13 @@ use crate::error::DeviceError;
 use crate::kind::BackendKind;
 use crate::shared_slots::SharedSlots;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
+use assay_work::digest::slot_digest;
 use assay_work::probe::{
-    LINE_BYTES, MAX_STEPS, MAX_WALKS, MIN_WALKS, WalkState, position, round_key, state_bytes, state_from_bytes, step,
+    LINE_BYTES, MAX_STEPS, MAX_WALKS, MIN_WALKS, WalkState, position, round_key, row_sum, state_bytes,
+    state_from_bytes, step, sums_bytes, sweep_round_key, weights,
 };
-use assay_work::{DeviceId, Digest, PassKey, Precision, ProbeKey, RoundKey};
+use assay_work::tree::{CHUNK_BYTES, Tree, chaining_values};
+use assay_work::{DeviceId, Digest, Opening, PassKey, Precision, ProbeKey, RoundKey};
 
 /// The longest [`DeviceInfo::name`], in bytes.
 pub const MAX_DEVICE_NAME_BYTES: usize = 128;
@@ -164,6 +167,36 @@ impl ProbeRounds {
     /// Round `round`, after one that ended in `previous`.
     pub fn round(&self, round: u32, previous: &Digest) -> ProbeRound {
         ProbeRound { key: round_key(&self.key, round, previous), walks: self.walks, steps: self.steps }
+    }
+}
+
+/// One round of the sweep over the resident slots (WORK.md, Sweep).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepRound {
+    pub key: RoundKey,
+    /// Matrix size of the resident slots.
+    pub n: u32,
+    /// Number of resident slots.
+    pub count: u32,
+}
+
+/// All rounds of one device's sweep (WORK.md, Sweep).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepRounds {
+    /// The key that every round's key is derived from.
+    pub key: ProbeKey,
+    /// Matrix size of the resident slots.
+    pub n: u32,
+    /// Number of resident slots.
+    pub count: u32,
+    /// How many rounds R, each after the digest of the one before.
+    pub rounds: u32,
+}
+
+impl SweepRounds {
+    /// Round `round`, after one that ended in `previous`.
+    pub fn round(&self, round: u32, previous: &Digest) -> SweepRound {
+        SweepRound { key: sweep_round_key(&self.key, round, previous), n: self.n, count: self.count }
     }
 }
 
@@ -360,6 +393,66 @@ pub trait Device: Send {
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no round was walked.
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError>;
+
+    /// Sums every row of the resident slots, which are those of `round`, and gives `sweep_digest`, BLAKE3 over the sums.
+    /// Advances the handle by one. The states of an earlier round of a probe are gone.
+    ///
+    /// # Errors
+    /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when other slots are resident.
+    fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let digest = slot_digest(&self.sweep_sums(round, handle)?);
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    /// The sums of a round, `sums[r]`, as [`Device::sweep_round`] hashes them.
+    ///
+    /// # Errors
+    /// As [`Device::sweep_round`].
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        let SweepRound { key, n, count } = *round;
+        check_size(n)?;
+        let weights = weights(&key, n);
+        let mut slot = vec![0; n as usize * n as usize];
+        let mut sums = Vec::new();
+        for u in 0..count {
+            handle.check()?;
+            self.read(u, 0, &mut slot)?;
+            sums.extend(slot.chunks_exact(n as usize).flat_map(|row| row_sum(row, &weights).to_le_bytes()));
+        }
+        sums.resize(sums_bytes(n, count) as usize, 0);
+        Ok(sums)
+    }
+
+    /// Sums all rounds of a sweep one after another, and gives the digest of each. Advances the handle by one for each.
+    ///
+    /// # Errors
+    /// As [`Device::sweep_round`].
+    fn sweep_rounds(&mut self, sweep: &SweepRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        let mut digests = Vec::with_capacity(sweep.rounds as usize);
+        let mut before = Digest::BEFORE_FIRST;
+        for round in 0..sweep.rounds {
+            before = self.sweep_round(&sweep.round(round, &before), handle)?;
+            digests.push(before);
+        }
+        Ok(digests)
+    }
+
+    /// Sums a round again, and opens the chunks of its sums that begin at these bytes.
+    ///
+    /// # Errors
+    /// As [`Device::sweep_round`]; [`DeviceError::Unsupported`] for a byte that begins no chunk of the sums.
+    fn open_sums(&mut self, round: &SweepRound, at: &[u64], handle: &Handle) -> Result<Vec<Opening>, DeviceError> {
+        let sums = self.sweep_sums(round, handle)?;
+        let tree = Tree::new(chaining_values(&sums, CHUNK_BYTES));
+        let open = |&first_byte: &u64| {
+            let chunk = (first_byte.is_multiple_of(CHUNK_BYTES)).then(|| sums.get(first_byte as usize..)).flatten();
+            let bytes = chunk.and_then(|rest| rest.get(..CHUNK_BYTES as usize)).map(<[u8]>::to_vec);
+            let bytes = bytes.ok_or_else(|| DeviceError::Unsupported(format!("no chunk at {first_byte}")))?;
+            Ok(Opening { first_byte, bytes, siblings: tree.siblings((first_byte / CHUNK_BYTES) as usize) })
+        };
+        at.iter().map(open).collect()
+    }
 
     /// Reads `out.len()` bytes of a resident slot from `first_byte` on.
     ///

@@ -29,7 +29,8 @@ pub mod testing;
 
 pub use device::{
     Device, DeviceInfo, Handle, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_LINKED_DEVICES,
-    MAX_STEPPED_STATES, Pass, PeerSlots, ProbeRound, ProbeRounds, SlotRange, StateBytes, check_size,
+    MAX_STEPPED_STATES, Pass, PeerSlots, ProbeRound, ProbeRounds, SlotRange, StateBytes, SweepRound, SweepRounds,
+    check_size,
 };
 pub use error::DeviceError;
 pub use shared_slots::{MemoryHandle, SharedSlots};

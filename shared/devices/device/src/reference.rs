@@ -1,7 +1,7 @@
 //! A device that computes as the specification reads, in host memory, on one thread: the reference for tests of all
 //! code above the backends.
 
-use super::device::{Device, DeviceInfo, Handle, Pass, ProbeRound};
+use super::device::{Device, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
 use super::error::DeviceError;
 use crate::kind::BackendKind;
 use assay_work::digest::slot_digest;
@@ -131,6 +131,15 @@ impl Device for ReferenceDevice {
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         self.states.clone().ok_or_else(|| DeviceError::Unsupported("no round of a probe was walked".into()))
+    }
+
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        handle.check()?;
+        self.states = None;
+        if self.n != round.n || self.slots.len() != round.count as usize || self.slots.is_empty() {
+            return Err(DeviceError::Unsupported(format!("{} slots of {} are not resident", round.count, round.n)));
+        }
+        Ok(reference::sweep_round(&self.slots, self.n, &round.key))
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {

@@ -178,6 +178,7 @@ reason_codes! {
     ResidencySiblings "residency_siblings" Forged "An opened state or line has another number of siblings." "Treat the memory of this device as not shown.";
     ResidencyPath "residency_path" Forged "An opened state or line does not lead to its digest." "Treat the memory of this device as not shown.";
     ResidencyState "residency_state" Forged "A walk does not end in the state opened." "Treat the memory of this device as not shown.";
+    ResidencySum "residency_sum" Forged "A row does not give the sum opened." "Treat the memory of this device as not shown.";
     Protocol "protocol" Forged "A message came that an honest miner does not send then." "Check that the host runs an unmodified assay-miner of the same version.";
     CommitmentLate "commitment_late" Late "No commitment came before the deadline." "Ask again with a longer deadline if the host is known to be slow; else treat the claimed hardware as not there.";
     ProbeLate "probe_late" Late "No probe answer came before the deadline." "Treat the memory as not resident, or not of the claimed bandwidth.";

@@ -17,6 +17,7 @@ messages! {
         sequence,
         devices: DeviceList(MAX_DEVICES, |device: &DeviceClaim| device.id),
         max_link: HighestLink,
+        sweeps,
     }
     v1::Device = DeviceClaim {
         device_id as id: ByteString,

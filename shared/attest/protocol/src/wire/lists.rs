@@ -21,7 +21,7 @@ use super::limits::{
 use super::v1::{FILE_DESCRIPTOR_SET, SessionRequest, SessionResponse};
 
 /// The most entries of each list in one message of a session, all occurrences together.
-pub(super) const MAX_ENTRIES: [(&str, usize); 23] = [
+pub(super) const MAX_ENTRIES: [(&str, usize); 24] = [
     ("Hello.versions", MAX_VERSIONS),
     ("Hello.successors", MAX_SUCCESSORS),
     ("Welcome.successors", MAX_SUCCESSORS),
@@ -43,6 +43,7 @@ pub(super) const MAX_ENTRIES: [(&str, usize); 23] = [
     ("Open.items", MAX_OPEN_ITEMS),
     ("OpenSegments.segments", MAX_OPEN_DRAWS),
     ("OpenSamples.samples", MAX_OPEN_DRAWS),
+    ("OpenSums.samples", MAX_OPEN_DRAWS),
     ("SampleOpenings.openings", MAX_SAMPLE_OPENINGS),
     ("SegmentOpenings.lines", MAX_LINES),
 ];

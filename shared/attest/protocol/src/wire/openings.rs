@@ -17,7 +17,9 @@ use super::work::DEADLINE;
 use crate::message::{OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
 use assay_work::ChallengeId;
 use assay_work::opening::{OpenedRange, Parents, PassSample, SampleOpenings};
+use assay_work::probe::SweepSample;
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
+use assay_work::sums::SweepOpenings;
 
 messages! {
     v1::Open = (ChallengeId, Vec<OpenItem>, Duration) {
@@ -27,6 +29,8 @@ messages! {
     }
     v1::OpenItem = OpenItem { device_id: ByteString, what: RequiredMessage }
     v1::OpenSegments = (Vec<Segment>) { segments: List(MAX_OPEN_DRAWS) }
+    v1::OpenSums = (Vec<SweepSample>) { samples: List(MAX_OPEN_DRAWS) }
+    v1::SumSample = SweepSample { round, slot, row }
     v1::OpenSamples = (u32, Vec<PassSample>) { iteration, samples: List(MAX_OPEN_DRAWS) }
     v1::Segment = Segment { round, walk }
     v1::Segment = (u32, u32) { round, walk }
@@ -45,8 +49,13 @@ messages! {
     v1::Parents = Parents { earlier, previous }
     v1::SegmentOpenings = SegmentOpenings {
         segment as round & walk: RequiredMessage,
-        state: OpenedState,
+        state: SlotlessRange("SegmentOpenings.state.slot"),
         lines: List(MAX_LINES),
+    }
+    v1::SumOpenings = SweepOpenings {
+        sample: RequiredMessage,
+        sum: SlotlessRange("SumOpenings.sum.slot"),
+        range: RequiredMessage,
     }
     // Whether position, length and siblings are those asked for is for the audit to judge.
     v1::OpenedRange = OpenedRange {
@@ -61,6 +70,7 @@ oneof! {
     What = OpenTarget {
         Segments(segments),
         LinkedSegments(segments),
+        Sums(samples),
         Samples { iteration, samples },
     }
 }
@@ -70,6 +80,7 @@ oneof! {
         SlotDigests(digests): NamedField("OpeningsChunk.slot_digests", NotEmpty(ConcatenatedBytes(MAX_CHUNK_DIGESTS))),
         Sample(sample),
         Segment(segment),
+        Sum(sum),
         End,
     }
 }
@@ -83,6 +94,7 @@ impl FieldKind<Vec<v1::OpenItem>, Vec<OpenItem>> for OpenItems {
         let draws = |item: &v1::OpenItem| match &item.what {
             Some(What::Segments(segments) | What::LinkedSegments(segments)) => segments.segments.len(),
             Some(What::Samples(samples)) => samples.samples.len(),
+            Some(What::Sums(sums)) => sums.samples.len(),
             None => 0,
         };
         field::at_most(field, MAX_OPEN_DRAWS, items.iter().map(draws).sum())?;
@@ -94,13 +106,13 @@ impl FieldKind<Vec<v1::OpenItem>, Vec<OpenItem>> for OpenItems {
     }
 }
 
-/// The state of a walk: an opened range whose slot is always 0.
-struct OpenedState;
+/// A state or a sum: an opened range whose slot, the field named here, is always 0.
+struct SlotlessRange(&'static str);
 
-impl FieldKind<Option<v1::OpenedRange>, Opening> for OpenedState {
+impl FieldKind<Option<v1::OpenedRange>, Opening> for SlotlessRange {
     fn read(&self, field: &'static str, state: Option<v1::OpenedRange>) -> Result<Opening, WireError> {
         let OpenedRange { slot, first_byte, bytes, siblings } = RequiredMessage.read(field, state)?;
-        field::in_range("SegmentOpenings.state.slot", 0, 0, slot.into())?;
+        field::in_range(self.0, 0, 0, slot.into())?;
         Ok(Opening { first_byte, bytes, siblings })
     }
 

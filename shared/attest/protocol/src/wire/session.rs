@@ -36,6 +36,7 @@ oneof! {
         Ping(sequence),
         Challenge(offer),
         Probe { challenge_id, probe, deadline },
+        Sweep { challenge_id, sweep, deadline },
         Open { challenge_id, items, deadline },
         Verdict(verdict): BoxedInDomain,
         Goodbye(code, detail),

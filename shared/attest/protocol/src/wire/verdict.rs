@@ -16,8 +16,8 @@ use super::limits::{
 };
 use super::v1;
 use crate::verdict::{
-    Bound, Class, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, Reason, ReasonCode, UnchallengedDevice, Verdict,
-    Work,
+    Bound, Class, DeviceWork, Hiding, KindRate, LinkWork, NamedDevice, Reason, ReasonCode, SweepWork,
+    UnchallengedDevice, Verdict, Work,
 };
 use assay_work::Precision;
 
@@ -59,6 +59,16 @@ messages! {
         claimed_telemetry: Optional(NestedMessage),
         hiding: Optional(NestedMessage),
         rates: KnownRates,
+        sweep: Optional(NestedMessage),
+    }
+    v1::SweepWork = SweepWork {
+        bytes,
+        seconds: Finite,
+        gb_per_s: Finite,
+        share: Finite,
+        elsewhere_bytes_per_s: Finite,
+        open_sums: Finite,
+        samples,
     }
     v1::KindRate = KindRate { precision: WorkCode, tops: Finite, detour: Finite, unix_seconds }
     v1::Hiding = Hiding {

@@ -12,7 +12,7 @@ use super::limits::{
 use super::v1;
 use crate::message::{DeviceDigests, DeviceRoots, Offer, SignedChecksum};
 use assay_work::commitment::DeviceEvidence;
-use assay_work::probe::{DeviceAnswer, Probe, UncheckedProbe};
+use assay_work::probe::{DeviceAnswer, Probe, Sweep, UncheckedProbe, UncheckedSweep};
 use assay_work::{ChallengeId, ProbeError, Share};
 
 /// The validator's deadline.
@@ -48,6 +48,11 @@ messages! {
     v1::Probe = (ChallengeId, Probe, Duration) {
         challenge_id: ByteString,
         seed & walks & steps & rounds & link as probe: CheckedProbe,
+        deadline_ms as deadline: DEADLINE,
+    }
+    v1::Sweep = (ChallengeId, Sweep, Duration) {
+        challenge_id: ByteString,
+        seed & rounds as sweep: CheckedSweep,
         deadline_ms as deadline: DEADLINE,
     }
     v1::DeviceRoots = DeviceRoots {
@@ -126,5 +131,21 @@ impl FieldKind<(Vec<u8>, u32, u32, u32, u32), Probe> for CheckedProbe {
     fn write(&self, probe: Probe) -> (Vec<u8>, u32, u32, u32, u32) {
         let UncheckedProbe { seed, walks, steps, rounds, link } = *probe.fields();
         (ByteString.write(seed), walks, steps, rounds, link)
+    }
+}
+
+/// A sweep by the rules of WORK.md: [`FieldProblem::Rule`].
+struct CheckedSweep;
+
+impl FieldKind<(Vec<u8>, u32), Sweep> for CheckedSweep {
+    fn read(&self, _fields: &'static str, (seed, rounds): (Vec<u8>, u32)) -> Result<Sweep, WireError> {
+        let seed = ByteString.read("Sweep.seed", seed)?;
+        Sweep::try_from(UncheckedSweep { seed, rounds })
+            .map_err(|error| WireError::new("Sweep.rounds", FieldProblem::Rule(error.to_string())))
+    }
+
+    fn write(&self, sweep: Sweep) -> (Vec<u8>, u32) {
+        let UncheckedSweep { seed, rounds } = *sweep.fields();
+        (ByteString.write(seed), rounds)
     }
 }

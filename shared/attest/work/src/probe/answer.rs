@@ -6,15 +6,15 @@ use sha2::{Digest as _, Sha256};
 use super::super::bytes::{Checksum, DeviceId, Digest, Signature, WorkKey};
 use super::super::challenge::Challenge;
 use super::super::json;
-use super::{Link, Probe, link_digest};
+use super::{MemoryProbe, link_digest};
 
 /// The answer of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceAnswer {
-    /// The device that walked.
+    /// The device that walked or summed.
     pub device_id: DeviceId,
-    /// `probe_digest[0 … R-1]`.
+    /// `probe_digest[0 … R-1]`, or `sweep_digest[0 … R-1]`.
     pub digests: Vec<Digest>,
 }
 
@@ -69,9 +69,10 @@ impl AnswerError {
 
 /// The checksum of an answer.
 #[must_use]
-pub fn probe_checksum(challenge: &Challenge, probe: &Probe, devices: &[DeviceAnswer]) -> Checksum {
+pub fn probe_checksum(challenge: &Challenge, probe: impl Into<MemoryProbe>, devices: &[DeviceAnswer]) -> Checksum {
+    let probe = probe.into();
     let mut hasher = Sha256::new();
-    hasher.update(b"assay v1 probe checksum");
+    hasher.update(probe.stage().checksum_name());
     hasher.update(challenge.id());
     hasher.update(probe.seed());
     for device in devices {
@@ -84,21 +85,21 @@ pub fn probe_checksum(challenge: &Challenge, probe: &Probe, devices: &[DeviceAns
 }
 
 /// The message that a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the
-/// answer. A linked probe has a message of its own.
+/// answer. Each stage has a message of its own.
 #[must_use]
-pub fn probe_message(work_key: &WorkKey, commitment: &Checksum, probe: &Probe, answer: &Checksum) -> Vec<u8> {
-    let name = match probe.link() {
-        Link::Own => b"assay v1 probe".as_slice(),
-        Link::All => b"assay v1 linked probe",
-    };
+pub fn probe_message(
+    work_key: &WorkKey,
+    commitment: &Checksum,
+    probe: impl Into<MemoryProbe>,
+    answer: &Checksum,
+) -> Vec<u8> {
+    let probe = probe.into();
     [
-        name,
+        probe.stage().message_name(),
         work_key.as_ref(),
         commitment.as_ref(),
         probe.seed().as_ref(),
-        &probe.walks().to_le_bytes(),
-        &probe.steps().to_le_bytes(),
-        &probe.rounds().to_le_bytes(),
+        &probe.signed_numbers(),
         answer.as_ref(),
     ]
     .concat()
@@ -110,7 +111,8 @@ impl Answer {
     /// # Panics
     /// When there are not as many lists as shares, each of as many digests as rounds.
     #[must_use]
-    pub fn assemble(challenge: &Challenge, probe: &Probe, digests: Vec<Vec<Digest>>) -> Self {
+    pub fn assemble(challenge: &Challenge, probe: impl Into<MemoryProbe>, digests: Vec<Vec<Digest>>) -> Self {
+        let probe = probe.into();
         assert_eq!(digests.len(), challenge.shares().len(), "digests of every device");
         assert!(digests.iter().all(|d| d.len() == probe.rounds() as usize), "a digest of every round");
         let ids = challenge.shares().iter().map(|s| s.device_id);
@@ -124,7 +126,8 @@ impl Answer {
     ///
     /// # Errors
     /// The first [`AnswerError`] in the order of its variants, each over all devices before the next.
-    pub fn check(&self, challenge: &Challenge, probe: &Probe) -> Result<(), AnswerError> {
+    pub fn check(&self, challenge: &Challenge, probe: impl Into<MemoryProbe>) -> Result<(), AnswerError> {
+        let probe = probe.into();
         let shares = challenge.shares();
         if let Some(index) = self.devices.iter().zip(shares).position(|(d, s)| d.device_id != s.device_id) {
             return Err(AnswerError::OtherDevices { index });

@@ -1,14 +1,22 @@
 //! The residency probe (WORK.md, Residency probe): its fields and the keys of its rounds; [`walk`] has the walks
-//! themselves, [`link`] the differences over the slots of all devices, and [`answer`] a miner's answer.
+//! themselves, [`link`] the differences over the slots of all devices, [`sweep`] the sweep, [`stage`] all of them as one,
+//! and [`answer`] a miner's answer.
 
 pub mod answer;
 pub mod link;
+pub mod stage;
+pub mod sweep;
 pub mod walk;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::answer::{Answer, AnswerError, DeviceAnswer, probe_checksum, probe_message};
 pub use self::link::{LinkedPlace, LinkedSlots, link_digest, linked_probe_key, linked_round_key};
+pub use self::stage::{MemoryProbe, ProbeStage};
+pub use self::sweep::{
+    SUM_BYTES, Sweep, SweepError, SweepSample, UncheckedSweep, row_sum, sums_bytes, sweep_key, sweep_round_key,
+    sweep_round_key_after, weights,
+};
 pub use self::walk::{LINE_BYTES, WalkState, position, start_state, state_bytes, state_from_bytes, step};
 use super::bytes::{DeviceId, Digest, ProbeKey, ProbeSeed, Root, RoundKey, WorkKey};
 
