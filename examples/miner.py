@@ -8,10 +8,11 @@ fast: assay-miner is the miner for real devices.
     venv/bin/python examples/miner.py --key-file miner.key --slots 64
     assay-validator serve --n 512 --policy-fields probe_expect_gb_per_s=0.05      # what NumPy can do, on 127.0.0.1:7400
 
-On one core of a busy server it makes 10 to 25 G multiply-accumulates per second and 0.1 to 0.5 GB/s in a probe. Below
-0.4 GB/s the default policy fails it as probe_late. So slow a device shows its work, but no memory. Products are exact in
-float32: 1024 of them add up to at most 2**24. It offers CPU devices at --n-max (512) and the precisions 1, 7 and 8. In
-precision 7 it makes 1 to 2.5 M field operations per second, in Python's integers: a slot takes 0.2 to 0.5 s at n = 512.
+On one core of a busy server it makes 10 to 25 G multiply-accumulates per second, 0.1 to 0.5 GB/s in a probe and 0.3 in
+a sweep. Below 0.4 GB/s the default policy fails it as probe_late. So slow a device shows its work, but no memory.
+Products are exact in float32: 1024 of them add up to at most 2**24. It offers CPU devices at --n-max (512), the
+precisions 1, 7 and 8, and the sweep. In precision 7 it makes 1 to 2.5 M field operations per second, in Python's
+integers: a slot takes 0.2 to 0.5 s at n = 512.
 test_miner.py holds it against the vectors of WORK.md; api.py beside it is a client of the HTTP API.
 """
 
@@ -29,7 +30,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -491,6 +492,65 @@ def probe_message(challenge: Challenge, probe: Probe, commitment: bytes, checksu
     return b"assay v1 probe" + challenge.work_key() + commitment + probe.seed + probe.sizes() + checksum
 
 
+# ---- WORK.md, Sweep --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sweep:
+    seed: bytes
+    rounds: int
+
+    def wrong_field(self) -> str | None:
+        rules = {"sweep_seed": len(self.seed) == 32, "rounds": 1 <= self.rounds <= 65536}
+        return next((field for field, holds in rules.items() if not holds), None)
+
+
+class Sums:
+    """The sums of a sweep over one share's slots, and the digests of its rounds."""
+
+    def __init__(self, sweep: Sweep, work: Work) -> None:
+        self.sweep = sweep
+        self.work = work
+        self.key = derive(
+            "assay v1 sweep key",
+            sweep.seed + work.challenge.work_key() + work.share.device_id + work.roots[-1] + u32(sweep.rounds),
+        )
+        self.digests: list[bytes] = []
+
+    def round_key(self, round_: int) -> bytes:
+        before = self.digests[round_ - 1] if round_ else ZERO_ROOT
+        return derive("assay v1 sweep round", self.key, u32(round_), before)
+
+    def weights(self, round_: int) -> np.ndarray:
+        """z, [n] int8. The round before must have been summed."""
+        return keystream(self.round_key(round_), 0, self.work.challenge.n // 64).view(np.int8).reshape(-1)
+
+    def sum(self, round_: int) -> np.ndarray:
+        """sums[round], zeros included: 4096 bytes at least, as a share has 3 slots or more of 256 rows or more.
+
+        |y| is at most 2^29, so that int32 is exact.
+        """
+        n, z = self.work.challenge.n, self.weights(round_).astype(np.int32)
+        sums = np.zeros(1 << (self.work.share.count * n - 1).bit_length(), "<i4")
+        for u, slot in enumerate(self.work.slots):
+            sums[u * n : (u + 1) * n] = slot.view(np.int8).astype(np.int32) @ z
+        return sums
+
+    def run(self, tick: Callable[[], None]) -> None:
+        for round_ in range(self.sweep.rounds):
+            self.digests.append(blake3(self.sum(round_).tobytes()).digest())
+            tick()
+
+
+def sweep_checksum(challenge: Challenge, sweep: Sweep, sums: list[Sums]) -> bytes:
+    devices = (device.work.share.device_id + b"".join(device.digests) for device in sums)
+    return sha256(b"assay v1 sweep checksum", challenge.challenge_id, sweep.seed, *devices)
+
+
+def sweep_message(challenge: Challenge, sweep: Sweep, commitment: bytes, checksum: bytes) -> bytes:
+    return b"assay v1 sweep" + challenge.work_key() + commitment + sweep.seed + u32(sweep.rounds) + checksum
+
+
 # ---- WORK.md, Audit and Openings -------------------------------------------------------------------------------------
 
 # BLAKE3, section 2: the initial value, the permutation of message words, the flags.
@@ -617,6 +677,22 @@ def open_segments(walks: Walks, segments: list[Any]) -> list[Any]:
     return opened
 
 
+def open_sums(sums: Sums, samples: list[Any]) -> list[Any]:
+    """What answers samples of a sweep, in their order; each round is summed again once."""
+    work, n = sums.work, sums.work.challenge.n
+    if any(s.round >= sums.sweep.rounds or s.slot >= work.share.count or s.row >= n for s in samples):
+        raise Stop("INVALID", "a sample outside the sweep")
+    opened: list[Any] = [None] * len(samples)
+    for round_ in sorted({sample.round for sample in samples}):
+        tree = Tree(sums.sum(round_))
+        for i, sample in enumerate(samples):
+            if sample.round == round_:
+                sum_ = tree.open(0, 4 * (sample.slot * n + sample.row), CHUNK_BYTES)
+                row = work.tree(sample.slot).open(sample.slot, sample.row * n, max(n, CHUNK_BYTES))
+                opened[i] = work_pb.SumOpenings(sample=sample, sum=sum_, range=row)
+    return opened
+
+
 # ---- PROTOCOL.md, A challenge ----------------------------------------------------------------------------------------
 
 
@@ -644,6 +720,15 @@ class State(enum.Enum):
     OPENED = enum.auto()
 
 
+# Where a message about the challenge can come; `Running.broken_rule` refuses it in some of these. Elsewhere it ends the
+# session.
+TAKEN_IN = {
+    "probe": (State.COMMITTED, State.ANSWERED),
+    "sweep": (State.WORKING, State.COMMITTED, State.PROBING, State.ANSWERED),
+    "open": (State.ANSWERED,),
+}
+
+
 class Running:
     """A challenge that was taken. It computes in a thread of its own, so that pings are answered meanwhile."""
 
@@ -652,8 +737,9 @@ class Running:
         self.challenge = challenge
         self.works: list[Work] = []
         self.state = State.WORKING
+        self.swept = False  # whether a Sweep was taken
         self.over = threading.Event()  # set when the verdict came, or the session ended
-        self.inbox: queue.Queue[Any] = queue.Queue(maxsize=2)  # the Probe, the Open
+        self.inbox: queue.Queue[Any] = queue.Queue(maxsize=2)  # the Probe, the Sweep, the Open
         self.done_slots, self.told_s = 0, time.monotonic()
         self.thread = threading.Thread(target=self.run, args=(previous,), daemon=True)
         self.thread.start()
@@ -664,8 +750,12 @@ class Running:
                 previous.join()  # it stops at its next slot, and frees its memory
             self.works = [Work(self.challenge, share) for share in self.challenge.shares]
             checksum = self.commit()
-            walks = self.answer(checksum, self.receive())
-            self.open(walks, self.receive())
+            walks = self.probe(checksum, self.receive())
+            sums: list[Sums] = []
+            asked = self.receive()
+            if self.swept:
+                sums, asked = self.sweep(checksum, asked), self.receive()
+            self.open(walks, sums, asked)
         except Ended:
             pass
         except Stop as stop:
@@ -675,6 +765,27 @@ class Running:
         except Exception as error:  # whatever else is wrong, the validator must not wait for it
             self.abort(Stop("INTERNAL", f"{type(error).__name__}"))
             raise
+
+    def take(self, kind: str, message: Any) -> None:
+        """Hands a Probe, Sweep or Open to the thread, or ends the challenge by a rule that it breaks."""
+        if self.state not in TAKEN_IN[kind]:
+            raise Broken(f"{kind} while {self.state.name.lower()}")
+        if rule := self.broken_rule(kind, message):
+            self.abort(Stop("INVALID", f"the {kind} breaks the rule {rule}"))
+            return
+        self.state = State.OPENING if kind == "open" else State.PROBING
+        self.swept = self.swept or kind == "sweep"
+        self.inbox.put(message)
+
+    def broken_rule(self, kind: str, message: Any) -> str | None:
+        """The first rule of WORK.md that a Probe or a Sweep breaks: of its fields, then of its place."""
+        if kind == "probe":
+            wrong = Probe(message.seed, message.walks, message.steps, message.rounds).wrong_field()
+            return wrong or ("link" if message.link or self.state != State.COMMITTED else None)
+        if kind == "sweep":
+            wrong = Sweep(message.seed, message.rounds).wrong_field()
+            return wrong or ("sweep" if self.swept or self.state != State.ANSWERED else None)
+        return None
 
     def abort(self, stop: Stop) -> None:
         say(f"abort: {stop}")
@@ -704,7 +815,7 @@ class Running:
         self.session.send(**part)
 
     def receive(self) -> Any:
-        """The Probe or the Open, when it comes."""
+        """The Probe, the Sweep or the Open, when it comes."""
         while True:
             self.check()
             try:
@@ -730,36 +841,50 @@ class Running:
             self.send(device_roots=device_roots)
         return checksum
 
-    def answer(self, commitment: bytes, asked: Any) -> list[Walks]:
+    def probe(self, commitment: bytes, asked: Any) -> list[Walks]:
         started_s = time.monotonic()
         probe = Probe(asked.seed, asked.walks, asked.steps, asked.rounds)
-        if wrong := probe.wrong_field():
-            raise Stop("INVALID", f"the probe's {wrong}")
         walks = [Walks(probe, work) for work in self.works]
         for device in walks:
             device.run(self.check)
         checksum = probe_checksum(self.challenge, probe, walks)
-        signature = self.session.key.sign(probe_message(self.challenge, probe, commitment, checksum))
-        claimed_ms = ms_since(started_s)
-        self.state = State.ANSWERED
-        self.send(probe_answer=work_pb.ProbeAnswer(checksum=checksum, signature=signature, claimed_ms=claimed_ms))
-        for device in walks:
-            device_id, digests = device.work.share.device_id, b"".join(device.digests)
-            self.send(device_digests=work_pb.DeviceDigests(device_id=device_id, digests=digests, claimed_ms=claimed_ms))
+        self.answer(walks, checksum, probe_message(self.challenge, probe, commitment, checksum), ms_since(started_s))
         return walks
 
-    def open(self, walks: list[Walks], asked: Any) -> None:
+    def sweep(self, commitment: bytes, asked: Any) -> list[Sums]:
+        started_s = time.monotonic()
+        sweep = Sweep(asked.seed, asked.rounds)
+        sums = [Sums(sweep, work) for work in self.works]
+        for device in sums:
+            device.run(self.check)
+        checksum = sweep_checksum(self.challenge, sweep, sums)
+        self.answer(sums, checksum, sweep_message(self.challenge, sweep, commitment, checksum), ms_since(started_s))
+        return sums
+
+    def answer(self, devices: Sequence[Walks | Sums], checksum: bytes, message: bytes, claimed_ms: int) -> None:
+        """The answer to a probe or a sweep, and the digests behind it."""
+        signature = self.session.key.sign(message)
+        self.state = State.ANSWERED
+        self.send(probe_answer=work_pb.ProbeAnswer(checksum=checksum, signature=signature, claimed_ms=claimed_ms))
+        for device in devices:
+            device_id, digests = device.work.share.device_id, b"".join(device.digests)
+            self.send(device_digests=work_pb.DeviceDigests(device_id=device_id, digests=digests, claimed_ms=claimed_ms))
+
+    def open(self, walks: list[Walks], sums: list[Sums], asked: Any) -> None:
         devices = {device.work.share.device_id: device for device in walks}
+        swept = {device.work.share.device_id: device for device in sums}
         for i, item in enumerate(asked.items):
             if item.device_id not in devices or not item.WhichOneof("what"):
                 raise Stop("INVALID", "an item of no device, or of nothing")
-            self.open_item(i, item, devices[item.device_id])
+            self.open_item(i, item, devices[item.device_id], swept.get(item.device_id))
             if i == len(asked.items) - 1:
                 self.state = State.OPENED
             self.send(openings_chunk=work_pb.OpeningsChunk(item=i, end=work_pb.ItemEnd()))
 
-    def open_item(self, i: int, item: Any, device: Walks) -> None:
+    def open_item(self, i: int, item: Any, device: Walks, sums: Sums | None) -> None:
         """One item of the Open, but for its end."""
+        if item.HasField("linked_segments") or (item.HasField("sums") and sums is None):
+            raise Stop("INVALID", "an item of a linked probe or a sweep that was not sent")
         work, last = device.work, self.challenge.iterations - 1
         iteration = item.samples.iteration if item.HasField("samples") else last
         if iteration > last:
@@ -772,6 +897,8 @@ class Running:
             self.send(openings_chunk=work_pb.OpeningsChunk(item=i, sample=open_sample(work, sample)))
         for segment in open_segments(device, list(item.segments.segments)):
             self.send(openings_chunk=work_pb.OpeningsChunk(item=i, segment=segment))
+        for sum_ in open_sums(sums, list(item.sums.samples)) if sums else []:
+            self.send(openings_chunk=work_pb.OpeningsChunk(item=i, sum=sum_))
 
 
 # ---- PROTOCOL.md, Handshake, Connected, How things end ---------------------------------------------------------------
@@ -827,7 +954,7 @@ class Session:
         device.total_bytes = device.free_bytes = memory_bytes
         device.slots.extend(self.slots(n) for n in SIZES)
         device.precisions.extend(OFFERED)
-        inventory = work_pb.Inventory(sequence=0)
+        inventory = work_pb.Inventory(sequence=0, sweeps=True)
         for device_id in ids:
             device.device_id = device_id
             inventory.devices.append(device)
@@ -981,13 +1108,9 @@ class Session:
             if running and is_this:
                 self.forget(running)
                 running.over.set()
-        elif kind in ("probe", "open"):
-            due, then = {"probe": (State.COMMITTED, State.PROBING), "open": (State.ANSWERED, State.OPENING)}[kind]
+        elif kind in TAKEN_IN:
             if running and is_this:
-                if running.state != due:
-                    raise Broken(f"{kind} while {running.state.name.lower()}")
-                running.state = then
-                running.inbox.put(message)
+                running.take(kind, message)
         else:
             raise Broken(f"{kind} after the handshake")
 

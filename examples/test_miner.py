@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests miner.py against the vectors of docs/WORK.md for precisions 1, 7 and 8, and the handshake of docs/PROTOCOL.md:
+"""Tests miner.py against the vectors of docs/WORK.md for precisions 1, 7 and 8, and the handshake and the states of
+docs/PROTOCOL.md:
 
 python examples/test_miner.py
 """
@@ -8,17 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import queue
 import threading
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import miner
-from miner import Challenge, Probe, Share, Walks, Work
+from miner import Challenge, Probe, Share, State, Sums, Sweep, Walks, Work
 
 ROOT = Path(__file__).resolve().parent.parent
 HEX_FIELDS = ("challenge_id", "nonce", "validator_key", "miner_key")
@@ -35,6 +39,10 @@ def read_shares(shares: list[dict[str, Any]]) -> tuple[Share, ...]:
 def read_challenge(fields: dict[str, Any]) -> Challenge:
     typed: dict[str, Any] = {name: bytes.fromhex(fields[name]) for name in HEX_FIELDS}
     return Challenge(**fields | typed | {"shares": read_shares(fields["shares"])})
+
+
+def read_sweep(fields: dict[str, Any]) -> Sweep:
+    return Sweep(**fields | {"seed": bytes.fromhex(fields["seed"])})
 
 
 def run(challenge: Challenge) -> list[Work]:
@@ -68,6 +76,19 @@ def read_sample(fields: dict[str, Any]) -> Any:
     return sample
 
 
+def read_sum_sample(fields: dict[str, Any]) -> Any:
+    return miner.work_pb.SumSample(round=fields["round"], slot=fields["slot"], row=fields["row"])
+
+
+def written_sum(opened: Any) -> dict[str, Any]:
+    """As in JSON, where the range of sums has no slot."""
+    sample, sum_ = opened.sample, written_range(opened.sum)
+    if sum_.pop("slot"):
+        raise ValueError("a slot other than 0")
+    place = {"round": sample.round, "slot": sample.slot, "row": sample.row}
+    return place | {"sum": sum_, "range": written_range(opened.range)}
+
+
 def written_range(opened: Any) -> dict[str, Any]:
     siblings = opened.siblings.hex()
     return {
@@ -76,6 +97,13 @@ def written_range(opened: Any) -> dict[str, Any]:
         "bytes": opened.bytes.hex(),
         "siblings": [siblings[i : i + 64] for i in range(0, len(siblings), 64)],
     }
+
+
+def miner_states() -> list[list[str]]:
+    """The table of PROTOCOL.md of a miner's states, by cells, from its header on."""
+    page = (ROOT / "docs/PROTOCOL.md").read_text()
+    lines = page.split("<!-- miner-states -->")[1].split("<!-- /miner-states -->")[0].strip().splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def handshake() -> dict[str, bytes]:
@@ -170,6 +198,79 @@ class Vectors(unittest.TestCase):
             self.assertEqual(root_of(line), device.work.digests[line.slot])
         self.assertEqual(root_of(opened.state), device.digests[round_])
 
+    def test_sweep(self) -> None:
+        for name in ["sweep", "sweep-k7"]:
+            with self.subTest(name):
+                vectors = vector(name)
+                challenge, sweep = read_challenge(vectors["challenge"]), read_sweep(vectors["sweep"])
+                self.assertIsNone(sweep.wrong_field())
+                self.assertEqual(challenge.work_key().hex(), vectors["work_key"])
+                sums = [Sums(sweep, work) for work in run(challenge)]
+                for device, traced in zip(sums, vectors["trace"], strict=True):
+                    self.check_sums(device, traced)
+                self.check_answer(challenge, sums, vectors["answer"])
+
+    def check_sums(self, device: Sums, traced: dict[str, Any]) -> None:
+        """Keys, weights and sums, round by round; leaves the digests behind, as `run` does."""
+        self.assertEqual(device.work.share.device_id.hex(), traced["device_id"])
+        self.assertEqual(device.key.hex(), traced["sweep_key"])
+        for round_, expected in enumerate(traced["rounds"]):
+            self.assertEqual(device.round_key(round_).hex(), expected["round_key"])
+            self.assertEqual(device.weights(round_)[:16].tolist(), expected["weights"])
+            sums = device.sum(round_)
+            self.assertEqual(sums[:4].tolist(), expected["sums"])
+            self.assertEqual(sums.nbytes, expected["hashed_bytes"])
+            self.assertFalse(sums[device.work.share.count * device.work.challenge.n :].any())
+            device.digests.append(blake3(sums.tobytes()).digest())
+        digests, device.digests = device.digests, []
+        device.run(lambda: None)
+        self.assertEqual(device.digests, digests)
+
+    def check_answer(self, challenge: Challenge, sums: list[Sums], answer: dict[str, Any]) -> None:
+        made = [
+            {"device_id": device.work.share.device_id.hex(), "digests": [digest.hex() for digest in device.digests]}
+            for device in sums
+        ]
+        self.assertEqual(made, answer["devices"])
+        self.assertEqual(miner.sweep_checksum(challenge, sums[0].sweep, sums).hex(), answer["checksum"])
+
+    def test_invalid_sweeps(self) -> None:
+        vectors = vector("invalid-sweeps")
+        self.assertIsNone(read_sweep(vectors["valid"]["sweep"]).wrong_field())
+        for case in vectors["cases"]:
+            self.assertEqual(read_sweep(case["sweep"]).wrong_field(), case["expect"], case["what"])
+
+    def test_openings_of_a_sweep(self) -> None:
+        (vectors,) = (case["opening"] for case in vector("openings-sweep")["cases"] if case["expect"] == "accepted")
+        challenge, sweep = read_challenge(vectors["challenge"]), read_sweep(vectors["sweep"])
+        sums = [Sums(sweep, work) for work in run(challenge)]
+        for device, expected in zip(sums, vectors["slot_digests"], strict=True):
+            roots = vectors["committed_roots"][expected["device_id"]]
+            self.assertEqual([root.hex() for root in device.work.roots], roots)
+            self.assertEqual([digest.hex() for digest in device.work.digests], expected["digests"])
+            device.run(lambda: None)
+        self.check_answer(challenge, sums, vectors["answer"])
+        opened = []
+        for device in sums:
+            device_id = device.work.share.device_id.hex()
+            asked = [read_sum_sample(drawn) for drawn in vectors["drawn"] if drawn["device_id"] == device_id]
+            for parts in miner.open_sums(device, asked):
+                opened.append({"device_id": device_id} | written_sum(parts))
+                self.assertEqual(root_of(parts.sum), device.digests[parts.sample.round])
+                self.assertEqual(root_of(parts.range), device.work.digests[parts.sample.slot])
+        self.assertEqual(opened, vectors["samples"])
+
+    def test_sums_outside_the_sweep_are_refused(self) -> None:
+        vectors = vector("sweep-k7")
+        (work,) = run(read_challenge(vectors["challenge"]))
+        sums = Sums(read_sweep(vectors["sweep"]), work)
+        sums.run(lambda: None)
+        last = {"round": 1, "slot": 3, "row": 511}
+        self.assertEqual(len(miner.open_sums(sums, [read_sum_sample(last)])), 1)
+        for field in last:
+            with self.subTest(field), self.assertRaises(miner.Stop):
+                miner.open_sums(sums, [read_sum_sample(last | {field: last[field] + 1})])
+
     def test_signatures(self) -> None:
         vectors = vector("signed")
         key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(vectors["secret_key"]))
@@ -181,6 +282,21 @@ class Vectors(unittest.TestCase):
         probe = Probe(**vectors["probe"] | {"seed": bytes.fromhex(vectors["probe"]["seed"])})
         message = miner.probe_message(challenge, probe, commitment, bytes.fromhex(vectors["answer"]["checksum"]))
         self.assertEqual(message.hex(), vectors["probe_message"])
+        self.assertEqual(key.sign(message).hex(), vectors["answer"]["signature"])
+
+    def test_signature_of_a_sweep(self) -> None:
+        vectors = vector("signed-sweep")
+        key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(vectors["secret_key"]))
+        challenge, sweep = read_challenge(vectors["challenge"]), read_sweep(vectors["sweep"])
+        works = run(challenge)
+        commitment = miner.checksum_of(challenge, works)
+        self.assertEqual(commitment.hex(), vectors["evidence"]["checksum"])
+        sums = [Sums(sweep, work) for work in works]
+        for device in sums:
+            device.run(lambda: None)
+        self.check_answer(challenge, sums, vectors["answer"])
+        message = miner.sweep_message(challenge, sweep, commitment, miner.sweep_checksum(challenge, sweep, sums))
+        self.assertEqual(message.hex(), vectors["sweep_message"])
         self.assertEqual(key.sign(message).hex(), vectors["answer"]["signature"])
 
     def test_openings(self) -> None:
@@ -343,6 +459,173 @@ class Declining(unittest.TestCase):
         self.declines("BUSY", inventory_sequence=1)
         self.session.stopping.set()
         self.declines("DRAINING")
+
+
+class States(unittest.TestCase):
+    """The states of PROTOCOL.md while a challenge runs, and a challenge with a sweep from end to end."""
+
+    def setUp(self) -> None:
+        arguments = argparse.Namespace(slots=4, n_max=256, devices=2)
+        self.key = Ed25519PrivateKey.generate()
+        self.session = miner.Session(arguments, self.key, threading.Event())
+        self.session.validator_key = bytes(32)
+        self.session.call = SimpleNamespace(is_active=lambda: True)
+        self.session.outbox = queue.Queue()
+        silence = mock.patch("miner.say")
+        silence.start()
+        self.addCleanup(silence.stop)
+        self.challenge_id = bytes(range(16))
+
+    def take(self, kind: str, part: type, **fields: Any) -> None:
+        self.session.take((kind, part(challenge_id=self.challenge_id, **fields)))
+
+    def challenge(self, **changed: Any) -> None:
+        fields = dict(version=1, precision=1, n=256, iterations=2, total=7, nonce=bytes(32))
+        self.take("challenge", miner.work_pb.Challenge, **fields | changed)
+
+    def probe(self, **changed: Any) -> None:
+        fields = dict(seed=bytes(32), walks=64, steps=2, rounds=2)
+        self.take("probe", miner.work_pb.Probe, **fields | changed)
+
+    def sweep(self, **changed: Any) -> None:
+        self.take("sweep", miner.work_pb.Sweep, **{"seed": b"\1" * 32, "rounds": 2} | changed)
+
+    def open(self, items: list[Any]) -> None:
+        self.take("open", miner.work_pb.Open, items=items)
+
+    def sent(self) -> tuple[str, Any]:
+        """The next message that the miner sends, but for Progress."""
+        while True:
+            request = self.session.outbox.get(timeout=60)
+            kind = request.WhichOneof("message")
+            if kind != "progress":
+                message = getattr(request, kind)
+                self.assertEqual(message.challenge_id, self.challenge_id)
+                return kind, message
+
+    def aborts(self, detail: str) -> None:
+        kind, message = self.sent()
+        self.assertEqual((kind, message.detail), ("abort", detail))
+        self.assertEqual(message.code, miner.session_pb.STOP_CODE_INVALID)
+        self.assertIsNone(self.session.running)
+
+    def expect(self, *kinds: str) -> list[Any]:
+        messages = []
+        for kind in kinds:
+            found, message = self.sent()
+            self.assertEqual(found, kind)
+            messages.append(message)
+        return messages
+
+    def until_probed(self) -> list[Work]:
+        """Takes a challenge and a probe, and gives the slots that the miner should have."""
+        self.challenge()
+        assert self.session.running
+        works = run(self.session.running.challenge)
+        commitment, *roots = self.expect("commitment", "device_roots", "device_roots")
+        self.assertEqual([device.roots for device in roots], [b"".join(work.roots) for work in works])
+        self.assertEqual(commitment.checksum, miner.checksum_of(works[0].challenge, works))
+        self.probe()
+        self.expect("probe_answer", "device_digests", "device_digests")
+        return works
+
+    def test_a_sweep_is_answered_and_opened(self) -> None:
+        works = self.until_probed()
+        self.assertTrue(self.session.inventory.sweeps)
+        challenge, sweep = works[0].challenge, Sweep(b"\1" * 32, 2)
+        sums = [Sums(sweep, work) for work in works]
+        for device in sums:
+            device.run(lambda: None)
+        self.sweep()
+        answer, *digests = self.expect("probe_answer", "device_digests", "device_digests")
+        self.assertEqual(answer.checksum, miner.sweep_checksum(challenge, sweep, sums))
+        message = miner.sweep_message(challenge, sweep, miner.checksum_of(challenge, works), answer.checksum)
+        self.assertEqual(answer.signature, self.key.sign(message))
+        for device, sent in zip(sums, digests, strict=True):
+            self.assertEqual((sent.device_id, sent.digests), (device.work.share.device_id, b"".join(device.digests)))
+        self.check_openings(sums)
+
+    def check_openings(self, sums: list[Sums]) -> None:
+        """Opens samples of iteration 0 first, so that the last one has to be computed again for the sums."""
+        first, second = (device.work.share.device_id for device in sums)
+        asked = [miner.work_pb.SumSample(round=r, slot=u, row=i) for r, u, i in [(1, 2, 255), (0, 0, 0), (1, 1, 9)]]
+        leaf = miner.work_pb.OpenSamples(iteration=0, samples=[miner.work_pb.Sample(slot=1, row=3)])
+        segment = miner.work_pb.OpenSegments(segments=[miner.work_pb.Segment(round=1, walk=63)])
+        item = miner.work_pb.OpenItem
+        self.open([
+            item(device_id=second, samples=leaf),
+            item(device_id=second, sums=miner.work_pb.OpenSums(samples=asked)),
+            item(device_id=first, segments=segment),
+            item(device_id=first, sums=miner.work_pb.OpenSums(samples=asked[:1])),
+        ])
+        parts = ["slot_digests", "sample", "end", "slot_digests", "sum", "sum", "sum", "end"]
+        parts += ["slot_digests", "segment", "end", "slot_digests", "sum", "end"]
+        chunks = self.expect(*["openings_chunk"] * len(parts))
+        self.assertEqual([chunk.WhichOneof("part") for chunk in chunks], parts)
+        self.assertEqual([chunk.item for chunk in chunks], [0] * 3 + [1] * 5 + [2] * 3 + [3] * 3)
+        self.assertEqual(blake3(chunks[0].slot_digests).digest(), sums[1].work.roots[0])
+        self.assertEqual(chunks[3].slot_digests, b"".join(sums[1].work.digests))
+        self.assertEqual(chunks[11].slot_digests, b"".join(sums[0].work.digests))
+        self.assertEqual([chunk.sum for chunk in chunks[4:7]], miner.open_sums(sums[1], asked))
+        self.assertEqual([chunks[12].sum], miner.open_sums(sums[0], asked[:1]))
+
+    def test_sums_of_no_sweep_are_refused(self) -> None:
+        (device_id, _) = (work.share.device_id for work in self.until_probed())
+        self.open([miner.work_pb.OpenItem(device_id=device_id, sums=miner.work_pb.OpenSums())])
+        self.aborts("an item of a linked probe or a sweep that was not sent")
+
+    def test_states(self) -> None:
+        """Every cell of the page about a Probe, a Sweep or an Open. This miner walks no linked probe."""
+        header, _, *rows = miner_states()
+        cells = {row[0]: dict(zip(header[2:], row[2:])) for row in rows if row[1] == "this"}
+        kinds = {"Probe": (self.probe, "link"), "Sweep": (self.sweep, "sweep"), "Open": (lambda: self.open([]), None)}
+        for name, (ask, rule) in kinds.items():
+            for state in State:
+                with self.subTest(f"{name} while {state.name.lower()}"):
+                    refusal = f"the {name.lower()} breaks the rule {rule}"
+                    self.check_state(ask, state, cells[name][state.name.lower()], refusal)
+
+    def check_state(self, ask: Any, state: State, cell: str, refusal: str, swept: bool = False) -> None:
+        """What `ask` leads to in a state, by the cell of the table. The thread of the challenge does nothing."""
+        with mock.patch.object(miner.Running, "run"):
+            self.session.running = None
+            self.challenge()
+        running = self.session.running
+        assert running
+        running.state, running.swept = state, swept
+        if cell == "end":
+            with self.assertRaises(miner.Broken):
+                ask()
+        else:
+            ask()
+        if cell == "refuse":
+            self.aborts(refusal)
+        self.assertEqual(running.inbox.qsize(), cell == "take")
+        if cell == "take":
+            is_open = isinstance(running.inbox.get(), miner.work_pb.Open)
+            self.assertEqual(running.state, State.OPENING if is_open else State.PROBING)
+        self.assertTrue(self.session.outbox.empty())
+
+    def test_what_breaks_a_rule_is_refused(self) -> None:
+        """A field is named before the place of its message."""
+        places = [(State.ANSWERED, False), (State.ANSWERED, True), (State.COMMITTED, False)]
+        for state, swept in places:
+            self.check_state(lambda: self.sweep(rounds=0), state, "refuse", "the sweep breaks the rule rounds", swept)
+            self.check_state(lambda: self.probe(steps=0), state, "refuse", "the probe breaks the rule steps", swept)
+        for state in (State.ANSWERED, State.PROBING):
+            self.check_state(self.sweep, state, "refuse", "the sweep breaks the rule sweep", swept=True)
+        link = "the probe breaks the rule link"
+        self.check_state(self.probe, State.ANSWERED, "refuse", link, swept=True)
+        self.check_state(lambda: self.probe(link=1), State.ANSWERED, "refuse", link, swept=True)
+        self.check_state(lambda: self.probe(link=1), State.COMMITTED, "refuse", link)
+
+    def test_another_challenge_is_dropped(self) -> None:
+        with mock.patch.object(miner.Running, "run"):
+            self.challenge()
+        self.challenge_id = bytes(16)
+        self.sweep(rounds=0)
+        assert self.session.running
+        self.assertTrue(self.session.outbox.empty() and self.session.running.inbox.empty())
 
 
 def root_of(opened: Any) -> bytes:
