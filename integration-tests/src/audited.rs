@@ -51,6 +51,7 @@ impl Audited {
             challenge: Arc::new(challenge),
             probe,
             linked: None,
+            sweep: None,
         };
         Self { device, task, digests, binding }
     }

@@ -259,6 +259,9 @@ impl HandmadeMiner {
                 ValidatorMessage::Probe { challenge_id, probe, .. } => {
                     self.engine.probe(challenge_id, &probe, &handle).expect("the probe is walked")
                 }
+                ValidatorMessage::Sweep { challenge_id, sweep, .. } => {
+                    self.engine.probe(challenge_id, sweep, &handle).expect("the sweep is answered")
+                }
                 ValidatorMessage::Open { challenge_id, items, .. } => {
                     let mut chunks = Vec::new();
                     let give = |chunk| {

@@ -304,6 +304,9 @@ pub struct WorkArgs {
     /// Probe to answer after the work, as JSON
     #[arg(long, value_name = "FILE")]
     pub probe: Option<PathBuf>,
+    /// Sweep to answer after the work and the probe, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub sweep: Option<PathBuf>,
     /// Write the evidence to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -311,7 +314,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "FILE", requires = "probe")]
     pub answer_out: Option<PathBuf>,
     /// Slot of a challenge of one share to write to --slot-out after the work, on the first device, without its test at start
-    #[arg(long, value_name = "SLOT", requires = "slot_out", conflicts_with = "probe")]
+    #[arg(long, value_name = "SLOT", requires = "slot_out", conflicts_with_all = ["probe", "sweep"])]
     pub slot: Option<u32>,
     /// Write the bytes of --slot to this file
     #[arg(long, value_name = "FILE", requires = "slot")]
@@ -320,7 +323,8 @@ pub struct WorkArgs {
     /// n = 256 on CUDA
     #[arg(long, value_name = "FILE", requires = "slot")]
     pub sums_out: Option<PathBuf>,
-    /// Print JSON on one line, also when --out is given: `evidence`, and `answer` when there was a probe
+    /// Print JSON on one line, also when --out is given: `evidence`, `answer` when there was a probe, and
+    /// `sweep_answer` when there was a sweep
     #[arg(long)]
     pub json: bool,
     /// The settings.

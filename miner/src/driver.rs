@@ -11,7 +11,7 @@ use assay_protocol::identity::Identity;
 use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
-use assay_work::probe::{Link, Probe};
+use assay_work::probe::{MemoryProbe, ProbeStage};
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -108,23 +108,28 @@ pub trait Observer: Send {
 pub enum ChallengePart {
     /// Memory is filled, and committed to.
     Fill,
-    /// The probe is walked.
-    Probe,
-    /// The linked probe is walked.
-    LinkedProbe,
+    /// A probe is answered.
+    Probe(ProbeStage),
     /// Openings are read and sent.
     Open,
 }
 
 impl ChallengePart {
     /// All of them, in the order of a challenge.
-    pub const ALL: [Self; 4] = [Self::Fill, Self::Probe, Self::LinkedProbe, Self::Open];
+    pub const ALL: [Self; 5] = [
+        Self::Fill,
+        Self::Probe(ProbeStage::Own),
+        Self::Probe(ProbeStage::Linked),
+        Self::Probe(ProbeStage::Sweep),
+        Self::Open,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fill => "fill",
-            Self::Probe => "probe",
-            Self::LinkedProbe => "linked_probe",
+            Self::Probe(ProbeStage::Own) => "probe",
+            Self::Probe(ProbeStage::Linked) => "linked_probe",
+            Self::Probe(ProbeStage::Sweep) => "sweep",
             Self::Open => "open",
         }
     }
@@ -164,10 +169,8 @@ impl<'a> CompletedPart<'a> {
 /// A stage of a challenge after its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The probe is walked.
-    Probe,
-    /// The linked probe is walked.
-    LinkedProbe,
+    /// A probe is answered.
+    Probe(ProbeStage),
     /// Openings are read and sent.
     Openings,
 }
@@ -175,8 +178,7 @@ pub enum Stage {
 impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Probe => "probe",
-            Self::LinkedProbe => "linked probe",
+            Self::Probe(stage) => stage.name(),
             Self::Openings => "openings",
         }
     }
@@ -184,8 +186,9 @@ impl Stage {
     /// The description of the stage for operators.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Probe => "committed: walking the probe",
-            Self::LinkedProbe => "committed: walking the linked probe",
+            Self::Probe(ProbeStage::Own) => "committed: walking the probe",
+            Self::Probe(ProbeStage::Linked) => "committed: walking the linked probe",
+            Self::Probe(ProbeStage::Sweep) => "committed: sweeping the memory",
             Self::Openings => "answered the probe: opening",
         }
     }
@@ -436,13 +439,9 @@ impl SessionDriver<'_> {
         self.report(move |engine| SessionEvent::Worked(challenge.id(), engine.work(&challenge, &handle)));
     }
 
-    fn start_probe(&mut self, id: ChallengeId, probe: Probe) {
-        let (part, stage) = match probe.link() {
-            Link::Own => (ChallengePart::Probe, Stage::Probe),
-            Link::All => (ChallengePart::LinkedProbe, Stage::LinkedProbe),
-        };
-        self.observer.stage(stage);
-        self.part = (part, Instant::now());
+    fn start_probe(&mut self, id: ChallengeId, probe: MemoryProbe) {
+        self.observer.stage(Stage::Probe(probe.stage()));
+        self.part = (ChallengePart::Probe(probe.stage()), Instant::now());
         let handle = self.handle.clone();
         self.report(move |engine| SessionEvent::Probed(id, engine.probe(id, &probe, &handle)));
     }

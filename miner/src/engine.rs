@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use assay_device::host::{DeviceReport, Host, PendingResult};
-use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan};
+use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan, SumPlan, SweptDevice};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle};
 use assay_protocol::identity::Identity;
@@ -20,7 +20,7 @@ use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::opening::PassSample;
-use assay_work::probe::{Answer, Link, Probe, probe_key, probe_message};
+use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, SweepSample, probe_key, probe_message};
 use assay_work::segment::Segment;
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 use parking_lot::{Mutex, MutexGuard};
@@ -73,11 +73,12 @@ struct HeldChallenge {
     answered: Mutex<AnsweredProbes>,
 }
 
-/// The last probe of each link, with its answer.
+/// The last probe of each stage, with its answer.
 #[derive(Default)]
 struct AnsweredProbes {
     own: Option<(Probe, Arc<Answer>)>,
     linked: Option<(Probe, Arc<Answer>)>,
+    sweep: Option<(Sweep, Arc<Answer>)>,
 }
 
 /// One device's part of it.
@@ -197,7 +198,7 @@ impl Engine {
         *lock(&self.asked) = asked;
         let devices: Vec<_> = devices.into_iter().flatten().collect();
         let max_link = if devices.len() > 1 { Link::All } else { Link::Own };
-        Inventory { sequence, devices, max_link }
+        Inventory { sequence, devices, max_link, sweeps: true }
     }
 
     /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and
@@ -244,17 +245,22 @@ impl Engine {
         Ok(messages)
     }
 
-    /// Walks a probe over the slots held, all devices at once: gives the signed answer and the digests of each device,
-    /// to be sent in this order.
+    /// Walks a probe over the slots held, or sums over them, all devices at once: gives the signed answer and the digests
+    /// of each device, to be sent in this order.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the challenge is not held; else the first device's that failed.
-    pub fn probe(&self, id: ChallengeId, probe: &Probe, handle: &Handle) -> Result<Vec<MinerMessage>, DeviceError> {
-        let start = Instant::now();
+    pub fn probe(
+        &self,
+        id: ChallengeId,
+        probe: impl Into<MemoryProbe>,
+        handle: &Handle,
+    ) -> Result<Vec<MinerMessage>, DeviceError> {
+        let (start, probe) = (Instant::now(), probe.into());
         let held = self.held(id)?;
-        let results = match probe.link() {
-            Link::Own => self.walk_own(&held, probe, handle)?,
-            Link::All => held.walk_linked(&self.host, probe, handle)?,
+        let results = match &probe {
+            MemoryProbe::Walks(probe) if probe.link() == Link::All => held.walk_linked(&self.host, probe, handle)?,
+            own => self.probe_own(&held, own, handle)?,
         };
         let (digests, times): (Vec<_>, Vec<_>) = results.into_iter().unzip();
         let answer = Answer::assemble(&held.challenge, probe, digests);
@@ -266,19 +272,20 @@ impl Engine {
         messages.extend(answer.devices.iter().zip(times).map(|(answer, claimed)| {
             MinerMessage::DeviceDigests(DeviceDigests { challenge_id, answer: answer.clone(), claimed })
         }));
-        let answered = Some((*probe, Arc::new(answer)));
-        match probe.link() {
-            Link::Own => lock(&held.answered).own = answered,
-            Link::All => lock(&held.answered).linked = answered,
+        let (mut answered, answer) = (lock(&held.answered), Arc::new(answer));
+        match probe {
+            MemoryProbe::Walks(probe) if probe.link() == Link::Own => answered.own = Some((probe, answer)),
+            MemoryProbe::Walks(probe) => answered.linked = Some((probe, answer)),
+            MemoryProbe::Sweep(sweep) => answered.sweep = Some((sweep, answer)),
         }
         Ok(messages)
     }
 
-    /// Walks a probe on each device over its own slots: the digests of each, and how long it took.
-    fn walk_own(
+    /// Probes each device's own slots: the digests of each, and how long it took.
+    fn probe_own(
         &self,
         held: &HeldChallenge,
-        probe: &Probe,
+        probe: &MemoryProbe,
         handle: &Handle,
     ) -> Result<Vec<(Vec<Digest>, Duration)>, DeviceError> {
         let submit = |of: &HeldDevice| {
@@ -286,7 +293,10 @@ impl Engine {
             let (task, probe, handle) = (of.task.clone(), *probe, handle.clone());
             self.host.submit(task.share.device_id, move |device| {
                 let began = Instant::now();
-                let digests = task.run_probe(device, &probe, &last, &handle);
+                let digests = match &probe {
+                    MemoryProbe::Walks(probe) => task.run_probe(device, probe, &last, &handle),
+                    MemoryProbe::Sweep(sweep) => task.run_sweep(device, sweep, &last, &handle),
+                };
                 cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))
             })
         };
@@ -447,6 +457,7 @@ impl HeldChallenge {
             OpenTarget::LinkedSegments(_) => {
                 Err(DeviceError::Unsupported("linked segments of one device alone".into()))
             }
+            OpenTarget::Sums(samples) => self.open_sums(device, item.device_id, samples, handle, parts),
             OpenTarget::Samples { iteration, samples } => {
                 self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
             }
@@ -479,6 +490,33 @@ impl HeldChallenge {
         for index in 0..plan.len() {
             handle.check()?;
             give(parts, OpeningsPart::Segment(plan.open(device, index)?))?;
+        }
+        Ok(())
+    }
+
+    fn open_sums(
+        &self,
+        device: &mut dyn Device,
+        id: DeviceId,
+        samples: &[SweepSample],
+        handle: &Handle,
+        parts: &Parts,
+    ) -> Result<(), DeviceError> {
+        let of = self.device(id)?;
+        let answered = lock(&self.answered).sweep.clone();
+        let (sweep, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no sweep was answered".into()))?;
+        let roots = self.roots(&of.task);
+        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
+        let swept = SweptDevice {
+            rounds: of.task.sweep_rounds(&sweep, &last_root(roots)),
+            digests: answer.device(id).map_or(&[], |device| &device.digests),
+            slot_digests: &slot_digests,
+        };
+        let plan = SumPlan::new(device, &swept, samples, handle)?;
+        give_digests(parts, &slot_digests)?;
+        for index in 0..plan.len() {
+            handle.check()?;
+            give(parts, OpeningsPart::Sum(plan.open(device, index)?))?;
         }
         Ok(())
     }

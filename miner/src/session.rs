@@ -16,7 +16,7 @@ use assay_protocol::identity::Identity;
 use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
-use assay_work::probe::Probe;
+use assay_work::probe::MemoryProbe;
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
 
 use self::challenge::{RunningChallenge, WorkStage};
@@ -55,7 +55,7 @@ pub enum SessionAction {
     /// Compute every share of this challenge, then give [`SessionEvent::Worked`].
     StartWork(Arc<Challenge>),
     /// Walk this probe, then give [`SessionEvent::Probed`].
-    StartProbe(ChallengeId, Probe),
+    StartProbe(ChallengeId, MemoryProbe),
     /// Send these openings, then give [`SessionEvent::Opened`].
     StartOpening(ChallengeId, Vec<OpenItem>),
     /// Cancel pending work, release the memory, and read the inventory again ([`SessionEvent::Inventory`]).
@@ -179,7 +179,10 @@ impl MinerSession {
             ValidatorMessage::Ping(sequence) => vec![SessionAction::Send(MinerMessage::Pong(sequence))],
             ValidatorMessage::Challenge(offer) => self.challenge(&offer, now),
             ValidatorMessage::Probe { challenge_id, probe, deadline } => {
-                self.probe(challenge_id, probe, now + deadline)
+                self.probe(challenge_id, probe.into(), now + deadline)
+            }
+            ValidatorMessage::Sweep { challenge_id, sweep, deadline } => {
+                self.probe(challenge_id, sweep.into(), now + deadline)
             }
             ValidatorMessage::Open { challenge_id, items, deadline } => {
                 self.advance(challenge_id, WorkStage::Answered, WorkStage::Opening, now + deadline, "an open", || {
@@ -191,9 +194,8 @@ impl MinerSession {
     }
 
     fn take_inventory(&mut self, inventory: Inventory) -> Vec<SessionAction> {
-        let devices_differ =
-            inventory.devices != self.inventory.devices || inventory.max_link != self.inventory.max_link;
-        if self.running.is_some() || !devices_differ || !matches!(self.handshake, Handshake::Done { .. }) {
+        let is_same = Inventory { sequence: self.inventory.sequence, ..inventory.clone() } == self.inventory;
+        if self.running.is_some() || is_same || !matches!(self.handshake, Handshake::Done { .. }) {
             return Vec::new();
         }
         self.inventory = Inventory { sequence: self.inventory.sequence.wrapping_add(1), ..inventory };

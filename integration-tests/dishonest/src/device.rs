@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, StateBytes};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, StateBytes, SweepRound};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
@@ -12,7 +12,7 @@ use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_fr
 use assay_work::rule::SlotRule;
 use assay_work::{DeviceId, Digest, PassKey, Precision, RoundKey, reference, tree};
 
-use crate::lie::{ProbeLie, SharedLies, WorkLie, lock};
+use crate::lie::{ProbeLie, SharedLies, SweepLie, WorkLie, lock};
 
 /// The count of elements of which [`WorkLie::SkipElements`] leaves out one.
 const SKIPPED: usize = 20;
@@ -30,6 +30,8 @@ pub struct LyingDevice {
     first_pass: Option<Pass>,
     /// The keys of the challenge's passes, in order of iteration.
     passes_seen: Vec<PassKey>,
+    /// The key of the first round of the sweep.
+    first_sweep: Option<RoundKey>,
     lies: SharedLies,
 }
 
@@ -46,6 +48,7 @@ impl LyingDevice {
             states: Vec::new(),
             first_pass: None,
             passes_seen: Vec::new(),
+            first_sweep: None,
             lies,
         }
     }
@@ -232,6 +235,22 @@ impl Device for LyingDevice {
         Ok(digest)
     }
 
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        handle.check()?;
+        let lie = *lock(&self.lies.sweep);
+        let first = *self.first_sweep.get_or_insert(round.key);
+        Ok(match lie {
+            Some(SweepLie::OtherMemory) => reference::sweep_round(&inverted(&self.slots), self.n, &round.key),
+            Some(SweepLie::SameWeights) => reference::sweep_round(&self.slots, self.n, &first),
+            Some(SweepLie::HalfOfRows) => {
+                let mut sums = reference::sweep_round(&self.slots, self.n, &round.key);
+                sums.chunks_exact_mut(8).for_each(|pair| pair[4..].fill(0));
+                sums
+            }
+            None => reference::sweep_round(&self.slots, self.n, &round.key),
+        })
+    }
+
     fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
         let link = *lock(&self.lies.link_bytes_per_s);
         if let Some(bytes_per_s) = link.filter(|_| share.offset == 0) {
@@ -270,6 +289,7 @@ impl Device for LyingDevice {
         self.states.clear();
         self.first_pass = None;
         self.passes_seen.clear();
+        self.first_sweep = None;
         self.lies.board.clear(self.id);
     }
 }

@@ -35,7 +35,7 @@ use tonic::transport::Endpoint;
 
 pub use device::LyingDevice;
 use filter::Filter;
-pub use lie::{Incoming, Lies, LinkLie, Outgoing, ProbeLie, SharedLies, WorkLie};
+pub use lie::{Incoming, Lies, LinkLie, Outgoing, ProbeLie, SharedLies, SweepLie, WorkLie};
 
 /// Bytes of a slot of the smallest matrices, the unit of tests' device sizes.
 pub const SLOT_BYTES: u64 = 1 << 16;

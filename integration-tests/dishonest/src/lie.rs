@@ -76,6 +76,17 @@ pub enum LinkLie {
     WithheldDigests,
 }
 
+/// A lie in the sweep. The devices hold the right slots, and the probes are right, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepLie {
+    /// Other bytes were summed than those held.
+    OtherMemory,
+    /// The weights of the first round serve all of them.
+    SameWeights,
+    /// The sums of every second row are left zero.
+    HalfOfRows,
+}
+
 /// Rewrites outgoing messages: no message, one, or many in place of one.
 pub type Outgoing = Box<dyn FnMut(MinerMessage) -> Vec<MinerMessage> + Send>;
 /// Rewrites an incoming message before the miner's own session sees it.
@@ -87,6 +98,7 @@ pub struct Lies {
     pub(super) work: Mutex<Option<WorkLie>>,
     pub(super) probe: Mutex<Option<ProbeLie>>,
     pub(super) linked: Mutex<Option<LinkLie>>,
+    pub(super) sweep: Mutex<Option<SweepLie>>,
     pub(super) link_bytes_per_s: Mutex<Option<u64>>,
     pub(super) opens_true_states: Mutex<bool>,
     pub(super) outgoing: Mutex<Option<Outgoing>>,
@@ -109,6 +121,11 @@ impl Lies {
     /// Lies about the linked probe, from the next challenge on.
     pub fn in_linked_probe(&self, lie: LinkLie) {
         *lock(&self.linked) = Some(lie);
+    }
+
+    /// Lies about the sweep, and opens the sums that go with the lie.
+    pub fn in_sweep(&self, lie: SweepLie) {
+        *lock(&self.sweep) = Some(lie);
     }
 
     /// Has the memory of the first device behind a link of `bytes_per_s`, as if it were in another host.
@@ -140,6 +157,7 @@ impl Lies {
         *lock(&self.work) = None;
         *lock(&self.probe) = None;
         *lock(&self.linked) = None;
+        *lock(&self.sweep) = None;
         *lock(&self.link_bytes_per_s) = None;
         *lock(&self.opens_true_states) = false;
         *lock(&self.outgoing) = None;

@@ -13,7 +13,7 @@ use assay_protocol::message::{
 };
 use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::probe::{Answer, Probe, probe_key, probe_message};
+use assay_work::probe::{Answer, MemoryProbe, Probe, probe_key, probe_message};
 use assay_work::{Challenge, Digest, PassSample, Root, Segment};
 
 use super::devices::LentDevice;
@@ -59,7 +59,13 @@ impl Worked {
     }
 
     /// Walks a probe: gives the signed answer and the digests.
-    pub fn probe(&mut self, probe: &Probe) -> Result<Vec<MinerMessage>, DeviceError> {
+    ///
+    /// # Errors
+    /// The device's, and [`DeviceError::Unsupported`] for a sweep.
+    pub fn probe(&mut self, probe: &MemoryProbe) -> Result<Vec<MinerMessage>, DeviceError> {
+        let MemoryProbe::Walks(probe) = probe else {
+            return Err(DeviceError::Unsupported("the load answers no sweep".into()));
+        };
         let start = Instant::now();
         let last = self.last_root();
         let digests = self.task.run_probe(&mut self.device, probe, &last, &Handle::default())?;
@@ -81,6 +87,7 @@ impl Worked {
         let mut chunks = Vec::new();
         for (item, asked) in (0..).zip(items) {
             let parts = match &asked.what {
+                OpenTarget::Sums(_) => return Err(DeviceError::Unsupported("the load answers no sweep".into())),
                 OpenTarget::Segments(segments) | OpenTarget::LinkedSegments(segments) => self.segments(segments)?,
                 OpenTarget::Samples { iteration, samples } => self.samples(*iteration, samples)?,
             };

@@ -327,7 +327,7 @@ async fn a_window_that_is_shut() {
 async fn an_inventory_of_empty_devices() {
     // Encoded before the session begins, which is not to wait for it.
     let devices = vec![v1::Device::default(); (4 << 20) / 2 - 10];
-    let inventory = v1::Inventory { sequence: 1, devices, max_link: 0 };
+    let inventory = v1::Inventory { sequence: 1, devices, max_link: 0, sweeps: false };
     let message = SessionRequest { message: Some(session_request::Message::Inventory(inventory)) }.encode_to_vec();
     assert!((4 << 20) - 32 < message.len() && message.len() <= 4 << 20);
     let validator = TestValidator::start(&Policy::default()).await;

@@ -14,8 +14,8 @@ use assay_protocol::message::{
 };
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_protocol::wire::v1;
-use assay_work::probe::{Link, Probe, UncheckedProbe};
-use assay_work::{Challenge, ChallengeId, Nonce, Precision, PublicKey};
+use assay_work::probe::{Link, Probe, Sweep, UncheckedProbe, UncheckedSweep};
+use assay_work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey};
 
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -27,6 +27,9 @@ use super::table::{Named, StateTable, cells, page};
 
 /// A challenge that never was.
 const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
+/// The texts with which a probe out of its order is refused.
+const REFUSALS: [&str; 3] =
+    ["the probe breaks rule link: ", "the linked probe breaks rule link: ", "the sweep breaks rule sweep: "];
 /// The sequence of a ping.
 const PING: u64 = 17;
 
@@ -203,6 +206,7 @@ fn about(id: ChallengeId, recording: &Recording) -> Vec<(&'static str, Validator
     let probe = first(recording, |m| matches!(m, ValidatorMessage::Probe { .. }));
     let mut messages = vec![
         ("Linked probe", linked(&probe)),
+        ("Sweep", sweep(id)),
         ("Probe", probe),
         ("Open", first(recording, |m| matches!(m, ValidatorMessage::Open { .. }))),
         ("Verdict", first(recording, |m| matches!(m, ValidatorMessage::Verdict(_)))),
@@ -217,6 +221,11 @@ fn about(id: ChallengeId, recording: &Recording) -> Vec<(&'static str, Validator
         }
     }
     messages
+}
+
+fn sweep(challenge_id: ChallengeId) -> ValidatorMessage {
+    let sweep = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([8; 32]), rounds: 2 }).expect("in its range");
+    ValidatorMessage::Sweep { challenge_id, sweep, deadline: Duration::from_secs(5) }
 }
 
 /// The same probe over the slots of all devices.
@@ -241,7 +250,7 @@ fn done(miner: &mut Miner, message: ValidatorMessage) -> String {
         [SessionAction::Send(MinerMessage::Pong(PING))] if is_same => "pong".into(),
         [SessionAction::Send(MinerMessage::Declined(stop))] if is_same && stop.code == StopCode::Busy => "busy".into(),
         [SessionAction::Send(MinerMessage::Abort(stop)), SessionAction::Release]
-            if ran && stop.code == StopCode::Invalid && stop.detail.starts_with("the probe breaks rule link: ") =>
+            if ran && stop.code == StopCode::Invalid && REFUSALS.iter().any(|text| stop.detail.starts_with(text)) =>
         {
             "refuse".into()
         }

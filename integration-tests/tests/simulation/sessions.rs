@@ -216,6 +216,13 @@ impl World {
         self.to_validator.len()
     }
 
+    /// The miner no longer answers sweeps.
+    pub fn leave_sweeps_out(&mut self) {
+        let inventory = Inventory { sweeps: false, ..self.engine.inventory(0).unwrap() };
+        let actions = self.miner.handle(miner::SessionEvent::Inventory(inventory), self.now);
+        self.miner_does(actions);
+    }
+
     pub fn settle(&mut self) {
         while self.deliver() {}
     }

@@ -192,7 +192,7 @@ impl Validator {
                 self.state = "idle";
                 self.ended.extend(self.this.take().map(|id| (id, self.is_committed)));
             }
-            ValidatorMessage::Refused { .. } | ValidatorMessage::Goodbye(..) => {}
+            ValidatorMessage::Sweep { .. } | ValidatorMessage::Refused { .. } | ValidatorMessage::Goodbye(..) => {}
         }
     }
 

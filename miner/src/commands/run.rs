@@ -19,7 +19,7 @@ use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_transport::own_key;
 use assay_work::text::quoted;
-use assay_work::{Challenge, ChallengeId, PublicKey};
+use assay_work::{Challenge, ChallengeId, ProbeStage, PublicKey};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -356,8 +356,9 @@ impl Observer for SessionLog {
         self.watch.metrics.families.part(*part, now.saturating_duration_since(began), error.is_some());
         let place = match part {
             ChallengePart::Fill => &places::FILL,
-            ChallengePart::Probe => &places::WALK,
-            ChallengePart::LinkedProbe => &places::LINKED_WALK,
+            ChallengePart::Probe(ProbeStage::Own) => &places::WALK,
+            ChallengePart::Probe(ProbeStage::Linked) => &places::LINKED_WALK,
+            ChallengePart::Probe(ProbeStage::Sweep) => &places::SUM,
             ChallengePart::Open => &places::OPEN,
         };
         self.watch.traces.add(|| {

@@ -16,7 +16,7 @@ use assay_protocol::identity::Identity;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_transport::own_key;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::probe::{Answer, Link, Probe, UncheckedProbe, probe_message};
+use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, UncheckedProbe, UncheckedSweep, probe_message};
 use assay_work::{Challenge, DeviceId, Digest, Root, UncheckedChallenge};
 use serde::Serialize;
 
@@ -30,9 +30,29 @@ struct WorkOutput {
     evidence: Evidence,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<Answer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sweep_answer: Option<Answer>,
 }
 
-/// Does every share of a challenge on the devices present, and answers the probe when there is one. The result is
+/// The probes to answer after the work.
+#[derive(Debug, Clone, Copy, Default)]
+struct AskedProbes {
+    probe: Option<Probe>,
+    sweep: Option<Sweep>,
+}
+
+/// Results of one share.
+#[derive(Debug)]
+struct ShareProduct {
+    /// Of every iteration.
+    roots: Vec<Root>,
+    /// Of every round of the probe.
+    probe: Vec<Digest>,
+    /// Of every round of the sweep.
+    sweep: Vec<Digest>,
+}
+
+/// Does every share of a challenge on the devices present, and answers the probe and the sweep when there are. The result is
 /// signed when the challenge names this miner's key.
 ///
 /// # Errors
@@ -40,8 +60,12 @@ struct WorkOutput {
 pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
     check(args)?;
     let challenges = args.challenge.iter().map(|path| read_challenge(path)).collect::<Result<Vec<_>, _>>()?;
-    let probe = |challenge| args.probe.as_deref().map(|path| read_probe(path, challenge)).transpose();
-    let probes = challenges.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
+    let sweep = args.sweep.as_deref().map(read_sweep).transpose()?;
+    let asked = |challenge| {
+        let probe = args.probe.as_deref().map(|path| read_probe(path, challenge)).transpose();
+        probe.map(|probe| AskedProbes { probe, sweep })
+    };
+    let asked = challenges.iter().map(asked).collect::<Result<Vec<_>, _>>()?;
     for path in [&args.out, &args.answer_out, &args.slot_out, &args.sums_out].into_iter().flatten() {
         file::check_writable(path)?;
     }
@@ -51,15 +75,16 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
         let (roots, bytes, sums) = super::work_slot::compute(host, challenge, slot, args.sums_out.is_some())?;
         file::write(path, &bytes)?;
         args.sums_out.as_deref().map_or(Ok(()), |path| file::write(path, &sums))?;
-        return finish(challenge, None, vec![(roots, Vec::new())], &identity, args);
+        let product = ShareProduct { roots, probe: Vec::new(), sweep: Vec::new() };
+        return finish(challenge, AskedProbes::default(), vec![product], &identity, args);
     }
     let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
-    for (challenge, probe) in challenges.iter().zip(probes) {
+    for (challenge, asked) in challenges.iter().zip(asked) {
         let start = Instant::now();
-        let results = compute(&chosen.host, challenge, probe)?;
+        let results = compute(&chosen.host, challenge, asked)?;
         let (shares, seconds) = (counted(results.len() as u64, "share"), start.elapsed().as_secs_f64());
         tracing::info!("{shares} in {seconds:.2} s on backend {}", chosen.backend);
-        finish(challenge, probe, results, &identity, args)?;
+        finish(challenge, asked, results, &identity, args)?;
     }
     Ok(Exit::Done)
 }
@@ -77,14 +102,14 @@ fn check(args: &WorkArgs) -> Result<(), Failure> {
 /// Signs the result where the challenge names this miner, and writes it.
 fn finish(
     challenge: &Challenge,
-    probe: Option<Probe>,
+    asked: AskedProbes,
     results: Vec<ShareProduct>,
     identity: &Identity,
     args: &WorkArgs,
 ) -> anyhow::Result<Exit> {
-    let mut product = assemble(challenge, probe, results);
+    let mut product = assemble(challenge, asked, results);
     if challenge.fields().miner_key == identity.public_key() {
-        sign(&mut product, challenge, probe, identity);
+        sign(&mut product, challenge, asked, identity);
     }
     write(&product, args)?;
     Ok(Exit::Done)
@@ -106,17 +131,21 @@ fn read_probe(path: &Path, challenge: &Challenge) -> Result<Probe, Failure> {
     })
 }
 
-/// Roots of every iteration, and digests of every round of the probe.
-type ShareProduct = (Vec<Root>, Vec<Digest>);
+fn read_sweep(path: &Path) -> Result<Sweep, Failure> {
+    let unchecked: UncheckedSweep = file::read(path, assay_work::from_json_under("sweep"))?;
+    Sweep::try_from(unchecked).map_err(|error| {
+        Failure::new(Exit::Data, format!("{}: the sweep breaks rule {}: {error}", path.display(), error.code()))
+    })
+}
 
-fn compute(host: &Host, challenge: &Challenge, probe: Option<Probe>) -> anyhow::Result<Vec<ShareProduct>> {
+fn compute(host: &Host, challenge: &Challenge, asked: AskedProbes) -> anyhow::Result<Vec<ShareProduct>> {
     let handle = Handle::default();
     let slots: u64 = challenge.shares().iter().map(|s| u64::from(s.count)).sum();
-    let rounds = probe.map_or(0, |p| u64::from(p.rounds())) * challenge.shares().len() as u64;
-    let steps = slots * u64::from(challenge.iterations()) + rounds;
-    let compute = || match probe.filter(|probe| probe.link() == Link::All) {
-        Some(probe) => compute_linked(host, challenge, &probe, &handle),
-        None => compute_anywhere(host, challenge, probe, &handle).map_err(anyhow::Error::from),
+    let rounds = asked.probe.map_or(0, |p| u64::from(p.rounds())) + asked.sweep.map_or(0, |s| u64::from(s.rounds()));
+    let steps = slots * u64::from(challenge.iterations()) + rounds * challenge.shares().len() as u64;
+    let compute = || match asked.probe.filter(|probe| probe.link() == Link::All) {
+        Some(probe) => compute_linked(host, challenge, (&probe, asked.sweep), &handle),
+        None => compute_anywhere(host, challenge, asked, &handle).map_err(anyhow::Error::from),
     };
     progress::watch("work", steps, || handle.done_steps(), compute).context("the work could not be done")
 }
@@ -125,7 +154,7 @@ fn compute(host: &Host, challenge: &Challenge, probe: Option<Probe>) -> anyhow::
 fn compute_anywhere(
     host: &Host,
     challenge: &Challenge,
-    probe: Option<Probe>,
+    asked: AskedProbes,
     handle: &Handle,
 ) -> Result<Vec<ShareProduct>, DeviceError> {
     let tasks: Vec<_> = ShareTask::of(challenge)
@@ -133,14 +162,14 @@ fn compute_anywhere(
         .map(|task| FitTask { n: task.n, slots: task.share.count, what: task })
         .collect();
     let handle = handle.clone();
-    host.run_anywhere(tasks, move |device: &mut dyn Device, task| compute_share(device, &task, probe, &handle))
+    host.run_anywhere(tasks, move |device: &mut dyn Device, task| compute_share(device, &task, asked, &handle))
 }
 
-/// Computes all shares at once, each on a device of its own, and walks a linked probe over them.
+/// Computes all shares at once, each on a device of its own, walks a linked probe over them, and answers a sweep.
 fn compute_linked(
     host: &Host,
     challenge: &Challenge,
-    probe: &Probe,
+    (probe, sweep): (&Probe, Option<Sweep>),
     handle: &Handle,
 ) -> anyhow::Result<Vec<ShareProduct>> {
     let devices = assign(host, challenge)?;
@@ -157,7 +186,26 @@ fn compute_linked(
     };
     let parts = linked::parts(challenge, probe, &last)?;
     let jobs = parts.into_iter().zip(&devices).map(walk).collect::<Result<Vec<_>, _>>()?;
-    Ok(roots.into_iter().zip(first_error(jobs)?).collect())
+    let walked = first_error(jobs)?;
+    let sum = |((task, last), id): ((ShareTask, &Root), &DeviceId)| {
+        let (handle, last) = (handle.clone(), *last);
+        host.submit(*id, move |device| cancel_on_error(&handle, sums(device, &task, sweep, &last, &handle)))
+    };
+    let tasks = ShareTask::of(challenge).into_iter().zip(&last);
+    let summed = first_error(tasks.zip(&devices).map(sum).collect::<Result<Vec<_>, _>>()?)?;
+    let products = roots.into_iter().zip(walked).zip(summed);
+    Ok(products.map(|((roots, probe), sweep)| ShareProduct { roots, probe, sweep }).collect())
+}
+
+/// Digests of every round of the sweep, if any, over a share that is resident.
+fn sums(
+    device: &mut dyn Device,
+    task: &ShareTask,
+    sweep: Option<Sweep>,
+    last_root: &Root,
+    handle: &Handle,
+) -> Result<Vec<Digest>, DeviceError> {
+    sweep.map_or_else(|| Ok(Vec::new()), |sweep| task.run_sweep(device, &sweep, last_root, handle))
 }
 
 /// A device of this host for each share, in their order: the one with the most slots for the largest.
@@ -192,28 +240,39 @@ fn assign(host: &Host, challenge: &Challenge) -> anyhow::Result<Vec<DeviceId>> {
 fn compute_share(
     device: &mut dyn Device,
     task: &ShareTask,
-    probe: Option<Probe>,
+    asked: AskedProbes,
     handle: &Handle,
 ) -> Result<ShareProduct, DeviceError> {
     let roots = task.run(device, handle)?.roots;
     let last = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
-    let digests = probe.map(|probe| task.run_probe(device, &probe, &last, handle)).transpose()?;
-    Ok((roots, digests.unwrap_or_default()))
+    let probe = asked.probe.map(|probe| task.run_probe(device, &probe, &last, handle)).transpose()?;
+    let sweep = sums(device, task, asked.sweep, &last, handle)?;
+    Ok(ShareProduct { roots, probe: probe.unwrap_or_default(), sweep })
 }
 
-fn assemble(challenge: &Challenge, probe: Option<Probe>, results: Vec<ShareProduct>) -> WorkOutput {
-    let (roots, digests) = results.into_iter().unzip();
-    let answer = probe.map(|probe| Answer::assemble(challenge, &probe, digests));
-    WorkOutput { evidence: Evidence::assemble(challenge, roots), answer }
+fn assemble(challenge: &Challenge, asked: AskedProbes, results: Vec<ShareProduct>) -> WorkOutput {
+    let (mut roots, mut walked, mut summed) = (Vec::new(), Vec::new(), Vec::new());
+    for ShareProduct { roots: of_share, probe, sweep } in results {
+        roots.push(of_share);
+        walked.push(probe);
+        summed.push(sweep);
+    }
+    let evidence = Evidence::assemble(challenge, roots);
+    let answer = asked.probe.map(|probe| Answer::assemble(challenge, probe, walked));
+    let sweep_answer = asked.sweep.map(|sweep| Answer::assemble(challenge, sweep, summed));
+    WorkOutput { evidence, answer, sweep_answer }
 }
 
-fn sign(product: &mut WorkOutput, challenge: &Challenge, probe: Option<Probe>, identity: &Identity) {
+fn sign(product: &mut WorkOutput, challenge: &Challenge, asked: AskedProbes, identity: &Identity) {
     let work_key = challenge.work_key();
-    let evidence = &mut product.evidence;
+    let WorkOutput { evidence, answer, sweep_answer } = product;
     evidence.signature = Some(identity.sign(&commitment_message(work_key, &evidence.checksum)));
-    if let (Some(answer), Some(probe)) = (&mut product.answer, probe) {
-        let message = probe_message(work_key, &evidence.checksum, &probe, &answer.checksum);
-        answer.signature = Some(identity.sign(&message));
+    let probes = [(answer, asked.probe.map(MemoryProbe::from)), (sweep_answer, asked.sweep.map(MemoryProbe::from))];
+    for (answer, probe) in probes {
+        if let (Some(answer), Some(probe)) = (answer, probe) {
+            let message = probe_message(work_key, &evidence.checksum, probe, &answer.checksum);
+            answer.signature = Some(identity.sign(&message));
+        }
     }
 }
 
@@ -269,31 +328,38 @@ mod tests {
         Host::new(slots.iter().enumerate().map(device).collect())
     }
 
-    fn probe(link: u32) -> Probe {
-        Probe::try_from(UncheckedProbe { seed: ProbeSeed([5; 32]), walks: 64, steps: 4, rounds: 2, link }).unwrap()
+    fn asked(link: u32) -> AskedProbes {
+        let probe = UncheckedProbe { seed: ProbeSeed([5; 32]), walks: 64, steps: 4, rounds: 2, link };
+        let sweep = UncheckedSweep { seed: ProbeSeed([6; 32]), rounds: 3 };
+        AskedProbes { probe: Some(Probe::try_from(probe).unwrap()), sweep: Some(Sweep::try_from(sweep).unwrap()) }
+    }
+
+    fn is_of_the_reference(output: &WorkOutput, challenge: &Challenge, asked: AskedProbes) {
+        let AskedProbes { probe: Some(probe), sweep: Some(sweep) } = asked else { panic!("both are asked") };
+        assert_eq!(output.evidence, reference::evidence(challenge));
+        assert_eq!(output.answer, Some(reference::answer(challenge, &probe)));
+        assert_eq!(output.sweep_answer, Some(reference::sweep_answer(challenge, &sweep)));
     }
 
     #[test]
     fn each_share_of_a_linked_probe_has_a_device_of_its_own() {
         for (counts, slots) in [(&[3, 4][..], &[4, 3][..]), (&[4, 3, 6], &[3, 9, 6, 4]), (&[5, 5], &[5, 5])] {
-            let (challenge, linked) = (challenge(counts), probe(1));
-            let products = compute(&host(slots), &challenge, Some(linked)).unwrap();
-            let output = assemble(&challenge, Some(linked), products);
-            assert_eq!(output.answer.unwrap(), reference::answer(&challenge, &linked), "{counts:?}");
-            assert_eq!(output.evidence, reference::evidence(&challenge), "{counts:?}");
+            let (challenge, linked) = (challenge(counts), asked(1));
+            let products = compute(&host(slots), &challenge, linked).unwrap();
+            is_of_the_reference(&assemble(&challenge, linked, products), &challenge, linked);
         }
     }
 
     #[test]
     fn shares_without_a_device_of_their_own_are_refused() {
         for slots in [&[20][..], &[20, 2], &[3, 3, 3]] {
-            let refused = compute(&host(slots), &challenge(&[3, 4]), Some(probe(1))).unwrap_err();
+            let refused = compute(&host(slots), &challenge(&[3, 4]), asked(1)).unwrap_err();
             assert_eq!(assay_program::exit::of_error(refused.as_ref()), Exit::Config);
             assert!(format!("{refused:#}").contains("a linked probe of 2 shares needs as many devices"), "{refused:#}");
         }
         // One device does both shares of anything else.
-        let products = compute(&host(&[4]), &challenge(&[3, 4]), Some(probe(0))).unwrap();
-        let output = assemble(&challenge(&[3, 4]), Some(probe(0)), products);
-        assert_eq!(output.answer.unwrap(), reference::answer(&challenge(&[3, 4]), &probe(0)));
+        let challenge = challenge(&[3, 4]);
+        let products = compute(&host(&[4]), &challenge, asked(0)).unwrap();
+        is_of_the_reference(&assemble(&challenge, asked(0), products), &challenge, asked(0));
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use assay_device::DeviceError;
 use assay_protocol::message::{MinerMessage, Offer, Stop, StopCode};
 use assay_protocol::verdict::Verdict;
-use assay_work::probe::{Link, Probe};
+use assay_work::probe::{MemoryProbe, ProbeStage};
 use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 
 use super::handshake::Handshake;
@@ -20,19 +20,24 @@ pub(super) struct RunningChallenge {
     pub(super) until: Instant,
     /// When the challenge is stopped for the operator's limit, and that limit.
     pub(super) stop: Option<(Instant, Duration)>,
-    /// The link of the last probe.
-    pub(super) probed: Option<Link>,
+    /// The probes so far, in order.
+    pub(super) probed: Vec<ProbeStage>,
 }
 
 impl RunningChallenge {
-    /// Why a probe is not walked after those before it (WORK.md, Residency probe).
-    fn refuses(&self, probe: &Probe) -> Option<String> {
-        if let Err(error) = probe.check_devices(self.challenge.shares().len()) {
-            return Some(error.to_string());
+    /// Why a probe is not answered after those before it, with the rule that it breaks (WORK.md, Residency probe, Sweep).
+    fn refuses(&self, probe: &MemoryProbe) -> Option<(&'static str, String)> {
+        let (stage, last) = (probe.stage(), self.probed.last());
+        let MemoryProbe::Walks(walks) = probe else {
+            let is_due = self.stage == WorkStage::Answered && self.probed.contains(&ProbeStage::Own);
+            let is_next = is_due && last.is_some_and(|last| *last < stage);
+            return (!is_next).then(|| ("sweep", "a sweep comes once, after the answers to all probes".into()));
+        };
+        if let Err(error) = walks.check_devices(self.challenge.shares().len()) {
+            return Some(("link", error.to_string()));
         }
-        let before = self.probed?;
-        (probe.link() <= before)
-            .then(|| format!("link = {} after a probe of link = {}", probe.link().code(), before.code()))
+        let last = last.filter(|last| stage <= **last)?;
+        Some(("link", format!("a probe of link = {} after the {}", walks.link().code(), last.name())))
     }
 }
 
@@ -58,7 +63,7 @@ impl MinerSession {
                 let stop = self.limits.max_challenge.map(|limit| (now + limit, limit));
                 let stage = WorkStage::Working;
                 self.running =
-                    Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed: None });
+                    Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed: Vec::new() });
                 vec![SessionAction::StartWork(challenge)]
             }
             Err((code, detail)) => {
@@ -108,20 +113,27 @@ impl MinerSession {
         Ok(challenge)
     }
 
-    /// Walks a probe: the first one after the commitment, a linked one after the answer to the other too.
-    pub(super) fn probe(&mut self, id: ChallengeId, probe: Probe, until: Instant) -> Vec<SessionAction> {
-        let Some(running) = self.running.as_ref().filter(|running| running.challenge.id() == id) else {
+    /// Answers a probe: the first one after the commitment, each next one after the answer to the one before.
+    pub(super) fn probe(&mut self, id: ChallengeId, probe: MemoryProbe, until: Instant) -> Vec<SessionAction> {
+        let Some(running) = self.running.as_mut().filter(|running| running.challenge.id() == id) else {
             // It crossed our abort on the way.
             return Vec::new();
         };
         let from = running.stage;
-        if !matches!(from, WorkStage::Committed | WorkStage::Answered) {
-            return self.close(CloseReason::OutOfPlace("a probe"));
+        let is_sweep = probe.stage() == ProbeStage::Sweep;
+        let has_place = match from {
+            WorkStage::Committed | WorkStage::Answered => true,
+            WorkStage::Working | WorkStage::Probing => is_sweep,
+            WorkStage::Opening | WorkStage::Opened => false,
+        };
+        if !has_place {
+            return self.close(CloseReason::OutOfPlace(if is_sweep { "a sweep" } else { "a probe" }));
         }
-        if let Some(why) = running.refuses(&probe) {
-            return self.abort_with(StopCode::Invalid, format!("the probe breaks rule link: {why}"));
+        if let Some((rule, why)) = running.refuses(&probe) {
+            return self
+                .abort_with(StopCode::Invalid, format!("the {} breaks rule {rule}: {why}", probe.stage().name()));
         }
-        self.running.iter_mut().for_each(|running| running.probed = Some(probe.link()));
+        running.probed.push(probe.stage());
         self.advance(id, from, WorkStage::Probing, until, "a probe", || SessionAction::StartProbe(id, probe))
     }
 

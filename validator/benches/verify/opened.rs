@@ -63,6 +63,7 @@ impl AuditedDevice {
             challenge: Arc::new(challenge),
             probe,
             linked: None,
+            sweep: None,
         };
         let (samples, segments) = (settings.samples, settings.segments);
         Ok(Self { device: RefCell::new(device), binding, result, samples, segments })

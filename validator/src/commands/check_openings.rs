@@ -3,14 +3,14 @@
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::units::counted;
-use assay_work::probe_file::{ProbeFile, check_probe_file};
+use assay_work::probe_file::{ProbeFile, SweepFile, check_probe_file, check_sweep_file};
 use assay_work::standalone::{StandaloneError, check_standalone};
-use assay_work::{DeviceId, JsonError, JsonObject, PassOpenings};
+use assay_work::{JsonError, JsonObject, PassOpenings, UncheckedChallenge};
 use serde_json::{Value, json};
 
 use crate::cli::files::CheckOpeningsArgs;
 
-/// Checks the openings of a pass or of a probe: a pass against the committed roots where the file has them, else
+/// Checks the openings of a pass, a probe or a sweep: a pass against the committed roots where the file has them, else
 /// against the roots that it states.
 ///
 /// # Errors
@@ -26,7 +26,7 @@ pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
     match result {
         Ok(()) => Ok(Exit::Done),
         Err(StandaloneError::Fault(_)) => Ok(Exit::Fail),
-        Err(error @ (StandaloneError::Challenge(_) | StandaloneError::Probe(_))) => {
+        Err(error) => {
             let path = args.file.display();
             Err(Failure::new(Exit::Data, format!("{path}: breaks rule {}: {error}", error.code())).into())
         }
@@ -37,19 +37,27 @@ pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
 enum Openings {
     Pass(Box<PassOpenings>),
     Probe(Box<ProbeFile>),
+    Sweep(Box<SweepFile>),
 }
 
 impl Openings {
-    /// Parses a file; openings with a probe are those of a probe.
+    /// Parses a file; openings with a probe are those of a probe, with a sweep those of a sweep.
     fn parse(text: &str) -> Result<Self, JsonError> {
         let object = JsonObject::parse(text)?.held_under("openings");
-        if object.has("probe") { object.read().map(Self::Probe) } else { object.read().map(Self::Pass) }
+        if object.has("probe") {
+            object.read().map(Self::Probe)
+        } else if object.has("sweep") {
+            object.read().map(Self::Sweep)
+        } else {
+            object.read().map(Self::Pass)
+        }
     }
 
     fn check(&self) -> Result<(), StandaloneError> {
         match self {
             Self::Pass(pass) => check_standalone(pass, None),
             Self::Probe(probe) => check_probe_file(probe),
+            Self::Sweep(sweep) => check_sweep_file(sweep),
         }
     }
 
@@ -68,8 +76,12 @@ impl Openings {
                 fields["samples"] = json!(pass.samples.len());
             }
             Self::Probe(probe) => {
-                fields["device_ids"] = json!(device_ids(probe));
+                fields["device_ids"] = device_ids(&probe.challenge);
                 fields["segments"] = json!(probe.segments.len());
+            }
+            Self::Sweep(sweep) => {
+                fields["device_ids"] = device_ids(&sweep.challenge);
+                fields["samples"] = json!(sweep.samples.len());
             }
         }
         fields
@@ -78,7 +90,7 @@ impl Openings {
     fn against(&self) -> &'static str {
         match self {
             Self::Pass(pass) if pass.committed_roots.is_none() => "the roots in the file",
-            Self::Pass(_) | Self::Probe(_) => "committed_roots",
+            Self::Pass(_) | Self::Probe(_) | Self::Sweep(_) => "committed_roots",
         }
     }
 
@@ -92,6 +104,10 @@ impl Openings {
                 let of = format!("a probe of {}", counted(probe.challenge.shares.len() as u64, "device"));
                 (counted(probe.segments.len() as u64, "segment"), of)
             }
+            Self::Sweep(sweep) => {
+                let of = format!("a sweep of {}", counted(sweep.challenge.shares.len() as u64, "device"));
+                (counted(sweep.samples.len() as u64, "sample"), of)
+            }
         };
         match result {
             Ok(()) => format!("pass: {count} of {of} hold, checked against {}", self.against()),
@@ -100,6 +116,6 @@ impl Openings {
     }
 }
 
-fn device_ids(probe: &ProbeFile) -> Vec<DeviceId> {
-    probe.challenge.shares.iter().map(|share| share.device_id).collect()
+fn device_ids(challenge: &UncheckedChallenge) -> Value {
+    json!(challenge.shares.iter().map(|share| share.device_id).collect::<Vec<_>>())
 }

@@ -108,6 +108,8 @@ fn sum_up(
         probe: None,
         linked: None,
         linked_policy: None,
+        sweep: None,
+        wants_sweep: false,
         samples: 0,
         segments: 0,
         claimed: Vec::new(),

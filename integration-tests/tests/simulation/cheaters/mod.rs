@@ -6,4 +6,5 @@ mod linked;
 mod openings;
 mod probe;
 mod stage;
+mod sweep;
 mod work;

@@ -54,6 +54,11 @@ impl Stage {
         Self::new(usual(), &[7, 7])
     }
 
+    /// The miner no longer answers sweeps.
+    pub fn leave_sweeps_out(&mut self) {
+        self.world.leave_sweeps_out();
+    }
+
     /// Challenges the miner, and judges the evidence again.
     pub fn challenge(&mut self, mode: Mode) -> Ruling {
         self.world.settle();

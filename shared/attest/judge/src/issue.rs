@@ -10,7 +10,9 @@ use assay_protocol::verdict::{Mode, UnchallengedDevice};
 use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_work::bounds::IterationDraw;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
-use assay_work::probe::{LINE_BYTES, Link, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, UncheckedProbe};
+use assay_work::probe::{
+    LINE_BYTES, Link, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, Sweep, SweepError, UncheckedProbe, UncheckedSweep,
+};
 use assay_work::split::{Weight, split};
 use assay_work::{Challenge, ChallengeId, DeviceId, Nonce, Precision, ProbeSeed, PublicKey};
 
@@ -25,6 +27,14 @@ pub const SAMPLES_BEFORE_REPLAY: u32 = 16;
 const WALKS_OF_SHARE: u64 = 256;
 /// Round trips that an honest probe takes at least.
 const PROBE_ROUND_TRIPS: u32 = 10;
+/// Samples of each device's sweep (WORK.md, Sweep).
+pub const SWEEP_SAMPLES: u32 = 256;
+/// The fewest rounds of a sweep, where they fit into half of a probe's deadline, and the most (WORK.md, Sweep).
+const SWEEP_ROUNDS: (f64, f64) = (8.0, 64.0);
+/// The longest time of a sweep, in multiples of that at the expected rate.
+const SWEEP_DEADLINE_TIMES: f64 = 10.0;
+/// The longest deadline of a sweep.
+const MAX_SWEEP_DEADLINE: Duration = Duration::from_secs(600);
 /// The fewest rounds of a linked probe, where they fit into half of its deadline (WORK.md, Linked probe).
 const MIN_LINKED_ROUNDS: f64 = 8.0;
 
@@ -88,6 +98,9 @@ pub enum IssueError {
     /// The validator's probe broke a rule.
     #[error("the probe sized for the host is invalid: {0}")]
     Probe(#[from] ProbeError),
+    /// The validator's sweep broke a rule.
+    #[error("the sweep sized for the host is invalid: {0}")]
+    Sweep(#[from] SweepError),
     #[error(transparent)]
     Entropy(#[from] EntropyError),
 }
@@ -219,8 +232,11 @@ pub fn check_draws(policy: &Policy, mode: Mode, challenge: &Challenge) -> Result
         Mode::Replay | Mode::ReplaySample => (1, u64::from(SAMPLES_BEFORE_REPLAY) + 2),
     };
     let devices = challenge.shares().len() as u64;
-    let draws = devices * (u64::from(policy.segments) + u64::from(passes) * of_pass);
-    if draws > MAX_OPEN_DRAWS as u64 || devices * (1 + u64::from(passes)) > MAX_OPEN_ITEMS as u64 {
+    let linked = u64::from(policy.linked.is_some());
+    let sums = if policy.sweep { u64::from(SWEEP_SAMPLES) } else { 0 };
+    let draws = devices * ((1 + linked) * u64::from(policy.segments) + sums + u64::from(passes) * of_pass);
+    let items = devices * (1 + linked + u64::from(policy.sweep) + u64::from(passes));
+    if draws > MAX_OPEN_DRAWS as u64 || items > MAX_OPEN_ITEMS as u64 {
         return Err(IssueError::TooManyDraws(draws));
     }
     Ok(())
@@ -262,8 +278,7 @@ pub fn issue_probe(
     let rate_of = |share: &assay_work::Share| shown.get(&share.device_id).map_or(0.0, |shown| shown.bytes_per_s(link));
     // All devices walk the same number of rounds: the slowest must still answer in time.
     let shown = challenge.shares().iter().map(rate_of).fold(f64::INFINITY, f64::min);
-    let longest = (policy.probe.deadline / 2).max(policy.probe.target);
-    let target = policy.probe.target.max(round_trip.unwrap_or_default() * PROBE_ROUND_TRIPS).min(longest);
+    let (target, _) = probe_times(policy, round_trip);
     let rounds_in = |time: Duration| expected.max(shown) * time.as_secs_f64() / round_bytes;
     let least_rounds =
         if link == Link::All { rounds_in(policy.probe.deadline / 2).clamp(1.0, MIN_LINKED_ROUNDS) } else { 1.0 };
@@ -276,6 +291,45 @@ pub fn issue_probe(
         rounds: rounds.round().clamp(least_rounds, f64::from(MAX_ROUNDS)) as u32,
         link: link.code(),
     })?)
+}
+
+/// Makes the sweep of a challenge whose devices read `read_per_s` bytes per second in the probe before it: as many rounds
+/// as take the target time of a probe on the device with the most slots.
+pub fn issue_sweep(
+    policy: &Policy,
+    challenge: &Challenge,
+    read_per_s: f64,
+    round_trip: Option<Duration>,
+    entropy: &mut dyn Entropy,
+) -> Result<Sweep, IssueError> {
+    let (target, longest) = probe_times(policy, round_trip);
+    let round = sweep_round_seconds(policy, challenge, read_per_s);
+    let (fewest, most) = SWEEP_ROUNDS;
+    let fewest = (longest.as_secs_f64() / round).floor().clamp(1.0, fewest);
+    // Clamped into the range of a round count.
+    let rounds = (target.as_secs_f64() / round).round().clamp(fewest, most) as u32;
+    Ok(Sweep::try_from(UncheckedSweep { seed: ProbeSeed(entropy.bytes()?), rounds })?)
+}
+
+/// Deadline of a sweep beside a probe's: devices that read slowly have much to read.
+pub fn sweep_deadline(policy: &Policy, challenge: &Challenge, sweep: &Sweep, read_per_s: f64) -> Duration {
+    let round = sweep_round_seconds(policy, challenge, read_per_s);
+    let seconds = SWEEP_DEADLINE_TIMES * f64::from(sweep.rounds()) * round;
+    policy.probe.deadline.max(Duration::from_secs_f64(seconds.min(MAX_SWEEP_DEADLINE.as_secs_f64())))
+}
+
+/// Expected seconds of a round on the device with the most slots.
+fn sweep_round_seconds(policy: &Policy, challenge: &Challenge, read_per_s: f64) -> f64 {
+    let most = challenge.shares().iter().map(|share| u64::from(share.count)).max().unwrap_or(0);
+    let rate = read_per_s.max(policy.probe.expect_gb_per_s * 1e9);
+    (most * challenge.slot_bytes()) as f64 / rate
+}
+
+/// Target time of a probe, and the longest one: the target, or ten round trips where these are longer.
+fn probe_times(policy: &Policy, round_trip: Option<Duration>) -> (Duration, Duration) {
+    let longest = (policy.probe.deadline / 2).max(policy.probe.target);
+    let target = policy.probe.target.max(round_trip.unwrap_or_default() * PROBE_ROUND_TRIPS);
+    (target.min(longest), longest)
 }
 
 #[cfg(test)]
@@ -308,7 +362,12 @@ mod tests {
             precisions: vec![Precision::Int8],
             claimed_hardware: None,
         };
-        Inventory { sequence: 3, devices: bytes.iter().enumerate().map(device).collect(), max_link: Link::All }
+        Inventory {
+            sequence: 3,
+            devices: bytes.iter().enumerate().map(device).collect(),
+            max_link: Link::All,
+            sweeps: true,
+        }
     }
 
     fn issue_over(policy: &Policy, inventory: &Inventory, room: Option<&[u32]>) -> Result<IssuedChallenge, IssueError> {
@@ -494,6 +553,25 @@ mod tests {
         assert_eq!(probe(&policy, &[3000.0, 2000.0]).rounds(), 931);
         assert_eq!(probe(&policy, &[3000.0]).rounds(), 2);
         assert_eq!(probe(&policy, &[1.0, 1.0]).rounds(), 2);
+    }
+
+    #[test]
+    fn a_sweep_takes_about_the_target_of_a_probe() {
+        let (policy, mut entropy) = (Policy { max_matrices: 1 << 20, ..Policy::default() }, SeededEntropy::new(5));
+        // 900 slots of 4 MiB: 3.8 GB, and 1800 of the larger device.
+        let challenge = issue_for(&policy, &[1000, 2000]).unwrap().challenge;
+        let mut sweep = |policy: &Policy, read_per_s, ms| {
+            let round_trip = Some(Duration::from_millis(ms));
+            let sweep = issue_sweep(policy, &challenge, read_per_s, round_trip, &mut entropy).unwrap();
+            (sweep.rounds(), sweep_deadline(policy, &challenge, &sweep, read_per_s).as_secs())
+        };
+        assert_eq!(sweep(&policy, 0.0, 0), (1, 18), "at the expected 4 GB/s a round takes 1.9 s");
+        assert_eq!(sweep(&policy, 100e9, 0), (8, 6), "the fewest that show much");
+        assert_eq!(sweep(&policy, 1000e9, 0), (33, 2));
+        assert_eq!(sweep(&policy, 1000e9, 40), (53, 4), "ten round trips");
+        assert_eq!(sweep(&policy, 5000e9, 100), (64, 2), "the most of which none runs beside the others");
+        let slow = ProbePolicy { expect_gb_per_s: 0.01, ..Policy::default().probe };
+        assert_eq!(sweep(&Policy { probe: slow, ..policy.clone() }, 0.0, 0), (1, 600));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use assay_policy::Policy;
 use assay_policy::policy::BandPolicy;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, ValidatorMessage};
 use assay_protocol::verdict::{Reason, Verdict};
-use assay_work::probe::Link;
+use assay_work::MemoryProbe;
 
 use crate::action::{Action, SentAt};
 use crate::case::entry::{CaseEntry, CaseHeader, RunEvent, StoredReason, UnmadeChallenge};
@@ -99,8 +99,8 @@ impl CaseContents {
     /// [`CaseError`], also for entries that are missing or come twice.
     pub fn read(entries: &mut CaseReader<impl Read>) -> Result<Self, CaseError> {
         let (mut header, mut inventory, mut made, mut verdict) = (None, None, None, None);
-        let mut linked = None;
-        let (mut probe, mut open, mut known, mut held_up, mut fleet) = (None, None, None, None, None);
+        let mut probes = Vec::<MemoryProbe>::new();
+        let (mut open, mut known, mut held_up, mut fleet) = (None, None, None, None);
         while let Some(entry) = entries.next_entry()? {
             let is_twice = match entry {
                 _ if verdict.is_some() => return Err(CaseError::Incomplete("something follows the verdict")),
@@ -109,8 +109,11 @@ impl CaseContents {
                 CaseEntry::Inventory(entry) => inventory.replace(entry).is_some(),
                 CaseEntry::Offer(entry) => made.replace(CaseChallenge::Challenge(entry)).is_some(),
                 CaseEntry::Unchallenged(entry) => made.replace(CaseChallenge::Nothing(entry)).is_some(),
-                CaseEntry::Probe(entry) if entry.link() == Link::All => linked.replace(entry).is_some(),
-                CaseEntry::Probe(entry) => probe.replace(entry).is_some(),
+                CaseEntry::Probe(entry) => {
+                    let is_twice = probes.iter().any(|probe| probe.stage() == entry.stage());
+                    probes.push(entry);
+                    is_twice
+                }
                 CaseEntry::Open(items, iterations) => open.replace((items, iterations)).is_some(),
                 CaseEntry::Known(entry) => known.replace(*entry).is_some(),
                 CaseEntry::HeldUp(entry) => held_up.replace(entry).is_some(),
@@ -131,7 +134,7 @@ impl CaseContents {
             header,
             inventory: inventory.ok_or(CaseError::Incomplete("it has no inventory"))?,
             made,
-            given: JournalInputs { probe, linked, open, known: known.unwrap_or_default() },
+            given: JournalInputs { probes, open, known: known.unwrap_or_default() },
             held_up: held_up.ok_or(CaseError::Incomplete("it does not say whose time was lost"))?,
             facts: fleet.ok_or(CaseError::Incomplete("it does not say what it was held against"))?,
             verdict: verdict.ok_or(CaseError::Incomplete("it has no verdict"))?,
@@ -277,10 +280,10 @@ impl RejudgedRun {
     }
 
     fn carry_out(&mut self, actions: Vec<Action>) {
-        use ValidatorMessage::{Challenge, Open, Probe};
+        use ValidatorMessage::{Challenge, Open, Probe, Sweep};
         for action in actions {
             match action {
-                Action::Send(Challenge(_) | Probe { .. } | Open { .. }, sent) => self.sent.push(sent),
+                Action::Send(Challenge(_) | Probe { .. } | Sweep { .. } | Open { .. }, sent) => self.sent.push(sent),
                 Action::Check(job) => self.check = Some(job),
                 Action::Judged(verdict) => self.verdict = Some(verdict),
                 _ => {}

@@ -1,7 +1,7 @@
 //! One challenge from its offer to its verdict, without a socket: events in, actions out.
 //!
 //! The order is WORK.md's: commitment, probe, probe answer, openings. No position is named before the
-//! probe is answered.
+//! last probe is answered.
 
 mod ending;
 mod journal;
@@ -21,7 +21,7 @@ use assay_policy::Policy;
 use assay_protocol::message::{Inventory, MinerMessage, SignedChecksum, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
 use assay_work::commitment::{DeviceEvidence, Evidence};
-use assay_work::probe::{Answer, DeviceAnswer, Probe};
+use assay_work::probe::{Answer, DeviceAnswer, MemoryProbe, ProbeStage};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId};
 
@@ -42,6 +42,8 @@ use crate::verify::judge::{DeviceClaims, Gaps};
 pub const HELD: &str = "held";
 /// The phase in which the devices walk over the memory of one another.
 pub const LINKED_PROBE: &str = "linked_probe";
+/// The phase in which the devices sum over all of their memory.
+pub const SWEEP: &str = "sweep";
 
 /// A value that the miner signed at the end of a stage, and the stage's time by the validator's clock.
 #[derive(Debug, Clone)]
@@ -61,7 +63,7 @@ enum CommitmentRoots {
 
 #[derive(Debug, Clone)]
 struct AnsweredProbe {
-    probe: Probe,
+    probe: MemoryProbe,
     answer: TimedChecksum,
     digests: AnswerDigests,
 }
@@ -82,17 +84,16 @@ enum RunStage {
     Working,
     /// The commitment came and its roots arrive; the probe waits for the other members of the round.
     Held { commitment: TimedChecksum, roots: CommitmentRoots, limit: Duration },
-    /// The commitment came and the probe was sent; the roots arrive. With a linked probe, the digests of the one before
-    /// it arrive.
+    /// The commitment came and a probe was sent; the roots arrive, or the digests of the probe before it.
     Probing {
         commitment: TimedChecksum,
         roots: CommitmentRoots,
-        before: Option<AnsweredProbe>,
-        probe: Probe,
+        answered: Vec<AnsweredProbe>,
+        probe: MemoryProbe,
         deadline: Duration,
     },
     /// The last probe answer came; its digests arrive.
-    Digests { commitment: TimedChecksum, evidence: Arc<Evidence>, before: Option<AnsweredProbe>, last: AnsweredProbe },
+    Digests { commitment: TimedChecksum, evidence: Arc<Evidence>, answered: Vec<AnsweredProbe> },
     /// The openings arrive.
     Opening { answered: AnsweredRun, collector: Box<Collector>, pace: OpeningsPace },
     /// All openings came; checks and the replay may run.
@@ -101,13 +102,12 @@ enum RunStage {
     Over(RunSummary),
 }
 
-/// Data of an answered probe, with the pending checks.
+/// Data of a run whose probes are answered, with the pending checks.
 #[derive(Debug, Clone)]
 struct AnsweredRun {
     commitment: TimedChecksum,
-    probe: Probe,
-    answer: TimedChecksum,
-    linked: Option<(Probe, TimedChecksum)>,
+    /// Each with its time.
+    probes: Vec<(MemoryProbe, Duration)>,
     checks_pending: usize,
     replay: Replay,
 }
@@ -374,7 +374,7 @@ impl ChallengeRun {
         self.context.hold = None;
         let RunStage::Held { commitment, roots, .. } = &self.stage else { return Vec::new() };
         let (commitment, roots) = (commitment.clone(), roots.clone());
-        let step = self.send_probe(commitment, roots, None, now, entropy);
+        let step = self.send_probe(commitment, roots, Vec::new(), (ProbeStage::Own, now), entropy);
         self.conclude(step)
     }
 

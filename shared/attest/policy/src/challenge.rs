@@ -72,6 +72,9 @@ pub struct Policy {
     /// Size and required results of a linked probe; `None`: no linked probe.
     #[serde(default)]
     pub linked: Option<LinkedPolicy>,
+    /// Whether each device sums over its memory after the probes.
+    #[serde(default)]
+    pub sweep: bool,
     /// Assumptions about hidden memory.
     pub hiding: HidingPolicy,
     /// Time limits of the openings.
@@ -102,6 +105,8 @@ const fn chip_bytes() -> f64 {
 const GPU_BUS_PER_S: f64 = 64e9;
 /// A disk, or a network of 10 Gbit/s, in bytes per second.
 const PROCESSOR_BUS_PER_S: f64 = 1e9;
+/// The memory of a host of GPUs, read by its processors, in bytes per second (WORK.md, Sweep).
+const HOST_MEMORY_PER_S: f64 = 500e9;
 
 /// Assumptions about a device when the probe's time is judged (WORK.md, What can hide).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -251,6 +256,7 @@ impl Policy {
             Some(false) => self.linked = None,
             None => {}
         }
+        set(overrides.sweep, &mut self.sweep);
         if let Some(linked) = &mut self.linked {
             set(overrides.linked_expect_gb_per_s, &mut linked.expect_gb_per_s);
             set(overrides.linked_min_gb_per_s, &mut linked.min_gb_per_s);
@@ -364,6 +370,7 @@ impl Default for Policy {
                 deadline: Duration::from_millis(2500),
             },
             linked: None,
+            sweep: false,
             hiding: HidingPolicy {
                 rate_factor: 2.0,
                 peak_per_s: None,
@@ -441,7 +448,7 @@ impl HidingPolicy {
         let knows = self.knows_model(precision);
         let memory = self.memory_bytes_per_s.unwrap_or(0.0).max(2.0 * read_per_s);
         let read = memory + bus_bytes_per_s + multiply_accumulates_per_s / f64::from(precision.terms(n));
-        let field = self.peak_field_per_s.unwrap_or(0.0).max(2.0 * field_per_s) / 2.0 + bus_bytes_per_s;
+        let field = self.field_per_s(field_per_s) / 2.0 + bus_bytes_per_s;
         let bytes_per_s = match precision {
             Precision::Field if knows && self.peak_field_per_s.is_some() => read.min(field),
             Precision::Field if self.peak_field_per_s.is_some() || self.peak_per_s.is_none() => field,
@@ -457,6 +464,34 @@ impl HidingPolicy {
         Some(OperandReads { bytes_per_s, chip_bytes: self.chip_bytes, block_bytes, alone })
     }
 
+    /// φ: the field operations per second that a device may have, from the rate that it showed.
+    fn field_per_s(&self, shown_per_s: f64) -> f64 {
+        self.peak_field_per_s.unwrap_or(0.0).max(2.0 * shown_per_s)
+    }
+
+    /// Bytes per second of slots that a device may compute again, from the rates in multiply-accumulates and field
+    /// operations per second, the second one shown, and its buses.
+    pub fn computed_bytes_per_s(
+        &self,
+        (precision, n): (Precision, u32),
+        multiply_accumulates_per_s: f64,
+        field_per_s: f64,
+        bus_bytes_per_s: f64,
+    ) -> f64 {
+        let products = multiply_accumulates_per_s / f64::from(precision.terms(n));
+        match precision {
+            Precision::Field => products.min(self.field_per_s(field_per_s) / 2.0 + bus_bytes_per_s),
+            _ => products,
+        }
+    }
+
+    /// Bytes per second of all memory outside a device that any processor reads: a host's beside a GPU; beside a
+    /// processor, a disk or a network.
+    pub fn elsewhere_bytes_per_s(&self, device: Option<&DeviceClaim>) -> f64 {
+        let assumed = if is_processor(device) { PROCESSOR_BUS_PER_S } else { HOST_MEMORY_PER_S };
+        self.copy_bytes_per_s.max(assumed)
+    }
+
     /// Factor from the shown rate in a kind of work to the rate that a device may have: a GeForce computes F16 faster
     /// by a detour, which may not have been used when the rate was shown, and so does a B300 in convolutions.
     pub const fn rate_factor(&self, precision: Precision) -> f64 {
@@ -469,9 +504,12 @@ impl HidingPolicy {
     /// Bytes per second of all paths into a device, where the policy does not set them: PCIe 5 with 16 lanes. A
     /// processor's memory is the host's, and data elsewhere comes from disks or the network.
     pub fn bus_bytes_per_s(&self, device: Option<&DeviceClaim>) -> f64 {
-        let is_processor = device.is_some_and(|device| device.backend == PROCESSOR_BACKEND);
-        self.bus_bytes_per_s.unwrap_or(if is_processor { PROCESSOR_BUS_PER_S } else { GPU_BUS_PER_S })
+        self.bus_bytes_per_s.unwrap_or(if is_processor(device) { PROCESSOR_BUS_PER_S } else { GPU_BUS_PER_S })
     }
+}
+
+fn is_processor(device: Option<&DeviceClaim>) -> bool {
+    device.is_some_and(|device| device.backend == PROCESSOR_BACKEND)
 }
 
 #[cfg(test)]

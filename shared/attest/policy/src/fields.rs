@@ -217,6 +217,8 @@ fields! {
     /// Have the devices of a host walk over the memory of one another too, after the probe of each device's own: shows how
     /// fast they reach it
     linked_probe: bool, Asked, "", "", "false", Bounds::Switch, "";
+    /// Have each device sum over all of its memory too, after the probes: shows how fast it is read whole, in order
+    sweep: bool, Asked, "", "", "false", Bounds::Switch, "";
     /// Expected rate of a device in a linked probe, in GB/s of lines read; linked probes grow with what a miner showed last
     linked_expect_gb_per_s: f64, Settings, "", "", "1",
         Bounds::Number(0.001, 100_000.0), "outside the range of real links";

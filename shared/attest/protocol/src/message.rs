@@ -8,7 +8,7 @@ use crate::successor::Successor;
 use crate::verdict::{ReasonCode, Verdict};
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{PassSample, SampleOpenings};
-use assay_work::probe::{DeviceAnswer, Link, Probe, Sweep, SweepSample};
+use assay_work::probe::{DeviceAnswer, Link, MemoryProbe, Probe, Sweep, SweepSample};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::split::{SplitError, Weight, split};
 use assay_work::sums::SweepOpenings;
@@ -469,4 +469,15 @@ pub enum ValidatorMessage {
     Verdict(Box<Verdict>),
     /// The validator ends the session.
     Goodbye(StopCode, String),
+}
+
+impl ValidatorMessage {
+    /// The message that asks for a probe of any stage.
+    #[must_use]
+    pub const fn asking(challenge_id: ChallengeId, probe: MemoryProbe, deadline: Duration) -> Self {
+        match probe {
+            MemoryProbe::Walks(probe) => Self::Probe { challenge_id, probe, deadline },
+            MemoryProbe::Sweep(sweep) => Self::Sweep { challenge_id, sweep, deadline },
+        }
+    }
 }

@@ -115,6 +115,23 @@ pub struct SweepWork {
     pub open_sums: f64,
     /// Samples checked.
     pub samples: u32,
+    /// Rounds: how often each byte was read.
+    pub rounds: u32,
+}
+
+impl SweepWork {
+    /// The meaning of the figures, with their weakness.
+    #[must_use]
+    pub fn meaning(&self) -> String {
+        format!(
+            "its memory was read whole and in order at {:.1} GB/s. A model that fills it and is read once for a token \
+             gives at most {:.1} tokens a second. At most {:.1} % of the memory was elsewhere meanwhile; where it was, the \
+             probe shows, not the sweep",
+            self.gb_per_s,
+            f64::from(self.rounds) / self.seconds.max(1e-9),
+            100.0 * self.share
+        )
+    }
 }
 
 /// The rate that a device showed in a kind of work. It can be understated, never overstated; the unit that computed it

@@ -212,6 +212,20 @@ pub struct DeviceResult {
     /// The rates that it showed in other kinds of work, each in the last challenge of its kind that it passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_kinds: Vec<RateClaim>,
+    /// Its memory read whole and in order; absent where no sweep was answered and held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepClaims>,
+}
+
+/// The results that a sweep proves. Figures are rounded down.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SweepClaims {
+    /// 10⁹ bytes a second, read in order, over `seconds`.
+    pub gb_per_s: f64,
+    /// From the sweep out to its answer in, by the validator's clock. Rounded up.
+    pub seconds: f64,
+    /// The share of the memory that may have been elsewhere meanwhile, rounded up.
+    pub hidden_share_at_most: f64,
 }
 
 /// A rate in a kind of work. It can be understated, never overstated.

@@ -9,8 +9,8 @@ use assay_work::{DeviceId, Nonce, Precision};
 
 use crate::claims::{
     Appraisal, AttesterClaims, BoundClaim, Claims, DEVELOPER, DeviceResult, EAR_PROFILE, FindingClaim, HostResult,
-    LinkedClaims, ProvenClaims, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, Tier, TrustVector,
-    VerifierId, device_label,
+    LinkedClaims, ProvenClaims, RateClaim, ReasonClaim, SUBMODULE_PROFILE, Soundness, Submods, SweepClaims, Tier,
+    TrustVector, VerifierId, device_label,
 };
 use crate::nonce::EatNonce;
 
@@ -215,6 +215,11 @@ impl Subject<'_> {
                 hidden_share_rests_on_shown_speed: hiding.is_some_and(|hiding| hiding.rate_is_shown_only),
                 hidden_share_rule: hiding.map_or(first_rule(), |hiding| hiding.rule),
                 other_kinds: if self.is_proven() { self.other_kinds(device) } else { Vec::new() },
+                sweep: device.sweep.filter(|_| self.is_proven()).map(|sweep| SweepClaims {
+                    gb_per_s: down(sweep.gb_per_s),
+                    seconds: up(sweep.seconds),
+                    hidden_share_at_most: up(sweep.share),
+                }),
             },
         }
     }

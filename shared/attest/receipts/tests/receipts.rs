@@ -88,6 +88,7 @@ fn device(number: u8) -> DeviceWork {
         name,
         work,
         claimed_telemetry: None,
+        sweep: None,
         rates: Vec::new(),
         hiding: Some(hiding),
     }
@@ -538,7 +539,7 @@ prop_compose! {
     ) -> Verdict {
         let devices = works.into_iter().enumerate().map(|(number, (work, name, share))| {
             let hiding = device(0).hiding.map(|hiding| Hiding { share, ..hiding });
-            DeviceWork { device_id: DeviceId([number as u8; 16]), name, work, rates: Vec::new(), hiding, claimed_telemetry: None }
+            DeviceWork { device_id: DeviceId([number as u8; 16]), name, work, rates: Vec::new(), hiding, claimed_telemetry: None, sweep: None }
         });
         Verdict {
             devices: devices.collect(),

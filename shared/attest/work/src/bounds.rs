@@ -235,6 +235,36 @@ impl TimedProbe<'_> {
     }
 }
 
+/// A timed sweep of one device, and the other resources that the device may have beside the memory that is summed.
+#[derive(Debug, Clone, Copy)]
+pub struct TimedSweep {
+    /// Bytes of the slots.
+    pub slots_bytes: f64,
+    /// R.
+    pub rounds: u32,
+    /// t, on the validator's clock, with the round trip in it.
+    pub seconds: f64,
+    /// ρ / κ, or φ / 2 + β: bytes a second that the device may compute again.
+    pub computed_bytes_per_s: f64,
+    /// μ, bytes a second of all memory outside the device that any processor reads.
+    pub elsewhere_bytes_per_s: f64,
+    /// Z, bytes that the chip holds.
+    pub chip_bytes: f64,
+    /// f, the share of the sums that the samples leave open.
+    pub open_sums: f64,
+}
+
+impl TimedSweep {
+    /// h: the share of the device's memory that may have been elsewhere (WORK.md, Sweep, "What it shows"); at 1 the sweep
+    /// showed nothing.
+    #[must_use]
+    pub fn hidden_share(&self) -> f64 {
+        let other = self.computed_bytes_per_s + self.elsewhere_bytes_per_s;
+        let moved = other * self.seconds / (f64::from(self.rounds) * self.slots_bytes);
+        (moved + self.chip_bytes / self.slots_bytes + self.open_sums).min(1.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,6 +283,23 @@ mod tests {
             row = [vec![1], next, vec![1]].concat();
         }
         row.get(k as usize).map_or(0.0, |&b| b as f64)
+    }
+
+    /// WORK.md's device of 141 GB and 4.8 TB/s with R = 16: half a second.
+    #[test]
+    fn a_sweep_leaves_little_open() {
+        let sweep = TimedSweep {
+            slots_bytes: 141e9,
+            rounds: 16,
+            seconds: 16.0 * 141e9 / 4.8e12,
+            computed_bytes_per_s: 650e12 / 8192.0,
+            elsewhere_bytes_per_s: 500e9,
+            chip_bytes: 256e6,
+            open_sums: hidden_fraction(256, 1, 0.05),
+        };
+        close(sweep.hidden_share(), (650e12 / 8192.0 + 500e9) / 4.8e12 + 256.0 / 141e3 + sweep.open_sums);
+        assert!((0.011..0.012).contains(&sweep.open_sums), "{}", sweep.open_sums);
+        close(TimedSweep { seconds: 100.0, ..sweep }.hidden_share(), 1.0);
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub mod places {
     pub static PROBE: SpanPhase = SpanPhase { side: VALIDATOR, name: "probe", parent: Some(&CHALLENGE) };
     /// From the linked probe to its answer.
     pub static LINKED_PROBE: SpanPhase = SpanPhase { side: VALIDATOR, name: "linked probe", parent: Some(&CHALLENGE) };
+    /// From the sweep to its answer.
+    pub static SWEEP: SpanPhase = SpanPhase { side: VALIDATOR, name: "sweep", parent: Some(&CHALLENGE) };
     /// From the request for openings to the last that was checked.
     pub static OPENINGS: SpanPhase = SpanPhase { side: VALIDATOR, name: "openings", parent: Some(&CHALLENGE) };
     /// From the first check of an opening to the end of the last.
@@ -59,6 +61,8 @@ pub mod places {
     pub static WALK: SpanPhase = SpanPhase { side: MINER, name: "probe", parent: Some(&PROBE) };
     /// The miner's walks of a linked probe.
     pub static LINKED_WALK: SpanPhase = SpanPhase { side: MINER, name: "linked probe", parent: Some(&LINKED_PROBE) };
+    /// The miner's sums of a sweep.
+    pub static SUM: SpanPhase = SpanPhase { side: MINER, name: "sweep", parent: Some(&SWEEP) };
     /// The miner's openings.
     pub static OPEN: SpanPhase = SpanPhase { side: MINER, name: "open", parent: Some(&OPENINGS) };
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::device::{Device, Handle, Pass, ProbeRounds};
+use super::device::{Device, Handle, Pass, ProbeRounds, SweepRounds};
 use super::error::DeviceError;
 use assay_work::digest::pass_root;
 use assay_work::keys::pass_key;
-use assay_work::probe::{Link, Probe, probe_key};
+use assay_work::probe::{Link, Probe, Sweep, probe_key, sweep_key};
 use assay_work::{Challenge, Digest, Precision, Root, Share, WorkKey};
 
 /// One device's part of a challenge.
@@ -92,5 +92,22 @@ impl ShareTask {
         let key = probe_key(probe, &self.work_key, self.share.device_id, last_root);
         let (walks, steps, rounds) = (probe.walks(), probe.steps(), probe.rounds());
         device.probe_rounds(&ProbeRounds { key, walks, steps, rounds }, handle)
+    }
+
+    /// The rounds of a sweep over the slots of the last iteration.
+    pub fn sweep_rounds(&self, sweep: &Sweep, last_root: &Root) -> SweepRounds {
+        let key = sweep_key(sweep, &self.work_key, self.share.device_id, last_root);
+        SweepRounds { key, n: self.n, count: self.share.count, rounds: sweep.rounds() }
+    }
+
+    /// Sums over the resident slots of the last iteration.
+    pub fn run_sweep(
+        &self,
+        device: &mut dyn Device,
+        sweep: &Sweep,
+        last_root: &Root,
+        handle: &Handle,
+    ) -> Result<Vec<Digest>, DeviceError> {
+        device.sweep_rounds(&self.sweep_rounds(sweep, last_root), handle)
     }
 }

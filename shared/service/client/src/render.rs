@@ -34,6 +34,7 @@ pub fn text(verdict: &Verdict, screen: &Screen) -> String {
     }
     out += &rates(verdict);
     out += &link(verdict);
+    out += &sweeps(verdict);
     out += &bounds(verdict);
     out += &hiding(verdict);
     out += &not_challenged(verdict);
@@ -181,6 +182,16 @@ fn link(verdict: &Verdict) -> String {
     )
 }
 
+/// Result of the sweep of each device.
+fn sweeps(verdict: &Verdict) -> String {
+    let ids = short_ids(verdict.devices.iter().map(|device| device.device_id));
+    let line = |(device, id): (&DeviceWork, &String)| {
+        device.sweep.map(|sweep| format!("\n  - {}: {}", label(device, id), sweep.meaning()))
+    };
+    let lines: String = verdict.devices.iter().zip(&ids).filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n\nSweep:{lines}") }
+}
+
 fn bounds(verdict: &Verdict) -> String {
     let line = |what: &str, bound: &Bound| {
         let (fraction, chance) = (units::percent(bound.fraction), units::probability(bound.log2_probability));
@@ -289,6 +300,7 @@ pub(crate) mod tests {
             name: "H200\x1b[2J".to_owned(),
             work: work(),
             claimed_telemetry: None,
+            sweep: None,
             rates: Vec::new(),
             hiding: Some(Hiding {
                 rate_per_s: 1.3e15,

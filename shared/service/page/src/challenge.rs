@@ -19,7 +19,7 @@ pub struct ChallengeView<'a> {
 }
 
 /// The phases, in their order, each with its name and description.
-const PHASES: [(&str, &str, &str); 7] = [
+const PHASES: [(&str, &str, &str); 8] = [
     (
         "work",
         "Work",
@@ -36,7 +36,8 @@ const PHASES: [(&str, &str, &str); 7] = [
         "Linked probe",
         "The devices read the memory of one another in the same way, where the policy asks for it. Its clock runs.",
     ),
-    ("openings", "Openings", "Both clocks have stopped. The parts drawn now are opened and checked as they arrive."),
+    ("sweep", "Sweep", "The devices read all of their memory in order, where the policy asks for it. Its clock runs."),
+    ("openings", "Openings", "All clocks have stopped. The parts drawn now are opened and checked as they arrive."),
     ("replay", "Replay", "What was opened has held. The work is computed again."),
     ("verdict", "Verdict", "Everything is judged, and written down before it is told."),
 ];

@@ -6,8 +6,7 @@ use assay_policy::Policy;
 use assay_policy::expectations::Expectation;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, OpenItem};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
-use assay_work::probe::Probe;
-use assay_work::{ChallengeId, DeviceId, PublicKey};
+use assay_work::{ChallengeId, DeviceId, MemoryProbe, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::history::AbandonedCount;
@@ -25,8 +24,8 @@ pub enum CaseEntry {
     Inventory(Inventory),
     Offer(Offer),
     Unchallenged(Box<UnmadeChallenge>),
-    /// The probe drawn, before the event that drew it.
-    Probe(Probe),
+    /// A probe drawn, before the event that drew it.
+    Probe(MemoryProbe),
     /// The items drawn for opening, and the iterations to replay of each share; before the event that drew them.
     Open(Vec<OpenItem>, Vec<Vec<u32>>),
     /// A message of the miner, and when it was received: nanoseconds since the run began, as all times here.

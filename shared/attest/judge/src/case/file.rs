@@ -67,10 +67,7 @@ pub fn encode(entry: CaseEntry, id: ChallengeId) -> Vec<u8> {
         CaseEntry::Inventory(inventory) => (INVENTORY, miner_bytes(MinerMessage::Inventory(inventory))),
         CaseEntry::Offer(offer) => (OFFER, validator_bytes(ValidatorMessage::Challenge(offer))),
         CaseEntry::Unchallenged(unmade) => (UNCHALLENGED, document(&unmade)),
-        CaseEntry::Probe(probe) => {
-            let message = ValidatorMessage::Probe { challenge_id: id, probe, deadline: Duration::ZERO };
-            (PROBE, validator_bytes(message))
-        }
+        CaseEntry::Probe(probe) => (PROBE, validator_bytes(ValidatorMessage::asking(id, probe, Duration::ZERO))),
         CaseEntry::Open(items, iterations) => {
             let mut payload = packed(&iterations);
             payload.splice(0..0, length(payload.len()));
@@ -168,7 +165,8 @@ fn decode(kind: u8, payload: &[u8]) -> Result<CaseEntry, String> {
         },
         UNCHALLENGED => CaseEntry::Unchallenged(read_document(payload)?),
         PROBE => match validator_message(payload).map_err(wire)? {
-            ValidatorMessage::Probe { probe, .. } => CaseEntry::Probe(probe),
+            ValidatorMessage::Probe { probe, .. } => CaseEntry::Probe(probe.into()),
+            ValidatorMessage::Sweep { sweep, .. } => CaseEntry::Probe(sweep.into()),
             _ => return Err("no probe".into()),
         },
         OPEN => read_open(payload)?,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use assay_policy::{DeviceRate, End};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 
-use assay_work::probe::Probe;
+use assay_work::{MemoryProbe, ProbeStage};
 
-use super::{AnsweredRun, ChallengeRun, RunContext, RunStage, RunSummary};
+use super::{AnsweredProbe, AnsweredRun, ChallengeRun, RunContext, RunStage, RunSummary};
 use crate::action::Action;
 use crate::case::entry::MinerKnowledge;
 use crate::history::devices::Attendance;
@@ -26,24 +26,24 @@ impl ChallengeRun {
         let (commitment, probe, answered) = match &self.stage {
             RunStage::Working => (None, None, false),
             RunStage::Held { commitment, .. } => (Some(commitment), None, false),
-            RunStage::Probing { commitment, before: None, probe, .. } => (Some(commitment), Some((probe, None)), false),
-            RunStage::Probing { commitment, before: Some(own), .. }
-            | RunStage::Digests { commitment, before: Some(own), .. }
-            | RunStage::Digests { commitment, last: own, .. } => {
-                (Some(commitment), Some((&own.probe, Some(own.answer.took))), false)
+            RunStage::Probing { commitment, answered, probe, .. } => {
+                let own = answered.first().map_or((*probe, None), AnsweredProbe::timed);
+                (Some(commitment), Some(own), false)
+            }
+            RunStage::Digests { commitment, answered, .. } => {
+                (Some(commitment), answered.first().map(AnsweredProbe::timed), false)
             }
             RunStage::Opening { answered, .. } | RunStage::Judging(answered) => {
-                let AnsweredRun { commitment, probe, answer, .. } = answered;
-                (Some(commitment), Some((probe, Some(answer.took))), true)
+                let own = answered.probes.first().map(|&(probe, took)| (probe, Some(took)));
+                (Some(&answered.commitment), own, true)
             }
             RunStage::Over(_) => return Vec::new(),
         };
-        let linked = match &self.stage {
-            RunStage::Judging(AnsweredRun { linked, .. }) => {
-                linked.as_ref().map(|(probe, answer)| (probe, answer.took))
-            }
-            _ => None,
-        };
+        let probe = probe.as_ref().and_then(|(probe, took)| Some((probe.walks()?, *took)));
+        let checked_probes = if let RunStage::Judging(answered) = &self.stage { &answered.probes[..] } else { &[] };
+        let of_stage = |stage| checked_probes.iter().find(|(probe, _)| probe.stage() == stage);
+        let linked = of_stage(ProbeStage::Linked).and_then(|(probe, took)| Some((probe.walks()?, *took)));
+        let sweep = of_stage(ProbeStage::Sweep).and_then(|(probe, took)| Some((probe.sweep()?, *took)));
         let RunContext { policy, mode, inventory, round_trip, unix_seconds, .. } = &self.context;
         let recent = past.recent(end, policy.abandoned);
         if matches!(end, Some(End::Abandoned | End::NotReading)) && recent.abandoned >= policy.abandoned.limit {
@@ -74,6 +74,8 @@ impl ChallengeRun {
             probe,
             linked,
             linked_policy: policy.linked,
+            sweep,
+            wants_sweep: policy.sweep,
             samples: checked(samples),
             segments: checked(policy.segments),
             claimed: std::mem::take(&mut self.claimed),
@@ -99,11 +101,14 @@ impl ChallengeRun {
 
     /// The rates of the devices: where the work held, the devices are known by it.
     fn shown(&self, verdict: &Verdict, least_bytes: u64) -> Vec<DeviceRate> {
-        let RunStage::Judging(AnsweredRun { commitment, probe, answer, linked, .. }) = &self.stage else {
+        let RunStage::Judging(AnsweredRun { commitment, probes, .. }) = &self.stage else {
             return Vec::new();
         };
-        let read_per_s = |probe: &Probe, took: Duration| probe.read_bytes() as f64 / took.as_secs_f64().max(1e-9);
-        let linked_bytes_per_s = linked.as_ref().map_or(0.0, |(probe, answer)| read_per_s(probe, answer.took));
+        let read_per_s = |stage| {
+            let of_stage = probes.iter().find(|(probe, _)| probe.stage() == stage);
+            let read = of_stage.and_then(|(probe, took)| Some((probe.walks()?.read_bytes() as f64, took)));
+            read.map_or(0.0, |(bytes, took)| bytes / took.as_secs_f64().max(1e-9))
+        };
         let shares = self.challenge.shares();
         let remembered = self.context.history.remembers(shares.iter().map(|share| share.device_id));
         let mut shown = Vec::new();
@@ -118,8 +123,8 @@ impl ChallengeRun {
                 bytes: if verdict.work_held() { integer(bytes) } else { 0 },
                 macs_per_s: rate_per_s(&self.challenge, share, commitment.took),
                 tops: device.work.tops,
-                probe_bytes_per_s: read_per_s(probe, answer.took),
-                linked_bytes_per_s,
+                probe_bytes_per_s: read_per_s(ProbeStage::Own),
+                linked_bytes_per_s: read_per_s(ProbeStage::Linked),
                 at_ms: integer(verdict.unix_seconds.saturating_mul(1000)),
             });
         }
@@ -135,6 +140,12 @@ impl ChallengeRun {
             Some(ReasonCode::NotReading) => Some(End::NotReading),
             _ => is_named.then_some(End::Other),
         }
+    }
+}
+
+impl AnsweredProbe {
+    const fn timed(&self) -> (MemoryProbe, Option<Duration>) {
+        (self.probe, Some(self.answer.took))
     }
 }
 

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use assay_protocol::message::{OpenItem, ValidatorMessage};
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::probe::{Link, Probe};
+use assay_work::{Link, MemoryProbe, ProbeStage};
 
 use super::{ChallengeRun, RunContext};
 use crate::action::{Action, SentAt};
 use crate::case::entry::{CaseEntry, CaseHeader, MinerKnowledge, RunEvent, nanoseconds};
 use crate::entropy::Entropy;
-use crate::issue::{IssuedChallenge, issue_probe};
+use crate::issue::{IssuedChallenge, issue_probe, issue_sweep};
 use crate::verify::size::Probes;
 
 /// Detail of the reason when a replayed run asks for a draw that the original run did not make.
@@ -19,10 +19,8 @@ pub const EVIDENCE_ENDS: &str = "the evidence ends here";
 /// Draws and history of an earlier run.
 #[derive(Debug, Clone, Default)]
 pub struct JournalInputs {
-    /// The probe; `None` where the run ended before it.
-    pub probe: Option<Probe>,
-    /// The linked probe, where there was one.
-    pub linked: Option<Probe>,
+    /// The probes, up to the end of the run.
+    pub probes: Vec<MemoryProbe>,
     /// The items opened, and the iterations drawn of each share.
     pub open: Option<(Vec<OpenItem>, Vec<Vec<u32>>)>,
     /// The validator's record of the miner.
@@ -114,17 +112,29 @@ impl ChallengeRun {
         actions
     }
 
-    pub(super) fn draw_probe(&mut self, link: Link, entropy: &mut dyn Entropy) -> Result<Probe, Reason> {
+    /// Draws the probe of a stage; a sweep is sized by the `read_per_s` bytes per second of the probe before it.
+    pub(super) fn draw_probe(
+        &mut self,
+        stage: ProbeStage,
+        read_per_s: f64,
+        entropy: &mut dyn Entropy,
+    ) -> Result<MemoryProbe, Reason> {
         if let Some(given) = &self.given {
-            let probe = match link {
-                Link::Own => given.probe,
-                Link::All => given.linked,
-            };
-            return probe.ok_or_else(evidence_ends);
+            let probe = given.probes.iter().find(|probe| probe.stage() == stage);
+            return probe.copied().ok_or_else(evidence_ends);
         }
         let RunContext { policy, history, round_trip, .. } = &self.context;
-        let probe = issue_probe(policy, &self.challenge, &history.shown, *round_trip, link, entropy)
-            .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
+        let probe = match stage {
+            ProbeStage::Own | ProbeStage::Linked => {
+                let link = if stage == ProbeStage::Linked { Link::All } else { Link::Own };
+                let drawn = issue_probe(policy, &self.challenge, &history.shown, *round_trip, link, entropy);
+                drawn.map(MemoryProbe::from)
+            }
+            ProbeStage::Sweep => {
+                issue_sweep(policy, &self.challenge, read_per_s, *round_trip, entropy).map(MemoryProbe::from)
+            }
+        };
+        let probe = probe.map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.journal.push(CaseEntry::Probe(probe));
         Ok(probe)
     }

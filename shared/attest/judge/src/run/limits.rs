@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_work::probe::Probe;
+use assay_work::probe::{MemoryProbe, ProbeStage};
 
 use super::{AnswerDigests, AnsweredProbe, ChallengeRun, CommitmentRoots, RunStage};
 
@@ -36,13 +36,11 @@ impl ChallengeRun {
         match &self.stage {
             RunStage::Working => [Some(taken(policy.commit_deadline, ReasonCode::CommitmentLate)), None],
             RunStage::Held { roots, .. } => [self.roots_due(roots), None],
-            RunStage::Probing { before: Some(before), deadline, .. } => {
-                [Some(taken(*deadline, ReasonCode::ProbeLate)), self.digests_due(before)]
+            RunStage::Probing { roots, answered, deadline, .. } => {
+                let behind = self.roots_due(roots).or_else(|| self.digests_due(answered));
+                [Some(taken(*deadline, ReasonCode::ProbeLate)), behind]
             }
-            RunStage::Probing { roots, deadline, .. } => {
-                [Some(taken(*deadline, ReasonCode::ProbeLate)), self.roots_due(roots)]
-            }
-            RunStage::Digests { last, .. } => [self.digests_due(last), None],
+            RunStage::Digests { answered, .. } => [self.digests_due(answered), None],
             RunStage::Opening { collector, pace, .. } => {
                 let (due, _) = pace.due(collector.next_bytes());
                 let limit = due.saturating_duration_since(self.stage_began);
@@ -61,12 +59,11 @@ impl ChallengeRun {
         }
     }
 
-    /// Limit of the digests after their head, while they arrive.
-    fn digests_due(&self, answered: &AnsweredProbe) -> Option<(Instant, Duration, ReasonCode)> {
-        match answered.digests {
-            AnswerDigests::Due { since, .. } => {
-                Some((since, self.digests_limit(&answered.probe), ReasonCode::DigestsLate))
-            }
+    /// Limit of the digests of the last answer after their head, while they arrive.
+    fn digests_due(&self, answered: &[AnsweredProbe]) -> Option<(Instant, Duration, ReasonCode)> {
+        let last = answered.last()?;
+        match last.digests {
+            AnswerDigests::Due { since, .. } => Some((since, self.digests_limit(&last.probe), ReasonCode::DigestsLate)),
             AnswerDigests::Complete(_) => None,
         }
     }
@@ -75,7 +72,7 @@ impl ChallengeRun {
         self.follow_up_limit(self.challenge.iterations())
     }
 
-    pub(super) fn digests_limit(&self, probe: &Probe) -> Duration {
+    pub(super) fn digests_limit(&self, probe: &MemoryProbe) -> Duration {
         self.follow_up_limit(probe.rounds())
     }
 
@@ -118,10 +115,9 @@ impl ChallengeRun {
             | RunStage::Probing { roots: CommitmentRoots::Due { .. }, .. } => {
                 self.time_of(follow_up_bytes(self.challenge.iterations()))
             }
-            RunStage::Probing { before: Some(of), .. } | RunStage::Digests { last: of, .. }
-                if matches!(of.digests, AnswerDigests::Due { .. }) =>
-            {
-                self.time_of(follow_up_bytes(of.probe.rounds()))
+            RunStage::Probing { answered, .. } | RunStage::Digests { answered, .. } => {
+                let due = answered.last().filter(|of| matches!(of.digests, AnswerDigests::Due { .. }));
+                due.map_or(Duration::ZERO, |of| self.time_of(follow_up_bytes(of.probe.rounds())))
             }
             RunStage::Opening { collector, .. } => self.time_of(collector.next_bytes()),
             _ => Duration::ZERO,
@@ -144,13 +140,20 @@ impl ChallengeRun {
         pace.detail(pace.due(collector.next_bytes()).1, now)
     }
 
-    /// The probe that a reason is about, where there are two.
-    fn waited_for(&self, code: ReasonCode) -> &'static str {
-        match &self.stage {
-            RunStage::Probing { before: Some(_), .. } if code == ReasonCode::DigestsLate => "first probe: ",
-            RunStage::Probing { before: Some(_), .. } | RunStage::Digests { before: Some(_), .. } => "linked probe: ",
-            _ => "",
-        }
+    /// The probe that a reason is about, where there are several.
+    fn waited_for(&self, code: ReasonCode) -> String {
+        let (answered, current) = match &self.stage {
+            RunStage::Probing { answered, probe, .. } => (answered, Some(probe)),
+            RunStage::Digests { answered, .. } => (answered, None),
+            _ => return String::new(),
+        };
+        let last = answered.last().map(|last| &last.probe);
+        let stage = if code == ReasonCode::DigestsLate { last } else { current.or(last) };
+        let stage = stage.map(MemoryProbe::stage).filter(|_| answered.len() + usize::from(current.is_some()) > 1);
+        stage.map_or_else(String::new, |stage| match stage {
+            ProbeStage::Own => "first probe: ".into(),
+            other => format!("{}: ", other.name()),
+        })
     }
 
     fn shortest_deadline(&self) -> Duration {

@@ -5,13 +5,13 @@ use assay_protocol::verdict::Mode;
 
 use super::ChallengeRun;
 use crate::entropy::{Entropy, EntropyError};
-use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
+use crate::issue::{SAMPLES_BEFORE_REPLAY, SWEEP_SAMPLES, iteration_draw};
 use crate::verify::draw;
 use crate::verify::size::Probes;
 
 impl ChallengeRun {
-    /// Draws the items to open, and the iterations of each share. Segments of every device come first, while the last
-    /// pass is resident, then samples of the latest iterations, then of earlier ones. Before a replay, a few samples of
+    /// Draws the items to open, and the iterations of each share. Segments and sums of every device come first, while the
+    /// last pass is resident, then samples of the latest iterations, then of earlier ones. Before a replay, a few samples of
     /// the last iteration must hold: noise is not worth a replay.
     pub(super) fn draw(
         &self,
@@ -27,6 +27,10 @@ impl ChallengeRun {
         for (share, probe) in challenge.shares().iter().filter_map(|share| Some((share, probes.linked?))) {
             let segments = draw::segments(probe, policy.segments, entropy)?;
             items.push(OpenItem { device_id: share.device_id, what: OpenTarget::LinkedSegments(segments) });
+        }
+        for (share, sweep) in challenge.shares().iter().filter_map(|share| Some((share, probes.sweep?))) {
+            let samples = draw::sums(sweep, (challenge.n(), share.count), SWEEP_SAMPLES, entropy)?;
+            items.push(OpenItem { device_id: share.device_id, what: OpenTarget::Sums(samples) });
         }
         let mut audits = Vec::new();
         let mut iterations = Vec::with_capacity(challenge.shares().len());

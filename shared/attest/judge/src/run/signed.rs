@@ -4,7 +4,7 @@ use assay_protocol::identity::verify;
 use assay_protocol::message::SignedChecksum;
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::commitment::{CommitmentError, DeviceEvidence, Evidence, commitment_message};
-use assay_work::probe::{Answer, AnswerError, DeviceAnswer, Probe, probe_message};
+use assay_work::probe::{Answer, AnswerError, DeviceAnswer, MemoryProbe, probe_message};
 use assay_work::{Challenge, Checksum};
 
 /// Checks the complete commitment: every checksum again, then the signature.
@@ -27,7 +27,7 @@ pub(super) fn check_commitment(
 pub(super) fn check_answer(
     challenge: &Challenge,
     committed: &Checksum,
-    probe: &Probe,
+    probe: &MemoryProbe,
     signed: &SignedChecksum,
     devices: Vec<DeviceAnswer>,
 ) -> Result<Answer, Reason> {

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use assay_protocol::message::{DeviceDigests, DeviceRoots, OpeningsChunk, SignedChecksum, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
-use assay_work::probe::{Link, Probe};
+use assay_work::probe::{Link, MemoryProbe, ProbeStage};
 
 use super::pace::OpeningsPace;
 use super::signed::{check_answer, check_commitment};
 use super::{
     AnswerDigests, AnsweredProbe, AnsweredRun, ChallengeRun, CommitmentRoots, HELD, LINKED_PROBE, Replay, RunStage,
-    Step, TimedChecksum,
+    SWEEP, Step, TimedChecksum,
 };
 use crate::action::Action;
 use crate::entropy::Entropy;
+use crate::issue::sweep_deadline;
 use crate::replay::Extent;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::judge::DeviceClaims;
@@ -42,39 +43,48 @@ impl ChallengeRun {
                 self.enter(RunStage::Held { commitment, roots, limit }, received);
                 Ok(vec![Action::Phase(HELD)])
             }
-            None => self.send_probe(commitment, roots, None, received, entropy),
+            None => self.send_probe(commitment, roots, Vec::new(), (ProbeStage::Own, received), entropy),
         }
     }
 
     /// The head of the commitment binds the roots, that of an answer its digests: nothing is gained by waiting for
     /// them, only time to move slots. An invalid signature is reported once they have come, since they may name the
-    /// fault better. `before` is the probe of each device's own slots, which a linked one follows.
+    /// fault better. `answered` are the probes before this one.
     pub(super) fn send_probe(
         &mut self,
         commitment: TimedChecksum,
         roots: CommitmentRoots,
-        before: Option<AnsweredProbe>,
-        now: Instant,
+        answered: Vec<AnsweredProbe>,
+        (stage, now): (ProbeStage, Instant),
         entropy: &mut dyn Entropy,
     ) -> Step {
-        let link = if before.is_some() { Link::All } else { Link::Own };
-        let probe = self.draw_probe(link, entropy)?;
-        let behind = before.as_ref().map_or(self.challenge.iterations(), |before| before.probe.rounds());
-        let deadline = self.context.policy.probe.deadline + self.probe_allowance(behind);
-        let message = ValidatorMessage::Probe { challenge_id: self.id(), probe, deadline };
-        self.enter(RunStage::Probing { commitment, roots, before, probe, deadline }, now);
-        let phase = match link {
-            Link::Own => "probe",
-            Link::All => LINKED_PROBE,
+        let read_per_s = answered.first().map_or(0.0, AnsweredProbe::read_per_s);
+        let probe = self.draw_probe(stage, read_per_s, entropy)?;
+        let behind = answered.last().map_or(self.challenge.iterations(), |before| before.probe.rounds());
+        let policy = &self.context.policy;
+        let deadline = match probe {
+            MemoryProbe::Walks(_) => policy.probe.deadline,
+            MemoryProbe::Sweep(sweep) => sweep_deadline(policy, &self.challenge, &sweep, read_per_s),
+        };
+        let deadline = deadline + self.probe_allowance(behind);
+        let message = ValidatorMessage::asking(self.id(), probe, deadline);
+        self.enter(RunStage::Probing { commitment, roots, answered, probe, deadline }, now);
+        let phase = match stage {
+            ProbeStage::Own => "probe",
+            ProbeStage::Linked => LINKED_PROBE,
+            ProbeStage::Sweep => SWEEP,
         };
         Ok(vec![Action::Phase(phase), self.hand_over(message, now)])
     }
 
-    /// Whether the devices walk over the memory of one another: by policy, with two or more devices and a miner that
-    /// supports it.
-    fn links(&self) -> bool {
-        let can = self.context.inventory.max_link == Link::All && self.challenge.shares().len() > 1;
-        can && self.context.policy.linked.is_some()
+    /// The probe after one of this stage: linked by policy, with two or more devices, and a sweep by policy, each with a
+    /// miner that supports it.
+    fn stage_after(&self, stage: ProbeStage) -> Option<ProbeStage> {
+        let (policy, inventory) = (&self.context.policy, &self.context.inventory);
+        let can_link = inventory.max_link == Link::All && self.challenge.shares().len() > 1;
+        let links = can_link && policy.linked.is_some() && stage < ProbeStage::Linked;
+        let sweeps = inventory.sweeps && policy.sweep && stage < ProbeStage::Sweep;
+        links.then_some(ProbeStage::Linked).or_else(|| sweeps.then_some(ProbeStage::Sweep))
     }
 
     pub(super) fn device_roots(&mut self, device: DeviceRoots, received: Instant) -> Step {
@@ -128,28 +138,30 @@ impl ChallengeRun {
             let detail = format!("it is for challenge {}", signed.challenge_id);
             return Err(Reason::new(ReasonCode::ProbeChallenge, detail));
         }
-        let RunStage::Probing { commitment, roots, before, probe, deadline } = &self.stage else {
+        let RunStage::Probing { commitment, roots, answered, probe, deadline } = &self.stage else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the probe"));
         };
         let CommitmentRoots::Complete(evidence) = roots else {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the roots"));
         };
-        if before.as_ref().is_some_and(|before| matches!(before.digests, AnswerDigests::Due { .. })) {
+        if answered.last().is_some_and(|before| matches!(before.digests, AnswerDigests::Due { .. })) {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the digests"));
         }
         let limit = *deadline;
         let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
         if took > limit {
-            let detail = format!("{} took {took:.1?}, {limit:?} were allowed", probe_name(probe));
+            let detail = format!("the {} took {took:.1?}, {limit:?} were allowed", probe.stage().name());
             return Err(Reason::new(ReasonCode::ProbeLate, detail));
         }
-        let (commitment, evidence, before, probe) = (commitment.clone(), evidence.clone(), before.clone(), *probe);
+        let (commitment, evidence, mut answered, probe) =
+            (commitment.clone(), evidence.clone(), answered.clone(), *probe);
         let digests = AnswerDigests::Due { since: received, devices: Vec::new() };
-        let answered = AnsweredProbe { probe, answer: TimedChecksum { signed, took }, digests };
-        if before.is_none() && self.links() {
-            return self.send_probe(commitment, CommitmentRoots::Complete(evidence), Some(answered), received, entropy);
+        answered.push(AnsweredProbe { probe, answer: TimedChecksum { signed, took }, digests });
+        if let Some(stage) = self.stage_after(probe.stage()) {
+            let roots = CommitmentRoots::Complete(evidence);
+            return self.send_probe(commitment, roots, answered, (stage, received), entropy);
         }
-        self.enter(RunStage::Digests { commitment, evidence, before, last: answered }, received);
+        self.enter(RunStage::Digests { commitment, evidence, answered }, received);
         Ok(Vec::new())
     }
 
@@ -159,23 +171,25 @@ impl ChallengeRun {
         received: Instant,
         entropy: &mut dyn Entropy,
     ) -> Step {
+        let out_of_turn = || Reason::new(ReasonCode::Protocol, "digests came out of turn");
         let limit = match &self.stage {
-            RunStage::Probing { before: Some(of), .. } | RunStage::Digests { last: of, .. } => {
-                self.digests_limit(&of.probe)
-            }
-            _ => return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn")),
+            RunStage::Probing { answered, .. } | RunStage::Digests { answered, .. } => answered.last(),
+            _ => None,
         };
-        let (RunStage::Probing { roots: CommitmentRoots::Complete(evidence), before: Some(of), .. }
-        | RunStage::Digests { evidence, last: of, .. }) = &mut self.stage
+        let limit = self.digests_limit(&limit.ok_or_else(out_of_turn)?.probe);
+        let (RunStage::Probing { roots: CommitmentRoots::Complete(evidence), answered, .. }
+        | RunStage::Digests { evidence, answered, .. }) = &mut self.stage
         else {
-            return Err(Reason::new(ReasonCode::Protocol, "digests came out of turn"));
+            return Err(out_of_turn());
         };
+        let of = answered.last_mut().ok_or_else(out_of_turn)?;
         let AnswerDigests::Due { since, devices } = &mut of.digests else {
             return Err(Reason::new(ReasonCode::Protocol, "digests came after those of the last device"));
         };
         let took = received.saturating_duration_since(*since);
         if took > limit {
-            let detail = format!("those of {} took {took:.1?}, {limit:?} were allowed", probe_name(&of.probe));
+            let name = of.probe.stage().name();
+            let detail = format!("those of the {name} took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::DigestsLate, detail));
         }
         devices.push(digests.answer);
@@ -191,31 +205,21 @@ impl ChallengeRun {
 
     /// Continues with the openings once the digests of the last probe are complete.
     fn all_answered(&mut self, now: Instant, entropy: &mut dyn Entropy) -> Step {
-        let RunStage::Digests { commitment, evidence, before, last } = &self.stage else { return Ok(Vec::new()) };
-        let complete = |probe: &AnsweredProbe| match &probe.digests {
-            AnswerDigests::Complete(answer) => Some((probe.probe, probe.answer.clone(), answer.clone())),
-            AnswerDigests::Due { .. } => None,
-        };
-        let (own, linked) = match before {
-            Some(before) => (complete(before), complete(last)),
-            None => (complete(last), None),
-        };
-        let Some((probe, answer, checked)) = own else { return Ok(Vec::new()) };
-        let binding = TrustedValues {
-            challenge: self.challenge.clone(),
-            evidence: evidence.clone(),
-            probe,
-            answer: checked,
-            linked: linked.as_ref().map(|(probe, _, checked)| (*probe, checked.clone())),
-        };
-        let answered = AnsweredRun {
-            commitment: commitment.clone(),
-            probe,
-            answer,
-            linked: linked.map(|(probe, answer, _)| (probe, answer)),
-            checks_pending: 0,
-            replay: Replay::None,
-        };
+        let RunStage::Digests { commitment, evidence, answered } = &self.stage else { return Ok(Vec::new()) };
+        let (mut own, mut linked, mut sweep, mut probes) = (None, None, None, Vec::new());
+        for AnsweredProbe { probe, answer, digests } in answered {
+            let AnswerDigests::Complete(checked) = digests else { return Ok(Vec::new()) };
+            match *probe {
+                MemoryProbe::Walks(probe) if probe.link() == Link::Own => own = Some((probe, checked.clone())),
+                MemoryProbe::Walks(probe) => linked = Some((probe, checked.clone())),
+                MemoryProbe::Sweep(asked) => sweep = Some((asked, checked.clone())),
+            }
+            probes.push((*probe, answer.took));
+        }
+        let Some((probe, answer)) = own else { return Ok(Vec::new()) };
+        let (challenge, evidence) = (self.challenge.clone(), evidence.clone());
+        let binding = TrustedValues { challenge, evidence, probe, answer, linked, sweep };
+        let answered = AnsweredRun { commitment: commitment.clone(), probes, checks_pending: 0, replay: Replay::None };
         self.send_open(answered, binding, now, entropy)
     }
 
@@ -262,9 +266,12 @@ impl ChallengeRun {
     }
 }
 
-const fn probe_name(probe: &Probe) -> &'static str {
-    match probe.link() {
-        Link::Own => "the probe",
-        Link::All => "the linked probe",
+impl AnsweredProbe {
+    /// Bytes per second that each device read in a probe; 0 for a sweep.
+    fn read_per_s(&self) -> f64 {
+        match &self.probe {
+            MemoryProbe::Walks(probe) => probe.read_bytes() as f64 / self.answer.took.as_secs_f64().max(1e-9),
+            MemoryProbe::Sweep(_) => 0.0,
+        }
     }
 }

@@ -9,8 +9,9 @@ use assay_work::audit::{Audit, PassCheck, SAMPLE_ELEMENTS};
 use assay_work::commitment::Evidence;
 use assay_work::fault::{FaultKind, FaultPlace, OpeningFault};
 use assay_work::opening::SampleOpenings;
-use assay_work::probe::{Answer, Probe};
+use assay_work::probe::{Answer, Probe, Sweep};
 use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, SegmentOpenings, SlotDigests, check_slot_digests};
+use assay_work::sums::{SweepAudit, SweepCheck, SweepOpenings};
 use assay_work::{Challenge, DeviceId, Digest, Root};
 use parking_lot::Mutex;
 
@@ -27,6 +28,8 @@ pub struct TrustedValues {
     pub answer: Arc<Answer>,
     /// The linked probe and the answer to it, checked, where there was one.
     pub linked: Option<(Probe, Arc<Answer>)>,
+    /// The sweep and the answer to it, checked, where there was one.
+    pub sweep: Option<(Sweep, Arc<Answer>)>,
 }
 
 impl TrustedValues {
@@ -43,7 +46,8 @@ impl TrustedValues {
     }
 
     pub fn probes(&self) -> Probes<'_> {
-        Probes { own: &self.probe, linked: self.linked.as_ref().map(|(probe, _)| probe) }
+        let linked = self.linked.as_ref().map(|(probe, _)| probe);
+        Probes { own: &self.probe, linked, sweep: self.sweep.as_ref().map(|(sweep, _)| sweep) }
     }
 }
 
@@ -76,6 +80,7 @@ enum ItemCheck {
     Begun,
     Samples(PassCheck),
     Segments(SegmentCheck),
+    Sums(SweepCheck),
 }
 
 /// One part of an item, to be checked before the next chunk is taken.
@@ -93,6 +98,7 @@ enum CheckedPart {
     SlotDigests(Vec<Digest>),
     Sample(SampleOpenings),
     Segment(SegmentOpenings),
+    Sum(SweepOpenings),
 }
 
 impl Collector {
@@ -155,6 +161,7 @@ impl Collector {
             OpeningsPart::SlotDigests(digests) => return self.take_digests(digests),
             OpeningsPart::Sample(sample) => CheckedPart::Sample(sample),
             OpeningsPart::Segment(segment) => CheckedPart::Segment(segment),
+            OpeningsPart::Sum(sum) => CheckedPart::Sum(sum),
             OpeningsPart::End => return self.finish_item().map(|()| None),
         };
         let Some(check) = self.check.clone() else { return Err(self.digests_are_due()) };
@@ -231,6 +238,9 @@ impl CheckJob {
                 let lines = segment.lines.iter().map(|it| opened(it.bytes.len(), it.siblings.len()));
                 lines.sum::<usize>() + opened(segment.state.bytes.len(), segment.state.siblings.len())
             }
+            CheckedPart::Sum(SweepOpenings { sum, range, .. }) => {
+                opened(sum.bytes.len(), sum.siblings.len()) + opened(range.bytes.len(), range.siblings.len())
+            }
         }
     }
 
@@ -253,6 +263,7 @@ impl CheckJob {
             (CheckedPart::Segment(segment), ItemCheck::Segments(check)) => {
                 check.segment(&segment).map_err(OpeningRefusal::Fault)
             }
+            (CheckedPart::Sum(sum), ItemCheck::Sums(check)) => check.sample(&sum).map_err(OpeningRefusal::Fault),
             _ => Err(OpeningRefusal::OutOfTurn),
         };
         checked.map_err(|refused| refused.of(item))
@@ -261,7 +272,7 @@ impl CheckJob {
 
 enum OpeningRefusal {
     Fault(OpeningFault),
-    /// A sample where segments were asked for, or the other way round.
+    /// A sample where segments or sums were asked for, or the other way round.
     OtherKind,
     /// The driver's mistake, never the miner's: a part was taken before its predecessor was checked.
     OutOfTurn,
@@ -271,7 +282,7 @@ impl OpeningRefusal {
     fn of(self, item: &OpenItem) -> Reason {
         match self {
             Self::Fault(fault) => reason(item, &fault),
-            Self::OtherKind => refusal(item, FaultKind::Rows, "a sample and a segment were mixed up".into()),
+            Self::OtherKind => refusal(item, FaultKind::Rows, "samples, segments and sums were mixed up".into()),
             Self::OutOfTurn => Reason::new(ReasonCode::ValidatorInternal, "openings were not checked in turn"),
         }
     }
@@ -286,8 +297,9 @@ impl ItemCheck {
             (Self::Segments(check), CheckedPart::Segment(segment)) => {
                 check.check_shape(segment).map_err(OpeningRefusal::Fault)
             }
+            (Self::Sums(check), CheckedPart::Sum(sum)) => check.check_shape(sum).map_err(OpeningRefusal::Fault),
             (Self::Begun, _) => Err(OpeningRefusal::OutOfTurn),
-            (Self::Samples(_) | Self::Segments(_), _) => Err(OpeningRefusal::OtherKind),
+            (Self::Samples(_) | Self::Segments(_) | Self::Sums(_), _) => Err(OpeningRefusal::OtherKind),
         }
     }
 
@@ -296,6 +308,7 @@ impl ItemCheck {
             Self::Begun => Err(OpeningRefusal::OutOfTurn),
             Self::Samples(check) => check.finish().map_err(OpeningRefusal::Fault),
             Self::Segments(check) => check.finish().map_err(OpeningRefusal::Fault),
+            Self::Sums(check) => check.finish().map_err(OpeningRefusal::Fault),
         }
     }
 }
@@ -312,6 +325,14 @@ fn begin(binding: &TrustedValues, item: &OpenItem, digests: Vec<Digest>) -> Resu
             let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
             let audit = SegmentAudit::new(challenge, probe, device_id, last_root, answered, drawn);
             SegmentCheck::begin(&audit, digests).map(ItemCheck::Segments)
+        }
+        OpenTarget::Sums(drawn) => {
+            let fault = OpeningFault { kind: FaultKind::Binding, device_id, place: FaultPlace::Answer };
+            let (sweep, answer) = binding.sweep.as_ref().ok_or(fault)?;
+            let answered: &[Digest] = answer.device(device_id).map_or(&[], |d| &d.digests);
+            let last_root = roots.last().copied().unwrap_or(Root::BEFORE_FIRST);
+            let audit = SweepAudit::new(challenge, sweep, device_id, last_root, answered, drawn);
+            SweepCheck::begin(&audit, digests).map(ItemCheck::Sums)
         }
         OpenTarget::LinkedSegments(drawn) => {
             let mut rest = digests.as_slice();
@@ -342,6 +363,7 @@ fn reason(item: &OpenItem, fault: &OpeningFault) -> Reason {
 fn refusal(item: &OpenItem, kind: FaultKind, detail: String) -> Reason {
     let detail = match item.what {
         OpenTarget::LinkedSegments(_) => format!("linked probe: {detail}"),
+        OpenTarget::Sums(_) => format!("sweep: {detail}"),
         OpenTarget::Segments(_) | OpenTarget::Samples { .. } => detail,
     };
     Reason::on_device(reason_code(&item.what, kind), item.device_id, detail)
@@ -351,25 +373,22 @@ fn refusal(item: &OpenItem, kind: FaultKind, detail: String) -> Reason {
 ///
 /// Chunks name neither device nor root, so that none can be bound to another: such openings have other digests.
 const fn reason_code(what: &OpenTarget, kind: FaultKind) -> ReasonCode {
-    match (what, kind) {
-        (OpenTarget::Samples { .. }, FaultKind::Binding | FaultKind::Digests) => ReasonCode::AuditDigests,
-        (OpenTarget::Samples { .. }, FaultKind::Rows) => ReasonCode::AuditRows,
-        (OpenTarget::Samples { .. }, FaultKind::Range) => ReasonCode::AuditRange,
-        (OpenTarget::Samples { .. }, FaultKind::Siblings) => ReasonCode::AuditSiblings,
-        (OpenTarget::Samples { .. }, FaultKind::Path) => ReasonCode::AuditPath,
-        (OpenTarget::Samples { .. }, FaultKind::Leaf) => ReasonCode::AuditLeaf,
-        (OpenTarget::Samples { .. }, FaultKind::Element | FaultKind::State) => ReasonCode::AuditElement,
-        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Binding | FaultKind::Digests) => {
-            ReasonCode::ResidencyDigests
-        }
-        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Rows) => ReasonCode::ResidencyRows,
-        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Range) => ReasonCode::ResidencyRange,
-        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Siblings) => ReasonCode::ResidencySiblings,
-        (OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_), FaultKind::Path) => ReasonCode::ResidencyPath,
-        (
-            OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_),
-            FaultKind::Leaf | FaultKind::Element | FaultKind::State,
-        ) => ReasonCode::ResidencyState,
+    let is_audit = matches!(what, OpenTarget::Samples { .. });
+    match kind {
+        FaultKind::Binding | FaultKind::Digests if is_audit => ReasonCode::AuditDigests,
+        FaultKind::Rows if is_audit => ReasonCode::AuditRows,
+        FaultKind::Range if is_audit => ReasonCode::AuditRange,
+        FaultKind::Siblings if is_audit => ReasonCode::AuditSiblings,
+        FaultKind::Path if is_audit => ReasonCode::AuditPath,
+        FaultKind::Leaf => ReasonCode::AuditLeaf,
+        FaultKind::Element => ReasonCode::AuditElement,
+        FaultKind::Binding | FaultKind::Digests => ReasonCode::ResidencyDigests,
+        FaultKind::Rows => ReasonCode::ResidencyRows,
+        FaultKind::Range => ReasonCode::ResidencyRange,
+        FaultKind::Siblings => ReasonCode::ResidencySiblings,
+        FaultKind::Path => ReasonCode::ResidencyPath,
+        FaultKind::State => ReasonCode::ResidencyState,
+        FaultKind::Sum => ReasonCode::ResidencySum,
     }
 }
 
@@ -417,6 +436,7 @@ mod tests {
                 challenge: Arc::new(challenge),
                 probe,
                 linked: None,
+                sweep: None,
             };
             let items = [OpenTarget::Segments(segments), OpenTarget::Samples { iteration: 0, samples }];
             let items = items.into_iter().map(|what| OpenItem { device_id: DEVICE, what }).collect();

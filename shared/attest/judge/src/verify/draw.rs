@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use assay_work::bounds::IterationDraw;
 use assay_work::opening::PassSample;
-use assay_work::probe::Probe;
+use assay_work::probe::{Probe, Sweep, SweepSample};
 use assay_work::segment::Segment;
 
 use crate::entropy::{Entropy, EntropyError};
@@ -55,12 +55,23 @@ pub fn segments(probe: &Probe, drawn: u32, entropy: &mut dyn Entropy) -> Result<
     Ok(segments)
 }
 
+/// Draws samples of a device's sweep over `count` slots of n-by-n.
+pub fn sums(
+    sweep: &Sweep,
+    (n, count): (u32, u32),
+    drawn: u32,
+    entropy: &mut dyn Entropy,
+) -> Result<Vec<SweepSample>, EntropyError> {
+    let mut index = |bound: u32| entropy.below(u64::from(bound)).map(|draw| draw as u32);
+    (0..drawn).map(|_| Ok(SweepSample { round: index(sweep.rounds())?, slot: index(count)?, row: index(n)? })).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
     use assay_work::ProbeSeed;
-    use assay_work::probe::UncheckedProbe;
+    use assay_work::probe::{UncheckedProbe, UncheckedSweep};
 
     #[test]
     fn the_last_iteration_is_always_drawn_and_the_others_are_as_likely() {
@@ -100,6 +111,18 @@ mod tests {
         assert!(drawn.iter().all(|s| s.fits(&probe)));
         let distinct: BTreeSet<_> = drawn.iter().collect();
         assert!(distinct.len() > 110, "of 128 segments 500 draws leave about 3 out, not {}", 128 - distinct.len());
+    }
+
+    #[test]
+    fn samples_of_a_sweep_are_uniform() {
+        let sweep = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([0; 32]), rounds: 4 }).unwrap();
+        let drawn = sums(&sweep, (256, 3), 1200, &mut SeededEntropy::new(6)).unwrap();
+        assert!(drawn.iter().all(|sample| sample.fits(&sweep, 256, 3)));
+        // 100 expected of each; five standard deviations are 48.
+        let times = |round, slot| drawn.iter().filter(|s| (s.round, s.slot) == (round, slot)).count();
+        assert!((0..4).all(|round| (0..3).all(|slot| (52..148).contains(&times(round, slot)))));
+        let rows: BTreeSet<_> = drawn.iter().map(|sample| sample.row).collect();
+        assert!(rows.len() > 230, "1200 draws of 256 rows leave about 2 out, not {}", 256 - rows.len());
     }
 
     #[test]

@@ -9,16 +9,17 @@ use assay_policy::fields::DeviceMissing;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, Mode, Reason, ReasonCode, UnchallengedDevice, Verdict,
-    WALKS_ELSEWHERE_RULE, Work, outcome_of,
+    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, Mode, Reason, ReasonCode, SweepWork,
+    UnchallengedDevice, Verdict, WALKS_ELSEWHERE_RULE, Work, outcome_of,
 };
-use assay_work::bounds::{Crossing, IterationDraw, TimedProbe, hidden_fraction, pass_log2};
-use assay_work::probe::Probe;
+use assay_work::bounds::{Crossing, IterationDraw, TimedProbe, TimedSweep, hidden_fraction, pass_log2};
+use assay_work::probe::{Probe, Sweep};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
 
 use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
+use crate::issue::SWEEP_SAMPLES;
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];
@@ -41,6 +42,10 @@ pub struct Findings<'a> {
     pub probe: Option<(&'a Probe, Option<Duration>)>,
     /// The linked probe and from it out to its answer in, once its openings held.
     pub linked: Option<(&'a Probe, Duration)>,
+    /// The sweep and from it out to its answer in, once its openings held.
+    pub sweep: Option<(&'a Sweep, Duration)>,
+    /// Whether the policy asks for a sweep.
+    pub wants_sweep: bool,
     /// Required results of a linked probe, where one is asked for.
     pub linked_policy: Option<LinkedPolicy>,
     /// Samples checked of each device, without the leaves' rows: in an audit, of each iteration checked.
@@ -164,6 +169,7 @@ impl Findings<'_> {
         let link = if self.reasons.is_empty() { self.link_work() } else { None };
         if self.reasons.is_empty() {
             self.reasons = self.missing_devices();
+            self.reasons.extend(self.lacks_sweep());
             self.reasons.extend(self.slow_link(link.as_ref()));
             let precision = self.challenge.precision();
             let missed = self.expectation.map(|expected| expected.missed(&devices, &whole, self.inventory, precision));
@@ -220,7 +226,8 @@ impl Findings<'_> {
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
         let work = self.timed(work);
         let rates = self.rates_of(share.device_id, &work);
-        DeviceWork { device_id: share.device_id, name, work, claimed_telemetry, hiding, rates }
+        let sweep = self.sweep_of(share, hiding.as_ref());
+        DeviceWork { device_id: share.device_id, name, work, claimed_telemetry, hiding, rates, sweep }
     }
 
     /// The rates of a device by kind of work: in this challenge where its work held, and those shown before.
@@ -287,6 +294,48 @@ impl Findings<'_> {
             operands: bound.operands,
             is_by_operands: bound.is_by_operands,
             rule: self.hiding.rule,
+        })
+    }
+
+    /// Result of a device's sweep; `None` without one or after a fault.
+    fn sweep_of(&self, share: &Share, hiding: Option<&Hiding>) -> Option<SweepWork> {
+        let ((sweep, took), hiding) = (self.sweep?, hiding?);
+        let (precision, n) = (self.challenge.precision(), self.challenge.n());
+        let field_per_s = precision.field_operations_per_s(n, rate_per_s(self.challenge, share, self.work_time?));
+        let device = self.inventory.device(share.device_id);
+        let bus_bytes_per_s = self.hiding.bus_bytes_per_s(device);
+        let timed = TimedSweep {
+            slots_bytes: (u64::from(share.count) * self.challenge.slot_bytes()) as f64,
+            rounds: sweep.rounds(),
+            seconds: took.as_secs_f64().max(1e-9),
+            computed_bytes_per_s: self.hiding.computed_bytes_per_s(
+                (precision, n),
+                hiding.rate_per_s,
+                field_per_s,
+                bus_bytes_per_s,
+            ),
+            elsewhere_bytes_per_s: self.hiding.elsewhere_bytes_per_s(device),
+            chip_bytes: self.hiding.chip_bytes,
+            open_sums: hidden_fraction(u64::from(SWEEP_SAMPLES), self.tries(), MISSED_CHANCE),
+        };
+        let bytes = sweep.read_bytes(n, share.count);
+        Some(SweepWork {
+            bytes,
+            seconds: timed.seconds,
+            gb_per_s: bytes as f64 / timed.seconds / 1e9,
+            share: timed.hidden_share(),
+            elsewhere_bytes_per_s: timed.elsewhere_bytes_per_s,
+            open_sums: timed.open_sums,
+            samples: SWEEP_SAMPLES,
+            rounds: sweep.rounds(),
+        })
+    }
+
+    /// The reason against a miner that answers no sweep where the policy asks for one: a sweep left out is no pass.
+    fn lacks_sweep(&self) -> Option<Reason> {
+        let lacks = self.wants_sweep && self.sweep.is_none();
+        lacks.then(|| {
+            Reason::new(ReasonCode::MinerUnsupported, "the miner answers no sweep, and the policy asks for one")
         })
     }
 

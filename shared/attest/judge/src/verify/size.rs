@@ -5,10 +5,10 @@ use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
 use assay_protocol::wire::limits::MAX_CHUNK_DIGESTS;
 use assay_work::audit::SAMPLE_ELEMENTS;
 use assay_work::opening::OpenedRange;
-use assay_work::probe::{LINE_BYTES, Probe};
+use assay_work::probe::{LINE_BYTES, Probe, Sweep, sums_bytes};
 use assay_work::rule::network::FILTER_PIXELS;
 use assay_work::tree::CHUNK_BYTES;
-use assay_work::{Challenge, Precision};
+use assay_work::{Challenge, Precision, Share, SweepOpenings};
 
 const HASH_BYTES: u64 = 32;
 /// The most rows of a sample: its own, and two for each of three elements.
@@ -25,6 +25,8 @@ pub struct Probes<'a> {
     pub own: &'a Probe,
     /// Over the slots of all devices, where there was one.
     pub linked: Option<&'a Probe>,
+    /// The sweep, where there was one.
+    pub sweep: Option<&'a Sweep>,
 }
 
 pub fn part_bytes(part: &OpeningsPart) -> u64 {
@@ -34,6 +36,9 @@ pub fn part_bytes(part: &OpeningsPart) -> u64 {
         OpeningsPart::Sample(sample) => ranges(&sample.openings),
         OpeningsPart::Segment(segment) => {
             segment.state.bytes.len() + 32 * segment.state.siblings.len() + ranges(&segment.lines)
+        }
+        OpeningsPart::Sum(SweepOpenings { sum, range, .. }) => {
+            sum.bytes.len() + 32 * sum.siblings.len() + ranges(std::slice::from_ref(range))
         }
         OpeningsPart::End => 0,
     };
@@ -60,6 +65,11 @@ pub fn most_draw_bytes(challenge: &Challenge, probes: Probes<'_>, what: &OpenTar
                 }
                 _ => MAX_ROWS * row,
             }
+        }
+        OpenTarget::Sums(_) => {
+            let sums = |share: &Share| sums_bytes(challenge.n(), share.count);
+            let sums = challenge.shares().iter().map(sums).max().unwrap_or(chunk);
+            range(chunk, sums) + range(chunk.max(u64::from(challenge.n())), slot)
         }
         OpenTarget::Segments(_) | OpenTarget::LinkedSegments(_) => {
             let probe =
@@ -101,6 +111,7 @@ pub fn request_bytes(items: &[OpenItem]) -> u64 {
 pub const fn draws(what: &OpenTarget) -> u64 {
     match what {
         OpenTarget::Segments(segments) | OpenTarget::LinkedSegments(segments) => segments.len() as u64,
+        OpenTarget::Sums(samples) => samples.len() as u64,
         OpenTarget::Samples { samples, .. } => samples.len() as u64,
     }
 }

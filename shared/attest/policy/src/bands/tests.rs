@@ -247,6 +247,7 @@ fn device(id: u8, name: &str, macs: u128, bytes: u64) -> DeviceWork {
         name: name.to_owned(),
         work,
         claimed_telemetry: None,
+        sweep: None,
         rates: Vec::new(),
         hiding: None,
     }

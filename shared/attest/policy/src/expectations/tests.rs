@@ -22,6 +22,7 @@ fn host() -> (Vec<DeviceWork>, Work, Inventory) {
         name: "A card".to_owned(),
         work: Work::default(),
         claimed_telemetry: None,
+        sweep: None,
         rates: Vec::new(),
         hiding: None,
     };

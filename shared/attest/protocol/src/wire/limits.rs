@@ -4,12 +4,12 @@
 use crate::claims;
 use crate::message::MATRIX_SIZES;
 use assay_work::challenge::{MAX_ITERATIONS, MAX_N, MAX_TOTAL};
-use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS};
+use assay_work::probe::{LINE_BYTES, MAX_ROUNDS, MAX_STEPS, SUM_BYTES};
 
 /// Bytes of one encoded message, in both directions.
 ///
 /// The largest that the bounds below allow are 65536 roots or digests (2 MiB), the openings of a segment (1024 lines of
-/// 1024 bytes with 20 siblings each, 1.7 MB), an open of 65536 samples (below 2.5 MB), 32768 slot digests (1 MiB) and a
+/// 1024 bytes with 27 siblings each, 2 MB), an open of 65536 samples (below 2.5 MB), 32768 slot digests (1 MiB) and a
 /// sample's openings (37 ranges of up to 32 KiB, 1.2 MB): each fits with room to spare. A connection buffers at most this
 /// much of an incomplete message.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -79,8 +79,8 @@ pub const MAX_SAMPLE_OPENINGS: usize = 1 + 2 + 2 * 17;
 pub const MAX_LINES: usize = MAX_STEPS as usize;
 /// Bytes of an opened range: a row of the largest matrix.
 pub const MAX_RANGE_BYTES: usize = MAX_N as usize;
-/// Siblings of an opened range: 1024 bytes in a slot of 32768² are 20 levels below its digest.
-pub const MAX_SIBLINGS: usize = 20;
+/// Siblings of an opened range: 1024 bytes of the sums of 2^20 slots of 32768² are 27 levels below their digest.
+pub const MAX_SIBLINGS: usize = 27;
 
 /// Reasons in a verdict: one for each device and each of the four stages of a challenge. A sender drops the rest.
 pub const MAX_REASONS: usize = 4 * MAX_DEVICES;
@@ -108,6 +108,7 @@ pub const MAX_PROGRESS_SLOTS: u64 = MAX_TOTAL * MAX_ITERATIONS as u64;
 
 const _: () = assert!(MAX_ROOTS * 32 <= MAX_MESSAGE_BYTES / 2, "the roots of a device fit in a message");
 const _: () = assert!(MAX_PROBE_DIGESTS * 32 <= MAX_MESSAGE_BYTES / 2, "the digests of a device fit in a message");
-const _: () = assert!(1024 << MAX_SIBLINGS == MAX_N as u64 * MAX_N as u64, "siblings of the largest slot");
-// The states of the most walks are a smaller string than the largest slot.
+const _: () = assert!(1024 << MAX_SIBLINGS == SUM_BYTES * MAX_N as u64 * MAX_TOTAL, "siblings of the longest sums");
+// The largest slot and the states of the most walks are shorter strings.
+const _: () = assert!(MAX_N as u64 * MAX_N as u64 <= 1024 << MAX_SIBLINGS);
 const _: () = assert!(assay_work::probe::MAX_WALKS as u64 * LINE_BYTES as u64 <= 1024 << MAX_SIBLINGS);

@@ -69,6 +69,7 @@ messages! {
         elsewhere_bytes_per_s: Finite,
         open_sums: Finite,
         samples,
+        rounds,
     }
     v1::KindRate = KindRate { precision: WorkCode, tops: Finite, detour: Finite, unix_seconds }
     v1::Hiding = Hiding {

@@ -65,6 +65,24 @@ impl MemoryProbe {
         }
     }
 
+    /// The probe of walks; `None` for a sweep.
+    #[must_use]
+    pub const fn walks(&self) -> Option<&Probe> {
+        match self {
+            Self::Walks(probe) => Some(probe),
+            Self::Sweep(_) => None,
+        }
+    }
+
+    /// The sweep; `None` for a probe of walks.
+    #[must_use]
+    pub const fn sweep(&self) -> Option<&Sweep> {
+        match self {
+            Self::Walks(_) => None,
+            Self::Sweep(sweep) => Some(sweep),
+        }
+    }
+
     /// From the operating system's random source, never used twice.
     #[must_use]
     pub const fn seed(&self) -> &ProbeSeed {

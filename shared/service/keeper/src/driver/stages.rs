@@ -113,6 +113,7 @@ fn place(phase: &str) -> Option<&'static SpanPhase> {
         assay_judge::run::HELD => &places::HELD,
         "probe" => &places::PROBE,
         assay_judge::run::LINKED_PROBE => &places::LINKED_PROBE,
+        assay_judge::run::SWEEP => &places::SWEEP,
         "openings" => &places::OPENINGS,
         "replay" => &places::REPLAY,
         RECORD => &places::RECORD,

@@ -10,10 +10,10 @@ use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 use super::Families;
 use crate::order::{Order, OrderOrigin};
 use assay_judge::facts::FleetFinding;
-use assay_judge::run::{HELD, LINKED_PROBE};
+use assay_judge::run::{HELD, LINKED_PROBE, SWEEP};
 
 /// Names of a challenge's phases in the metrics.
-pub const PHASES: [&str; 7] = ["work", HELD, "probe", LINKED_PROBE, "openings", "replay", RECORD];
+pub const PHASES: [&str; 8] = ["work", HELD, "probe", LINKED_PROBE, SWEEP, "openings", "replay", RECORD];
 /// The phase in which a verdict is checked against the fleet and written.
 pub const RECORD: &str = "record";
 

@@ -46,6 +46,7 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
             }
             (rates(verdict))
             (link(verdict))
+            (sweeps(verdict))
             p.muted {
                 "On the validator's clock; nothing is subtracted for the network. Names and claimed seconds are claims."
             }
@@ -115,6 +116,19 @@ fn link(verdict: &Verdict) -> Markup {
             (figures(link.half_gb_per_s)) " GB/s each way; with the smallest device alone in another host, "
             (figures(link.least_gb_per_s)) ". A network that is as fast is not told apart, and where devices have PCIe "
             "alone, neither is one of 400 Gbit/s for each."
+        }
+    }
+}
+
+/// The sweep's results of each device, where there was one.
+fn sweeps(verdict: &Verdict) -> Markup {
+    let swept: Vec<_> = verdict.devices.iter().filter_map(|device| Some((device, device.sweep?))).collect();
+    html! {
+        @if !swept.is_empty() {
+            h3 id="sweep" { "Memory read in order" }
+            ul.sentences {
+                @for (device, sweep) in swept { li { (label_in_line(device)) ": " (sweep.meaning()) "." } }
+            }
         }
     }
 }

@@ -58,6 +58,7 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         claimed_telemetry: Some(Telemetry { samples: 7, ecc_corrected: Some(3), ..Telemetry::default() }),
         hiding: Some(hiding),
         rates: Vec::new(),
+        sweep: None,
     };
     Verdict {
         challenge_id: challenge_id(number),

@@ -290,6 +290,8 @@ fn ids_checksums_and_signatures_of_a_challenge() {
     exactly(samples::device_digests(), "DeviceDigests.device_id", 16, |m, b| m.device_id = b);
     exactly(samples::probe(), "Probe.challenge_id", 16, |m, b| m.challenge_id = b);
     exactly(samples::probe(), "Probe.seed", 32, |m, b| m.seed = b);
+    exactly(samples::sweep(), "Sweep.challenge_id", 16, |m, b| m.challenge_id = b);
+    exactly(samples::sweep(), "Sweep.seed", 32, |m, b| m.seed = b);
     exactly(samples::open(), "Open.challenge_id", 16, |m, b| m.challenge_id = b);
     exactly(samples::open(), "OpenItem.device_id", 16, |m, b| m.items[0].device_id = b);
     let end = samples::chunk(Part::End(v1::ItemEnd {}));
@@ -316,6 +318,7 @@ fn durations_and_counts() {
     let day = MAX_DEADLINE_MS;
     range(samples::challenge(), "Challenge.deadline_ms", 1, day, |m, ms| m.deadline_ms = to_u32(ms));
     range(samples::probe(), "Probe.deadline_ms", 1, day, |m, ms| m.deadline_ms = to_u32(ms));
+    range(samples::sweep(), "Sweep.deadline_ms", 1, day, |m, ms| m.deadline_ms = to_u32(ms));
     range(samples::open(), "Open.deadline_ms", 1, day, |m, ms| m.deadline_ms = to_u32(ms));
     let accepted = v1::Accepted { ping_interval_ms: 0 };
     let (shortest, longest) = (MIN_PING_INTERVAL_MS, MAX_PING_INTERVAL_MS);
@@ -366,6 +369,10 @@ fn numbers_that_another_field_bounds() {
     segment.state = Some(v1::OpenedRange { slot: 1, ..samples::range(1024, 1) });
     let problem = refused(samples::chunk(Part::Segment(segment)), "SegmentOpenings.state.slot");
     assert_eq!(problem, FieldProblem::OutOfRange { min: 0, max: 0, found: 1 });
+    let mut opened = samples::sum_openings();
+    opened.sum = Some(v1::OpenedRange { slot: 1, ..samples::range(1024, 1) });
+    let problem = refused(samples::chunk(Part::Sum(opened)), "SumOpenings.sum.slot");
+    assert_eq!(problem, FieldProblem::OutOfRange { min: 0, max: 0, found: 1 });
 }
 
 #[test]
@@ -411,6 +418,10 @@ fn probes_that_break_a_rule_of_the_work() {
     for link in [2, u32::MAX] {
         refused(v1::Probe { link, ..ok.clone() }, "Probe.link");
     }
+    for rounds in [0, 65_537] {
+        refused(v1::Sweep { rounds, ..samples::sweep() }, "Sweep.rounds");
+    }
+    assert_eq!(v1::Sweep { rounds: 65_536, ..samples::sweep() }.read(), Ok(()));
 }
 
 #[test]
@@ -428,6 +439,12 @@ fn numbers_that_are_not_finite() {
         refuse("Hiding.share", |v, x| v.devices[0].hiding = Some(v1::Hiding { share: x, ..Default::default() }));
         refuse("Link.seconds", |v, x| v.link = Some(v1::Link { seconds: x, ..samples::link() }));
         refuse("Link.gb_per_s", |v, x| v.link = Some(v1::Link { gb_per_s: x, ..samples::link() }));
+        refuse("SweepWork.share", |v, x| {
+            v.devices[0].sweep = Some(v1::SweepWork { share: x, ..samples::sweep_work() })
+        });
+        refuse("SweepWork.seconds", |v, x| {
+            v.devices[0].sweep = Some(v1::SweepWork { seconds: x, ..samples::sweep_work() })
+        });
         refuse("Bound.fraction", |v, x| v.work_bounds[0].fraction = x);
         refuse("Bound.log2_probability", |v, x| v.probe_bounds[0].log2_probability = x);
         refuse("Work.seconds", |v, x| v.whole = Some(v1::Work { seconds: x, ..samples::work() }));

@@ -57,12 +57,16 @@ fn openings() {
         ..samples::sample_openings(0)
     };
     request(Request::OpeningsChunk(samples::chunk(Part::Sample(sample))));
+    let row = samples::range(MAX_RANGE_BYTES, MAX_SIBLINGS);
+    let sum = v1::SumOpenings { range: Some(row), ..samples::sum_openings() };
+    request(Request::OpeningsChunk(samples::chunk(Part::Sum(sum))));
 }
 
 #[test]
 fn an_open() {
     let items = vec![samples::samples(MAX_OPEN_DRAWS / MAX_OPEN_ITEMS); MAX_OPEN_ITEMS];
     let bytes = response(Response::Open(v1::Open { items, ..samples::open() }));
+    response(Response::Open(v1::Open { items: vec![samples::sums(MAX_OPEN_DRAWS)], ..samples::open() }));
     assert!(bytes < 5 << 19, "{bytes} bytes: limits.rs says below 2.5 MiB");
 }
 
@@ -91,7 +95,7 @@ fn an_inventory_and_a_verdict() {
         ..samples::device(id)
     };
     let devices = (0..64).map(device).collect();
-    let inventory = v1::Inventory { sequence: u32::MAX, devices, max_link: u32::MAX };
+    let inventory = v1::Inventory { sequence: u32::MAX, devices, max_link: u32::MAX, sweeps: true };
     request(Request::Inventory(inventory.clone()));
     let versions = vec![1; MAX_VERSIONS];
     let hello = v1::Hello {
@@ -123,11 +127,14 @@ fn an_inventory_and_a_verdict() {
 #[test]
 fn an_empty_device_in_memory() {
     let empty = v1::Device::default();
-    let inventory = v1::Inventory { sequence: 0, devices: vec![empty; 10], max_link: 0 };
+    let inventory = v1::Inventory { sequence: 0, devices: vec![empty; 10], max_link: 0, sweeps: false };
     assert_eq!(inventory.encoded_len(), 20);
     assert!(size_of::<v1::Device>() <= 90 * 2, "{} bytes", size_of::<v1::Device>());
     let with_hardware = v1::Device { claimed_hardware: Some(Box::default()), ..v1::Device::default() };
-    assert_eq!(v1::Inventory { sequence: 0, devices: vec![with_hardware; 10], max_link: 0 }.encoded_len(), 40);
+    assert_eq!(
+        v1::Inventory { sequence: 0, devices: vec![with_hardware; 10], max_link: 0, sweeps: false }.encoded_len(),
+        40
+    );
     let bytes = size_of::<v1::Device>() + size_of::<v1::Hardware>();
     assert!(bytes <= 90 * 4, "{bytes} bytes");
 }

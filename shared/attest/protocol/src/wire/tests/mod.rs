@@ -47,4 +47,4 @@ macro_rules! read_in {
 read_in! { SessionRequest session_request MinerMessage:
 Hello Proof Inventory Declined Progress Commitment DeviceRoots ProbeAnswer DeviceDigests OpeningsChunk Abort }
 read_in! { SessionResponse session_response ValidatorMessage:
-Welcome Accepted Refused Challenge Probe Open Verdict Goodbye }
+Welcome Accepted Refused Challenge Probe Sweep Open Verdict Goodbye }

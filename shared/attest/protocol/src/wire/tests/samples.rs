@@ -51,7 +51,7 @@ pub fn telemetry() -> v1::Telemetry {
 }
 
 pub fn inventory(devices: u8) -> v1::Inventory {
-    v1::Inventory { sequence: 7, devices: (0..devices).map(device).collect(), max_link: 1 }
+    v1::Inventory { sequence: 7, devices: (0..devices).map(device).collect(), max_link: 1, sweeps: true }
 }
 
 pub fn hello() -> v1::Hello {
@@ -144,6 +144,20 @@ pub fn probe() -> v1::Probe {
     v1::Probe { challenge_id, seed, walks: 64, steps: 8, rounds: 2, deadline_ms: 5000, link: 0 }
 }
 
+pub fn sweep() -> v1::Sweep {
+    v1::Sweep { challenge_id: vec![1; 16], seed: vec![2; 32], rounds: 16, deadline_ms: 5000 }
+}
+
+pub fn sums(count: usize) -> v1::OpenItem {
+    let samples = vec![v1::SumSample { round: u32::MAX, slot: u32::MAX, row: u32::MAX }; count];
+    v1::OpenItem { device_id: vec![2; 16], what: Some(v1::open_item::What::Sums(v1::OpenSums { samples })) }
+}
+
+pub fn sum_openings() -> v1::SumOpenings {
+    let sample = Some(v1::SumSample { round: 1, slot: 2, row: 3 });
+    v1::SumOpenings { sample, sum: Some(range(1024, 19)), range: Some(range(2048, 11)) }
+}
+
 pub fn segments(count: usize) -> v1::OpenItem {
     let segments = vec![v1::Segment { round: 1, walk: 2 }; count];
     v1::OpenItem { device_id: vec![2; 16], what: Some(v1::open_item::What::Segments(v1::OpenSegments { segments })) }
@@ -159,7 +173,7 @@ pub fn samples(count: usize) -> v1::OpenItem {
 }
 
 pub fn open() -> v1::Open {
-    v1::Open { challenge_id: vec![1; 16], items: vec![segments(2), samples(3)], deadline_ms: 5000 }
+    v1::Open { challenge_id: vec![1; 16], items: vec![segments(2), sums(2), samples(3)], deadline_ms: 5000 }
 }
 
 pub fn range(bytes: usize, siblings: usize) -> v1::OpenedRange {
@@ -226,6 +240,20 @@ pub fn device_work(id: u8) -> v1::DeviceWork {
         rates: [1, 2, 5]
             .map(|precision| v1::KindRate { precision, tops: 700.0, detour: 1.0, unix_seconds: 1_800_000_000 })
             .into(),
+        sweep: Some(sweep_work()),
+    }
+}
+
+pub fn sweep_work() -> v1::SweepWork {
+    v1::SweepWork {
+        bytes: 1 << 41,
+        seconds: 0.5,
+        gb_per_s: 4398.0,
+        share: 0.12,
+        elsewhere_bytes_per_s: 500e9,
+        open_sums: 0.012,
+        samples: 256,
+        rounds: 16,
     }
 }
 

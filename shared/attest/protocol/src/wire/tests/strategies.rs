@@ -10,15 +10,15 @@ use crate::claims::{ConfidentialComputing, Hardware, SensorSpread, Telemetry, Th
 use crate::message::*;
 use crate::successor::Successor;
 use crate::verdict::{
-    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, NamedDevice, Outcome, Reason, ReasonCode, UnchallengedDevice,
-    Verdict, Work,
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, NamedDevice, Outcome, Reason, ReasonCode, SweepWork,
+    UnchallengedDevice, Verdict, Work,
 };
 use crate::wire::limits::*;
 use assay_work::commitment::DeviceEvidence;
 use assay_work::opening::{OpenedRange, Parents, PassSample, SampleOpenings};
-use assay_work::probe::{DeviceAnswer, Link, Probe, UncheckedProbe};
+use assay_work::probe::{DeviceAnswer, Link, Probe, Sweep, SweepSample, UncheckedProbe, UncheckedSweep};
 use assay_work::segment::{Opening, Segment, SegmentOpenings};
-use assay_work::{ChallengeId, DeviceId, Precision};
+use assay_work::{ChallengeId, DeviceId, Precision, SweepOpenings};
 
 fn bytes<const N: usize, T: From<[u8; N]> + std::fmt::Debug>() -> impl Strategy<Value = T> {
     any::<[u8; N]>().prop_map(T::from)
@@ -133,7 +133,12 @@ fn inventory() -> impl Strategy<Value = Inventory> {
     let devices = btree_map(any::<[u8; 16]>(), Just(()), 0..6)
         .prop_flat_map(|ids| ids.into_keys().map(device).collect::<Vec<_>>());
     let links = prop_oneof![Just(Link::Own), Just(Link::All)];
-    (any::<u32>(), devices, links).prop_map(|(sequence, devices, max_link)| Inventory { sequence, devices, max_link })
+    (any::<u32>(), devices, links, any::<bool>()).prop_map(|(sequence, devices, max_link, sweeps)| Inventory {
+        sequence,
+        devices,
+        max_link,
+        sweeps,
+    })
 }
 
 fn stop_code() -> impl Strategy<Value = StopCode> {
@@ -260,6 +265,22 @@ fn probe() -> impl Strategy<Value = Probe> {
     )
 }
 
+fn sweep() -> impl Strategy<Value = Sweep> {
+    (bytes(), 1..=65_536_u32)
+        .prop_map(|(seed, rounds)| Sweep::try_from(UncheckedSweep { seed, rounds }).expect("in its range"))
+}
+
+fn sweep_sample() -> impl Strategy<Value = SweepSample> {
+    any::<(u32, u32, u32)>().prop_map(|(round, slot, row)| SweepSample { round, slot, row })
+}
+
+fn sweep_openings() -> impl Strategy<Value = SweepOpenings> {
+    (sweep_sample(), range(), range()).prop_map(|(sample, sum, range)| {
+        let OpenedRange { slot: _, first_byte, bytes, siblings } = sum;
+        SweepOpenings { sample, sum: Opening { first_byte, bytes, siblings }, range }
+    })
+}
+
 fn segment() -> impl Strategy<Value = Segment> {
     any::<(u32, u32)>().prop_map(|(round, walk)| Segment { round, walk })
 }
@@ -275,6 +296,7 @@ fn open_item() -> impl Strategy<Value = OpenItem> {
     let what = prop_oneof![
         vec(segment(), 0..9).prop_map(OpenTarget::Segments),
         vec(segment(), 0..9).prop_map(OpenTarget::LinkedSegments),
+        vec(sweep_sample(), 0..9).prop_map(OpenTarget::Sums),
         samples.prop_map(|(iteration, samples)| OpenTarget::Samples { iteration, samples }),
     ];
     (bytes(), what).prop_map(|(device_id, what)| OpenItem { device_id, what })
@@ -303,6 +325,7 @@ fn chunk() -> impl Strategy<Value = OpeningsChunk> {
         vec(bytes(), 1..9).prop_map(OpeningsPart::SlotDigests),
         sample_openings().prop_map(OpeningsPart::Sample),
         segment_openings().prop_map(OpeningsPart::Segment),
+        sweep_openings().prop_map(OpeningsPart::Sum),
         Just(OpeningsPart::End),
     ];
     (bytes(), 0..MAX_OPEN_ITEMS as u32, part).prop_map(|(challenge_id, item, part)| OpeningsChunk {
@@ -340,18 +363,20 @@ fn work() -> impl Strategy<Value = Work> {
 }
 
 fn device_works() -> impl Strategy<Value = Vec<DeviceWork>> {
-    btree_map(any::<[u8; 16]>(), (text(), work(), option::of(telemetry()), option::of(hiding()), rates()), 0..6)
-        .prop_map(|devices| {
-            let device = |(id, (name, work, claimed_telemetry, hiding, rates))| DeviceWork {
-                device_id: DeviceId(id),
-                name,
-                work,
-                claimed_telemetry,
-                hiding,
-                rates,
-            };
-            devices.into_iter().map(device).collect()
-        })
+    let claims = option::of(telemetry());
+    let device = (text(), work(), claims, option::of(hiding()), rates(), option::of(sweep_work()));
+    btree_map(any::<[u8; 16]>(), device, 0..6).prop_map(|devices| {
+        let device = |(id, (name, work, claimed_telemetry, hiding, rates, sweep))| DeviceWork {
+            device_id: DeviceId(id),
+            name,
+            work,
+            claimed_telemetry,
+            hiding,
+            rates,
+            sweep,
+        };
+        devices.into_iter().map(device).collect()
+    })
 }
 
 fn precision() -> impl Strategy<Value = Precision> {
@@ -363,6 +388,21 @@ fn rates() -> impl Strategy<Value = Vec<KindRate>> {
     (kinds, finite(), finite(), any::<u64>()).prop_map(|(kinds, tops, detour, unix_seconds)| {
         kinds.into_iter().map(|precision| KindRate { precision, tops, detour, unix_seconds }).collect()
     })
+}
+
+fn sweep_work() -> impl Strategy<Value = SweepWork> {
+    (any::<u64>(), proptest::array::uniform5(finite()), any::<[u32; 2]>()).prop_map(
+        |(bytes, [seconds, gb_per_s, share, elsewhere_bytes_per_s, open_sums], [samples, rounds])| SweepWork {
+            bytes,
+            seconds,
+            gb_per_s,
+            share,
+            elsewhere_bytes_per_s,
+            open_sums,
+            samples,
+            rounds,
+        },
+    )
 }
 
 fn hiding() -> impl Strategy<Value = Hiding> {
@@ -498,6 +538,7 @@ pub fn miner_message() -> impl Strategy<Value = MinerMessage> {
 pub fn validator_message() -> impl Strategy<Value = ValidatorMessage> {
     let id = bytes::<16, ChallengeId>;
     let probe = (id(), probe(), deadline());
+    let sweep = (id(), sweep(), deadline());
     let open = (id(), vec(open_item(), 0..6), deadline());
     prop_oneof![
         welcome().prop_map(ValidatorMessage::Welcome),
@@ -507,6 +548,7 @@ pub fn validator_message() -> impl Strategy<Value = ValidatorMessage> {
         any::<u64>().prop_map(ValidatorMessage::Ping),
         offer().prop_map(ValidatorMessage::Challenge),
         probe.prop_map(|(challenge_id, probe, deadline)| ValidatorMessage::Probe { challenge_id, probe, deadline }),
+        sweep.prop_map(|(challenge_id, sweep, deadline)| ValidatorMessage::Sweep { challenge_id, sweep, deadline }),
         open.prop_map(|(challenge_id, items, deadline)| ValidatorMessage::Open { challenge_id, items, deadline }),
         verdict().prop_map(|verdict| ValidatorMessage::Verdict(Box::new(verdict))),
         (stop_code(), text()).prop_map(|(code, detail)| ValidatorMessage::Goodbye(code, detail)),
