@@ -209,6 +209,24 @@ fn work_answers_the_linked_probes_of_the_vectors() {
 }
 
 #[test]
+fn work_answers_the_sweeps_of_the_vectors() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = format!("--key-file={}", folder.path().join("key").display());
+    for name in ["sweep", "sweep-k7"] {
+        let file = vector(name);
+        let output =
+            run(MINER, ["work", "--challenge", &file, "--sweep", &file, "--json", &key].iter().chain(&DEVICES));
+        assert_eq!((code(&output), &json(&output)["sweep_answer"]), (0, &vector_json(name)["answer"]), "{name}");
+    }
+    for case in vector_json("invalid-sweeps")["cases"].as_array().unwrap() {
+        let file = write(&folder, "sweep.json", case);
+        let output = run(MINER, ["work", "--challenge", &file, "--sweep", &file, &key].iter().chain(&DEVICES));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(code(&output) == 65 && said.contains("the sweep breaks rule rounds:"), "{said}");
+    }
+}
+
+#[test]
 fn work_refuses_challenges_that_break_a_rule() {
     let folder = tempfile::tempdir().unwrap();
     let key = format!("--key-file={}", folder.path().join("key").display());

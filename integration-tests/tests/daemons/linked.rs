@@ -65,6 +65,26 @@ async fn devices_in_workers_pass() {
     }
 }
 
+/// The sweep comes after the linked probe, on devices in processes of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_that_are_swept_too_pass() {
+    for devices in [1, 3] {
+        let policy = Policy { max_matrices: 4 * devices, ..policy(&["--policy-fields=sweep=true"]) };
+        let validator = TestValidator::start(&policy).await;
+        let miner = TestMiner::start(validator.address, devices, &[]);
+        validator.wait_for_miner(miner.key, true).await;
+        for mode in [Mode::Replay, Mode::Audit] {
+            let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
+            for device in &ruling.expect_pass().verdict.devices {
+                let sweep = device.sweep.as_ref().expect("each device was swept");
+                assert_eq!(sweep.bytes, u64::from(sweep.rounds) * 4 * 256 * 256);
+                assert!(sweep.gb_per_s > 0.0 && sweep.share > 0.0, "{sweep:?}");
+            }
+        }
+        assert_eq!(rejudged(&validator), "2 cases: 2 the same to the bit\n");
+    }
+}
+
 /// One device has nothing to link: it is judged as without.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_is_asked_for_no_linked_probe() {

@@ -8,6 +8,7 @@ use assay_api::BeginChallenge;
 use assay_integration_tests::daemon::Daemon;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
+use assay_protocol::wire::v1;
 use assay_work::PublicKey;
 
 const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
@@ -51,7 +52,7 @@ impl PythonMiner {
     }
 }
 
-async fn passes(validator: &TestValidator, miner: &PythonMiner, mode: Mode, n: u32, iterations: u32) {
+async fn passes(validator: &TestValidator, miner: &PythonMiner, mode: Mode, n: u32, iterations: u32) -> v1::Verdict {
     let request = BeginChallenge {
         miner: Some(miner.key.to_string()),
         mode: Some(mode),
@@ -62,6 +63,7 @@ async fn passes(validator: &TestValidator, miner: &PythonMiner, mode: Mode, n: u
     let ruling = validator.run(request).await.unwrap();
     ruling.expect_pass();
     assert_eq!((ruling.verdict.n, ruling.verdict.iterations), (n, iterations));
+    ruling.verdict
 }
 
 #[test]
@@ -81,11 +83,13 @@ async fn passes_in_every_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passes_with_two_devices() {
-    let validator = TestValidator::start(&Policy::default()).await;
+async fn passes_with_two_devices_and_a_sweep() {
+    let flags = vec!["--policy-fields=sweep=true".to_owned()];
+    let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
     let miner = PythonMiner::start(&validator, 2).await;
     for mode in MODES {
-        passes(&validator, &miner, mode, 256, 2).await;
+        let verdict = passes(&validator, &miner, mode, 256, 2).await;
+        assert!(verdict.devices.iter().all(|device| device.sweep.is_some()), "{mode}");
     }
 }
 
