@@ -11,9 +11,9 @@ use assay_cpu::{CpuConfig, CpuDevice, CpuSpec};
 use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
 use assay_device::copies::Area;
 use assay_device::reference::{BitFlip, ReferenceDevice};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds};
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SweepRound, SweepRounds};
 use assay_integration_tests::faulty::{Fault, Lie, VARIABLE};
-use assay_work::{Digest, Precision};
+use assay_work::{Digest, Opening, Precision};
 use assay_worker::{serve, stdio};
 
 fn main() -> ExitCode {
@@ -186,6 +186,14 @@ impl Device for Liar {
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         self.resident().probe_states()
+    }
+
+    fn sweep_rounds(&mut self, sweep: &SweepRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        self.resident().sweep_rounds(sweep, handle)
+    }
+
+    fn open_sums(&mut self, round: &SweepRound, at: &[u64], handle: &Handle) -> Result<Vec<Opening>, DeviceError> {
+        self.resident().open_sums(round, at, handle)
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {

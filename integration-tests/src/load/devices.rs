@@ -5,8 +5,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use assay_cpu::{CpuConfig, CpuConfigError, devices};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange};
-use assay_work::{DeviceId, Digest};
+use assay_device::{
+    Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SlotRange, SweepRound, SweepRounds,
+};
+use assay_work::{DeviceId, Digest, Opening};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Processor devices of one thread each.
@@ -81,6 +83,14 @@ impl Device for LentDevice {
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         self.device().probe_states()
+    }
+
+    fn sweep_rounds(&mut self, sweep: &SweepRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        self.device().sweep_rounds(sweep, handle)
+    }
+
+    fn open_sums(&mut self, round: &SweepRound, at: &[u64], handle: &Handle) -> Result<Vec<Opening>, DeviceError> {
+        self.device().open_sums(round, at, handle)
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {

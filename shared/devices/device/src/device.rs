@@ -412,8 +412,12 @@ pub trait Device: Send {
     fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
         let SweepRound { key, n, count } = *round;
         check_size(n)?;
-        let weights = weights(&key, n);
         let mut slot = vec![0; n as usize * n as usize];
+        self.read(0, slot.len() as u64 - 1, &mut [0])?;
+        if count == 0 || self.read(0, slot.len() as u64, &mut [0]).is_ok() || self.read(count, 0, &mut [0]).is_ok() {
+            return Err(DeviceError::Unsupported(format!("more than {count} slots of n = {n} are resident")));
+        }
+        let weights = weights(&key, n);
         let mut sums = Vec::new();
         for u in 0..count {
             handle.check()?;

@@ -1,6 +1,6 @@
 //! The resident slots of a device: bookkeeping and checks that every backend shares.
 
-use super::device::{MAX_LINKED_DEVICES, Pass, PeerSlots, ProbeRound, SlotRange};
+use super::device::{MAX_LINKED_DEVICES, Pass, PeerSlots, ProbeRound, SlotRange, SweepRound};
 use super::error::DeviceError;
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::probe::{LINE_BYTES, MAX_WALKS};
@@ -80,6 +80,20 @@ impl Slots {
         )))
     }
 
+    /// Refuses a round of a sweep over other slots than these.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`].
+    pub fn check_sweep(&self, round: &SweepRound) -> Result<(), DeviceError> {
+        if (round.n, round.count) == (self.n, self.count) {
+            return Ok(());
+        }
+        Err(DeviceError::Unsupported(format!(
+            "a sweep over {} slots of n = {}: {self:?} are resident",
+            round.count, round.n
+        )))
+    }
+
     /// Refuses subtrees that a slot does not consist of.
     ///
     /// # Errors
@@ -146,6 +160,15 @@ impl<L: Copy, W: Copy> Residency<L, W> {
     pub fn begin_round(&mut self, round: &ProbeRound) -> Result<L, DeviceError> {
         self.walked = None;
         round.check()?;
+        self.layout()
+    }
+
+    /// A round of a sweep begins, which takes the place of the states. Gives the layout that it sums over.
+    ///
+    /// # Errors
+    /// As [`Residency::layout`].
+    pub fn begin_sweep(&mut self) -> Result<L, DeviceError> {
+        self.walked = None;
         self.layout()
     }
 

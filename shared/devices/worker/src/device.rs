@@ -10,13 +10,14 @@ use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
 use assay_device::backend::StartupProgress;
 use assay_device::copies::{CopyReport, CopySource};
-use assay_device::resident::{HASH_BYTES, STATE_BYTES, hashes_of};
+use assay_device::resident::{HASH_BYTES, STATE_BYTES, Slots, hashes_of};
 use assay_device::{
     Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, PeerSlots, ProbeRound, ProbeRounds, SharedSlots,
-    SlotRange, StateBytes,
+    SlotRange, StateBytes, SweepRound, SweepRounds,
 };
-use assay_work::probe::{MAX_ROUNDS, MAX_WALKS};
-use assay_work::{DeviceId, Digest, Precision};
+use assay_work::probe::{MAX_ROUNDS, MAX_WALKS, sums_bytes};
+use assay_work::tree::{CHUNK_BYTES, expected_siblings};
+use assay_work::{ChainingValue, DeviceId, Digest, Opening, Precision};
 use parking_lot::Mutex;
 
 /// A device whose worker is kept running. Dropped, the worker ends.
@@ -32,7 +33,7 @@ pub struct WorkerDevice {
 #[derive(Debug, Clone, Copy)]
 struct Resident {
     worker: u64,
-    n: u32,
+    slots: Slots,
     walks: Option<u32>,
 }
 
@@ -160,7 +161,7 @@ impl Device for WorkerDevice {
             let steps = RequestSteps::of(count);
             Ok((link.ask_bytes(Request::Fill(*pass), count * HASH_BYTES, handle, steps)?, worker))
         })?;
-        self.resident = Some(Resident { worker, n: pass.n, walks: None });
+        self.resident = Some(Resident { worker, slots: Slots::from(pass), walks: None });
         Ok(digests_of(&digests))
     }
 
@@ -172,15 +173,9 @@ impl Device for WorkerDevice {
     }
 
     fn probe_rounds(&mut self, probe: &ProbeRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        if probe.rounds == 0 || probe.rounds > MAX_ROUNDS {
-            return Err(DeviceError::Unsupported(format!("{} rounds of a probe", probe.rounds)));
-        }
-        let rounds = u64::from(probe.rounds);
-        let bytes = self.with_resident(|link, _| {
-            link.ask_bytes(Request::Probe(*probe), rounds * HASH_BYTES, handle, RequestSteps::of(rounds))
-        })?;
+        let digests = self.ask_rounds(Request::Probe(*probe), probe.rounds, handle)?;
         self.note_walks(probe.walks);
-        Ok(digests_of(&bytes))
+        Ok(digests)
     }
 
     fn step_states(&mut self, share: &LinkedShare, states: &mut [StateBytes]) -> Result<(), DeviceError> {
@@ -213,6 +208,38 @@ impl Device for WorkerDevice {
         })
     }
 
+    fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let digest = self.ask_rounds(Request::SweepRound(*round), 1, handle)?.pop();
+        digest.ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+    }
+
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        self.with_resident(|link, resident| {
+            resident.slots.check_sweep(round).map_err(RequestError::Device)?;
+            let bytes = sums_bytes(round.n, round.count);
+            link.ask_bytes(Request::ReadSums(*round), bytes, handle, RequestSteps::of(0))
+        })
+    }
+
+    fn sweep_rounds(&mut self, sweep: &SweepRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        self.ask_rounds(Request::Sweep(*sweep), sweep.rounds, handle)
+    }
+
+    fn open_sums(&mut self, round: &SweepRound, at: &[u64], handle: &Handle) -> Result<Vec<Opening>, DeviceError> {
+        let mut all = Vec::with_capacity(at.len());
+        for at in at.chunks(MAX_RANGES) {
+            let bytes = self.with_resident(|link, resident| {
+                resident.slots.check_sweep(round).map_err(RequestError::Device)?;
+                let request = Request::OpenSums(*round, at.to_vec());
+                let bytes = at.len() as u64 * opening_bytes(round);
+                link.ask_bytes(request, bytes, handle, RequestSteps::of(0))
+            })?;
+            let openings = at.iter().zip(bytes.chunks_exact(opening_bytes(round) as usize));
+            all.extend(openings.map(|(&first_byte, bytes)| opening(first_byte, bytes)));
+        }
+        Ok(all)
+    }
+
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
         let read = self.read_all(&[SlotRange { slot, first_byte, bytes: out.len() as u64 }])?;
         out.copy_from_slice(&read);
@@ -233,8 +260,7 @@ impl Device for WorkerDevice {
 
     fn chaining_values(&mut self, slot: u32, subtree_bytes: u64) -> Result<Vec<[u8; 32]>, DeviceError> {
         let bytes = self.with_resident(|link, resident| {
-            let slot_bytes = u64::from(resident.n) * u64::from(resident.n);
-            let bytes = slot_bytes.checked_div(subtree_bytes).unwrap_or(0) * HASH_BYTES;
+            let bytes = resident.slots.slot_bytes().checked_div(subtree_bytes).unwrap_or(0) * HASH_BYTES;
             let request = Request::ReadChainingValues { slot, subtree_bytes };
             link.ask_bytes(request, bytes, &Handle::default(), RequestSteps::none())
         })?;
@@ -282,11 +308,33 @@ impl Device for WorkerDevice {
 }
 
 impl WorkerDevice {
+    /// The digests of all rounds of a probe or a sweep.
+    fn ask_rounds(&self, request: Request, rounds: u32, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
+        if rounds == 0 || rounds > MAX_ROUNDS {
+            return Err(DeviceError::Unsupported(format!("{rounds} rounds")));
+        }
+        let rounds = u64::from(rounds);
+        let ask =
+            |link: &mut WorkerLink| link.ask_bytes(request, rounds * HASH_BYTES, handle, RequestSteps::of(rounds));
+        Ok(digests_of(&self.with_resident(|link, _| ask(link))?))
+    }
+
     fn note_walks(&mut self, walks: u32) {
         if let Some(resident) = &mut self.resident {
             resident.walks = Some(walks);
         }
     }
+}
+
+/// Bytes of an opened chunk of the sums of a round, which are resident slots', and of its siblings.
+fn opening_bytes(round: &SweepRound) -> u64 {
+    let siblings = expected_siblings(CHUNK_BYTES, sums_bytes(round.n, round.count));
+    CHUNK_BYTES + siblings as u64 * HASH_BYTES
+}
+
+fn opening(first_byte: u64, bytes: &[u8]) -> Opening {
+    let (bytes, siblings) = bytes.split_at(CHUNK_BYTES as usize);
+    Opening { first_byte, bytes: bytes.to_vec(), siblings: hashes_of(siblings).map(ChainingValue).collect() }
 }
 
 fn digests_of(bytes: &[u8]) -> Vec<Digest> {

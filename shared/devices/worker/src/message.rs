@@ -12,7 +12,7 @@ use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
     DeviceError, DeviceInfo, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_LINKED_DEVICES,
-    MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, SlotRange,
+    MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, SlotRange, SweepRound, SweepRounds,
 };
 use assay_work::Precision;
 use assay_work::probe::{LINE_BYTES, MAX_ROUNDS};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::MAX_DATA_BYTES;
 
-/// Ranges of one request: the lines of four of the longest walks.
+/// Ranges, or chunks of sums, of one request: the lines of four of the longest walks.
 pub const MAX_RANGES: usize = 4096;
 /// States of one request to move them on.
 pub const MAX_SENT_STATES: usize = MAX_DATA_BYTES / LINE_BYTES;
@@ -104,6 +104,15 @@ pub enum Request {
     UnmapPeers,
     /// `Device::probe_states`.
     ReadStates,
+    /// `Device::sweep_rounds`.
+    Sweep(SweepRounds),
+    /// `Device::sweep_round`.
+    SweepRound(SweepRound),
+    /// `Device::sweep_sums`.
+    ReadSums(SweepRound),
+    /// `Device::open_sums` of the chunks that begin at these bytes, at most [`MAX_RANGES`]. The answer is the bytes and
+    /// the siblings of each.
+    OpenSums(SweepRound, Vec<u64>),
     /// `Device::read_all`.
     Read(Vec<SlotRange>),
     /// `Device::chaining_values`.
@@ -207,10 +216,9 @@ impl ToWorker {
     pub fn check(&self) -> Result<(), MalformedField> {
         match self {
             Self::Request(_, Request::Read(ranges)) => at_most("Read.ranges", MAX_RANGES, ranges.len()),
-            Self::Request(_, Request::Probe(ProbeRounds { rounds, .. })) => {
-                at_most("Probe.rounds", MAX_ROUNDS as usize, *rounds as usize)?;
-                ensure("Probe.rounds", *rounds > 0, || "0, at least 1 is needed".into())
-            }
+            Self::Request(_, Request::Probe(ProbeRounds { rounds, .. })) => check_rounds("Probe.rounds", *rounds),
+            Self::Request(_, Request::Sweep(SweepRounds { rounds, .. })) => check_rounds("Sweep.rounds", *rounds),
+            Self::Request(_, Request::OpenSums(_, at)) => at_most("OpenSums.at", MAX_RANGES, at.len()),
             Self::Request(_, Request::StepStates { states, .. }) => {
                 at_most("StepStates.states", MAX_DATA_BYTES, states.len())?;
                 ensure("StepStates.states", states.len() % LINE_BYTES == 0, || "a part of a state".into())
@@ -320,6 +328,11 @@ fn check_info(info: &DeviceInfo, backend: BackendKind) -> Result<(), MalformedFi
     ensure("DeviceInfo.backend", info.backend == backend, || format!("{}, not {backend}", info.backend))
 }
 
+fn check_rounds(field: &'static str, rounds: u32) -> Result<(), MalformedField> {
+    at_most(field, MAX_ROUNDS as usize, rounds as usize)?;
+    ensure(field, rounds > 0, || "0, at least 1 is needed".into())
+}
+
 fn at_most(field: &'static str, max: usize, found: usize) -> Result<(), MalformedField> {
     ensure(field, found <= max, || format!("{found}, at most {max} are allowed"))
 }
@@ -337,6 +350,7 @@ mod tests {
     use assay_work::{DeviceId, PassKey, ProbeKey, RoundKey};
 
     const SHARE: LinkedShare = LinkedShare { n: 256, offset: 3, count: 3, total: 9 };
+    const SWEEP: SweepRound = SweepRound { key: RoundKey([5; 32]), n: 256, count: 3 };
 
     fn info() -> DeviceInfo {
         DeviceInfo {
@@ -404,6 +418,10 @@ mod tests {
             Request::LinkedRound(ProbeRound { key: RoundKey([3; 32]), walks: 64, steps: 1 }),
             Request::UnmapPeers,
             Request::ReadStates,
+            Request::Sweep(SweepRounds { key: ProbeKey([2; 32]), n: 256, count: 3, rounds: MAX_ROUNDS }),
+            Request::SweepRound(SWEEP),
+            Request::ReadSums(SWEEP),
+            Request::OpenSums(SWEEP, vec![u64::MAX; MAX_RANGES]),
             Request::Read(vec![SlotRange { slot: 1, first_byte: u64::MAX, bytes: 7 }]),
             Request::ReadChainingValues { slot: 1, subtree_bytes: 1024 },
             Request::Release,
@@ -511,7 +529,10 @@ mod tests {
         for rounds in [0, MAX_ROUNDS + 1] {
             let probe = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 1, rounds };
             assert_eq!(request(Request::Probe(probe)), "Probe.rounds");
+            let sweep = SweepRounds { key: ProbeKey([2; 32]), n: 256, count: 3, rounds };
+            assert_eq!(request(Request::Sweep(sweep)), "Sweep.rounds");
         }
+        assert_eq!(request(Request::OpenSums(SWEEP, vec![0; MAX_RANGES + 1])), "OpenSums.at");
     }
 
     /// The longest messages fit in a frame, and texts beyond their bounds are cut as they are sent.

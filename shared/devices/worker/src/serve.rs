@@ -225,6 +225,26 @@ impl DeviceServer {
                 let states = self.device()?.probe_states()?;
                 self.send(number, handle, &states)
             }
+            Request::Sweep(sweep) => {
+                let digests = self.device()?.sweep_rounds(&sweep, handle)?;
+                self.send(number, handle, &bytes_of(&digests))
+            }
+            Request::SweepRound(round) => {
+                let digest = self.device()?.sweep_round(&round, handle)?;
+                self.send(number, handle, &digest.0)
+            }
+            Request::ReadSums(round) => {
+                let sums = self.device()?.sweep_sums(&round, handle)?;
+                self.send(number, handle, &sums)
+            }
+            Request::OpenSums(round, at) => {
+                let mut bytes = Vec::new();
+                for opening in self.device()?.open_sums(&round, &at, handle)? {
+                    bytes.extend(opening.bytes);
+                    bytes.extend(opening.siblings.iter().flat_map(|value| value.0));
+                }
+                self.send(number, handle, &bytes)
+            }
             Request::Read(ranges) => self.read(number, handle, &ranges),
             Request::ReadChainingValues { slot, subtree_bytes } => {
                 let values = self.device()?.chaining_values(slot, subtree_bytes)?;

@@ -17,13 +17,14 @@ use assay_cpu::CpuConfig;
 use assay_device::backend::{Backend, BackendKind, StartupProgress};
 use assay_device::host::Changes;
 use assay_device::place::DevicePlace;
-use assay_device::{Device, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange};
+use assay_device::{Device, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange, SweepRounds};
 use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes};
 use assay_work::{Digest, PassKey, Precision, ProbeKey, RoundKey};
 
 const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 4, rounds: 3 };
 /// Its states are more than one part of data.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([3; 32]), walks: 8192, steps: 1 };
+const SWEEP: SweepRounds = SweepRounds { key: ProbeKey([4; 32]), n: PASS.n, count: PASS.count, rounds: 3 };
 /// All slots of [`PASS`], and no others.
 const SHARE: LinkedShare = LinkedShare { n: 256, offset: 0, count: 8, total: 8 };
 
@@ -136,6 +137,41 @@ fn a_device_in_a_worker_is_the_device() {
 }
 
 #[test]
+fn a_sweep_in_a_worker_is_the_devices() {
+    let (mut far, mut near) = (device(FakeFault::None), reference());
+    let (of_far, of_near) = (Handle::default(), Handle::default());
+    let refused = |device: &mut WorkerDevice, sweep: SweepRounds| {
+        let (round, handle) = (sweep.round(0, &Digest::BEFORE_FIRST), Handle::default());
+        assert!(matches!(device.sweep_rounds(&sweep, &handle), Err(DeviceError::Unsupported(_))), "{sweep:?}");
+        assert!(matches!(device.sweep_sums(&round, &handle), Err(DeviceError::Unsupported(_))), "{sweep:?}");
+        assert!(matches!(device.open_sums(&round, &[0], &handle), Err(DeviceError::Unsupported(_))), "{sweep:?}");
+    };
+    refused(&mut far, SWEEP);
+    far.fill(&PASS, &of_far).unwrap();
+    near.fill(&PASS, &of_near).unwrap();
+    let digests = far.sweep_rounds(&SWEEP, &of_far).unwrap();
+    assert_eq!(digests, near.sweep_rounds(&SWEEP, &of_near).unwrap());
+    let round = SWEEP.round(1, &digests[0]);
+    assert_eq!(far.sweep_round(&round, &of_far), Ok(digests[1]));
+    assert_eq!((of_far.done_steps(), of_near.done_steps()), (8 + 3 + 1, 8 + 3));
+    assert_eq!(far.sweep_sums(&round, &of_far).unwrap(), near.sweep_sums(&round, &of_near).unwrap());
+    // More openings than one request takes.
+    let at: Vec<_> = (0..5000).map(|i| i * 3 % 8 * 1024).collect();
+    assert_eq!(far.open_sums(&round, &at, &of_far).unwrap(), near.open_sums(&round, &at, &of_near).unwrap());
+    for wrong in [8192, 1, u64::MAX] {
+        assert!(matches!(far.open_sums(&round, &[wrong], &of_far), Err(DeviceError::Unsupported(_))), "{wrong}");
+    }
+    for (n, count) in [(512, 2), (256, 7), (256, 9), (u32::MAX, u32::MAX), (0, 0)] {
+        refused(&mut far, SweepRounds { n, count, ..SWEEP });
+    }
+    for rounds in [0, 65_537] {
+        let swept = far.sweep_rounds(&SweepRounds { rounds, ..SWEEP }, &of_far);
+        assert!(matches!(swept, Err(DeviceError::Unsupported(_))), "{swept:?}");
+    }
+    assert_eq!(far.fault(), None);
+}
+
+#[test]
 fn what_a_device_refuses_costs_no_worker() {
     let launcher = Arc::new(Threads::default());
     let mut device = WorkerDevice::start(spec(Busy, launcher.clone())).unwrap();
@@ -172,6 +208,7 @@ fn short_requests_are_cancelled_too() {
     device.fill(&PASS, &handle).unwrap();
     handle.cancel();
     assert_eq!(device.probe_rounds(&PROBE, &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.sweep_rounds(&SWEEP, &handle), Err(DeviceError::Cancelled));
     assert_eq!(device.fill(&PASS, &handle), Err(DeviceError::Cancelled));
     assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))), "nothing is resident after it");
     assert_eq!((handle.done_steps(), device.fault()), (8, None));
@@ -209,6 +246,7 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
     assert_eq!(error, DeviceError::Sick("it fell off the bus".into()));
     wait_until(|| device.fault().is_none());
     assert_eq!(device.probe_rounds(&PROBE, &Handle::default()), Err(error.clone()));
+    assert_eq!(device.sweep_rounds(&SWEEP, &Handle::default()), Err(error.clone()));
     assert_eq!(device.step_states(&SHARE, &mut [[0; LINE_BYTES]]), Err(error.clone()));
     assert_eq!(device.read(3, 0, &mut [0]), Err(error));
     assert_eq!(device.fault(), None, "the worker that is there now is well");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use assay_work::{Digest, Precision};
 
 use crate::copies::Area;
-use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound};
+use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
 
 type Fill<D> = Box<dyn FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send>;
 type RoundFn<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;
@@ -121,6 +121,14 @@ impl<D: Device> Device for FakeDevice<D> {
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         (self.states)(&mut self.inner)
+    }
+
+    fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        self.inner.sweep_round(round, handle)
+    }
+
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        self.inner.sweep_sums(round, handle)
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
