@@ -72,7 +72,7 @@ fn devices_together_walk_as_the_reference() {
         let handle = Handle::default();
         let digests = walk_all(&mut devices, parts(&challenge, &probe, &roots).unwrap(), &handle);
         let digests = digests.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-        let answer = assay_work::Answer::assemble(&challenge, &probe, digests);
+        let answer = assay_work::Answer::assemble(&challenge, probe, digests);
         assert_eq!(answer, reference::answer(&challenge, &probe), "{counts:?}");
         assert_eq!(handle.done_steps(), counts.len() as u64 * u64::from(rounds));
     }
@@ -85,7 +85,7 @@ fn many_walks_are_stepped_in_batches() {
     let (mut devices, roots) = filled(&challenge);
     let digests = walk_all(&mut devices, parts(&challenge, &probe, &roots).unwrap(), &Handle::default());
     let digests = digests.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-    assert_eq!(assay_work::Answer::assemble(&challenge, &probe, digests), reference::answer(&challenge, &probe));
+    assert_eq!(assay_work::Answer::assemble(&challenge, probe, digests), reference::answer(&challenge, &probe));
 }
 
 /// A device whose every step takes a while, or fails after some.

@@ -7,18 +7,26 @@ use std::thread;
 use std::time::Duration;
 
 use assay_work::keys::pass_key;
-use assay_work::probe::{LINE_BYTES, probe_key, start_state, state_bytes, state_from_bytes, step};
-use assay_work::{DeviceId, Digest, PassKey, PassSample, Precision, ProbeKey, RoundKey, Segment, reference};
+use assay_work::probe::{
+    LINE_BYTES, Sweep, SweepSample, UncheckedSweep, probe_key, start_state, state_bytes, state_from_bytes, step,
+};
+use assay_work::tree::CHUNK_BYTES;
+use assay_work::{DeviceId, Digest, PassKey, PassSample, Precision, ProbeKey, ProbeSeed, RoundKey, Segment, reference};
 
 use super::vectors::{LARGE, check_vector, precision_of, vectors};
 use super::{WorkedExample, probe};
 use crate::copies::CopySource;
-use crate::open::{AuditedPass, ProbedDevice, open_samples, open_segments};
+use crate::open::{AuditedPass, ProbedDevice, SweptDevice, open_samples, open_segments, open_sums};
 use crate::reference::ReferenceDevice;
-use crate::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, StateBytes};
+use crate::{
+    Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, StateBytes,
+    SweepRound, SweepRounds,
+};
 
 /// A round for slots of any size.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
+/// A round for three slots of n = 256.
+const SWEEP: SweepRound = SweepRound { key: RoundKey([5; 32]), n: 256, count: 3 };
 
 /// Tests that the device of `$open` meets all requirements: one test for each function of
 /// [`conformance`](crate::testing::conformance) that takes a device and the kinds of work that it must offer, `$kinds`.
@@ -44,6 +52,9 @@ macro_rules! device_conformance {
                 small_vectors_are_reproduced
                 random_passes_and_rounds_are_the_references
                 rounds_of_a_probe_follow_one_another
+                sweeps_are_the_references
+                sweeps_and_probes_leave_one_another_alone
+                a_cancelled_sweep_leaves_the_slots
                 every_kind_of_work_is_the_references
                 steps_of_linked_walks_are_the_references
                 openings_are_those_of_the_reference
@@ -134,9 +145,9 @@ pub fn small_vectors_are_reproduced(device: &mut dyn Device) {
         *checked.entry(precision_of(&vector)).or_default() += 1;
     }
     let of_kind = |precision: Precision| match precision {
-        Precision::Int8 => 9,
-        Precision::F16 | Precision::Fp4 | Precision::Network => 2,
-        Precision::Fp8 | Precision::Field => 1,
+        Precision::Int8 => 11,
+        Precision::F16 | Precision::Fp4 | Precision::Field | Precision::Network => 2,
+        Precision::Fp8 => 1,
     };
     assert_eq!(checked, offered.into_iter().map(|precision| (precision, of_kind(precision))).collect());
 }
@@ -181,6 +192,95 @@ pub fn rounds_of_a_probe_follow_one_another(device: &mut dyn Device) {
     assert_eq!(digests, reference.probe_rounds(&probe, &Handle::default()).unwrap());
     assert_eq!(device.probe_states().unwrap(), reference.probe_states().unwrap());
     assert_eq!(handle.done_steps(), 4);
+}
+
+fn sweep_of(pass: &Pass, rounds: u32) -> SweepRounds {
+    SweepRounds { key: ProbeKey([pass.count as u8; 32]), n: pass.n, count: pass.count, rounds }
+}
+
+/// Sweeps of all sizes, whose sums fill their string or leave a part of it zero, shorter ones after longer ones.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn sweeps_are_the_references(device: &mut dyn Device) {
+    for (n, count) in [(2048, 4), (1024, 3), (512, 9), (512, 8), (256, 33), (256, 5), (256, 4), (256, 3)] {
+        check_sweep(device, &pass(n, count, 30));
+    }
+}
+
+/// Fills on a device, and sums over the slots that it holds then: digests, sums and openings.
+fn check_sweep(device: &mut dyn Device, pass: &Pass) {
+    let slot_digests = device.fill(pass, &Handle::default()).unwrap();
+    let slots: Vec<_> = (0..pass.count).map(|slot| read_whole(device, pass, slot)).collect();
+    let asked = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([0; 32]), rounds: 3 }).unwrap();
+    let rounds = sweep_of(pass, 3);
+    let (sums, digests) = reference::sweep(&slots, pass.n, &rounds.key, &asked);
+    let handle = Handle::default();
+    assert_eq!(device.sweep_rounds(&rounds, &handle).unwrap(), digests, "{pass:?}, {}", device.info().detail);
+    assert_eq!(handle.done_steps(), 3);
+    let last = rounds.round(2, &digests[1]);
+    assert_eq!(device.sweep_round(&last, &handle), Ok(digests[2]));
+    assert!(device.sweep_sums(&last, &handle).unwrap() == sums[2], "{pass:?}");
+    let at = [sums[2].len() as u64 - CHUNK_BYTES, 0, CHUNK_BYTES, 0];
+    let opened = at.map(|at| reference::open(&sums[2], at, CHUNK_BYTES));
+    assert_eq!(device.open_sums(&last, &at, &handle).unwrap(), opened);
+    for wrong in [sums[2].len() as u64, 64, u64::MAX] {
+        check_refused(device.open_sums(&last, &[0, wrong], &handle));
+    }
+    let samples = [(2, pass.count - 1, pass.n - 1), (0, 0, 0), (2, 1, pass.n / 2 - 1)];
+    let samples = samples.map(|(round, slot, row)| SweepSample { round, slot, row });
+    let swept = SweptDevice { rounds, digests: &digests, slot_digests: &slot_digests };
+    let opened = open_sums(device, &swept, &samples, &handle).unwrap();
+    let open = |sample: &SweepSample| reference::open_sum(&slots, pass.n, &sums[sample.round as usize], sample);
+    assert_eq!(opened, samples.iter().map(open).collect::<Vec<_>>());
+}
+
+/// A probe after a sweep, and a sweep after a probe, give what they gave before; the slots stay as they are.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn sweeps_and_probes_leave_one_another_alone(device: &mut dyn Device) {
+    let pass = pass(512, 5, 31);
+    check_fill(device, &pass);
+    let sweep = sweep_of(&pass, 2);
+    let digests = device.sweep_rounds(&sweep, &Handle::default()).unwrap();
+    for walks in [64, 4096] {
+        check_round(device, &pass, walks, 5);
+        assert_eq!(device.sweep_rounds(&sweep, &Handle::default()).unwrap(), digests);
+    }
+    check_round(device, &pass, 64, 5);
+    let hashed = |slot| Digest(blake3::hash(&read_whole(device, &pass, slot)).into());
+    assert_eq!((0..5).map(hashed).collect::<Vec<_>>(), expected(&pass).0);
+}
+
+/// Cancels before the first round, and in the middle of a sweep: the slots stay resident.
+///
+/// # Panics
+/// When the device gives anything else.
+pub fn a_cancelled_sweep_leaves_the_slots(device: &mut dyn Device) {
+    let pass = pass(256, 5, 32);
+    check_fill(device, &pass);
+    let sweep = sweep_of(&pass, 2);
+    let digests = device.sweep_rounds(&sweep, &Handle::default()).unwrap();
+    let handle = Handle::default();
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            while handle.done_steps() < 3 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            handle.cancel();
+        });
+        device.sweep_rounds(&sweep_of(&pass, 65_536), &handle)
+    });
+    assert_eq!(result, Err(DeviceError::Cancelled));
+    assert!(handle.done_steps() < 65_536);
+    let round = sweep.round(0, &Digest::BEFORE_FIRST);
+    assert_eq!(device.sweep_rounds(&sweep, &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.sweep_round(&round, &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.sweep_sums(&round, &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.open_sums(&round, &[0], &handle), Err(DeviceError::Cancelled));
+    assert_eq!(device.sweep_rounds(&sweep, &Handle::default()).unwrap(), digests);
+    check_round(device, &pass, 64, 5);
 }
 
 /// Openings of samples and of a probe's segments.
@@ -373,6 +473,8 @@ pub fn what_is_not_resident_is_refused(device: &mut dyn Device) {
         check_refused(device.probe_round(&ROUND, &Handle::default()));
         check_refused(device.probe_states());
         check_refused(device.chaining_values(0, 1024));
+        check_refused(device.sweep_round(&SWEEP, &Handle::default()));
+        check_refused(device.open_sums(&SWEEP, &[0], &Handle::default()));
     };
     nothing_is_resident(device);
     check_fill(device, &pass(256, 3, 1));
@@ -405,6 +507,11 @@ pub fn arguments_that_break_the_rules_are_refused(device: &mut dyn Device) {
     for (walks, steps) in [(32, 1), (96, 1), (1 << 23, 1), (64, 0), (64, 1025)] {
         check_refused(device.probe_round(&ProbeRound { walks, steps, ..ROUND }, &Handle::default()));
     }
+    for (n, count) in [(256, 2), (256, 4), (512, 3), (0, 3), (256, 0), (300, 3), (65_536, 3), (u32::MAX, u32::MAX)] {
+        check_refused(device.sweep_round(&SweepRound { n, count, ..SWEEP }, &Handle::default()));
+        check_refused(device.open_sums(&SweepRound { n, count, ..SWEEP }, &[0], &Handle::default()));
+    }
+    device.sweep_round(&SWEEP, &Handle::default()).unwrap();
 }
 
 /// Every kernel gives the same pass; products alone leave it as it is.

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use assay_work::commitment::Evidence;
 use assay_work::digest::slot_digest;
 use assay_work::probe::{
-    Answer, LINE_BYTES, Link, LinkedSlots, Probe, UncheckedProbe, link_digest, linked_probe_key, linked_round_key,
-    start_state, state_bytes, step,
+    Answer, LINE_BYTES, Link, LinkedSlots, Probe, Sweep, UncheckedProbe, UncheckedSweep, link_digest, linked_probe_key,
+    linked_round_key, start_state, state_bytes, step, sweep_key,
 };
 use assay_work::{Challenge, Digest, Precision, Root, Share, UncheckedChallenge};
 use serde_json::Value;
 
 use crate::reference::ReferenceDevice;
 use crate::run::ShareTask;
-use crate::{Device, Handle};
+use crate::{Device, Handle, SweepRounds};
 
 /// Vectors of tens of billions of multiply-accumulates, which a device that is a program takes many seconds for.
 pub const LARGE: [&str; 4] = ["k7-n1024.json", "n1024.json", "n2048.json", "uneven-devices.json"];
@@ -34,7 +34,7 @@ pub fn vectors(precisions: &[Precision]) -> Vec<(String, Value)> {
             found.push((path.file_name().unwrap().to_string_lossy().into_owned(), value));
         }
     }
-    assert_eq!(found.len(), 21, "of the vectors, twenty-one have a challenge and what it gives");
+    assert_eq!(found.len(), 24, "of the vectors, twenty-four have a challenge and what it gives");
     found.retain(|(_, vector)| precisions.contains(&precision_of(vector)));
     found
 }
@@ -47,7 +47,7 @@ pub fn precision_of(vector: &Value) -> Precision {
     serde_json::from_value(vector["challenge"]["precision"].clone()).unwrap()
 }
 
-/// Computes a vector on a device and compares the results: evidence, and the answer where there is a probe.
+/// Computes a vector on a device and compares the results: evidence, and the answer where there is a probe or a sweep.
 ///
 /// # Panics
 /// When the device gives anything else.
@@ -75,15 +75,27 @@ fn compute(vector: &Value, device: &mut dyn Device) -> (Evidence, Option<Answer>
         let (evidence, answer) = compute_linked(&challenge, &probe, device);
         return (evidence, Some(answer));
     }
+    let sweep = vector.get("sweep").map(|sweep| {
+        let unchecked: UncheckedSweep = serde_json::from_value(sweep.clone()).unwrap();
+        Sweep::try_from(unchecked).unwrap()
+    });
     let handle = Handle::default();
     let (mut roots, mut digests) = (Vec::new(), Vec::new());
     for task in ShareTask::of(&challenge) {
         let result = task.run(device, &handle).unwrap();
         let last = *result.roots.last().unwrap();
         digests.extend(probe.map(|probe| task.run_probe(device, &probe, &last, &handle).unwrap()));
+        digests.extend(sweep.map(|sweep| {
+            let key = sweep_key(&sweep, &task.work_key, task.share.device_id, &last);
+            let rounds = SweepRounds { key, n: task.n, count: task.share.count, rounds: sweep.rounds() };
+            device.sweep_rounds(&rounds, &handle).unwrap()
+        }));
         roots.push(result.roots);
     }
-    let answer = probe.map(|probe| Answer::assemble(&challenge, &probe, digests));
+    let answer = match sweep {
+        Some(sweep) => Some(Answer::assemble(&challenge, sweep, digests)),
+        None => probe.map(|probe| Answer::assemble(&challenge, probe, digests)),
+    };
     (Evidence::assemble(&challenge, roots), answer)
 }
 
