@@ -10,6 +10,7 @@ mod limits;
 mod links;
 #[cfg(target_os = "linux")]
 mod metrics;
+mod probes;
 mod protocol;
 #[cfg(unix)]
 mod settings;

@@ -1,8 +1,7 @@
-//! Sizing a challenge from a host's inventory and the policy, and drawing its fresh id, nonce and probe.
+//! Sizing a challenge from a host's inventory and the policy, and drawing its fresh id and nonce.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use assay_policy::Policy;
 use assay_protocol::message::{DeviceClaim, Inventory, MATRIX_SIZES, Offer, PlanError};
@@ -10,11 +9,9 @@ use assay_protocol::verdict::{Mode, UnchallengedDevice};
 use assay_protocol::wire::limits::{MAX_OPEN_DRAWS, MAX_OPEN_ITEMS};
 use assay_work::bounds::IterationDraw;
 use assay_work::challenge::{MAX_TOTAL, MIN_COUNT, MIN_N, WORK_VERSION};
-use assay_work::probe::{
-    LINE_BYTES, Link, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, Sweep, SweepError, UncheckedProbe, UncheckedSweep,
-};
+use assay_work::probe::{ProbeError, SweepError};
 use assay_work::split::{Weight, split};
-use assay_work::{Challenge, ChallengeId, DeviceId, Nonce, Precision, ProbeSeed, PublicKey};
+use assay_work::{Challenge, ChallengeId, DeviceId, Nonce, Precision, PublicKey};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::history::ShownRates;
@@ -23,20 +20,8 @@ use crate::history::ShownRates;
 pub const MAX_ROOTS: u64 = 65_536;
 /// Samples of the last iteration of each device that must hold before a replay starts.
 pub const SAMPLES_BEFORE_REPLAY: u32 = 16;
-/// The states of a probe's walks take at most this part of the smallest share (WORK.md, What can hide).
-const WALKS_OF_SHARE: u64 = 256;
-/// Round trips that an honest probe takes at least.
-const PROBE_ROUND_TRIPS: u32 = 10;
 /// Samples of each device's sweep (WORK.md, Sweep).
 pub const SWEEP_SAMPLES: u32 = 256;
-/// The fewest rounds of a sweep, where they fit into half of a probe's deadline, and the most (WORK.md, Sweep).
-const SWEEP_ROUNDS: (f64, f64) = (8.0, 64.0);
-/// The longest time of a sweep, in multiples of that at the expected rate.
-const SWEEP_DEADLINE_TIMES: f64 = 10.0;
-/// The longest deadline of a sweep.
-const MAX_SWEEP_DEADLINE: Duration = Duration::from_secs(600);
-/// The fewest rounds of a linked probe, where they fit into half of its deadline (WORK.md, Linked probe).
-const MIN_LINKED_ROUNDS: f64 = 8.0;
 
 /// Inputs for sizing a challenge.
 #[derive(Debug, Clone, Copy)]
@@ -254,93 +239,15 @@ pub fn fresh(entropy: &mut dyn Entropy) -> Result<(ChallengeId, Nonce), EntropyE
     Ok((ChallengeId(id), Nonce(entropy.bytes()?)))
 }
 
-/// Makes the probe of a challenge (WORK.md, What can hide): the policy's walks, as far as they fit the smallest share,
-/// and rounds for the target time of every device, or ten round trips where these are longer.
-pub fn issue_probe(
-    policy: &Policy,
-    challenge: &Challenge,
-    shown: &BTreeMap<DeviceId, ShownRates>,
-    round_trip: Option<Duration>,
-    link: Link,
-    entropy: &mut dyn Entropy,
-) -> Result<Probe, IssueError> {
-    let smallest = challenge.shares().iter().map(|s| u64::from(s.count)).min().unwrap_or(0) * challenge.slot_bytes();
-    let most_walks = (smallest / WALKS_OF_SHARE / LINE_BYTES as u64).max(1);
-    // The largest power of two not above.
-    let walks = policy.probe.walks.min(1 << most_walks.ilog2().min(22)).max(MIN_WALKS);
-    let round_bytes = f64::from(walks) * f64::from(policy.probe.steps) * LINE_BYTES as f64;
-    // For a linked probe too: the bytes that its states read over all, whether they cross or not.
-    let expected = 1e9
-        * match (link, &policy.linked) {
-            (Link::All, Some(linked)) => linked.expect_gb_per_s,
-            _ => policy.probe.expect_gb_per_s,
-        };
-    let rate_of = |share: &assay_work::Share| shown.get(&share.device_id).map_or(0.0, |shown| shown.bytes_per_s(link));
-    // All devices walk the same number of rounds: the slowest must still answer in time.
-    let shown = challenge.shares().iter().map(rate_of).fold(f64::INFINITY, f64::min);
-    let (target, _) = probe_times(policy, round_trip);
-    let rounds_in = |time: Duration| expected.max(shown) * time.as_secs_f64() / round_bytes;
-    let least_rounds =
-        if link == Link::All { rounds_in(policy.probe.deadline / 2).clamp(1.0, MIN_LINKED_ROUNDS) } else { 1.0 };
-    let rounds = rounds_in(target);
-    Ok(Probe::try_from(UncheckedProbe {
-        seed: ProbeSeed(entropy.bytes()?),
-        walks,
-        steps: policy.probe.steps,
-        // Clamped into the range of a round count.
-        rounds: rounds.round().clamp(least_rounds, f64::from(MAX_ROUNDS)) as u32,
-        link: link.code(),
-    })?)
-}
-
-/// Makes the sweep of a challenge whose devices read `read_per_s` bytes per second in the probe before it: as many rounds
-/// as take the target time of a probe on the device with the most slots.
-pub fn issue_sweep(
-    policy: &Policy,
-    challenge: &Challenge,
-    read_per_s: f64,
-    round_trip: Option<Duration>,
-    entropy: &mut dyn Entropy,
-) -> Result<Sweep, IssueError> {
-    let (target, longest) = probe_times(policy, round_trip);
-    let round = sweep_round_seconds(policy, challenge, read_per_s);
-    let (fewest, most) = SWEEP_ROUNDS;
-    let fewest = (longest.as_secs_f64() / round).floor().clamp(1.0, fewest);
-    // Clamped into the range of a round count.
-    let rounds = (target.as_secs_f64() / round).round().clamp(fewest, most) as u32;
-    Ok(Sweep::try_from(UncheckedSweep { seed: ProbeSeed(entropy.bytes()?), rounds })?)
-}
-
-/// Deadline of a sweep beside a probe's: devices that read slowly have much to read.
-pub fn sweep_deadline(policy: &Policy, challenge: &Challenge, sweep: &Sweep, read_per_s: f64) -> Duration {
-    let round = sweep_round_seconds(policy, challenge, read_per_s);
-    let seconds = SWEEP_DEADLINE_TIMES * f64::from(sweep.rounds()) * round;
-    policy.probe.deadline.max(Duration::from_secs_f64(seconds.min(MAX_SWEEP_DEADLINE.as_secs_f64())))
-}
-
-/// Expected seconds of a round on the device with the most slots.
-fn sweep_round_seconds(policy: &Policy, challenge: &Challenge, read_per_s: f64) -> f64 {
-    let most = challenge.shares().iter().map(|share| u64::from(share.count)).max().unwrap_or(0);
-    let rate = read_per_s.max(policy.probe.expect_gb_per_s * 1e9);
-    (most * challenge.slot_bytes()) as f64 / rate
-}
-
-/// Target time of a probe, and the longest one: the target, or ten round trips where these are longer.
-fn probe_times(policy: &Policy, round_trip: Option<Duration>) -> (Duration, Duration) {
-    let longest = (policy.probe.deadline / 2).max(policy.probe.target);
-    let target = policy.probe.target.max(round_trip.unwrap_or_default() * PROBE_ROUND_TRIPS);
-    (target.min(longest), longest)
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
     use crate::history::ShownRate;
     use assay_policy::challenge::ProbePolicy;
     use assay_protocol::message::DeviceClaim;
 
-    fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> ShownRates {
+    pub(crate) fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> ShownRates {
         let rate = ShownRate { per_s, tops: 0.0, unix_seconds: 0 };
         ShownRates {
             rates: BTreeMap::from([(Precision::Int8, rate)]),
@@ -350,7 +257,7 @@ mod tests {
     }
 
     /// Devices with these bytes of memory.
-    fn inventory(bytes: &[u64]) -> Inventory {
+    pub(crate) fn inventory(bytes: &[u64]) -> Inventory {
         let device = |(i, bytes): (usize, &u64)| DeviceClaim {
             id: DeviceId([i as u8 + 1; 16]),
             name: format!("device {i}"),
@@ -376,22 +283,12 @@ mod tests {
     }
 
     /// Issues over devices with these counts of slots of n = 2048.
-    fn issue_for(policy: &Policy, slots: &[u64]) -> Result<IssuedChallenge, IssueError> {
+    pub(crate) fn issue_for(policy: &Policy, slots: &[u64]) -> Result<IssuedChallenge, IssueError> {
         issue_over(policy, &inventory(&slots.iter().map(|slots| slots << 22).collect::<Vec<_>>()), None)
     }
 
     fn counts(issued: &IssuedChallenge) -> Vec<u32> {
         issued.challenge.shares().iter().map(|s| s.count).collect()
-    }
-
-    fn probe_for(
-        policy: &Policy,
-        slots: &[u64],
-        shown: &BTreeMap<DeviceId, ShownRates>,
-        round_trip: Duration,
-    ) -> Probe {
-        let challenge = issue_for(policy, slots).unwrap().challenge;
-        issue_probe(policy, &challenge, shown, Some(round_trip), Link::Own, &mut SeededEntropy::new(6)).unwrap()
     }
 
     #[test]
@@ -535,60 +432,5 @@ mod tests {
         let mut entropy = SeededEntropy::new(5);
         let (a, b) = (fresh(&mut entropy).unwrap(), fresh(&mut entropy).unwrap());
         assert!(a.0 != b.0 && a.1 != b.1);
-    }
-
-    #[test]
-    fn a_probe_takes_about_the_target_at_the_larger_of_the_expected_and_the_shown_rate() {
-        let probe = |policy: &Policy, shown: &[f64]| {
-            let shown = (1..).zip(shown).map(|(id, gb_per_s)| (DeviceId([id; 16]), shown_at(0.0, gb_per_s * 1e9)));
-            probe_for(policy, &[1000, 2000], &shown.collect(), Duration::ZERO)
-        };
-        let policy = Policy { max_matrices: 1 << 20, ..Policy::default() };
-        let first = probe(&policy, &[]);
-        // 900 slots of 4 MiB: 1/256 of them is 14 MiB, the states of 2^17 walks 8 MiB.
-        assert_eq!((first.walks(), first.steps(), first.rounds()), (1 << 17, 64, 2));
-        let expected = ProbePolicy { expect_gb_per_s: 2000.0, ..Policy::default().probe };
-        assert_eq!(probe(&Policy { probe: expected, ..policy.clone() }, &[]).rounds(), 931);
-        // All devices walk the same number of rounds, so the slowest sets it; one without a shown rate is as expected.
-        assert_eq!(probe(&policy, &[3000.0, 2000.0]).rounds(), 931);
-        assert_eq!(probe(&policy, &[3000.0]).rounds(), 2);
-        assert_eq!(probe(&policy, &[1.0, 1.0]).rounds(), 2);
-    }
-
-    #[test]
-    fn a_sweep_takes_about_the_target_of_a_probe() {
-        let (policy, mut entropy) = (Policy { max_matrices: 1 << 20, ..Policy::default() }, SeededEntropy::new(5));
-        // 900 slots of 4 MiB: 3.8 GB, and 1800 of the larger device.
-        let challenge = issue_for(&policy, &[1000, 2000]).unwrap().challenge;
-        let mut sweep = |policy: &Policy, read_per_s, ms| {
-            let round_trip = Some(Duration::from_millis(ms));
-            let sweep = issue_sweep(policy, &challenge, read_per_s, round_trip, &mut entropy).unwrap();
-            (sweep.rounds(), sweep_deadline(policy, &challenge, &sweep, read_per_s).as_secs())
-        };
-        assert_eq!(sweep(&policy, 0.0, 0), (1, 18), "at the expected 4 GB/s a round takes 1.9 s");
-        assert_eq!(sweep(&policy, 100e9, 0), (8, 6), "the fewest that show much");
-        assert_eq!(sweep(&policy, 1000e9, 0), (33, 2));
-        assert_eq!(sweep(&policy, 1000e9, 40), (53, 4), "ten round trips");
-        assert_eq!(sweep(&policy, 5000e9, 100), (64, 2), "the most of which none runs beside the others");
-        let slow = ProbePolicy { expect_gb_per_s: 0.01, ..Policy::default().probe };
-        assert_eq!(sweep(&Policy { probe: slow, ..policy.clone() }, 0.0, 0), (1, 600));
-    }
-
-    #[test]
-    fn a_probe_takes_at_least_ten_round_trips() {
-        let rounds = |ms| probe_for(&Policy::default(), &[1000], &BTreeMap::new(), Duration::from_millis(ms)).rounds();
-        assert_eq!((rounds(0), rounds(25), rounds(100)), (2, 2, 7));
-        // Half of the deadline is the most.
-        assert_eq!(rounds(60_000), rounds(125));
-    }
-
-    #[test]
-    fn walks_take_at_most_a_256th_of_the_smallest_share() {
-        let probe = probe_for(&Policy::default(), &[100, 10], &BTreeMap::new(), Duration::ZERO);
-        // 9 slots of 4 MiB.
-        assert_eq!(probe.walks(), 2048);
-        // The minimum number of walks.
-        let policy = Policy { n: Some(256), max_matrices: 6, ..Policy::default() };
-        assert_eq!(probe_for(&policy, &[10, 10], &BTreeMap::new(), Duration::ZERO).walks(), 64);
     }
 }

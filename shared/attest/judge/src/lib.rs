@@ -13,6 +13,7 @@ pub mod entropy;
 pub mod facts;
 pub mod history;
 pub mod issue;
+pub mod probe_size;
 pub mod refusal;
 pub mod rejudge;
 pub mod replay;

@@ -3,5 +3,6 @@
 pub mod check;
 pub mod draw;
 pub mod excuse;
+pub mod hiding;
 pub mod judge;
 pub mod size;

@@ -508,7 +508,8 @@ impl HidingPolicy {
     }
 }
 
-fn is_processor(device: Option<&DeviceClaim>) -> bool {
+/// Whether a device computes on processors, by the miner's claim.
+pub fn is_processor(device: Option<&DeviceClaim>) -> bool {
     device.is_some_and(|device| device.backend == PROCESSOR_BACKEND)
 }
 

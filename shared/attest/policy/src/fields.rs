@@ -199,7 +199,7 @@ fields! {
     /// Deadline for the commitment
     commit_deadline: Duration, Asked, "", "", "600s", Bounds::Seconds(1, DAY_S),
         "less never suffices, and a day is the longest wait";
-    /// Target duration of a probe at the expected bandwidth
+    /// Target duration of a probe at the expected bandwidth, or a part of it where that leaves less memory open
     probe_target: Duration, Asked, "", "", "250ms", Bounds::Millis(10, 60_000),
         "a shorter probe drowns in the round trip, a longer one keeps the devices from their work";
     /// Expected memory bandwidth of a device, in GB/s; probes grow with what a miner showed last

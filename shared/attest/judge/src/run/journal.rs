@@ -10,7 +10,8 @@ use super::{ChallengeRun, RunContext};
 use crate::action::{Action, SentAt};
 use crate::case::entry::{CaseEntry, CaseHeader, MinerKnowledge, RunEvent, nanoseconds};
 use crate::entropy::Entropy;
-use crate::issue::{IssuedChallenge, issue_probe, issue_sweep};
+use crate::issue::IssuedChallenge;
+use crate::probe_size::ProbeSizing;
 use crate::verify::size::Probes;
 
 /// Detail of the reason when a replayed run asks for a draw that the original run did not make.
@@ -112,27 +113,28 @@ impl ChallengeRun {
         actions
     }
 
+    pub(super) fn probe_sizing(&self, work_time: Duration) -> ProbeSizing<'_> {
+        let RunContext { policy, history, round_trip, inventory, .. } = &self.context;
+        let (challenge, shown, round_trip) = (&*self.challenge, &history.shown, *round_trip);
+        ProbeSizing { policy, challenge, inventory, shown, round_trip, work_time }
+    }
+
     /// Draws the probe of a stage; a sweep is sized by the `read_per_s` bytes per second of the probe before it.
     pub(super) fn draw_probe(
         &mut self,
         stage: ProbeStage,
-        read_per_s: f64,
+        (work_time, read_per_s): (Duration, f64),
         entropy: &mut dyn Entropy,
     ) -> Result<MemoryProbe, Reason> {
         if let Some(given) = &self.given {
             let probe = given.probes.iter().find(|probe| probe.stage() == stage);
             return probe.copied().ok_or_else(evidence_ends);
         }
-        let RunContext { policy, history, round_trip, .. } = &self.context;
+        let sizing = self.probe_sizing(work_time);
         let probe = match stage {
-            ProbeStage::Own | ProbeStage::Linked => {
-                let link = if stage == ProbeStage::Linked { Link::All } else { Link::Own };
-                let drawn = issue_probe(policy, &self.challenge, &history.shown, *round_trip, link, entropy);
-                drawn.map(MemoryProbe::from)
-            }
-            ProbeStage::Sweep => {
-                issue_sweep(policy, &self.challenge, read_per_s, *round_trip, entropy).map(MemoryProbe::from)
-            }
+            ProbeStage::Own => sizing.probe(Link::Own, entropy).map(MemoryProbe::from),
+            ProbeStage::Linked => sizing.probe(Link::All, entropy).map(MemoryProbe::from),
+            ProbeStage::Sweep => sizing.sweep(read_per_s, entropy).map(MemoryProbe::from),
         };
         let probe = probe.map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.journal.push(CaseEntry::Probe(probe));

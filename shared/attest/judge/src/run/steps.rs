@@ -15,7 +15,6 @@ use super::{
 };
 use crate::action::Action;
 use crate::entropy::Entropy;
-use crate::issue::sweep_deadline;
 use crate::replay::Extent;
 use crate::verify::check::{Collector, TrustedValues};
 use crate::verify::judge::DeviceClaims;
@@ -59,12 +58,11 @@ impl ChallengeRun {
         entropy: &mut dyn Entropy,
     ) -> Step {
         let read_per_s = answered.first().map_or(0.0, AnsweredProbe::read_per_s);
-        let probe = self.draw_probe(stage, read_per_s, entropy)?;
+        let probe = self.draw_probe(stage, (commitment.took, read_per_s), entropy)?;
         let behind = answered.last().map_or(self.challenge.iterations(), |before| before.probe.rounds());
-        let policy = &self.context.policy;
         let deadline = match probe {
-            MemoryProbe::Walks(_) => policy.probe.deadline,
-            MemoryProbe::Sweep(sweep) => sweep_deadline(policy, &self.challenge, &sweep, read_per_s),
+            MemoryProbe::Walks(_) => self.context.policy.probe.deadline,
+            MemoryProbe::Sweep(sweep) => self.probe_sizing(commitment.took).sweep_deadline(&sweep, read_per_s),
         };
         let deadline = deadline + self.probe_allowance(behind);
         let message = ValidatorMessage::asking(self.id(), probe, deadline);

@@ -9,10 +9,10 @@ use assay_policy::fields::DeviceMissing;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{
-    Bound, DeviceWork, HIDING_RULE, Hiding, KindRate, LinkWork, Mode, Reason, ReasonCode, SweepWork,
-    UnchallengedDevice, Verdict, WALKS_ELSEWHERE_RULE, Work, outcome_of,
+    Bound, DeviceWork, Hiding, KindRate, LinkWork, Mode, Reason, ReasonCode, SweepWork, UnchallengedDevice, Verdict,
+    WALKS_ELSEWHERE_RULE, Work, outcome_of,
 };
-use assay_work::bounds::{Crossing, IterationDraw, TimedProbe, TimedSweep, hidden_fraction, pass_log2};
+use assay_work::bounds::{Crossing, IterationDraw, TimedSweep, hidden_fraction, pass_log2};
 use assay_work::probe::{Probe, Sweep};
 use assay_work::text::quoted;
 use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
@@ -20,11 +20,12 @@ use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
 use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
 use crate::issue::SWEEP_SAMPLES;
+use crate::verify::hiding::DeviceHiding;
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];
 /// The chance that samples or segments missed more wrong work than a verdict takes off (WORK.md, Audit, What can hide).
-const MISSED_CHANCE: f64 = 0.05;
+pub const MISSED_CHANCE: f64 = 0.05;
 
 /// Everything known at the end of a challenge.
 #[derive(Debug)]
@@ -243,52 +244,34 @@ impl Findings<'_> {
         rates
     }
 
+    /// The device of a share, as the bounds on hidden memory take it; `None` without a commitment.
+    fn device_hiding<'b>(&'b self, share: &'b Share) -> Option<DeviceHiding<'b>> {
+        let device = self.inventory.device(share.device_id);
+        let (policy, challenge) = (&self.hiding, self.challenge);
+        Some(DeviceHiding { policy, challenge, share, device, work_time: self.work_time? })
+    }
+
     /// The part of a device's memory that may have been elsewhere; `None` without a probe answer or after a fault: then
     /// nothing was shown.
     fn hiding_of(&self, share: &Share) -> Option<Hiding> {
         let (probe, Some(probe_time)) = self.probe? else { return None };
-        let work_time = self.work_time.filter(|_| self.reasons.is_empty())?;
-        let precision = self.challenge.precision();
-        let peak_per_s = self.hiding.peak_per_s(precision);
-        let shown = rate_per_s(self.challenge, share, work_time) * self.hiding.rate_factor(precision);
-        let rate = peak_per_s.unwrap_or(0.0).max(shown);
-        let (n, seconds) = (self.challenge.n(), probe_time.as_secs_f64());
-        let field_per_s = precision.field_operations_per_s(n, rate_per_s(self.challenge, share, work_time));
-        let shown = (probe.read_bytes() as f64 / seconds.max(1e-9), field_per_s);
-        let bus_bytes_per_s = self.hiding.bus_bytes_per_s(self.inventory.device(share.device_id));
-        // The first rule took rounds one at a time, and no copy elsewhere.
-        let is_first = self.hiding.rule < WALKS_ELSEWHERE_RULE;
-        let operands = self.hiding.operand_reads((precision, n), rate, shown, bus_bytes_per_s);
-        let operands = operands.filter(|_| self.hiding.rule >= HIDING_RULE);
-        let (copy_bytes_per_s, open_walks) =
-            if is_first { (0.0, 0.0) } else { (self.hiding.copy_bytes_per_s, self.open_walks()) };
-        let timed = TimedProbe {
-            probe,
-            n,
-            terms: precision.terms(n),
-            count: share.count,
-            seconds,
-            multiply_accumulates_per_s: rate,
-            bus_bytes_per_s,
-            copy_bytes_per_s,
-            open_walks,
-            operands,
-        };
-        let bound = timed.hiding();
+        let device = self.device_hiding(share).filter(|_| self.reasons.is_empty())?;
+        let timed = device.timed(probe, probe_time.as_secs_f64(), self.open_walks());
+        let (bound, operands) = (timed.hiding(), timed.operands);
         Some(Hiding {
-            rate_per_s: rate,
+            rate_per_s: timed.multiply_accumulates_per_s,
             rate_is_shown_only: match operands {
                 Some(reads) if reads.alone => self.hiding.peak_field_per_s.is_none(),
-                _ => peak_per_s.is_none(),
+                _ => self.hiding.peak_per_s(self.challenge.precision()).is_none(),
             },
             computed: bound.computed,
             over_buses: bound.over_buses,
             share: bound.share,
             // Verdicts of the first rule did not state it.
-            bus_bytes_per_s: if is_first { 0.0 } else { bus_bytes_per_s },
-            copy_bytes_per_s,
+            bus_bytes_per_s: if self.hiding.rule < WALKS_ELSEWHERE_RULE { 0.0 } else { timed.bus_bytes_per_s },
+            copy_bytes_per_s: timed.copy_bytes_per_s,
             elsewhere: bound.elsewhere,
-            open_walks,
+            open_walks: timed.open_walks,
             operand_bytes_per_s: operands.map_or(0.0, |reads| reads.bytes_per_s),
             chip_bytes: operands.map_or(0.0, |reads| reads.chip_bytes),
             operands: bound.operands,
@@ -299,22 +282,19 @@ impl Findings<'_> {
 
     /// Result of a device's sweep; `None` without one or after a fault.
     fn sweep_of(&self, share: &Share, hiding: Option<&Hiding>) -> Option<SweepWork> {
-        let ((sweep, took), hiding) = (self.sweep?, hiding?);
-        let (precision, n) = (self.challenge.precision(), self.challenge.n());
-        let field_per_s = precision.field_operations_per_s(n, rate_per_s(self.challenge, share, self.work_time?));
-        let device = self.inventory.device(share.device_id);
-        let bus_bytes_per_s = self.hiding.bus_bytes_per_s(device);
+        let ((sweep, took), _) = (self.sweep?, hiding?);
+        let (device, n) = (self.device_hiding(share)?, self.challenge.n());
         let timed = TimedSweep {
             slots_bytes: (u64::from(share.count) * self.challenge.slot_bytes()) as f64,
             rounds: sweep.rounds(),
             seconds: took.as_secs_f64().max(1e-9),
             computed_bytes_per_s: self.hiding.computed_bytes_per_s(
-                (precision, n),
-                hiding.rate_per_s,
-                field_per_s,
-                bus_bytes_per_s,
+                (self.challenge.precision(), n),
+                device.rate_per_s(),
+                device.field_per_s(),
+                device.bus_bytes_per_s(),
             ),
-            elsewhere_bytes_per_s: self.hiding.elsewhere_bytes_per_s(device),
+            elsewhere_bytes_per_s: self.hiding.elsewhere_bytes_per_s(device.device),
             chip_bytes: self.hiding.chip_bytes,
             open_sums: hidden_fraction(u64::from(SWEEP_SAMPLES), self.tries(), MISSED_CHANCE),
         };

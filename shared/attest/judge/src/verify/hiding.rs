@@ -1,0 +1,65 @@
+//! Assumptions about one device in the bound on hidden memory (WORK.md, What can hide).
+
+use std::time::Duration;
+
+use assay_policy::challenge::HidingPolicy;
+use assay_protocol::message::DeviceClaim;
+use assay_protocol::verdict::{HIDING_RULE, WALKS_ELSEWHERE_RULE};
+use assay_work::bounds::TimedProbe;
+use assay_work::probe::Probe;
+use assay_work::{Challenge, Share};
+
+use super::judge::rate_per_s;
+
+/// A device whose memory may be elsewhere during a probe.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceHiding<'a> {
+    pub policy: &'a HidingPolicy,
+    pub challenge: &'a Challenge,
+    pub share: &'a Share,
+    /// The device, by the miner's claims.
+    pub device: Option<&'a DeviceClaim>,
+    /// Time from the challenge to the commitment.
+    pub work_time: Duration,
+}
+
+impl DeviceHiding<'_> {
+    /// ρ: the multiply-accumulates per second that the device may have.
+    pub fn rate_per_s(&self) -> f64 {
+        let precision = self.challenge.precision();
+        let shown = rate_per_s(self.challenge, self.share, self.work_time) * self.policy.rate_factor(precision);
+        self.policy.peak_per_s(precision).unwrap_or(0.0).max(shown)
+    }
+
+    /// The field operations per second that the device showed.
+    pub fn field_per_s(&self) -> f64 {
+        let shown = rate_per_s(self.challenge, self.share, self.work_time);
+        self.challenge.precision().field_operations_per_s(self.challenge.n(), shown)
+    }
+
+    /// β: bytes per second of all paths into the device.
+    pub fn bus_bytes_per_s(&self) -> f64 {
+        self.policy.bus_bytes_per_s(self.device)
+    }
+
+    /// A probe that took `seconds`, and whose segments leave the share `open_walks` of the walks open.
+    pub fn timed<'p>(&self, probe: &'p Probe, seconds: f64, open_walks: f64) -> TimedProbe<'p> {
+        let (precision, n, rate) = (self.challenge.precision(), self.challenge.n(), self.rate_per_s());
+        let shown = (probe.read_bytes() as f64 / seconds.max(1e-9), self.field_per_s());
+        let operands = self.policy.operand_reads((precision, n), rate, shown, self.bus_bytes_per_s());
+        // The first rule took rounds one at a time, and no copy elsewhere.
+        let is_first = self.policy.rule < WALKS_ELSEWHERE_RULE;
+        TimedProbe {
+            probe,
+            n,
+            terms: precision.terms(n),
+            count: self.share.count,
+            seconds,
+            multiply_accumulates_per_s: rate,
+            bus_bytes_per_s: self.bus_bytes_per_s(),
+            copy_bytes_per_s: if is_first { 0.0 } else { self.policy.copy_bytes_per_s },
+            open_walks: if is_first { 0.0 } else { open_walks },
+            operands: operands.filter(|_| self.policy.rule >= HIDING_RULE),
+        }
+    }
+}
