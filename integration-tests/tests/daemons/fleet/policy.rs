@@ -145,9 +145,10 @@ async fn a_band_is_recorded_until_it_is_enforced() {
     let key_file = format!("--key-file={}", folder.path().join("key").display());
     let listed = run("assay-miner", ["devices", "--json", "--backend=cpu", "--telemetry=off", &key_file]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    // A processor is hundreds of times as fast as this.
+    // A processor is hundreds of times as fast as this, and its memory thousands of times, also beside other load.
     let profiles = format!(
-        "[[model]]\nname = \"slow\"\nnames = [{}]\nint8_dense_tops = 0.001\nsource = \"this test\"\n",
+        "[[model]]\nname = \"slow\"\nnames = [{}]\nint8_dense_tops = 0.001\nmemory_gb_per_s = 0.001\n\
+         source = \"this test\"\n",
         listed["devices"][0]["name"]
     );
     let bands = |enforce: bool| {
@@ -161,7 +162,9 @@ async fn a_band_is_recorded_until_it_is_enforced() {
     assert!(shown.contains("too_fast"), "it is recorded: {shown}");
     fs::write(policy.path().join("fleet.toml"), bands(true)).unwrap();
     assert_eq!(operate(&validator, "reload").code, 0);
-    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::TooFast);
+    let verdict = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().verdict;
+    let is_too_fast = verdict.reasons.iter().all(|reason| reason.code == ReasonCode::TooFast.name());
+    assert!(verdict.outcome() == Outcome::Fail && is_too_fast, "{:?}", verdict.reasons);
     assert_eq!(state(&validator, miner.key), "failed");
 }
 

@@ -92,14 +92,16 @@ fn sized(model: &Model, round_trip_ms: f64, segments: u32) -> (u32, u32, f64) {
     let inventory = Inventory { devices: vec![device], ..Inventory::default() };
     let rates = ShownRates { rates: BTreeMap::new(), probe_bytes_per_s: model.probe_per_s, linked_bytes_per_s: 0.0 };
     let shown = BTreeMap::from([(id, rates)]);
-    let sizing = Sizing { precision: Precision::Int8, policy: &policy, inventory: &inventory, shown: &shown, room: None };
+    let sizing =
+        Sizing { precision: Precision::Int8, policy: &policy, inventory: &inventory, shown: &shown, room: None };
     let issued = sizing.issue(PublicKey([1; 32]), PublicKey([2; 32]), &mut SeededEntropy::new(1)).unwrap();
     let share = &issued.challenge.shares()[0];
     let work_time = Duration::from_secs_f64(issued.challenge.multiply_accumulates(share) as f64 / model.shown_per_s);
     let round_trip = Duration::from_secs_f64(round_trip_ms / 1e3);
     let (challenge, round_trip_s) = (&*issued.challenge, round_trip.as_secs_f64());
     let round_trip = Some(round_trip);
-    let sizing = ProbeSizing { policy: &policy, challenge, inventory: &inventory, shown: &shown, round_trip, work_time };
+    let sizing =
+        ProbeSizing { policy: &policy, challenge, inventory: &inventory, shown: &shown, round_trip, work_time };
     let probe = sizing.probe(Link::Own, &mut SeededEntropy::new(1)).unwrap();
     let device = inventory.device(id);
     let hiding = DeviceHiding { policy: &policy.hiding, challenge, share, device, work_time };
@@ -110,8 +112,9 @@ fn sized(model: &Model, round_trip_ms: f64, segments: u32) -> (u32, u32, f64) {
 
 #[test]
 fn probes_leave_as_much_open_as_the_page_says() {
-    let mut table = "| device | round trip, ms | W | R | h at 32 segments | R | h at 128 |\n|---|--:|--:|--:|--:|--:|--:|\n"
-        .to_owned();
+    let mut table =
+        "| device | round trip, ms | W | R | h at 32 segments | R | h at 128 |\n|---|--:|--:|--:|--:|--:|--:|\n"
+            .to_owned();
     for model in models() {
         for round_trip_ms in ROUND_TRIPS_MS {
             let [(walks, rounds, open), (_, more_rounds, less)] =

@@ -244,8 +244,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
     use crate::history::ShownRate;
-    use assay_policy::challenge::ProbePolicy;
     use assay_protocol::message::DeviceClaim;
+    use assay_work::Link;
 
     pub(crate) fn shown_at(per_s: f64, probe_bytes_per_s: f64) -> ShownRates {
         let rate = ShownRate { per_s, tops: 0.0, unix_seconds: 0 };

@@ -25,7 +25,7 @@ const FEWEST_WALKS: [u32; 2] = [1 << 12, 1 << 18];
 /// Round trips that an honest probe takes at least.
 const PROBE_ROUND_TRIPS: u32 = 10;
 /// Parts of the target time that a probe may take, where that leaves less open.
-const TIMES: [u32; 4] = [1, 2, 4, 8];
+const TIMES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Time that both sides take to start and to answer a probe, beside the link.
 const OVERHEAD: Duration = Duration::from_millis(10);
 /// The fewest rounds of a linked probe, where they fit into half of its deadline (WORK.md, Linked probe).

@@ -14,7 +14,7 @@ struct Host {
 
 impl Host {
     fn new(policy: &Policy, slots: &[u64]) -> Self {
-        Self { policy: policy.clone(), slots: slots.to_vec(), shown: Vec::new(), backend: "cpu", work_ms: 1000 }
+        Self { policy: policy.clone(), slots: slots.to_vec(), shown: Vec::new(), backend: "cpu", work_ms: 60_000 }
     }
 
     fn sized<T>(&self, round_trip_ms: u64, size: impl FnOnce(&ProbeSizing<'_>, &mut SeededEntropy) -> T) -> T {

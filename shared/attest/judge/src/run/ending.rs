@@ -12,7 +12,8 @@ use crate::action::Action;
 use crate::case::entry::MinerKnowledge;
 use crate::history::devices::Attendance;
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
-use crate::verify::judge::{Findings, Gaps, rate_per_s};
+use crate::verify::hiding::rate_per_s;
+use crate::verify::judge::{Findings, Gaps};
 
 impl ChallengeRun {
     /// Builds the verdict from the findings.

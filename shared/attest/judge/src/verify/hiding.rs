@@ -9,8 +9,6 @@ use assay_work::bounds::TimedProbe;
 use assay_work::probe::Probe;
 use assay_work::{Challenge, Share};
 
-use super::judge::rate_per_s;
-
 /// A device whose memory may be elsewhere during a probe.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceHiding<'a> {
@@ -62,4 +60,10 @@ impl DeviceHiding<'_> {
             operands: operands.filter(|_| self.policy.rule >= HIDING_RULE),
         }
     }
+}
+
+/// Multiply-accumulates per second of a device: all its iterations, in the time from challenge to commitment.
+pub fn rate_per_s(challenge: &Challenge, share: &Share, work_time: Duration) -> f64 {
+    // Clamped above 0, so that the rate is finite.
+    challenge.multiply_accumulates(share) as f64 / work_time.as_secs_f64().max(1e-9)
 }

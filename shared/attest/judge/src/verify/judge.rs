@@ -504,9 +504,3 @@ impl Findings<'_> {
         FRACTIONS.map(|fraction| Bound { fraction, log2_probability: missed(fraction) }).to_vec()
     }
 }
-
-/// Multiply-accumulates per second of a device: all its iterations, in the time from challenge to commitment.
-pub fn rate_per_s(challenge: &Challenge, share: &Share, work_time: Duration) -> f64 {
-    // Clamped above 0, so that the rate is finite.
-    challenge.multiply_accumulates(share) as f64 / work_time.as_secs_f64().max(1e-9)
-}

@@ -1,4 +1,4 @@
-//! The three probes of a challenge as one: their order, and what an answer is bound to.
+//! The three probes of a challenge as one type, in their order.
 
 use super::super::bytes::ProbeSeed;
 use super::{Link, Probe, Sweep};

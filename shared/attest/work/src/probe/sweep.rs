@@ -11,7 +11,7 @@ pub const SUM_BYTES: u64 = 4;
 /// The shortest string of sums that is hashed.
 const MIN_SUMS_BYTES: u64 = 4096;
 
-/// A sweep as it arrives, of which nothing is known yet. Its serde form is the interchange form.
+/// A sweep as it arrives, unchecked. Its serde form is the interchange form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UncheckedSweep {
