@@ -8,7 +8,7 @@
 //          partials: [grid][8] words; digest: [8]; values: [chunks / subtree_chunks][8]
 // grid     max(1, chunks / 128); block 128 threads, those beyond `chunks` idle
 // shared   12 KiB static: 8 KiB for rows on their way in (rows.cuh), 4 KiB of chaining values
-// bounds   chunks up to 2^20, so that counters fit in one word
+// bounds   chunks up to 2^31, so that counters fit in one word
 // exact    32-bit words, additions mod 2^32, rotations and XOR only. `arrivals` decides who finishes the
 //          tree, never in which order values are merged
 #include "blake3.cuh"

@@ -68,6 +68,7 @@ SOURCES = (
     Source("expand", "compute_75", TARGETS),
     Source("field", "compute_75", TARGETS, instructions=("IMAD.WIDE.U32.X",)),
     Source("network", "compute_75", TARGETS),
+    Source("sweep", "compute_75", TARGETS, instructions=("IDP.4A",)),
     Source("product_dp4a", "compute_75", TARGETS, instructions=("IDP.4A",)),
     Source("product_mma_sm75", "compute_75", TARGETS, instructions=("IMMA",)),
     Source("product_mma_f16_sm75", "compute_75", TARGETS, instructions=("HMMA",)),

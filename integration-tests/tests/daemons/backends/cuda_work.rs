@@ -5,15 +5,17 @@
 use std::fs;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::backends::standin::{Scenario, all, config, first, id, try_open, with_float_units};
+use crate::backends::sweeps;
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
 use assay_device::backend::StartupProgress;
 use assay_device::testing::conformance::{check_fill, check_round, expected, pass, pass_of};
 use assay_device::testing::vectors::{LARGE, check_vector, vectors};
-use assay_device::{Device, Handle};
-use assay_work::Precision;
+use assay_device::{Device, Handle, SweepRound};
+use assay_work::{Precision, RoundKey};
 
 /// Each family with integer sums, and a compute capability for which it is the fastest.
 const FAMILIES: [(KernelChoice, &str); 4] = [
@@ -41,6 +43,39 @@ fn within(test: &str, body: impl FnOnce()) {
 }
 
 assay_device::device_conformance!(Precision::ALL, try_open(0, with_float_units(KernelChoice::Auto)).unwrap(), within);
+
+/// By the debug mode too, in which memory has other bytes before.
+#[test]
+fn sweeps_are_the_references() {
+    for poison in [false, true] {
+        // A product of n = 2048 is long where it is emulated.
+        let stall_limit = Duration::from_secs(60);
+        let open = || try_open(0, CudaConfig { poison, stall_limit, ..config(KernelChoice::Auto) }).unwrap();
+        Scenario::new("sweeps_are_the_references", format!("poison {poison}")).run(|| {
+            sweeps::sweeps_are_the_references(&mut open());
+            sweeps::rounds_of_a_sweep_follow_one_another(&mut open());
+            sweeps::sweeps_of_other_slots_are_refused(&mut open());
+        });
+    }
+}
+
+/// The weights are written in every round: where the third time is left out, those of the second are there.
+#[test]
+fn sweeps_with_the_weights_of_the_round_before_give_other_sums() {
+    let scenario = Scenario::new("sweeps_with_the_weights_of_the_round_before_give_other_sums", "skipped");
+    // Two leaves, then weights.
+    scenario.with("FAULT", "assay_keystream:4:skip").run(|| {
+        let mut device = first();
+        device.fill(&pass(256, 3, 1), &Handle::default()).unwrap();
+        let mut sums = |seed| {
+            let round = SweepRound { key: RoundKey([seed; 32]), n: 256, count: 3 };
+            device.sweep_sums(&round, &Handle::default()).unwrap()
+        };
+        let (before, stale, right) = (sums(1), sums(2), sums(2));
+        assert_eq!(stale, before, "what the fault does");
+        assert_ne!(stale, right);
+    });
+}
 
 #[test]
 fn every_family_gives_every_vector() {
@@ -238,8 +273,8 @@ fn a_family_asked_for_that_cannot_run_is_refused_with_what_it_needs() {
 #[test]
 fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
     let test = "a_family_that_does_not_load_is_passed_over_and_that_is_said";
-    for (fault, name) in [("cuModuleLoadDataEx:7:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
-        // The k-th module is the family's: six common ones come first.
+    for (fault, name) in [("cuModuleLoadDataEx:8:218", "INVALID_PTX"), ("cuFuncSetAttribute:1:1", "INVALID_VALUE")] {
+        // The k-th module is the family's: seven common ones come first.
         Scenario::new(test, name).with("CAPABILITY", "8.0").with("FAULT", fault).run(|| {
             let mut device = first();
             let detail = device.info().detail;
@@ -378,7 +413,7 @@ fn compiling_is_said_once() {
             assert!(told.iter().all(|p| p.what == says), "{told:?}");
             assert_eq!(
                 told.iter().map(|p| (p.done, p.total)).collect::<Vec<_>>(),
-                [0, 1, 2, 3, 4, 5, 6, 7].map(|done| (done, 7))
+                [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|done| (done, 8))
             );
         });
     }

@@ -13,6 +13,7 @@ mod linked;
 mod scenario;
 mod shaders;
 mod standin;
+mod sweeps;
 mod vulkan;
 mod vulkan_layer;
 mod wgpu;

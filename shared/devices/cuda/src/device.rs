@@ -19,17 +19,17 @@ use super::modules;
 use super::multiply::Multiplier;
 use super::pass::FillPass;
 use super::plan::{self, BLOCK_CHUNKS, CHUNK_BYTES, HASH_BYTES, MemoryLayout, STATE_BYTES};
-use super::probe::ResidentRound;
+use super::probe::{ResidentRound, RoundWork};
 use super::products::{self, LoadFailure};
 use super::self_test::{self, LaunchContext};
 use super::wait;
 use assay_device::backend::{BackendKind, StartupProgress};
 use assay_device::copies::Area;
 use assay_device::pace::{DeviceRates, Timing, WorkKind};
-use assay_device::resident::{Residency, hashes_of, merge_subtrees};
+use assay_device::resident::{Residency, Slots, hashes_of, merge_subtrees};
 use assay_device::{
     Device, DeviceError, DeviceInfo, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, PeerSlots, ProbeRound, SharedSlots,
-    SlotRange, StateBytes, check_size,
+    SlotRange, StateBytes, SweepRound, check_size,
 };
 use assay_work::keys::parents;
 use assay_work::probe::LINE_BYTES;
@@ -261,18 +261,17 @@ impl CudaDevice {
     /// A round over the own slots, or over those of all devices.
     fn run_round(
         &mut self,
-        round: &ProbeRound,
+        work: RoundWork<'_>,
         layout: &MemoryLayout,
-        is_linked: bool,
         handle: &Handle,
     ) -> Result<Digest, DeviceError> {
-        let states_bytes = u64::from(round.walks) * STATE_BYTES;
-        self.memory.fit_states(states_bytes)?;
+        self.bind()?;
+        self.memory.fit_states(work.bytes())?;
         let (slots, scratch) = self.memory.slots_and_scratch()?;
         let states = self.memory.states()?;
         let poison = self.config.poison;
-        let peers = is_linked.then(|| self.memory.peers()).transpose()?;
-        let walking = ResidentRound { round, layout, kernels: &self.kernels, slots, scratch, states, peers, poison };
+        let peers = matches!(work, RoundWork::LinkedWalks(_)).then(|| self.memory.peers()).transpose()?;
+        let running = ResidentRound { work, layout, kernels: &self.kernels, slots, scratch, states, peers, poison };
         let mut flow = Flow {
             context: &self.context,
             compute: Lane::new(&self.compute, &self.compute_marks),
@@ -281,10 +280,33 @@ impl CudaDevice {
             handle,
             stall_limit: self.config.stall_limit,
         };
-        walking.run(&mut flow)?;
+        running.run(&mut flow)?;
         let mut digest = [0; HASH_BYTES as usize];
         self.copy_out(scratch, layout.round_digest.first, &mut digest)?;
         Ok(Digest(digest))
+    }
+
+    /// A round of the sweep over the resident slots, whose states are gone: its sums take their memory.
+    fn run_sweep(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let (layout, asked) = (self.resident()?, Slots { n: round.n, count: round.count });
+        self.residency.filled(layout);
+        if layout.slots() != asked {
+            return Err(DeviceError::Unsupported(format!(
+                "a sweep over {asked:?}, and {:?} are resident",
+                layout.slots()
+            )));
+        }
+        self.run_round(RoundWork::Sums(round), &layout, handle)
+    }
+
+    /// The first bytes of the memory of states, which are many where they are sums.
+    fn copy_states(&self, bytes: u64, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        let mut out = vec![0; bytes as usize];
+        for (at, piece) in (0..).step_by(STAGING_BYTES).zip(out.chunks_mut(STAGING_BYTES)) {
+            handle.check()?;
+            self.copy_out(self.memory.states()?, at, piece)?;
+        }
+        Ok(out)
     }
 
     /// One step of linked walks: their states and the word that reports foreign lines in one copy there, and one back.
@@ -392,8 +414,7 @@ impl Device for CudaDevice {
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let layout = self.residency.begin_round(round)?;
-        self.bind()?;
-        let digest = self.run_round(round, &layout, false, handle)?;
+        let digest = self.run_round(RoundWork::Walks(round), &layout, handle)?;
         self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
@@ -416,8 +437,7 @@ impl Device for CudaDevice {
 
     fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let layout = self.residency.begin_round(round)?;
-        self.bind()?;
-        let digest = self.run_round(round, &layout, true, handle)?;
+        let digest = self.run_round(RoundWork::LinkedWalks(round), &layout, handle)?;
         handle.advance(1);
         Ok(digest)
     }
@@ -439,9 +459,18 @@ impl Device for CudaDevice {
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         let walks = self.residency.states()?;
         self.bind()?;
-        let mut bytes = vec![0; walks as usize * STATE_BYTES as usize];
-        self.copy_out(self.memory.states()?, 0, &mut bytes)?;
-        Ok(bytes)
+        self.copy_states(u64::from(walks) * STATE_BYTES, &Handle::default())
+    }
+
+    fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let digest = self.run_sweep(round, handle)?;
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        self.run_sweep(round, handle)?;
+        self.copy_states(RoundWork::Sums(round).bytes(), handle)
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {

@@ -26,6 +26,8 @@ pub(super) enum LaunchPurpose {
     Digest(u32),
     /// Steps of a round of the probe.
     Steps,
+    /// Sums of a round of the sweep.
+    Sums,
 }
 
 impl std::fmt::Display for LaunchPurpose {
@@ -36,6 +38,7 @@ impl std::fmt::Display for LaunchPurpose {
             Self::Product(u) => write!(f, "multiplying for slot {u}"),
             Self::Digest(u) => write!(f, "hashing slot {u}"),
             Self::Steps => write!(f, "walking the probe"),
+            Self::Sums => write!(f, "summing the rows of slots"),
         }
     }
 }

@@ -35,7 +35,7 @@ const KEYSTREAM_BLOCK_BYTES: u64 = 64;
 /// Columns of the box that a tensor map moves: as wide as its swizzle.
 const BOX_COLUMNS: u32 = 128;
 /// Modules that every device loads, beside those of its families.
-const COMMON: [&str; 6] = ["keystream", "digest", "probe", "expand", "field", "network"];
+const COMMON: [&str; 7] = ["keystream", "digest", "probe", "expand", "field", "network", "sweep"];
 
 /// Bytes of operands that a thread expands.
 const EXPANDED_PIECE_BYTES: u64 = 16;
@@ -43,6 +43,8 @@ const EXPANDED_PIECE_BYTES: u64 = 16;
 const FIELD_THREADS: u32 = 128;
 /// Blocks of one launch of it: 2²⁶ steps.
 const MAX_FIELD_BLOCKS: u32 = 8192;
+/// Rows that a block sums.
+const SWEEP_BLOCK_ROWS: u32 = 64;
 
 /// All kernels that a device needs.
 #[derive(Debug)]
@@ -58,6 +60,7 @@ pub(super) struct Kernels {
     convolution: Function,
     attention: Function,
     noise: Function,
+    sweep: Function,
     pub(super) products: Products,
     /// The most blocks of a persistent kernel.
     multiprocessors: u32,
@@ -112,6 +115,7 @@ impl Kernels {
             convolution: function(device, &common[5], "assay_convolution")?,
             attention: function(device, &common[5], "assay_attention")?,
             noise: function(device, &common[5], "assay_noise")?,
+            sweep: function(device, &common[6], "assay_sweep")?,
             products,
             multiprocessors: device.multiprocessors,
         })
@@ -406,6 +410,27 @@ impl Kernels {
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
         unsafe { self.step.launch(stream, launch, &mut arguments) }
     }
+
+    /// Enqueues the sums of all rows of `count` n-by-n slots, at most 2²⁰ of them.
+    ///
+    /// # Safety
+    /// All addresses are of the stream's context and live until the stream is done: the slots and n bytes of weights, which
+    /// earlier work of the stream has written, and 4 bytes for each row.
+    pub(super) unsafe fn sweep(
+        &self,
+        stream: &Stream,
+        slots: u64,
+        weights: u64,
+        (n, count): (u32, u32),
+        sums: u64,
+    ) -> Result<(), Fault> {
+        let (mut slots, mut weights, mut n, mut sums) = (slots, weights, n, sums);
+        // At most 2⁹ blocks for a slot.
+        let launch = Launch { grid: n / SWEEP_BLOCK_ROWS * count, threads: THREADS, shared_bytes: 0 };
+        let mut arguments = [pointer(&mut slots), pointer(&mut weights), pointer(&mut n), pointer(&mut sums)];
+        // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
+        unsafe { self.sweep.launch(stream, launch, &mut arguments) }
+    }
 }
 
 /// The most devices of a linked probe: those of a host.
@@ -478,7 +503,7 @@ fn words(key: &[u8; 32]) -> [u32; 8] {
     std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| key[4 * i + j])))
 }
 
-/// Chunks of a string: at most 2²⁰, of a slot of 2³⁰ bytes.
+/// Chunks of a string: at most 2²⁰ of a slot of 2³⁰ bytes, and 2²⁷ of the sums of the most rows.
 const fn chunks(bytes: u64) -> u32 {
     (bytes / super::plan::CHUNK_BYTES) as u32
 }

@@ -40,6 +40,7 @@ static MODULES: &[Ptx] = modules! {
     "product_tcgen05_int8_sm100a"
     "product_wgmma_bf16_sm90a"
     "product_wgmma_sm90a"
+    "sweep"
 };
 
 /// The PTX of a name.

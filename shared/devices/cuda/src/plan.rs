@@ -3,6 +3,7 @@
 use super::driver::DeviceMemory;
 pub(super) use assay_device::resident::{HASH_BYTES, STATE_BYTES};
 use assay_device::resident::{MAX_STATES_BYTES, SLOTS_PER_STATES, Slots, max_slots};
+use assay_work::probe::sums_bytes;
 pub(super) use assay_work::tree::CHUNK_BYTES;
 
 /// Every piece starts at a multiple of this.
@@ -59,19 +60,19 @@ pub(super) struct MemoryLayout {
     pub(super) count: u32,
     /// The digests of all slots.
     pub(super) digests: ProductBand,
-    /// The digest of a probe round.
+    /// The digest of a round of a probe, or of the sweep.
     pub(super) round_digest: ProductBand,
-    /// The hashes that the digest kernel's blocks leave for one another, for a slot or for the states.
+    /// The hashes that the digest kernel's blocks leave for one another, for a slot, for states or for sums.
     pub(super) partials: ProductBand,
     /// How many of its blocks have ended: one word.
     pub(super) arrivals: ProductBand,
-    /// Chaining values of all chunks of a slot.
+    /// Chaining values of all chunks of a slot; the weights of a round of the sweep, which are shorter: n ≤ n² / 32.
     pub(super) values: ProductBand,
     /// The expanded operands of two slots.
     pub(super) operands: ProductBand,
     pub(super) sums: ProductBand,
     pub(super) scratch_bytes: u64,
-    /// The states that are taken with the slots.
+    /// The states that are taken with the slots, or the sums where these are longer.
     pub(super) states_bytes: u64,
 }
 
@@ -80,8 +81,12 @@ impl MemoryLayout {
     pub(super) const fn new(n: u32, count: u32, room: ProductRoom) -> Self {
         let slots = Slots { n, count };
         let slot_bytes = slots.slot_bytes();
-        let states_bytes = least(MAX_STATES_BYTES, aligned(slots.bytes() / SLOTS_PER_STATES));
-        let hashed_bytes = if slot_bytes > MAX_STATES_BYTES { slot_bytes } else { MAX_STATES_BYTES };
+        // Sums take 4/n of the slots, and up to twice that with zeros: n ≥ 256, so 1/32 at most, and of the fewest slots
+        // 4096 bytes of 3 · 2¹⁶. States take 1/8, but no more than the largest, which sums of small slots exceed from
+        // 8 GiB of slots on.
+        let (states, sums) = (least(MAX_STATES_BYTES, aligned(slots.bytes() / SLOTS_PER_STATES)), sums_bytes(n, count));
+        let states_bytes = most(states, sums);
+        let hashed_bytes = most(most(slot_bytes, MAX_STATES_BYTES), sums);
         let digests = ProductBand { first: 0, bytes: count as u64 * HASH_BYTES };
         let round_digest = after(digests, HASH_BYTES);
         let partials = after(round_digest, partials_bytes(hashed_bytes));
@@ -156,6 +161,10 @@ const fn least(a: u64, b: u64) -> u64 {
     if a < b { a } else { b }
 }
 
+const fn most(a: u64, b: u64) -> u64 {
+    if a > b { a } else { b }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +186,10 @@ mod tests {
             }
             assert!(layout.sums.first + layout.sums.bytes <= layout.scratch_bytes);
             assert_eq!(layout.digests.bytes, u64::from(count) * 32);
-            // 8 words for each block, for a slot and for the largest states.
+            assert!(layout.values.bytes >= u64::from(n), "weights");
+            assert!(layout.states_bytes >= sums_bytes(n, count), "sums");
+            // 8 words for each block, for a slot, for the largest states and for the sums.
+            assert!(layout.partials.bytes >= sums_bytes(n, count) / 131_072 * 32);
             assert!(layout.partials.bytes >= layout.slot_bytes() / 131_072 * 32);
             assert!(layout.partials.bytes >= MAX_STATES_BYTES / 131_072 * 32);
         }

@@ -32,9 +32,11 @@ pub enum WorkKind {
     Expand,
     /// Steps of walks over the slots of several devices, in lines.
     LinkedProbe,
+    /// Rows summed, in bytes.
+    Sweep,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// Some work of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
