@@ -235,7 +235,7 @@ fn check_sweep(device: &mut dyn Device, pass: &Pass) {
     assert_eq!(opened, samples.iter().map(open).collect::<Vec<_>>());
 }
 
-/// A probe after a sweep, and a sweep after a probe, give what they gave before; the slots stay as they are.
+/// A probe after a sweep, and a sweep after a probe, give the digests of before; the slots stay as they are.
 ///
 /// # Panics
 /// When the device gives anything else.
