@@ -51,6 +51,7 @@ fn every_stage_counts_what_it_does_and_leaves_the_slots_alone() {
             (BenchStage::Leaves, 2 * SLOT_BYTES),
             (BenchStage::Digests, 8 * SLOT_BYTES),
             (BenchStage::Probe, walked),
+            (BenchStage::Sweep, 8 * SLOT_BYTES),
             (BenchStage::HostToDevice, 64 << 20),
             (BenchStage::DeviceToHost, 64 << 20),
             (BenchStage::DeviceCopy, 2 * 8 * SLOT_BYTES),

@@ -2,22 +2,32 @@
 
 mod register_loop;
 
-use std::time::Instant;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use assay_device::bench::{
-    Bench, BenchStage, Measurement, PeakRates, bench_pass, bench_round, product_operations, round_bytes, time,
+    Bench, BenchStage, Measurement, PeakRates, bench_pass, bench_round, bench_sweep, product_operations, round_bytes,
+    time,
 };
 use assay_device::{Device, DeviceError, Handle};
 
 use crate::device::CpuDevice;
 use crate::kernel::KernelKind;
+use crate::memory::Mapping;
 use crate::pass::PassStages;
+use crate::thread_team::ThreadTeam;
 use assay_device::resident::Slots;
 use assay_work::Precision;
 pub use register_loop::RegisterLoop;
 
 /// Walks of a probe round: enough that no thread waits for another.
 const WALKS: u32 = 1 << 16;
+/// Bytes of memory that is read in order: several times any cache.
+const STREAM_BYTES: usize = 1 << 30;
+/// Bytes that a thread reads in order at once.
+const STRETCH_BYTES: usize = 1 << 20;
+/// Readings, of which the fastest counts.
+const READINGS: u32 = 5;
 
 #[derive(Debug)]
 pub struct CpuBench {
@@ -28,6 +38,45 @@ impl CpuBench {
     pub(super) const fn new(device: CpuDevice) -> Self {
         Self { device }
     }
+
+    /// Reads the resident slots in order on all threads of the device: the limit of a sweep.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] when no pass is resident.
+    pub fn read_in_order(&self) -> Result<(), DeviceError> {
+        read_in_order(self.device.resident_bytes()?, self.device.threads)
+    }
+
+    /// Bytes a second of memory that all threads of the device read in order.
+    #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
+    fn stream(&self) -> Result<f64, DeviceError> {
+        let mut memory = Mapping::new(STREAM_BYTES as u64)?;
+        // SAFETY: the mapping is as large, and nothing else uses it.
+        let bytes = unsafe {
+            memory.base().write_bytes(1, STREAM_BYTES);
+            std::slice::from_raw_parts(memory.base(), STREAM_BYTES)
+        };
+        memory.note_touched(STREAM_BYTES as u64);
+        let times = (0..READINGS).map(|_| time(1, |_| read_in_order(bytes, self.device.threads)));
+        let fastest = times.collect::<Result<Vec<_>, _>>()?.into_iter().min().unwrap_or(Duration::MAX);
+        Ok(STREAM_BYTES as f64 / fastest.as_secs_f64())
+    }
+}
+
+fn read_in_order(memory: &[u8], threads: usize) -> Result<(), DeviceError> {
+    let stretches: Vec<_> = memory.chunks(STRETCH_BYTES).collect();
+    ThreadTeam::run(threads, &Handle::default(), |team, _| {
+        while let Some(item) = team.take(stretches.len())? {
+            let mut sums = [0_u64; 8];
+            for line in stretches[item].as_chunks::<64>().0 {
+                for (sum, word) in sums.iter_mut().zip(line.as_chunks::<8>().0) {
+                    *sum ^= u64::from_ne_bytes(*word);
+                }
+            }
+            black_box(sums);
+        }
+        Ok(())
+    })
 }
 
 impl Bench for CpuBench {
@@ -44,11 +93,12 @@ impl Bench for CpuBench {
 
     fn peak_rates(&mut self) -> PeakRates {
         let operations_per_s = self.operations_limit(Precision::Int8);
-        let source = RegisterLoop::of_this_processor(Precision::Int8).map_or_else(
+        let operations = RegisterLoop::of_this_processor(Precision::Int8).map_or_else(
             || "not known: this processor has no vpdpbusd".to_owned(),
             |register_loop| format!("{} in registers, measured", register_loop.instruction),
         );
-        PeakRates { operations_per_s, bytes_per_s: None, source }
+        let source = format!("operations {operations}; memory read in order, measured");
+        PeakRates { operations_per_s, bytes_per_s: self.stream().ok(), source }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
@@ -79,6 +129,7 @@ impl Bench for CpuBench {
                 BenchStage::Probe => {
                     return self.device.probe_round(&bench_round(turn, WALKS), &handle).map(drop);
                 }
+                BenchStage::Sweep => return self.device.sweep_round(&bench_sweep(turn, &pass), &handle).map(drop),
                 _ => return Err(DeviceError::Unsupported("the processor's memory is the host's".to_owned())),
             };
             self.device.fill_stages(&pass, &handle, stages).map(drop)
@@ -123,6 +174,7 @@ mod tests {
             (BenchStage::Leaves, 3, 0, 3 * 2 * 65_536),
             (BenchStage::Digests, 1, 0, 5 * 65_536),
             (BenchStage::Probe, 1, 0, u64::from(WALKS * PROBE_STEPS) * 64),
+            (BenchStage::Sweep, 3, 0, 3 * 5 * 65_536),
         ] {
             let sample = bench.sample(stage, "portable", repeats).unwrap();
             assert_eq!((sample.operations, sample.bytes), (operations, bytes), "{stage:?}");

@@ -10,18 +10,22 @@ use super::memory::{LARGE_PAGE, Mapping, promised_bytes};
 use super::pass::{PassRun, PassStages};
 use super::plan::PassPlan;
 use super::probe::{LinkedStep, WalkRound};
+use super::sweep::SumRound;
 use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, LineState};
 use assay_device::backend::BackendKind;
 use assay_device::copies::Area;
 use assay_device::machine;
+use assay_device::open::open_chunks;
 use assay_device::resident::{Residency, Slots};
 use assay_device::{
-    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes, check_size,
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes, SweepRound,
+    check_size,
 };
 use assay_work::challenge::MAX_TOTAL;
-use assay_work::tree::subtree_values;
-use assay_work::{DeviceId, Digest, Precision};
+use assay_work::probe::sums_bytes;
+use assay_work::tree::{CHUNK_BYTES, Tree, subtree_values};
+use assay_work::{DeviceId, Digest, Opening, Precision};
 
 /// The kinds of work that a device computes.
 const PRECISIONS: [Precision; Precision::ALL.len()] = Precision::ALL;
@@ -37,7 +41,7 @@ pub struct CpuDevice {
     pub(super) threads: usize,
     pub(super) kernel: &'static Kernel,
     slots: Option<Mapping>,
-    /// Packed operands during a pass, states during a probe.
+    /// Packed operands during a pass, states during a probe, sums during a sweep.
     scratch: Option<Mapping>,
     /// The resident slots, and the walks of the last round of the probe, whose states are in `scratch`.
     pub(super) residency: Residency<Slots>,
@@ -97,6 +101,45 @@ impl CpuDevice {
         let slots = Mapping::fit(&mut self.slots, pass.bytes()).map_err(refused)?.base();
         let scratch = Mapping::fit(&mut self.scratch, plan.scratch_bytes()).map_err(refused)?.base();
         Ok((slots, scratch))
+    }
+
+    /// Makes the scratch memory as large as states or sums of a round. They take the host's memory, in place of a pass's
+    /// scratch memory.
+    fn make_scratch(&mut self, needed_bytes: u64) -> Result<(), DeviceError> {
+        if self.scratch.as_ref().is_none_or(|map| map.bytes() < needed_bytes) {
+            self.scratch = None;
+            let free_bytes = machine::available_bytes().saturating_sub(promised_bytes());
+            if needed_bytes > free_bytes {
+                return Err(DeviceError::Busy { needed_bytes, free_bytes });
+            }
+            self.scratch = Some(Mapping::new(needed_bytes)?);
+        }
+        Ok(())
+    }
+
+    /// The first bytes of the scratch memory, which the last round wrote.
+    fn scratch_bytes(&self, bytes: u64) -> Result<&[u8], DeviceError> {
+        let lost = || DeviceError::Sick("a device lost its memory".into());
+        let scratch = self.scratch.as_ref().filter(|map| map.touched_bytes() >= bytes).ok_or_else(lost)?;
+        // SAFETY: the bytes lie in the mapping, and stay while the device is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(scratch.base(), bytes as usize) })
+    }
+
+    /// A round of a sweep, whose sums stay in the scratch memory: `sums_bytes` of them.
+    fn sum_rows(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        self.residency.begin_sweep()?.check_sweep(round)?;
+        let needed_bytes = sums_bytes(round.n, round.count);
+        self.make_scratch(needed_bytes)?;
+        let (Some(slots), Some(scratch)) = (&self.slots, &mut self.scratch) else {
+            return Err(DeviceError::Sick("a device lost its memory".into()));
+        };
+        let (kernel, threads) = (self.kernel, self.threads);
+        let run = SumRound { round, kernel, threads, slots: slots.base(), sums: scratch.base() };
+        // SAFETY: the slots of the round are filled, the scratch memory holds the sums, and the exclusive reference to
+        // the device keeps everyone else out. The kernel was found to run here.
+        let digest = unsafe { run.run(handle) }?;
+        scratch.note_touched(needed_bytes);
+        Ok(digest)
     }
 
     /// Some stages of a pass; all but [`PassStages::All`] need the slots of the same pass, and leave them as they are.
@@ -191,18 +234,10 @@ impl Device for CpuDevice {
         self.fill_stages(pass, handle, PassStages::All)
     }
 
-    /// The states take `64 · walks` bytes of the host's memory, in place of a pass's scratch memory.
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let resident = self.residency.begin_round(round)?;
         let needed_bytes = u64::from(round.walks) * LINE_BYTES as u64;
-        if self.scratch.as_ref().is_none_or(|map| map.bytes() < needed_bytes) {
-            self.scratch = None;
-            let free_bytes = machine::available_bytes().saturating_sub(promised_bytes());
-            if needed_bytes > free_bytes {
-                return Err(DeviceError::Busy { needed_bytes, free_bytes });
-            }
-            self.scratch = Some(Mapping::new(needed_bytes)?);
-        }
+        self.make_scratch(needed_bytes)?;
         let (Some(slots), Some(scratch)) = (&self.slots, &mut self.scratch) else {
             return Err(DeviceError::Sick("a device lost its memory".into()));
         };
@@ -237,16 +272,26 @@ impl Device for CpuDevice {
 
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         let walks = self.residency.states()?;
-        let Some(scratch) = &self.scratch else {
-            return Err(DeviceError::Sick("a device lost its memory".into()));
-        };
-        let bytes = walks as usize * LINE_BYTES;
-        let mut states = Vec::new();
-        let busy = |_| DeviceError::Busy { needed_bytes: bytes as u64, free_bytes: machine::available_bytes() };
-        states.try_reserve_exact(bytes).map_err(busy)?;
-        // SAFETY: the last round wrote these bytes, and nothing did since.
-        states.extend_from_slice(unsafe { std::slice::from_raw_parts(scratch.base(), bytes) });
-        Ok(states)
+        copy_of(self.scratch_bytes(u64::from(walks) * LINE_BYTES as u64)?)
+    }
+
+    fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let digest = self.sum_rows(round, handle)?;
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        self.sum_rows(round, handle)?;
+        copy_of(self.scratch_bytes(sums_bytes(round.n, round.count))?)
+    }
+
+    fn open_sums(&mut self, round: &SweepRound, at: &[u64], handle: &Handle) -> Result<Vec<Opening>, DeviceError> {
+        self.sum_rows(round, handle)?;
+        let sums = self.scratch_bytes(sums_bytes(round.n, round.count))?;
+        let mut values = vec![[0; 32]; sums.len() / CHUNK_BYTES as usize];
+        fill_chaining_values(sums, CHUNK_BYTES as usize, &mut values, self.threads, handle)?;
+        open_chunks(sums, &Tree::new(values.into_iter().map(assay_work::ChainingValue).collect()), at)
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {
@@ -260,7 +305,8 @@ impl Device for CpuDevice {
         let slot_bytes = resident.slot_bytes();
         let slot = self.slot_range(slot, 0, slot_bytes)?;
         let mut values = vec![[0; 32]; (slot_bytes / subtree_bytes) as usize];
-        fill_chaining_values(slot, subtree_bytes as usize, &mut values, self.threads)?;
+        // A tenth of a second for the largest slot: cancelling can wait for it.
+        fill_chaining_values(slot, subtree_bytes as usize, &mut values, self.threads, &Handle::default())?;
         Ok(values)
     }
 
@@ -318,6 +364,14 @@ impl Device for CpuDevice {
     }
 }
 
+fn copy_of(bytes: &[u8]) -> Result<Vec<u8>, DeviceError> {
+    let mut copy = Vec::new();
+    let busy = |_| DeviceError::Busy { needed_bytes: bytes.len() as u64, free_bytes: machine::available_bytes() };
+    copy.try_reserve_exact(bytes.len()).map_err(busy)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 fn no_areas() -> DeviceError {
     DeviceError::Unsupported("nothing so long was written to the areas of copies".into())
 }
@@ -328,14 +382,14 @@ fn fill_chaining_values(
     subtree: usize,
     values: &mut [ChainingValue],
     threads: usize,
+    handle: &Handle,
 ) -> Result<(), DeviceError> {
     /// Bytes of a stretch, where subtrees are not larger.
     const STRETCH: usize = 1 << 20;
     let stretch = subtree.max(STRETCH.min(text.len()));
     let stretches = text.chunks(stretch).zip(values.chunks_mut(stretch / subtree)).enumerate();
     let stretches: Vec<_> = stretches.map(|(i, both)| Mutex::new((i * stretch, both))).collect();
-    // A tenth of a second for the largest slot: cancelling can wait for it.
-    ThreadTeam::run(threads.min(stretches.len()), &Handle::default(), |team, _| {
+    ThreadTeam::run(threads.min(stretches.len()), handle, |team, _| {
         while let Some(item) = team.take(stretches.len())? {
             let mut stretch = stretches[item].lock();
             let (start, (text, values)) = &mut *stretch;

@@ -3,10 +3,15 @@
 //! Every string here is a power of two long, and so are its pieces: each piece is a whole subtree.
 
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use parking_lot::Mutex;
 
+use assay_device::DeviceError;
 use assay_work::Digest;
 /// The smallest piece: one chunk of BLAKE3.
 pub(super) use assay_work::tree::CHUNK_BYTES;
+
+/// Bytes of states or sums that one item hashes.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The chaining value of a subtree that is not the root.
 pub(super) type ChainingValue = [u8; 32];
@@ -53,6 +58,40 @@ impl Pieces {
             }
         }
         Digest(merge_subtrees_root(&self.values[0], &self.values[1], Mode::Hash).into())
+    }
+}
+
+/// A string that the threads of a team hash together, each piece as it comes.
+pub(super) struct SharedDigest {
+    /// Bytes of a piece, which item `i` of a queue hashes from byte `i · piece` on.
+    pub(super) piece: usize,
+    /// How many pieces there are.
+    pub(super) items: usize,
+    pieces: Mutex<Pieces>,
+    digest: Mutex<Option<Digest>>,
+}
+
+impl SharedDigest {
+    /// A string of `bytes` bytes, a power of two from 4096.
+    pub(super) fn new(bytes: usize) -> Self {
+        let piece = PIECE_BYTES.min(bytes / 4).max(CHUNK_BYTES as usize);
+        let items = bytes / piece;
+        Self { piece, items, pieces: Mutex::new(Pieces::new(items)), digest: Mutex::new(None) }
+    }
+
+    pub(super) fn put(&self, item: usize, piece: &[u8]) {
+        let value = chaining_value(piece, (item * self.piece) as u64);
+        if let Some(whole) = self.pieces.lock().put(item, value) {
+            *self.digest.lock() = Some(whole);
+        }
+    }
+
+    /// The digest, once every piece was put.
+    ///
+    /// # Errors
+    /// [`DeviceError::Sick`] when one was not.
+    pub(super) fn take(self) -> Result<Digest, DeviceError> {
+        self.digest.into_inner().ok_or_else(|| DeviceError::Sick("a round ended without its digest".into()))
     }
 }
 

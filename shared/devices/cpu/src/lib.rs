@@ -2,7 +2,7 @@
 //!
 //! A device is a share of the host's memory, some threads, and a `kernel`: the fused product for one
 //! instruction set. A `plan` cuts a `pass` into items, the `thread_team` takes them from a queue.
-//! The residency probe is a `probe` round of `walk`s.
+//! The residency probe is a `probe` round of `walk`s, the sweep one of `row_sums`.
 
 #![deny(unsafe_code)]
 
@@ -24,6 +24,10 @@ mod pass;
 mod plan;
 #[allow(unsafe_code)]
 mod probe;
+#[allow(unsafe_code)]
+mod row_sums;
+#[allow(unsafe_code)]
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod thread_team;

@@ -5,16 +5,13 @@ use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::hash::{CHUNK_BYTES, Pieces, chaining_value};
+use super::hash::SharedDigest;
 use super::kernel::Kernel;
 use super::thread_team::{EarlyExit, ThreadTeam};
 use super::walk::{BATCH, LINE_BYTES, LineState, WalkBatch};
 use assay_device::{DeviceError, Handle, LinkedShare, ProbeRound, StateBytes};
 use assay_work::Digest;
 use assay_work::probe::{state_bytes, state_from_bytes};
-
-/// Bytes of states that one item starts, or hashes.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// A round over resident slots.
 pub(super) struct WalkRound<'a> {
@@ -42,32 +39,26 @@ impl WalkRound<'_> {
     /// # Errors
     /// [`DeviceError::Cancelled`] and [`DeviceError::Sick`], as [`ThreadTeam::run`].
     pub(super) unsafe fn run(&self, handle: &Handle) -> Result<Digest, DeviceError> {
-        let bytes = self.round.walks as usize * LINE_BYTES;
-        let piece = PIECE_BYTES.min(bytes / 4).max(CHUNK_BYTES as usize);
-        let pieces = Mutex::new(Pieces::new(bytes / piece));
-        let digest = Mutex::new(None);
+        let digest = SharedDigest::new(self.round.walks as usize * LINE_BYTES);
         ThreadTeam::run(self.threads, handle, |team, _| {
-            self.start(team, bytes, piece)?;
+            self.start(team, digest.items, digest.piece)?;
             team.barrier()?;
             self.walk(team)?;
             team.barrier()?;
-            while let Some(item) = team.take(bytes / piece)? {
+            let piece = digest.piece;
+            while let Some(item) = team.take(digest.items)? {
                 // SAFETY: the item's states, which no thread writes in this phase.
                 let part = unsafe { std::slice::from_raw_parts(self.states.cast::<u8>().add(item * piece), piece) };
-                let value = chaining_value(part, (item * piece) as u64);
-                if let Some(whole) = pieces.lock().put(item, value) {
-                    *digest.lock() = Some(whole);
-                }
+                digest.put(item, part);
             }
             Ok(())
         })?;
-        let digest = digest.into_inner();
-        digest.ok_or_else(|| DeviceError::Sick("a round of the probe ended without its digest".into()))
+        digest.take()
     }
 
     /// Starts the states: the keystream of the round's key.
-    fn start(&self, team: &ThreadTeam<'_>, bytes: usize, piece: usize) -> Result<(), EarlyExit> {
-        while let Some(item) = team.take(bytes / piece)? {
+    fn start(&self, team: &ThreadTeam<'_>, items: usize, piece: usize) -> Result<(), EarlyExit> {
+        while let Some(item) = team.take(items)? {
             let start = item * piece;
             let mut stream = ChaCha8Rng::from_seed(*self.round.key.as_bytes());
             // A word is 4 bytes.

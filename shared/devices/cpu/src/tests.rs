@@ -1,7 +1,7 @@
 //! The device as a whole against the reference.
 
 use super::*;
-use assay_device::{Device, DeviceError, Handle, LinkedShare, Pass, ProbeRound};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, Pass, ProbeRound, SweepRound};
 use assay_work::probe::{start_state, state_bytes, step};
 use assay_work::{Digest, PassKey, Precision, RoundKey, keys, product, reference};
 
@@ -163,6 +163,40 @@ fn linked_steps_are_the_naive_steps_on_every_kernel() {
             assert!(states == stepped, "{}: {count} states", device.info().detail);
         }
     }
+}
+
+/// Checks a sweep over what a device holds; the states of a probe are gone after it.
+fn check_sweep(device: &mut CpuDevice, pass: &Pass) {
+    let round = SweepRound { key: RoundKey([7; 32]), n: pass.n, count: pass.count };
+    let slots: Vec<_> = device.resident_bytes().unwrap().chunks(pass.slot_bytes() as usize).collect();
+    let sums = reference::sweep_round(&slots, pass.n, &round.key);
+    let walked = ProbeRound { key: RoundKey([1; 32]), walks: 64, steps: 1 };
+    device.probe_round(&walked, &Handle::default()).unwrap();
+    let handle = Handle::default();
+    assert_eq!(device.sweep_round(&round, &handle), Ok(Digest(blake3::hash(&sums).into())), "{}", device.info().detail);
+    assert_eq!(handle.done_steps(), 1);
+    assert!(device.sweep_sums(&round, &handle).unwrap() == sums, "{}", device.info().detail);
+    assert!(matches!(device.probe_states(), Err(DeviceError::Unsupported(_))));
+}
+
+/// Stretches of rows that are as long as the last one and longer.
+#[test]
+fn sweeps_are_the_naive_sums_on_every_kernel() {
+    for pass in [pass(256, 0, 5, 13), pass(512, 3, 4, 14), pass(1024, 0, 3, 15)] {
+        for mut device in every_device() {
+            device.fill(&pass, &Handle::default()).unwrap();
+            check_sweep(&mut device, &pass);
+        }
+    }
+}
+
+#[test]
+fn sums_larger_than_the_scratch_memory_find_room() {
+    let mut device = device(KernelKind::Auto, 2);
+    let pass = pass(256, 0, 2100, 16);
+    let digests = device.fill(&pass, &Handle::default()).unwrap();
+    check_sweep(&mut device, &pass);
+    assert_eq!(device.fill(&pass, &Handle::default()).unwrap(), digests);
 }
 
 #[test]

@@ -15,7 +15,8 @@ use crate::product::Product;
 use crate::{self_test, wait};
 use assay_device::accumulator::{LAUNCH_ROWS, OperandFormat};
 use assay_device::bench::{
-    Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
+    Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, bench_sweep, product_slot, time,
+    walks_over,
 };
 use assay_device::{Device, DeviceError, Handle, Pass};
 use assay_work::Precision;
@@ -106,6 +107,9 @@ impl Bench for CudaBench {
             BenchStage::Probe => {
                 let round = |turn| bench_round(turn, walks_over(pass.bytes()));
                 time(repeats, |turn| self.device.probe_round(&round(turn), &handle).map(drop))?
+            }
+            BenchStage::Sweep => {
+                time(repeats, |turn| self.device.sweep_round(&bench_sweep(turn, &pass), &handle).map(drop))?
             }
             BenchStage::HostToDevice | BenchStage::DeviceToHost => self.host_copies(stage, repeats)?,
             BenchStage::DeviceCopy => {

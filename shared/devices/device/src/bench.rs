@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use assay_work::{PassKey, Precision, RoundKey};
 
-use crate::{Device, DeviceError, Handle, Pass, ProbeRound};
+use crate::{Device, DeviceError, Handle, Pass, ProbeRound, SweepRound};
 
 /// The key of every pass that is measured.
 pub const KEY: PassKey = PassKey([7; 32]);
@@ -31,6 +31,8 @@ pub enum BenchStage {
     Digests,
     /// A round of the residency probe over all slots.
     Probe,
+    /// A round of the sweep over all slots.
+    Sweep,
     /// A copy from pinned host memory.
     HostToDevice,
     /// A copy to pinned host memory.
@@ -43,13 +45,14 @@ pub enum BenchStage {
 
 impl BenchStage {
     /// All stages in the order of a round: the peer next to the product, at the same clock and temperature.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Product,
         Self::Peer,
         Self::Pass,
         Self::Leaves,
         Self::Digests,
         Self::Probe,
+        Self::Sweep,
         Self::HostToDevice,
         Self::DeviceToHost,
         Self::DeviceCopy,
@@ -82,7 +85,7 @@ impl BenchStage {
             Self::Product | Self::Peer => (product_operations(pass.precision, pass.n), 0),
             Self::Pass => (u128::from(pass.count - 2) * product_operations(pass.precision, pass.n), 0),
             Self::Leaves => (0, 2 * pass.slot_bytes()),
-            Self::Digests => (0, pass.bytes()),
+            Self::Digests | Self::Sweep => (0, pass.bytes()),
             Self::Probe => (0, round_bytes(walks_over(pass.bytes()))),
             Self::HostToDevice | Self::DeviceToHost => (0, copy_bytes),
             Self::DeviceCopy => (0, 2 * copy_bytes),
@@ -196,6 +199,11 @@ pub fn walks_over(slots_bytes: u64) -> u32 {
 /// Round number `turn` of the probe.
 pub const fn bench_round(turn: u32, walks: u32) -> ProbeRound {
     ProbeRound { key: RoundKey([turn as u8; 32]), walks, steps: PROBE_STEPS }
+}
+
+/// Round number `turn` of the sweep over the slots of a pass.
+pub const fn bench_sweep(turn: u32, pass: &Pass) -> SweepRound {
+    SweepRound { key: RoundKey([turn as u8; 32]), n: pass.n, count: pass.count }
 }
 
 /// The time of `repeats` turns by the host's clock, the host's own part included.

@@ -16,6 +16,7 @@ use crate::accumulator::UnitFinding;
 use crate::copies::{self, Area, Areas, CopyReport, CopySource};
 use crate::error::DeviceError;
 use crate::kind::BackendKind;
+use crate::open::open_chunks;
 use crate::shared_slots::SharedSlots;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use assay_work::digest::slot_digest;
@@ -448,14 +449,7 @@ pub trait Device: Send {
     /// As [`Device::sweep_round`]; [`DeviceError::Unsupported`] for a byte that begins no chunk of the sums.
     fn open_sums(&mut self, round: &SweepRound, at: &[u64], handle: &Handle) -> Result<Vec<Opening>, DeviceError> {
         let sums = self.sweep_sums(round, handle)?;
-        let tree = Tree::new(chaining_values(&sums, CHUNK_BYTES));
-        let open = |&first_byte: &u64| {
-            let chunk = (first_byte.is_multiple_of(CHUNK_BYTES)).then(|| sums.get(first_byte as usize..)).flatten();
-            let bytes = chunk.and_then(|rest| rest.get(..CHUNK_BYTES as usize)).map(<[u8]>::to_vec);
-            let bytes = bytes.ok_or_else(|| DeviceError::Unsupported(format!("no chunk at {first_byte}")))?;
-            Ok(Opening { first_byte, bytes, siblings: tree.siblings((first_byte / CHUNK_BYTES) as usize) })
-        };
-        at.iter().map(open).collect()
+        open_chunks(&sums, &Tree::new(chaining_values(&sums, CHUNK_BYTES)), at)
     }
 
     /// Reads `out.len()` bytes of a resident slot from `first_byte` on.

@@ -15,7 +15,8 @@ use crate::pass::{BufferedPass, keystream, words_of};
 use crate::plan::{self, BufferLayout};
 use crate::shaders::{self, Dot, PEAK_MACS_PER_ITERATION, PEAK_THREADS, STREAM_THREADS, ShaderTile};
 use assay_device::bench::{
-    Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, product_slot, time, walks_over,
+    Bench, BenchStage, KEY, Measurement, PeakRates, bench_pass, bench_round, bench_sweep, product_slot, time,
+    walks_over,
 };
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{Device, DeviceError, Handle};
@@ -107,6 +108,9 @@ impl Bench for WgpuBench {
             BenchStage::Probe => {
                 let round = |turn| bench_round(turn, walks_over(pass.bytes()));
                 time(repeats, |turn| self.device.probe_round(&round(turn), &handle).map(drop))?
+            }
+            BenchStage::Sweep => {
+                time(repeats, |turn| self.device.sweep_round(&bench_sweep(turn, &pass), &handle).map(drop))?
             }
             BenchStage::HostToDevice => self.copies_in(&layout, copy_bytes, repeats)?,
             BenchStage::DeviceToHost => self.copies_out(&layout, copy_bytes, repeats)?,

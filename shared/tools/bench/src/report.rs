@@ -220,6 +220,7 @@ pub fn name(stage: BenchStage) -> &'static str {
         BenchStage::Leaves => "leaves (ChaCha8)",
         BenchStage::Digests => "digests (BLAKE3)",
         BenchStage::Probe => "probe (random lines)",
+        BenchStage::Sweep => "sweep (all rows)",
         BenchStage::HostToDevice => "host to device",
         BenchStage::DeviceToHost => "device to host",
         BenchStage::DeviceCopy => "copy on the device",

@@ -336,7 +336,7 @@ fn compare(figures: &mut [StageFigure], limits: &PeakRates, kind_limits: &[KindL
                 let of_kind = kind_limits.iter().find(|limit| Some(limit.precision) == figure.precision);
                 of_kind.map(|limit| limit.operations_per_s)
             }
-            BenchStage::Probe | BenchStage::DeviceCopy => limits.bytes_per_s,
+            BenchStage::Probe | BenchStage::Sweep | BenchStage::DeviceCopy => limits.bytes_per_s,
             // The bus's limit is not known, and the arithmetic of the others is their own.
             _ => None,
         };
@@ -474,8 +474,10 @@ mod tests {
         }
         let copies: Vec<_> = measured.figures.iter().filter(|f| f.stage == BenchStage::HostToDevice).collect();
         assert_eq!((copies.len(), copies[0].n), (1, None), "a copy is measured once");
-        let probe = measured.figures.iter().find(|f| f.stage == BenchStage::Probe).unwrap();
-        assert!(close(probe.share_of_limit.unwrap(), 0.5), "{probe:?}");
+        for stage in [BenchStage::Probe, BenchStage::Sweep] {
+            let of_memory = measured.figures.iter().find(|f| f.stage == stage).unwrap();
+            assert!(close(of_memory.share_of_limit.unwrap(), 0.5), "{of_memory:?}");
+        }
         assert!(measured.figures.iter().all(|f| f.stage != BenchStage::Leaves), "a stage that the device has not");
         assert_eq!(measured.left_out, Vec::<String>::new());
     }

@@ -18,7 +18,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::sync::OnceLock;
 
-use super::super::walk;
+use super::super::{row_sums, walk};
 use super::avx512::{self, PLAIN};
 use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack};
 
@@ -33,6 +33,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::AmxInt8,
     products: [of_bytes::<INT8>(), avx512::F16_PRODUCT, of_bytes::<FP8>(), of_bytes::<FP4>()],
     walk: walk::avx512,
+    sum_rows: row_sums::avx512,
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {

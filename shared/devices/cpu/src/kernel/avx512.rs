@@ -15,7 +15,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::super::{mix, walk};
+use super::super::{mix, row_sums, walk};
 use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte};
 
 const ROWS: usize = 12;
@@ -34,6 +34,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::Avx512Vnni,
     products: [product::<INT8>(), F16_PRODUCT, product::<FP8>(), product::<FP4>()],
     walk: walk::avx512,
+    sum_rows: row_sums::avx512,
 };
 
 pub(super) const F16_PRODUCT: TileKernel = product::<F16>();

@@ -11,7 +11,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::super::walk;
+use super::super::{row_sums, walk};
 use super::{
     F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack, x86,
 };
@@ -25,6 +25,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::AvxVnni,
     products: [of_bytes::<INT8>(), OF_WORDS, of_bytes::<FP8>(), of_bytes::<FP4>()],
     walk: walk::avx2,
+    sum_rows: row_sums::avx_vnni,
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {

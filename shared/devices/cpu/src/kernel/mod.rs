@@ -32,7 +32,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::walk;
+use super::{row_sums, walk};
 use assay_work::Precision;
 
 /// Panels are packed for rows in groups of this many at least; every kernel's panel of Y divides it.
@@ -162,6 +162,8 @@ pub(super) struct Kernel {
     products: [TileKernel; Precision::OF_BYTES.len()],
     /// Walks of the residency probe.
     pub(super) walk: unsafe fn(&walk::WalkBatch),
+    /// Sums of rows of a sweep.
+    pub(super) sum_rows: row_sums::SumRows,
 }
 
 impl Kernel {

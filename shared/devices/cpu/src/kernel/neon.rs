@@ -13,7 +13,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::super::{mix, walk};
+use super::super::{mix, row_sums, walk};
 use super::{
     F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack,
 };
@@ -29,6 +29,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::NeonDot,
     products: [of_bytes::<INT8>(), OF_WORDS, of_bytes::<FP8>(), of_bytes::<FP4>()],
     walk: walk::portable,
+    sum_rows: row_sums::neon_dot,
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {

@@ -11,7 +11,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::super::walk;
+use super::super::{row_sums, walk};
 use super::neon::{self, COLUMNS, ROWS};
 use super::{FP4, FP8, INT8, Kernel, KernelKind, Tile, TileKernel, operands_per_byte};
 
@@ -26,6 +26,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::NeonI8mm,
     products: [of_bytes::<INT8>(), neon::OF_WORDS, of_bytes::<FP8>(), of_bytes::<FP4>()],
     walk: walk::portable,
+    sum_rows: row_sums::neon_dot,
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
@@ -42,7 +43,7 @@ const fn of_bytes<const KIND: usize>() -> TileKernel {
 }
 
 pub(super) fn is_available() -> bool {
-    std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("i8mm")
+    neon::is_available() && std::arch::is_aarch64_feature_detected!("i8mm")
 }
 
 /// # Safety

@@ -5,7 +5,7 @@
 //! after another.
 //! Exact: |C| ≤ κ · P < 2³¹ fits an i32, and so does every partial sum.
 
-use super::super::{mix::mix, walk};
+use super::super::{mix::mix, row_sums, walk};
 use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, Tile, TileKernel, operands_per_byte, pack};
 
 const ROWS: usize = 4;
@@ -15,6 +15,7 @@ pub(super) const KERNEL: Kernel = Kernel {
     kind: KernelKind::Portable,
     products: [of_bytes::<INT8>(), OF_WORDS, of_bytes::<FP8>(), of_bytes::<FP4>()],
     walk: walk::portable,
+    sum_rows: row_sums::portable,
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {

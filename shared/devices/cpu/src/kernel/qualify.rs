@@ -202,7 +202,7 @@ mod tests {
                 let [int8, f16, fp8, _] = portable::KERNEL.products;
                 [int8, f16, fp8, TileKernel { tile: last_element_is_off_by_one, ..int8 }]
             },
-            walk: portable::KERNEL.walk,
+            ..portable::KERNEL
         };
         assert!(!holds(&WRONG));
         assert!(holds(&portable::KERNEL));

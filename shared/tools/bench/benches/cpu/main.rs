@@ -8,6 +8,7 @@ mod memory;
 mod peer;
 mod probe;
 mod products;
+mod sweep;
 
 use std::error::Error;
 
@@ -20,7 +21,7 @@ use clap::Parser;
 /// What was asked for on the command line.
 #[derive(Parser)]
 struct CpuBenchOptions {
-    /// Sections: products, probe, memory; all of them when none is named
+    /// Sections: products, probe, sweep, memory; all of them when none is named
     sections: Vec<String>,
     /// Which kernel multiplies
     #[arg(long, default_value_t)]
@@ -74,6 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, section) in [
         ("products", products::section as fn(&CpuBenchOptions) -> Result<(), Box<dyn Error>>),
         ("probe", probe::section),
+        ("sweep", sweep::section),
         ("memory", memory::section),
     ] {
         if wants(name) {
