@@ -10,6 +10,11 @@ fn operand(words: vec4<u32>) -> Operand {
     return words;
 }
 
+// The inner product of 16 bytes, of a row each.
+fn inner(a: Operand, b: Operand) -> i32 {
+    return dot4I8Packed(a.x, b.x) + dot4I8Packed(a.y, b.y) + dot4I8Packed(a.z, b.z) + dot4I8Packed(a.w, b.w);
+}
+
 fn dots(row: u32, columns: vec4<u32>) -> vec4<i32> {
     return vec4(
         dot4I8Packed(row, columns.x),

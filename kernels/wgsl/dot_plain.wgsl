@@ -22,6 +22,12 @@ fn operand(words: vec4<u32>) -> Operand {
     );
 }
 
+// The inner product of 16 bytes, of a row each.
+fn inner(a: Operand, b: Operand) -> i32 {
+    let products = a.b0 * b.b0 + a.b1 * b.b1 + a.b2 * b.b2 + a.b3 * b.b3;
+    return products.x + products.y + products.z + products.w;
+}
+
 fn added(sums: Sums, rows: Operand, columns: Operand) -> Sums {
     return Sums(
         sums.r0 + rows.b0.x * columns.b0 + rows.b1.x * columns.b1 + rows.b2.x * columns.b2 + rows.b3.x * columns.b3,

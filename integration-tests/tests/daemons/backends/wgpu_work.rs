@@ -5,15 +5,16 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use crate::backends::sweeps;
 use assay_device::backend::StartupProgress;
 use assay_device::testing::conformance::{
     chaining_values_and_reads_are_the_references, check_fill, check_random, check_round, check_step,
     every_kind_of_work_is_the_references, openings_are_those_of_the_reference, pass,
 };
 use assay_device::testing::vectors::{LARGE, check_vector, vectors};
-use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, SweepRound};
 use assay_wgpu::{AdapterDescription, DotChoice, WgpuConfig, WgpuDevice, detect, find, open};
-use assay_work::Precision;
+use assay_work::{Precision, RoundKey};
 
 /// Enough for every vector, and little of a machine.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -280,4 +281,24 @@ fn compiled_pipelines_are_kept() {
         fs::write(&file, bytes).unwrap();
     }
     assert_eq!([says(), says()], ["compiling shaders, once for each driver", "loading shaders"]);
+}
+
+/// In one buffer, in several, in as many that walks go by groups, and with either way to multiply.
+#[test]
+fn sweeps_are_the_references() {
+    let dot = |dot| WgpuConfig { dot, ..config() };
+    for config in [dot(DotChoice::Packed), dot(DotChoice::Plain), cut(5 << 20)] {
+        sweeps::sweeps_are_the_references(&mut device(config));
+    }
+    for config in [config(), cut(1 << 16), cut(3 << 16)] {
+        sweeps::rounds_of_a_sweep_follow_one_another(&mut device(config.clone()));
+        sweeps::sweeps_of_other_slots_are_refused(&mut device(config));
+    }
+    // Another way to multiply than at the pass; and sums in several buffers, with zeros in the last one.
+    let mut device = device(cut(1 << 16));
+    for (count, chosen) in [(64, "plain"), (70, "packed"), (130, "plain")] {
+        let slots = sweeps::filled(&mut device, 256, count);
+        device.choose_kernel(Precision::Int8, chosen).unwrap();
+        sweeps::check_sweep(&mut device, &slots, &SweepRound { key: RoundKey([count as u8; 32]), n: 256, count });
+    }
 }

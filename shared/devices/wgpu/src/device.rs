@@ -26,11 +26,16 @@ use crate::PRECISIONS;
 use assay_device::backend::{BackendKind, StartupProgress};
 use assay_device::copies::Area;
 use assay_device::pace::{DeviceRates, Timing, WorkKind};
-use assay_device::resident::{Residency, hashes_of, merge_subtrees};
-use assay_device::{Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes};
+use assay_device::resident::{Residency, Slots, hashes_of, merge_subtrees};
+use assay_device::{
+    Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes, SweepRound,
+};
 use assay_work::challenge::{MAX_N, MIN_N};
-use assay_work::probe::state_from_bytes;
+use assay_work::probe::{state_from_bytes, sums_bytes};
 use assay_work::{ChainingValue, Digest, Precision};
+
+/// Bytes of sums that are read between two looks at the handle.
+const READ_BYTES: u64 = 16 << 20;
 
 /// An opened device. It takes memory for slots with the first pass, and keeps that until [`Device::release`].
 pub struct WgpuDevice {
@@ -46,7 +51,7 @@ pub struct WgpuDevice {
     pub(super) staging: Staging,
     pub(super) bindings: Bindings,
     pub(super) rates: DeviceRates,
-    /// The layout that the probe's rate was measured on.
+    /// The layout that the rates of the probe and of the sweep were measured on.
     paced: Option<BufferLayout>,
     /// The way to multiply that the products' rate was measured on.
     paced_dot: Option<Dot>,
@@ -157,6 +162,7 @@ impl WgpuDevice {
         if self.paced.replace(*layout) != Some(*layout) {
             // Lines out of a cache are no measure of lines out of memory.
             self.rates.forget(WorkKind::Probe);
+            self.rates.forget(WorkKind::Sweep);
         }
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
@@ -171,7 +177,7 @@ impl WgpuDevice {
         Ok(hashes_of(&bytes).map(Digest).collect())
     }
 
-    /// Compiles the probe over the slots of a layout, unless it was.
+    /// Compiles the probe over the slots of a layout, and the sweep, unless they were.
     pub(super) fn prepare_probe(&mut self, layout: &BufferLayout) -> Result<(), DeviceError> {
         let buffers = layout.slot_buffers().len() as u32;
         let prepared = self.kernels.prepare_probe(&self.gpu, &self.bounds, buffers);
@@ -202,13 +208,15 @@ impl WgpuDevice {
         }
     }
 
-    fn run_round(
+    /// Runs a round that leaves states, or sums, of so many bytes. Gives its digest, and what it gives.
+    fn run_round<T>(
         &mut self,
-        round: &ProbeRound,
         layout: &BufferLayout,
+        states_bytes: u64,
         handle: &Handle,
-    ) -> Result<(Digest, usize), DeviceError> {
-        let (free_bytes, states_bytes) = (self.free_bytes(), u64::from(round.walks) * STATE_BYTES);
+        run: impl for<'a> FnOnce(&ResidentWalks<'a>, &mut Flow<'a>) -> Result<T, DeviceError>,
+    ) -> Result<(Digest, T), DeviceError> {
+        let free_bytes = self.free_bytes();
         let fitted = self.memory.fit_states(&self.gpu, &self.bounds, layout, states_bytes, free_bytes);
         if fitted.is_err() {
             // Then there is nothing left.
@@ -221,12 +229,41 @@ impl WgpuDevice {
             FlowParts { gpu, bindings, parameters, rates, handle, stall_limit: config.stall_limit, completion_counter };
         let walking = ResidentWalks { layout: *layout, bounds, kernels, memory };
         let mut flow = Flow::new(parts);
-        let last = walking.round(&mut flow, round)?;
+        let ran = run(&walking, &mut flow)?;
         let completion = flow.expected_completion();
         let bytes = self.read_completed(layout, layout.round_digest, completion)?;
         let mut digest = [0; HASH_BYTES as usize];
         digest.copy_from_slice(&bytes);
-        Ok((Digest(digest), last))
+        Ok((Digest(digest), ran))
+    }
+
+    /// A round of the sweep over the resident slots, whose states are gone: its sums take their memory.
+    fn run_sweep(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let (layout, asked) = (self.resident()?, Slots { n: round.n, count: round.count });
+        self.residency.filled(layout);
+        if layout.slots() != asked {
+            return Err(DeviceError::Unsupported(format!(
+                "a sweep over {asked:?}, and {:?} are resident",
+                layout.slots()
+            )));
+        }
+        self.gpu.check()?;
+        // Another way to multiply may have been chosen since.
+        self.prepare_probe(&layout)?;
+        Ok(self.run_round(&layout, layout.sums_bytes(), handle, |walks, flow| walks.sweep(flow, round))?.0)
+    }
+
+    /// The bytes of a set of states, or of sums, which are many.
+    fn read_states(&self, bytes: u64, set: usize, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        let mut all = Vec::with_capacity(bytes as usize);
+        for piece in &self.memory.states(&self.bounds, bytes)[set] {
+            for first in (0..piece.bytes).step_by(READ_BYTES as usize) {
+                handle.check()?;
+                let bytes = READ_BYTES.min(piece.bytes - first);
+                all.extend(self.read_piece(SlotPiece { first: piece.first + first, bytes, ..*piece })?);
+            }
+        }
+        Ok(all)
     }
 
     /// One step of linked walks, which all name lines of this device: there in one write, and back in one copy.
@@ -371,7 +408,8 @@ impl Device for WgpuDevice {
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let layout = self.residency.begin_round(round)?;
         self.gpu.check()?;
-        let (digest, last) = self.run_round(round, &layout, handle)?;
+        let states_bytes = u64::from(round.walks) * STATE_BYTES;
+        let (digest, last) = self.run_round(&layout, states_bytes, handle, |walks, flow| walks.round(flow, round))?;
         self.residency.walked((round.walks, last));
         handle.advance(1);
         Ok(digest)
@@ -394,11 +432,18 @@ impl Device for WgpuDevice {
     fn probe_states(&mut self) -> Result<Vec<u8>, DeviceError> {
         let (walks, last) = self.residency.states()?;
         self.gpu.check()?;
-        let mut all = Vec::with_capacity(walks as usize * STATE_BYTES as usize);
-        for piece in &self.memory.states(&self.bounds, u64::from(walks) * STATE_BYTES)[last] {
-            all.extend(self.read_piece(*piece)?);
-        }
-        Ok(all)
+        self.read_states(u64::from(walks) * STATE_BYTES, last, &Handle::default())
+    }
+
+    fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
+        let digest = self.run_sweep(round, handle)?;
+        handle.advance(1);
+        Ok(digest)
+    }
+
+    fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
+        self.run_sweep(round, handle)?;
+        self.read_states(sums_bytes(round.n, round.count), 0, handle)
     }
 
     fn read(&mut self, slot: u32, first_byte: u64, out: &mut [u8]) -> Result<(), DeviceError> {

@@ -263,8 +263,17 @@ impl<'a> Flow<'a> {
         self.handle.check()
     }
 
+    /// Waits until all that was recorded is done. When recording or waiting failed, no submission is pending, or the device
+    /// is lost.
+    pub(super) fn conclude<T>(&mut self, recorded: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        match recorded.and_then(|made| self.finish().and(Ok(made))) {
+            Err(DeviceError::Cancelled) => self.abandon().and(Err(DeviceError::Cancelled)),
+            other => other,
+        }
+    }
+
     /// Drops the recorded dispatches and waits for pending submissions, cancelled or not.
-    pub(super) fn abandon(&mut self) -> Result<(), DeviceError> {
+    fn abandon(&mut self) -> Result<(), DeviceError> {
         self.batch = PendingBatch::default();
         self.drain()
     }

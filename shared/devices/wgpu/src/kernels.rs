@@ -73,6 +73,8 @@ pub(super) struct Kernels {
     /// The pipelines that write the operands of a kind of work out, once they were in use.
     expansions: HashMap<(Precision, Format), Vec<Pipeline>>,
     probes: HashMap<ProbeShape, Pipeline>,
+    /// Of every way to multiply bytes that was in use.
+    sweeps: HashMap<Dot, Pipeline>,
     /// How products of bytes multiply, and those of 16-bit integers.
     bytes_dot: Dot,
     wide_dot: Dot,
@@ -143,6 +145,7 @@ impl Kernels {
             only: None,
             expansions: HashMap::new(),
             probes,
+            sweeps: HashMap::new(),
             bytes_dot: dot,
             wide_dot: Dot::Wide,
             in_matrices: Vec::new(),
@@ -269,12 +272,16 @@ impl Kernels {
         found.unwrap_or_else(|| unreachable!("{precision} was prepared with the slots"))
     }
 
-    /// Compiles the probe over `buffers` slot buffers, unless that was done before.
+    /// Compiles the probe over `buffers` slot buffers, and the sweep, unless that was done before.
     pub(super) fn prepare_probe(&mut self, gpu: &Gpu, bounds: &AdapterBounds, buffers: u32) -> Result<(), WgpuError> {
-        let shape = self.probe_shape(bounds, buffers);
+        let (shape, dot) = (self.probe_shape(bounds, buffers), self.bytes_dot);
         if !self.probes.contains_key(&shape) {
             let pipeline = self.compiler.compile(gpu, &shaders::probe(shape), &probe_storages(shape))?;
             self.probes.insert(shape, pipeline);
+            self.compiler.cache.save();
+        }
+        if !self.sweeps.contains_key(&dot) {
+            self.sweeps.insert(dot, self.compiler.compile(gpu, &shaders::sweep(dot), &[true; 3])?);
             self.compiler.cache.save();
         }
         Ok(())
@@ -293,6 +300,15 @@ impl Kernels {
     pub(super) fn probe(&self, shape: ProbeShape) -> &Pipeline {
         let found = self.probes.get(&shape);
         found.unwrap_or_else(|| unreachable!("{shape:?} was prepared with the slots"))
+    }
+
+    /// The sums of rows.
+    ///
+    /// # Panics
+    /// When they were not prepared.
+    pub(super) fn sweep(&self) -> &Pipeline {
+        let found = self.sweeps.get(&self.bytes_dot);
+        found.unwrap_or_else(|| unreachable!("the sweep was prepared with the slots"))
     }
 
     /// Compiles another shader: that of the self-test, those of benchmarks.

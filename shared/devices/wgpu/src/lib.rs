@@ -4,8 +4,8 @@
 //! physical one once. [`open`] makes one device: `gpu` holds wgpu's device and its state of health, `kernels` the
 //! pipelines, compiled from `shaders` and kept in a `cache`. `plan` cuts slots into pieces that a binding can hold,
 //! `memory` holds them, and the operands of kinds of work other than INT8, which a pass writes out as whole integers. A
-//! `pass` and a round of the `probe` go through a `flow`, which bounds the submitted work by measured rates
-//! ([`assay_device::pace`]).
+//! `pass` and a round of the `probe` or of the `sweep` go through a `flow`, which bounds the submitted work by measured
+//! rates ([`assay_device::pace`]).
 //!
 //! A device that failed is lost to this process ([`DeviceError::Sick`]); a worker process ends with it
 //! (`assay-worker`), and another one opens it again.
@@ -41,6 +41,7 @@ mod probe;
 mod qualify;
 mod rule;
 pub mod shaders;
+mod sweep;
 
 #[cfg(feature = "bench")]
 pub use bench::WgpuBench;

@@ -40,10 +40,8 @@ impl<'a> BufferedPass<'a> {
     /// Fills all slots and leaves their digests in the scratch. When it fails, no submission is pending, or the
     /// device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'a>) -> Result<(), DeviceError> {
-        match self.record_all(flow).and_then(|()| flow.finish()) {
-            Err(DeviceError::Cancelled) => flow.abandon().and(Err(DeviceError::Cancelled)),
-            other => other,
-        }
+        let recorded = self.record_all(flow);
+        flow.conclude(recorded)
     }
 
     fn record_all(&self, flow: &mut Flow<'a>) -> Result<(), DeviceError> {

@@ -10,6 +10,7 @@ use assay_device::check_size;
 pub(super) use assay_device::resident::{HASH_BYTES, STATE_BYTES};
 use assay_device::resident::{MAX_STATES_BYTES, SLOTS_PER_STATES, Slots, max_slots};
 use assay_work::challenge::{MAX_N, MIN_COUNT, MIN_N};
+use assay_work::probe::sums_bytes;
 pub(super) use assay_work::tree::CHUNK_BYTES;
 
 /// Every binding starts at a multiple of this, in bytes: the most that an adapter may ask for.
@@ -134,11 +135,12 @@ pub(super) struct BufferLayout {
     pub(super) grouped: bool,
     /// The digests of all slots.
     pub(super) digests: Region,
-    /// The digest of a probe round.
+    /// The digest of a round of a probe, or of the sweep.
     pub(super) round_digest: Region,
     /// The completion counter: one word.
     pub(super) completion_counter: Region,
-    /// Chaining values of all chunks of a slot, or those that workgroups merged from the chunks of a string.
+    /// Chaining values of all chunks of a slot, or those that workgroups merged from the chunks of a string; before those,
+    /// the weights of a round of the sweep, which are shorter: n ≤ n² / 32.
     pub(super) values: Region,
     /// Chaining values that workgroups merged from those.
     pub(super) merged: Region,
@@ -151,7 +153,7 @@ impl BufferLayout {
         let pieces_per_slot = slot_bytes / piece_bytes;
         let pieces_per_buffer = bounds.buffer_bytes / piece_bytes;
         let buffers = (u64::from(count) * pieces_per_slot).div_ceil(pieces_per_buffer);
-        let string_chunks = slot_bytes.max(MAX_STATES_BYTES) / CHUNK_BYTES;
+        let string_chunks = slot_bytes.max(MAX_STATES_BYTES).max(sums_bytes(n, count)) / CHUNK_BYTES;
         let digests = Region { first: 0, values: count.into() };
         let round_digest = after(digests, 1);
         let completion_counter = after(round_digest, 1);
@@ -211,10 +213,22 @@ impl BufferLayout {
         (self.merged.first + self.merged.values) * HASH_BYTES
     }
 
-    /// Bytes of the states that are taken with the slots.
+    /// Bytes of the states that are taken with the slots, or of the sums where these are longer: sums take 4/n of the
+    /// slots, up to twice that with zeros, and so 1/32 at most. States take 1/8, but no more than the largest, which sums of
+    /// small slots exceed from 8 GiB of slots on.
     pub(super) fn states_bytes(&self) -> u64 {
         let most = self.slots().bytes() / SLOTS_PER_STATES;
-        most.next_power_of_two().min(MAX_STATES_BYTES)
+        most.next_power_of_two().min(MAX_STATES_BYTES).max(self.sums_bytes())
+    }
+
+    /// Bytes of the sums of a round of the sweep, with the zeros behind them.
+    pub(super) const fn sums_bytes(&self) -> u64 {
+        sums_bytes(self.n, self.count)
+    }
+
+    /// Rows in each buffer of slots but the last.
+    pub(super) const fn buffer_rows(&self) -> u64 {
+        self.pieces_per_buffer * self.piece_rows()
     }
 
     /// Bytes that all of it takes of the device.
@@ -370,8 +384,10 @@ mod tests {
             }
             assert!(layout.is_possible(&bounds), "{layout:?}");
             assert!(layout.values.values >= layout.slot_bytes() / CHUNK_BYTES);
-            // One value for each workgroup, of a slot and of the largest states; then one for each 128 of those.
-            let chunks = layout.slot_bytes().max(MAX_STATES_BYTES) / CHUNK_BYTES;
+            assert!(layout.values.values * HASH_BYTES >= u64::from(n), "weights");
+            assert!(layout.states_bytes() >= layout.sums_bytes());
+            // One value for each workgroup, of a slot, of the largest states and of sums; then one for each 128 of those.
+            let chunks = layout.slot_bytes().max(MAX_STATES_BYTES).max(layout.sums_bytes()) / CHUNK_BYTES;
             assert!(layout.values.values >= chunks / GROUP_CHUNKS);
             assert!(layout.merged.values >= chunks / GROUP_CHUNKS / GROUP_VALUES);
         }

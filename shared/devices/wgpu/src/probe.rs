@@ -41,10 +41,8 @@ impl<'a> ResidentWalks<'a> {
     /// Walks a round and leaves its digest in the scratch. Gives which of the two sets of states holds the last ones.
     /// When it fails, no submission is pending, or the device is lost.
     pub(super) fn round(&self, flow: &mut Flow<'a>, round: &ProbeRound) -> Result<usize, DeviceError> {
-        match self.record_round(flow, round).and_then(|last| flow.finish().and(Ok(last))) {
-            Err(DeviceError::Cancelled) => flow.abandon().and(Err(DeviceError::Cancelled)),
-            other => other,
-        }
+        let recorded = self.record_round(flow, round);
+        flow.conclude(recorded)
     }
 
     fn record_round(&self, flow: &mut Flow<'a>, round: &ProbeRound) -> Result<usize, DeviceError> {

@@ -2,7 +2,7 @@
 //! one is chosen.
 //!
 //! The worker's self-test sees matrices of n = 256 in one buffer, which touch half of the shaders. Checked here is the
-//! other half: large tiles, trees of more than one workgroup, walks over several buffers and in groups of them. Walks in
+//! other half: large tiles, trees of more than one workgroup, walks over several buffers and in groups of them, sums. Walks in
 //! subgroups are used only if they give the results of walks in single threads: the driver decides how invocations form
 //! subgroups, and some report it wrongly.
 
@@ -14,7 +14,7 @@ use super::error::WgpuError;
 use super::kernels;
 use super::plan::AdapterBounds;
 use super::shaders::Dot;
-use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound};
+use assay_device::{Device, DeviceError, Handle, Pass, ProbeRound, SweepRound};
 use assay_work::challenge::{MIN_COUNT, MIN_N};
 use assay_work::digest::pass_root;
 use assay_work::{Digest, PassKey, Precision, RoundKey};
@@ -32,6 +32,9 @@ const PASSES: [(Pass, &str); 6] = [
 ];
 /// How often it is timed. The first time also learns the device's rates.
 const TRIES: u32 = 3;
+/// The sweep over [`PASS`], and its digest.
+const SWEEP: SweepRound = SweepRound { key: RoundKey([2; 32]), n: PASS.n, count: PASS.count };
+const SUMS: &str = "70164fe5b8dcc7e698d7a4f853cd64eb2ab49e1f88cc54618789f962e6f351e8";
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([2; 32]), walks: 512, steps: 3 };
 /// A buffer for one slot of the smallest size, and one for all that are tried.
 const SLOT_BYTES: u64 = MIN_N as u64 * MIN_N as u64;
@@ -49,7 +52,7 @@ impl WgpuDevice {
     /// [`WgpuError::Refused`] when a shader gives wrong bits and nothing replaces it; else the device's.
     pub(super) fn qualify(&mut self) -> Result<(), WgpuError> {
         let device = self.description().title();
-        let qualified = self.qualify_products().and_then(|()| self.qualify_walks());
+        let qualified = self.qualify_products().and_then(|()| self.qualify_walks()).and_then(|()| self.qualify_sweep());
         self.kernels.use_only(None);
         self.release();
         qualified.map_err(|why| match why {
@@ -190,13 +193,36 @@ impl WgpuDevice {
     /// A small round over `count` small slots, in buffers of at most `buffer_bytes`: in threads, and in subgroups where
     /// walks may go in them.
     fn try_walks(&mut self, buffer_bytes: u64, count: u32, subgroups: bool) -> Result<[Digest; 2], DeviceError> {
-        let tried = AdapterBounds { buffer_bytes: buffer_bytes.min(self.bounds.binding_bytes), ..self.bounds };
-        let bounds = std::mem::replace(&mut self.bounds, tried);
-        let filled = self.fill(&Pass { n: MIN_N, count, ..PASS }, &Handle::default());
-        let threads = filled.and_then(|_| self.try_round(false));
-        let both = threads.and_then(|threads| Ok([threads, if subgroups { self.try_round(true)? } else { threads }]));
+        self.over_buffers(buffer_bytes, &Pass { n: MIN_N, count, ..PASS }, |device| {
+            let threads = device.try_round(false)?;
+            Ok([threads, if subgroups { device.try_round(true)? } else { threads }])
+        })
+    }
+
+    /// Sums of rows in one buffer, and in several for each slot.
+    fn qualify_sweep(&mut self) -> Result<(), NotQualified> {
+        for buffer_bytes in [ALL_BYTES, SLOT_BYTES] {
+            let digest =
+                self.over_buffers(buffer_bytes, &PASS, |device| device.sweep_round(&SWEEP, &Handle::default()));
+            if digest?.to_string() != SUMS {
+                return Err(NotQualified::Bits("sums of rows"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in buffers of at most `buffer_bytes`, and tries the slots.
+    fn over_buffers<T>(
+        &mut self,
+        buffer_bytes: u64,
+        pass: &Pass,
+        tried: impl FnOnce(&mut Self) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let bounds = AdapterBounds { buffer_bytes: buffer_bytes.min(self.bounds.binding_bytes), ..self.bounds };
+        let bounds = std::mem::replace(&mut self.bounds, bounds);
+        let result = self.fill(pass, &Handle::default()).and_then(|_| tried(self));
         self.bounds = bounds;
-        both
+        result
     }
 
     fn try_round(&mut self, subgroups: bool) -> Result<Digest, DeviceError> {
@@ -264,6 +290,8 @@ mod tests {
             let digests = reference.fill(&pass, &Handle::default()).unwrap();
             assert_eq!(pass_root(&digests).to_string(), root, "{}", pass.precision);
         }
+        reference.fill(&PASS, &Handle::default()).unwrap();
+        assert_eq!(reference.sweep_round(&SWEEP, &Handle::default()).unwrap().to_string(), SUMS);
         assert_eq!(PASSES.map(|(pass, _)| pass.precision), PRECISIONS);
     }
 }

@@ -20,7 +20,8 @@ pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamP
 pub(super) use self::cooperative::CooperativeTile;
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
-    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams, RuleParams,
+    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,
+    RuleParams, SweepParams,
 };
 pub(super) use self::tile::ShaderTile;
 use assay_work::probe::walk;
@@ -35,6 +36,10 @@ pub(super) const TREE_THREADS: u32 = 64;
 pub(super) const PROBE_THREADS: u32 = 64;
 /// Lanes that share a walk where [`ProbeShape::quads`] is set.
 pub(super) const QUAD_LANES: u32 = 4;
+/// Invocations of a workgroup of [`sweep`]: 16 for four rows.
+pub(super) const SWEEP_THREADS: u32 = 64;
+/// Rows that a workgroup of it sums.
+pub(super) const SWEEP_ROWS: u32 = SWEEP_THREADS / 4;
 /// Invocations of a workgroup of [`expand`]: a vector of 16 bytes each.
 pub(super) const EXPAND_THREADS: u32 = 64;
 /// The most terms of a float sum of products of F16, before it is added to integers (WORK.md, Units that are exact).
@@ -243,6 +248,11 @@ pub(super) fn probe(shape: ProbeShape) -> Shader {
     shader_with(name, &[], &[&probe_buffers(shape), wgsl!("probe"), way])
 }
 
+/// Sums of rows of slots under weights, for the ways to multiply bytes.
+pub(super) fn sweep(dot: Dot) -> Shader {
+    shader_with(format!("sweep, {}", dot.name()), &[dot.requires()], &[dot.source(), wgsl!("sweep")])
+}
+
 /// Sums of products from registers alone.
 pub(super) fn peak(dot: Dot) -> Shader {
     shader_with(format!("peak, {}", dot.name()), &[dot.requires()], &[dot.source(), wgsl!("peak")])
@@ -284,6 +294,7 @@ pub fn all() -> Vec<Shader> {
     let all_dots = [Dot::Packed, Dot::Plain, Dot::Wide, Dot::Float, Dot::FloatChunks];
     let mut all = vec![keystream(), chunks(), parents(), stream(), completion_counter()];
     all.extend(dots.map(peak));
+    all.extend(dots.map(sweep));
     for tile in ShaderTile::ALL {
         all.extend(all_dots.map(|dot| product(tile, dot)));
         all.push(raw_product(tile));
@@ -397,6 +408,7 @@ fn prelude() -> String {
         ("KEYSTREAM_THREADS", KEYSTREAM_THREADS),
         ("TREE_THREADS", TREE_THREADS),
         ("PROBE_THREADS", PROBE_THREADS),
+        ("SWEEP_THREADS", SWEEP_THREADS),
         ("EXPAND_THREADS", EXPAND_THREADS),
         ("PEAK_THREADS", PEAK_THREADS),
         ("STREAM_THREADS", STREAM_THREADS),

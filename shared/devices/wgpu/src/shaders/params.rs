@@ -112,6 +112,16 @@ pub(in super::super) struct ProbeParams {
 }
 
 #[derive(Clone, Copy, Debug)]
+pub(in super::super) struct SweepParams {
+    /// Vectors of 16 bytes in a row; 0 for sums of nothing.
+    pub row_vectors: u32,
+    /// The first row in the binding of slots.
+    pub first_row: u32,
+    /// Where its sum goes in the binding of sums: a multiple of 4.
+    pub first_sum: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
 pub(in super::super) struct CompletionCounter {
     pub number: u32,
     /// Whether it starts at zero.
@@ -121,6 +131,13 @@ pub(in super::super) struct CompletionCounter {
 impl CompletionCounter {
     pub fn words(&self) -> Words {
         padded(&[self.number, u32::from(self.first)])
+    }
+}
+
+impl SweepParams {
+    pub fn words(&self) -> Words {
+        let Self { row_vectors, first_row, first_sum } = *self;
+        padded(&[row_vectors, first_row, first_sum / 4])
     }
 }
 

@@ -325,6 +325,34 @@ const NOISE: &[Fault] = &[
     ("noisy(w.w, block.d.z, block.d.w)", "noisy(v.w, block.d.z, block.d.w)"),
 ];
 
+/// Faults of sums of rows.
+const SWEEP: &[Fault] = &[
+    ("slots[i + 3u * pitch]", "slots[i + 2u * pitch]"),
+    ("operand(weights[k])", "operand(weights[lane])"),
+    ("params.first_row + 4u * four", "4u * four"),
+    ("params.first_sum + four", "four"),
+    ("group.x * (SWEEP_THREADS / LANES)", "group.x"),
+    ("thread / LANES", "thread % LANES / 8u"),
+    ("k < pitch; k += LANES", "k + LANES < pitch; k += LANES"),
+    ("k < pitch; k += LANES", "k < pitch; k += 2u * LANES"),
+    ("other < LANES", "other + 1u < LANES"),
+    ("var other = 1u", "var other = 0u"),
+    ("    workgroupBarrier();\n", ""),
+];
+
+const SWEEP_PACKED: &[Fault] =
+    &[("dot4I8Packed(a.y, b.y)", "i32(dot4U8Packed(a.y, b.y))"), (" + dot4I8Packed(a.w, b.w)", "")];
+
+const SWEEP_PLAIN: &[Fault] = &[
+    (
+        "let z = operand(weights[k])",
+        "let z = Operand(vec4<i32>(weights[k] & vec4(0xffu)), operand(weights[k]).b1, \
+      operand(weights[k]).b2, operand(weights[k]).b3)",
+    ),
+    ("a.b2 * b.b2", "a.b2 * b.b1"),
+    ("products.z + products.w", "products.z"),
+];
+
 const COOPERATIVE: &[Fault] = &[
     ("i * THREADS + thread", "thread"),
     ("tile_sums[at + 2u], tile_sums[at + 3u]", "tile_sums[at + 3u], tile_sums[at + 2u]"),
@@ -432,6 +460,13 @@ fn faults_of_streams_are_found() {
     all_found(&keystream(), CHACHA, |faulty| streams::check_keystream(faulty, true));
     all_found(&stream(), STREAM, |faulty| streams::check_stream(faulty, true));
     all_found(&completion_counter(), COMPLETION_COUNTER, |faulty| streams::check_completion_counter(faulty, true));
+}
+
+#[test]
+fn faults_of_the_sweep_are_found() {
+    for (dot, faults) in [(Dot::Packed, SWEEP_PACKED), (Dot::Plain, SWEEP_PLAIN)] {
+        all_found(&sweep(dot), &[SWEEP, faults].concat(), |faulty| sweep::check_sweep(faulty, true));
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod probe;
 mod product;
 mod rules;
 mod streams;
+mod sweep;
 mod tree;
 
 use self::gpu::{Kernel, gpu};
