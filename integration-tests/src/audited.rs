@@ -47,7 +47,7 @@ impl Audited {
         let probe = Probe::try_from(probe).expect("a probe within its bounds");
         let binding = TrustedValues {
             evidence: Arc::new(Evidence::assemble(&challenge, vec![vec![root]])),
-            answer: Arc::new(Answer::assemble(&challenge, &probe, vec![vec![Digest([0; 32])]])),
+            answer: Arc::new(Answer::assemble(&challenge, probe, vec![vec![Digest([0; 32])]])),
             challenge: Arc::new(challenge),
             probe,
             linked: None,

@@ -257,7 +257,7 @@ impl HandmadeMiner {
                     self.engine.work(&planned, &handle).expect("the work is done")
                 }
                 ValidatorMessage::Probe { challenge_id, probe, .. } => {
-                    self.engine.probe(challenge_id, &probe, &handle).expect("the probe is walked")
+                    self.engine.probe(challenge_id, probe, &handle).expect("the probe is walked")
                 }
                 ValidatorMessage::Sweep { challenge_id, sweep, .. } => {
                     self.engine.probe(challenge_id, sweep, &handle).expect("the sweep is answered")

@@ -443,7 +443,7 @@ impl SessionDriver<'_> {
         self.observer.stage(Stage::Probe(probe.stage()));
         self.part = (ChallengePart::Probe(probe.stage()), Instant::now());
         let handle = self.handle.clone();
-        self.report(move |engine| SessionEvent::Probed(id, engine.probe(id, &probe, &handle)));
+        self.report(move |engine| SessionEvent::Probed(id, engine.probe(id, probe, &handle)));
     }
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {

@@ -99,7 +99,7 @@ impl Forger {
         let challenge = lies.board.challenge().expect("a challenge runs");
         let forged = self.forge(lie, &challenge, &lies.board.slots(&challenge), &probe);
         let checksum = forged.answer.checksum;
-        let signature = signer.sign(&probe_message(challenge.work_key(), &committed, &probe, &checksum));
+        let signature = signer.sign(&probe_message(challenge.work_key(), &committed, probe, &checksum));
         for (message, device) in digests.iter_mut().zip(&forged.answer.devices) {
             if let MinerMessage::DeviceDigests(digests) = message {
                 digests.answer = device.clone();

@@ -328,7 +328,7 @@ impl World {
                     miner::SessionEvent::Worked(challenge.id(), self.engine.work(&challenge, &handle))
                 }
                 miner::SessionAction::StartProbe(id, probe) => {
-                    miner::SessionEvent::Probed(id, self.engine.probe(id, &probe, &handle))
+                    miner::SessionEvent::Probed(id, self.engine.probe(id, probe, &handle))
                 }
                 miner::SessionAction::StartOpening(id, items) => {
                     let mut chunks = Vec::new();

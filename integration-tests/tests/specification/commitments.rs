@@ -99,14 +99,14 @@ fn checksums_bind_every_field() {
 fn answer() -> (Challenge, Probe, Answer) {
     let (challenge, probe) = (challenge(256, 2, 5), probe(64, 1, 2));
     let digests = vec![vec![Digest([1; 32]), Digest([2; 32])], vec![Digest([3; 32]), Digest([4; 32])]];
-    let answer = Answer::assemble(&challenge, &probe, digests);
+    let answer = Answer::assemble(&challenge, probe, digests);
     (challenge, probe, answer)
 }
 
 fn answer_code(change: impl FnOnce(&mut Answer)) -> Result<(), &'static str> {
     let (challenge, probe, mut answer) = answer();
     change(&mut answer);
-    answer.check(&challenge, &probe).map_err(|e| e.code())
+    answer.check(&challenge, probe).map_err(|e| e.code())
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn checksums_made_again_do_not_hide_other_devices() {
         let code = answer_code(|a| {
             change(a);
             let (challenge, probe, _) = answer();
-            a.checksum = probe_checksum(&challenge, &probe, &a.devices);
+            a.checksum = probe_checksum(&challenge, probe, &a.devices);
         });
         assert_eq!(code, Err(expected), "change {i}");
     }

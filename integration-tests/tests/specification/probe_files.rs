@@ -60,7 +60,7 @@ fn fault(change: impl FnOnce(&mut ProbeFile)) -> (FaultKind, DeviceId, FaultPlac
 
 fn refresh_checksum(file: &mut ProbeFile) {
     let probe = Probe::try_from(file.probe).unwrap();
-    file.answer.checksum = probe_checksum(&checked(&file.challenge), &probe, &file.answer.devices);
+    file.answer.checksum = probe_checksum(&checked(&file.challenge), probe, &file.answer.devices);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_file_is_what_the_reference_opens() {
             lines: s.lines,
         }));
     }
-    file.answer = Answer::assemble(&challenge, &probe, digests);
+    file.answer = Answer::assemble(&challenge, probe, digests);
     // The vector draws in the order of the devices.
     assert_eq!(file, valid);
     assert_eq!(from_json::<ProbeFile>(&serde_json::to_string(&file).unwrap()).unwrap(), file);

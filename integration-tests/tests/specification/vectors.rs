@@ -344,12 +344,12 @@ fn check_signed(name: &str, probe_message_bytes: usize) {
     let secret = SigningKey::from_bytes(file.secret_key.as_bytes());
     assert_eq!(secret.verifying_key().as_bytes(), file.challenge.miner_key.as_bytes());
     file.evidence.check(&challenge).unwrap();
-    file.answer.check(&challenge, &probe).unwrap();
+    file.answer.check(&challenge, probe).unwrap();
 
     let key = *challenge.work_key();
     let commitment = commitment_message(&key, &file.evidence.checksum);
     assert_eq!(hex::encode(&commitment), file.commitment_message);
-    let answer = probe_message(&key, &file.evidence.checksum, &probe, &file.answer.checksum);
+    let answer = probe_message(&key, &file.evidence.checksum, probe, &file.answer.checksum);
     assert_eq!((hex::encode(&answer), answer.len()), (file.probe_message, probe_message_bytes));
 
     // Ed25519 is deterministic: signing again gives the same bytes.
@@ -369,7 +369,7 @@ fn check_probed(name: &str) {
     let challenge = checked(&file.challenge);
     let probe = Probe::try_from(file.probe).unwrap();
     assert_eq!(*challenge.work_key(), file.work_key);
-    file.answer.check(&challenge, &probe).unwrap();
+    file.answer.check(&challenge, probe).unwrap();
     let mut digests = Vec::new();
     for share in challenge.shares() {
         let (roots, slots) = reference::share(&challenge, share);
@@ -383,7 +383,7 @@ fn check_probed(name: &str) {
         }
         digests.push(of_share);
     }
-    assert_eq!(Answer::assemble(&challenge, &probe, digests), file.answer);
+    assert_eq!(Answer::assemble(&challenge, probe, digests), file.answer);
     let devices: Vec<_> = challenge.shares().iter().map(|s| s.device_id).collect();
     assert!(file.segments.iter().all(|s| devices.contains(&s.device_id)));
 }
@@ -412,13 +412,13 @@ fn check_linked_probed(name: &str) {
     let (challenge, probe) = (checked(&file.challenge), Probe::try_from(file.probe).unwrap());
     probe.check_devices(challenge.shares().len()).unwrap();
     assert_eq!(*challenge.work_key(), file.work_key);
-    file.answer.check(&challenge, &probe).unwrap();
+    file.answer.check(&challenge, probe).unwrap();
     let of_shares: Vec<_> = challenge.shares().iter().map(|share| reference::share(&challenge, share)).collect();
     let (roots, slots): (Vec<_>, Vec<_>) = of_shares.into_iter().unzip();
     let last_roots: Vec<_> = roots.iter().map(|roots| *roots.last().unwrap()).collect();
     let keys = reference::linked_keys(&challenge, &probe, &slots);
     let (outs, digests) = reference::linked_probe(&slots, challenge.n(), &keys, &probe);
-    assert_eq!(Answer::assemble(&challenge, &probe, digests), file.answer);
+    assert_eq!(Answer::assemble(&challenge, probe, digests), file.answer);
     let after = (1..=probe.rounds()).map(|round| file.answer.link_digest_before(round));
     assert_eq!(after.collect::<Vec<_>>(), file.link_digests);
     for segment in &file.segments {

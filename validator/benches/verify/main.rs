@@ -97,7 +97,7 @@ fn check(opened: &[DeviceOpenings]) -> Result<VerifyTimes, Box<dyn Error>> {
             let began = Instant::now();
             let spent = match chunk.part {
                 OpeningsPart::Sample(_) => &mut times.samples,
-                OpeningsPart::Segment(_) => &mut times.segments,
+                OpeningsPart::Segment(_) | OpeningsPart::Sum(_) => &mut times.segments,
                 OpeningsPart::SlotDigests(_) | OpeningsPart::End => &mut times.digests,
             };
             let job = collector.take(chunk).map_err(|reason| reason.detail)?;

@@ -62,7 +62,7 @@ fn walk(devices: &mut [CudaDevice], challenge: &Challenge) -> Walked {
 
 fn expect_reference(walked: Walked, challenge: &Challenge) {
     let digests = walked.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-    assert_eq!(Answer::assemble(challenge, &probe(), digests), reference::answer(challenge, &probe()));
+    assert_eq!(Answer::assemble(challenge, probe(), digests), reference::answer(challenge, &probe()));
 }
 
 /// How often a kernel was launched, by the log of the stand-in of this process.

@@ -14,9 +14,9 @@ use super::sweep::SumRound;
 use super::thread_team::ThreadTeam;
 use super::walk::{LINE_BYTES, LineState};
 use assay_device::backend::BackendKind;
+use assay_device::chunks::open_chunks;
 use assay_device::copies::Area;
 use assay_device::machine;
-use assay_device::open::open_chunks;
 use assay_device::resident::{Residency, Slots};
 use assay_device::{
     Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes, SweepRound,

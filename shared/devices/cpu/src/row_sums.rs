@@ -78,7 +78,7 @@ pub(super) fn avx2(rows: &[u8], weights: &[u8], sums: &mut [[u8; 4]]) {
     sum_vectors(rows, weights, sums, _mm256_setzero_si256(), dot, |a, b| _mm256_add_epi32(a, b), |sum| reduce(sum));
 }
 
-/// What a sum is too large by when the sign bits of its row are flipped.
+/// The excess of a sum whose row has its sign bits flipped.
 #[cfg(target_arch = "x86_64")]
 fn excess(weights: &[u8]) -> i32 {
     128 * weights.iter().map(|z| i32::from(z.cast_signed())).sum::<i32>()

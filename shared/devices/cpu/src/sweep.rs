@@ -71,7 +71,7 @@ impl SumRound<'_> {
         Ok(())
     }
 
-    /// Hashes the string of sums, a piece an item, each with zeros in place of what lies behind the sums.
+    /// Hashes the string of sums, a piece an item, each with zeros behind the sums.
     fn hash(&self, team: &ThreadTeam<'_>, digest: &SharedDigest) -> Result<(), EarlyExit> {
         let end = self.rows() * SUM_BYTES as usize;
         while let Some(item) = team.take(digest.items)? {

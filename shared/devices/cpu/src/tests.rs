@@ -165,7 +165,7 @@ fn linked_steps_are_the_naive_steps_on_every_kernel() {
     }
 }
 
-/// Checks a sweep over what a device holds; the states of a probe are gone after it.
+/// Checks a sweep over a device's slots; the states of a probe are gone after it.
 fn check_sweep(device: &mut CpuDevice, pass: &Pass) {
     let round = SweepRound { key: RoundKey([7; 32]), n: pass.n, count: pass.count };
     let slots: Vec<_> = device.resident_bytes().unwrap().chunks(pass.slot_bytes() as usize).collect();

@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::accumulator::UnitFinding;
+use crate::chunks::open_chunks;
 use crate::copies::{self, Area, Areas, CopyReport, CopySource};
 use crate::error::DeviceError;
 use crate::kind::BackendKind;
-use crate::open::open_chunks;
 use crate::shared_slots::SharedSlots;
 use assay_work::challenge::{MAX_N, MAX_TOTAL, MIN_COUNT, MIN_N};
 use assay_work::digest::slot_digest;

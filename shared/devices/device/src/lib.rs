@@ -10,6 +10,7 @@ pub mod accumulator;
 pub mod backend;
 #[cfg(feature = "bench")]
 pub mod bench;
+pub mod chunks;
 pub mod copies;
 mod device;
 mod error;

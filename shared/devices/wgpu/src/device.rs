@@ -208,7 +208,7 @@ impl WgpuDevice {
         }
     }
 
-    /// Runs a round that leaves states, or sums, of so many bytes. Gives its digest, and what it gives.
+    /// Runs a round that leaves states, or sums, of so many bytes. Gives its digest, and the result of `run`.
     fn run_round<T>(
         &mut self,
         layout: &BufferLayout,

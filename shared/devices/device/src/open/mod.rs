@@ -12,7 +12,7 @@ mod sums;
 pub use linked::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, SegmentPiece, join_segment};
 pub use samples::{AuditedPass, SamplePlan, open_samples};
 pub use segments::{ProbedDevice, SegmentPlan, open_segments};
-pub use sums::{SumPlan, SweptDevice, open_chunks, open_sums};
+pub use sums::{SumPlan, SweptDevice, open_sums};
 
 use super::device::{Device, Handle, SlotRange};
 use super::error::DeviceError;

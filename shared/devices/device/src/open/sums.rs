@@ -4,7 +4,7 @@ use super::super::device::{SlotRange, SweepRounds};
 use super::{Device, DeviceError, Handle, siblings_of};
 use assay_work::probe::SweepSample;
 use assay_work::segment::chunk_of;
-use assay_work::tree::{CHUNK_BYTES, Tree, row_range_bytes};
+use assay_work::tree::row_range_bytes;
 use assay_work::{ChainingValue, Digest, OpenedRange, Opening, SweepOpenings};
 
 /// The sweep that is opened; the last pass must be resident on the device as the sweep found it.
@@ -84,20 +84,6 @@ impl SumPlan {
         device.read(slot, first_byte, &mut row)?;
         Ok(SweepOpenings { sample, sum, range: OpenedRange { slot, first_byte, bytes: row, siblings } })
     }
-}
-
-/// Opens the chunks of a string of sums that begin at these bytes.
-///
-/// # Errors
-/// [`DeviceError::Unsupported`] for a byte that begins no chunk of them.
-pub fn open_chunks(sums: &[u8], tree: &Tree, at: &[u64]) -> Result<Vec<Opening>, DeviceError> {
-    let open = |&first_byte: &u64| {
-        let chunk = (first_byte.is_multiple_of(CHUNK_BYTES)).then(|| sums.get(first_byte as usize..)).flatten();
-        let bytes = chunk.and_then(|rest| rest.get(..CHUNK_BYTES as usize)).map(<[u8]>::to_vec);
-        let bytes = bytes.ok_or_else(|| DeviceError::Unsupported(format!("no chunk at {first_byte}")))?;
-        Ok(Opening { first_byte, bytes, siblings: tree.siblings((first_byte / CHUNK_BYTES) as usize) })
-    };
-    at.iter().map(open).collect()
 }
 
 /// The openings of all drawn samples of a device's sweep: for openings that fit in memory at once.
