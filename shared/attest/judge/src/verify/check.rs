@@ -432,7 +432,7 @@ mod tests {
             let id = challenge.id();
             let binding = TrustedValues {
                 evidence: Arc::new(Evidence::assemble(&challenge, vec![roots])),
-                answer: Arc::new(Answer::assemble(&challenge, &probe, vec![answered])),
+                answer: Arc::new(Answer::assemble(&challenge, probe, vec![answered])),
                 challenge: Arc::new(challenge),
                 probe,
                 linked: None,
