@@ -10,16 +10,18 @@ from .tools import KINDS, Gpu, Tools
 
 # Vectors of INT8 with their evidence; probes with their answer.
 CHALLENGES = ["smallest", "one-device", "two-devices-three-iterations", "uneven-devices", "n1024", "n2048"]
-PROBES = ["probe", "probe-n1024", "probe-w64"]
+PROBES = ["probe", "probe-n1024", "probe-w64", "sweep"]
 # Vectors of the other kinds.
 OF_KIND = {
     "f16": ["k2-one-device", "k2-three-devices-two-iterations"],
     "fp8": ["k5-one-device"],
     "fp4": ["k6-one-device"],
+    "field": ["k7"],
+    "network": ["k8", "k8-n256"],
 }
 # Those of matrices no larger than 256.
 QUICK = ["smallest"]
-QUICK_PROBES = ["probe-w64"]
+QUICK_PROBES = ["probe-w64", "sweep"]
 # The matrix sizes of random cases: from 4096 on, a block of the persistent kernels has several tiles.
 SIZES = [256, 512, 1024, 2048, 4096]
 # Families that are used without a test. They start without that of float units, which takes most of a start.
@@ -65,20 +67,21 @@ def vectors_of(tools: Tools, report: Report, family: Family) -> None:
         report,
         names,
         [e["challenge"] for e in examples],
-        None,
+        [],
         [{"evidence": e["evidence"]} for e in examples],
         family,
     )
     if family.kind == "int8":
         for name in QUICK_PROBES if tools.quick else PROBES:
             example = read(tools, name)
-            several(
-                tools, report, [name], [example["challenge"]], example["probe"], [{"answer": example["answer"]}], family
-            )
+            is_sweep = "sweep" in example
+            probe = example["sweep" if is_sweep else "probe"]
+            expected = {"sweep_answer" if is_sweep else "answer": example["answer"]}
+            several(tools, report, [name], [example["challenge"]], [probe], [expected], family)
 
 
 def random_cases(tools: Tools, report: Report) -> None:
-    """Challenges of INT8 and F16 with a probe, drawn anew, by the chosen families; the processor says what is right."""
+    """Challenges of INT8 and F16 with a probe and a sweep, drawn anew, by the chosen families; the processor says what is right."""
     for kind in ("int8", "f16"):
         families = preferred(tools, kind)
         if families:
@@ -107,37 +110,37 @@ def random_of(tools: Tools, report: Report, families: list) -> None:
     draw = random.Random(seed)
     kind = families[0].kind
     sizes = [256] if tools.quick else SIZES
-    challenges, probe = (
-        [draw_challenge(draw, n, KINDS[kind], tools.quick) for n in sizes],
-        draw_probe(draw, tools.quick),
-    )
-    expected = tools.work(challenges, probe, ["--backend", "cpu"])
+    challenges = [draw_challenge(draw, n, KINDS[kind], tools.quick) for n in sizes]
+    probes = draw_probes(draw, tools.quick)
+    expected = tools.work(challenges, probes, ["--backend", "cpu"])
     names = [f"random n = {n}" for n in sizes]
     for family in families:
-        several(tools, report, names, challenges, probe, expected, family)
+        several(tools, report, names, challenges, probes, expected, family)
 
 
-def several(tools: Tools, report: Report, names: list, challenges: list, probe, expected: list, family: Family) -> None:
+def several(
+    tools: Tools, report: Report, names: list, challenges: list, probes: list, expected: list, family: Family
+) -> None:
     """Cases of one family in one run of the program. After a run without a result, its other cases fail unseen."""
     key = (family.gpu.index, family.name)
     if key in tools.silent:
         for name in names:
             report.check(f"{name}, {family.title}: not tried", False, tools.silent[key])
         return
-    found, error = tools.work_until_error(challenges, probe, family.flags, family.gpu)
+    found, error = tools.work_until_error(challenges, probes, family.flags, family.gpu)
     results = [check(report, f"{name}, {family.title}", a, b) for name, a, b in zip(names, expected, found)]
     if not all(results):
         locate.wrong_bytes(tools, report, family, challenges[results.index(False)])
     if error:
         for name in names[len(found) :]:
             report.check(f"{name}, {family.title}: no result", False, error)
-        give_up(tools, report, family, challenges[len(found) :], probe, error)
+        give_up(tools, report, family, challenges[len(found) :], probes, error)
 
 
-def give_up(tools: Tools, report: Report, family: Family, challenges: list, probe, error: str) -> None:
+def give_up(tools: Tools, report: Report, family: Family, challenges: list, probes: list, error: str) -> None:
     """A family gave no result: its other cases fail unseen, and what can be found out is kept in files."""
     tools.silent[(family.gpu.index, family.name)] = f"{family.name} gave no result before: {error[:300]}"
-    locate.no_result(tools, report, family, challenges[:1], probe, error)
+    locate.no_result(tools, report, family, challenges[:1], probes, error)
 
 
 def check(report: Report, name: str, expected: dict, found: dict) -> bool:
@@ -175,7 +178,8 @@ def draw_challenge(draw: random.Random, n: int, precision: int, quick: bool) -> 
     return {"version": 1, **ids, "precision": precision, "n": n, "iterations": iterations, "shares": shares}
 
 
-def draw_probe(draw: random.Random, quick: bool) -> dict:
-    """A probe over each device by itself."""
+def draw_probes(draw: random.Random, quick: bool) -> list:
+    """A probe over each device by itself, and a sweep."""
     walks, steps = 1 << draw.randint(6, 6 if quick else 14), draw.randint(1, 8 if quick else 64)
-    return {"seed": hexed(draw, 32), "walks": walks, "steps": steps, "rounds": draw.randint(1, 3)}
+    probe = {"seed": hexed(draw, 32), "walks": walks, "steps": steps, "rounds": draw.randint(1, 3)}
+    return [probe, {"seed": hexed(draw, 32), "rounds": draw.randint(1, 3)}]

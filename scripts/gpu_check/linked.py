@@ -27,7 +27,7 @@ def by_both(tools: Tools, report: Report, gpu, name: str) -> None:
     vector = cases.read(tools, name)
     expected = {key: vector[key] for key in ("evidence", "answer") if key in vector}
     flags = ["--backend", "cpu,cuda", "--cpu-memory", "64MiB", *cases.NO_FLOAT_UNITS]
-    found, error = tools.work_until_error([vector["challenge"]], vector["probe"], flags, gpu)
+    found, error = tools.work_until_error([vector["challenge"]], [vector["probe"]], flags, gpu)
     title = f"{name}, cpu and GPU {gpu.index}"
     if error:
         report.check(title, False, error)

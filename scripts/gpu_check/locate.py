@@ -35,10 +35,10 @@ ANY = {
 }
 
 
-def no_result(tools: Tools, report: Report, family, challenges: list, probe, error: str) -> None:
+def no_result(tools: Tools, report: Report, family, challenges: list, probes: list, error: str) -> None:
     """A case without a result: once more with the log at debug; the bits, unless it hangs."""
     if challenges:
-        log_of(tools, report, family, challenges, probe)
+        log_of(tools, report, family, challenges, probes)
     if not any(sign in error for sign in HANGS):
         wrong_bytes(tools, report, family, challenges[0] if challenges else {"precision": KINDS[family.kind], **ANY})
 
@@ -67,7 +67,7 @@ def wrong_bytes(tools: Tools, report: Report, family, challenge: dict) -> None:
             report.text(json.dumps(case))
             report.keep(f"slot-{slot}-n{case['n']}-{family.kind}-{family.name}-gpu.bin.z", zlib.compress(found))
             break
-    log_of(tools, report, family, [small], None)
+    log_of(tools, report, family, [small], [])
 
 
 def raw_sums(tools: Tools, report: Report, family, case: dict) -> None:
@@ -102,7 +102,7 @@ def slot_of(tools: Tools, challenge: dict, slot: int, flags: list, gpu) -> bytes
     """The bytes of a slot after the last iteration."""
     path = tools.folder / "slot.bin"
     path.unlink(missing_ok=True)
-    tools.work([challenge], None, [*flags, "--slot", str(slot), "--slot-out", str(path)], gpu)
+    tools.work([challenge], [], [*flags, "--slot", str(slot), "--slot-out", str(path)], gpu)
     return path.read_bytes()
 
 
@@ -133,13 +133,12 @@ def counts(values) -> str:
     return ", ".join(f"{value}: {count}" for value, count in sorted(Counter(values).items()))
 
 
-def log_of(tools: Tools, report: Report, family, challenges: list, probe) -> None:
+def log_of(tools: Tools, report: Report, family, challenges: list, probes: list) -> None:
     """The program's log at debug, its workers' with it."""
     command = [tools.miner, "work", "--json", *tools.key(), *family.flags, "--log", "debug"]
     for index, challenge in enumerate(challenges):
         command += ["--challenge", tools.file(f"located-{index}", challenge)]
-    if probe is not None:
-        command += ["--probe", tools.file("located-probe", probe)]
+    command += tools.probe_flags(probes)
     try:
         done = tools.run(command, family.gpu, LIMIT_S)
         text = f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"

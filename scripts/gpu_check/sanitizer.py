@@ -47,8 +47,7 @@ def one(tools: Tools, report: Report, program: str, tool: str, family) -> "int |
     command += [tools.miner, "work", *family.flags, "--json", *tools.key()]
     # Everything is many times slower under it.
     command += ["--worker-silence-s", "600", "--challenge", tools.file("sanitized", vector["challenge"])]
-    if "probe" in vector:
-        command += ["--probe", tools.file("sanitized-probe", vector["probe"])]
+    command += tools.probe_flags([vector[name] for name in ("probe", "sweep") if name in vector])
     try:
         done = tools.run(command, family.gpu, LIMIT_S)
         end = f"exit code {done.returncode}\n{done.stderr[-1500:]}"

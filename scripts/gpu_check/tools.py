@@ -23,7 +23,7 @@ STARTS = [
 ]
 START_S = 60
 # The kinds of work, by the number that a challenge has for each.
-KINDS = {"int8": 1, "f16": 2, "fp8": 5, "fp4": 6}
+KINDS = {"int8": 1, "f16": 2, "fp8": 5, "fp4": 6, "field": 7, "network": 8}
 
 
 class NoResult(Exception):
@@ -187,20 +187,24 @@ class Tools:
         path.write_text(json.dumps(value))
         return str(path)
 
-    def work(self, challenges: list, probe: "dict | None", flags: list, gpu: "Gpu | None" = None) -> list:
-        """What one run of `assay-miner work` answers to each challenge: evidence, and an answer to the probe."""
-        results, error = self.work_until_error(challenges, probe, flags, gpu)
+    def probe_flags(self, probes: list) -> list:
+        """The arguments of `assay-miner work` for a probe and a sweep, which has no walks."""
+        named = [("probe" if "walks" in probe else "sweep", probe) for probe in probes]
+        return [argument for name, probe in named for argument in (f"--{name}", self.file(name, probe))]
+
+    def work(self, challenges: list, probes: list, flags: list, gpu: "Gpu | None" = None) -> list:
+        """What one run of `assay-miner work` answers to each challenge: evidence, and answers to a probe and a sweep."""
+        results, error = self.work_until_error(challenges, probes, flags, gpu)
         if error:
             raise NoResult(error)
         return results
 
-    def work_until_error(self, challenges: list, probe: "dict | None", flags: list, gpu: "Gpu | None" = None) -> tuple:
+    def work_until_error(self, challenges: list, probes: list, flags: list, gpu: "Gpu | None" = None) -> tuple:
         """The same, as far as it came, and why it came no further."""
         command = [self.miner, "work", "--json", *self.key(), *flags]
         for index, challenge in enumerate(challenges):
             command += ["--challenge", self.file(f"challenge-{index}", challenge)]
-        if probe is not None:
-            command += ["--probe", self.file("probe", probe)]
+        command += self.probe_flags(probes)
         printed, error = "", ""
         try:
             done = self.run(command, gpu)

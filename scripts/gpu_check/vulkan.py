@@ -37,11 +37,11 @@ def compare(tools: Tools, report: Report, dot: str) -> None:
     draw = random.Random(seed)
     sizes = [256] if tools.quick else SIZES
     drawn = [cases.draw_challenge(draw, n, 1, tools.quick) for n in sizes]
-    probe = cases.draw_probe(draw, tools.quick)
-    expected = tools.work(drawn, probe, ["--backend", "cpu"])
+    probes = cases.draw_probes(draw, tools.quick)
+    expected = tools.work(drawn, probes, ["--backend", "cpu"])
     titles = [*names, *(f"random n = {n}" for n in sizes)]
     wanted = [*({"evidence": vector["evidence"]} for vector in vectors), *expected]
-    found, error = tools.work_until_error([*(vector["challenge"] for vector in vectors), *drawn], probe, flags)
+    found, error = tools.work_until_error([*(vector["challenge"] for vector in vectors), *drawn], probes, flags)
     for title, a, b in zip(titles, wanted, found):
         cases.check(report, f"{title}, Vulkan, {dot}", a, b)
     for title in titles[len(found) :]:
