@@ -89,7 +89,7 @@ fn a_probe_takes_at_least_ten_round_trips() {
     let seconds = |ms| host.probe(ms).read_bytes() as f64 / 4e9;
     assert!(seconds(20) > 0.15 && seconds(100) > 0.9, "{} and {}", seconds(20), seconds(100));
     // Half of the deadline is the most.
-    assert_eq!(host.probe(60_000).read_bytes(), host.probe(125).read_bytes());
+    assert!([125, 60_000].iter().all(|ms| (1.15..1.3).contains(&seconds(*ms))), "{}", seconds(60_000));
 }
 
 #[test]
