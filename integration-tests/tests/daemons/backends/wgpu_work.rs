@@ -132,7 +132,7 @@ fn every_kind_of_work_in_cooperative_matrices() {
         }
         every_kind_of_work_is_the_references(&mut device);
         let small = vectors(&KINDS).into_iter().filter(|(name, _)| !LARGE.contains(&name.as_str()));
-        assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count(), 12);
+        assert_eq!(small.map(|(name, vector)| check_vector(&name, &vector, &mut device)).count(), 14);
         // Resident slots stay where products are timed that read other operands.
         let pass = pass(512, 5, 3);
         device.choose_kernel(Precision::Int8, "packed").unwrap();
