@@ -145,7 +145,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-miner bench
   assay-miner bench --n 8192 --rounds 9 --json
-  assay-miner bench --kinds int8,f16,fp8,fp4
+  assay-miner bench --operations --svg operations.svg
   assay-miner bench --link
   assay-miner bench --backend cpu --kernels avx2,portable --svg chart.svg")]
     Bench(BenchArgs),
@@ -344,6 +344,10 @@ pub struct BenchArgs {
     /// Kinds of work of products and passes, with commas between: int8, f16, fp8, fp4, field, network
     #[arg(long, value_delimiter = ',', value_name = "KIND", default_value = "int8")]
     pub kinds: Vec<Precision>,
+    /// Measure every operation that challenges ask for, with all kinds of work, at n = 2048 if omitted, and the processor
+    /// beside GPUs; --svg draws these
+    #[arg(long, conflicts_with_all = ["kernels", "kinds", "link", "probe_gb"])]
+    pub operations: bool,
     /// Measure how fast the devices reach one another, all of them together, in place of each by itself; one --n, 1024 if
     /// omitted
     #[arg(long, conflicts_with_all = ["kernels", "kinds", "svg", "slots", "sample_ms", "ptx", "probe_gb", "allocator"])]
@@ -372,7 +376,7 @@ pub struct BenchArgs {
     /// Print JSON, rates in operations and bytes a second
     #[arg(long)]
     pub json: bool,
-    /// Draw products and passes over the matrix size into this file
+    /// Draw products and passes over the matrix size, or operations, into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// The settings.

@@ -1,8 +1,12 @@
 //! `assay-miner bench`.
 
+use assay_backends::HostConfig;
+use assay_backends::choice::BackendChoice;
+use assay_backends::filter::DeviceFilter;
 use assay_backends::registry::replace_ptx;
 use assay_bench::link::{self, LinkBenchError, LinkPlan};
 use assay_bench::{BenchPlan, BenchReport, chart};
+use assay_device::backend::BackendKind;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;
@@ -15,6 +19,8 @@ use crate::config::MinerConfig;
 
 /// The sizes measured when none is named.
 const DEFAULT_SIZES: std::ops::RangeInclusive<u32> = 1024..=16384;
+/// The size at which operations are measured when none is named.
+const OPERATIONS_SIZE: u32 = 2048;
 /// The size at which linked devices are measured when none is named.
 const DEFAULT_LINK_SIZE: u32 = 1024;
 /// The most rounds: more say nothing new.
@@ -30,7 +36,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     check(args)?;
     let report = if args.link { measure_link(config, args)? } else { measure(config, args)? };
     if let Some(path) = &args.svg {
-        let chart = chart::draw(&report)?;
+        let chart = if args.operations { chart::draw_operations(&report)? } else { chart::draw(&report)? };
         file::write_text(path, &chart)?;
     }
     if args.json {
@@ -61,9 +67,15 @@ fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport
         let taken = replace_ptx(folder).map_err(|why| Failure::new(Exit::Usage, format!("--ptx {why}")))?;
         eprintln!("in place of the built-in modules: {}", taken.join(", "));
     }
-    let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let detect =
+        |host: &HostConfig| assay_bench::detect(host).map_err(|error| Failure::because(Exit::Config, "devices", error));
+    let mut found = detect(&host)?;
+    if args.operations && found.iter().all(|device| device.info.backend != BackendKind::Cpu) {
+        let choice = BackendChoice::only(BackendKind::Cpu);
+        found.extend(detect(&HostConfig { choice, filter: DeviceFilter::default(), ..host.clone() })?);
+    }
     let devices = found.iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
-    Ok(BenchReport { program: program(), devices, link: None })
+    Ok(BenchReport::new(program(), devices))
 }
 
 /// The devices in workers, as a linked probe finds them.
@@ -104,15 +116,16 @@ fn check(args: &BenchArgs) -> Result<(), Failure> {
 
 fn plan(args: &BenchArgs) -> BenchPlan {
     let sizes = MATRIX_SIZES.into_iter().filter(|n| match args.n.is_empty() {
+        true if args.operations => *n == OPERATIONS_SIZE,
         true => DEFAULT_SIZES.contains(n),
         false => args.n.contains(n),
     });
     BenchPlan {
         sizes: sizes.collect(),
         // Sizes named by the operator are measured without a limit of time.
-        patient: !args.n.is_empty(),
+        patient: !args.n.is_empty() || args.operations,
         kernels: args.kernels.clone(),
-        precisions: distinct(&args.kinds),
+        precisions: if args.operations { Precision::ALL.into() } else { distinct(&args.kinds) },
         rounds: args.rounds,
         sample_s: f64::from(args.sample_ms) / 1e3,
         slots: args.slots,

@@ -15,6 +15,7 @@ use crate::fields::{
     Bounds, DAY_S, DeviceMissing, FIELDS, MAX_ABANDONED_WINDOW, MAX_PROBE_DEADLINE_MS, MAX_PROBE_STEPS, OutOfBounds,
     Overrides,
 };
+use crate::profile::{Profile, ProfileFigure};
 
 /// The matrix size for devices of unknown rate, or of at most [`FAST_DEVICE_PER_S`] (WORK.md, What can hide).
 const DEFAULT_N: u32 = 2048;
@@ -312,6 +313,33 @@ impl Policy {
             Some(field.outside(bounds, why.unwrap_or(field.why)))
         };
         wrong.filter_map(field).collect()
+    }
+
+    /// This policy for a host of these models, where it states no figures of its own: the highest of the models', if all
+    /// of them are known and state one (WORK.md, What can hide).
+    pub fn with_figures_of(&self, models: &[Option<&Profile>]) -> Self {
+        let highest = |figure: &dyn Fn(&Profile) -> Option<f64>| {
+            let figures = models.iter().map(|model| figure((*model)?)).collect::<Option<Vec<_>>>()?;
+            figures.into_iter().reduce(f64::max)
+        };
+        // One multiply-accumulate is two operations.
+        let peak = |kind| highest(&|model| model.dense_tops(kind)).map(|tops| tops * 1e12 / 2.0);
+        let giga = |figure: fn(&Profile) -> &Option<ProfileFigure>| {
+            highest(&|model| Some(figure(model).as_ref()?.value)).map(|value| value * 1e9)
+        };
+        let chips = models.iter().flatten().filter_map(|model| Some(model.chip_mb.as_ref()?.value * 1e6));
+        let own = self.hiding;
+        let hiding = HidingPolicy {
+            peak_per_s: own.peak_per_s.or_else(|| peak(Precision::Int8)),
+            peak_f16_per_s: own.peak_f16_per_s.or_else(|| peak(Precision::F16)),
+            peak_fp8_per_s: own.peak_fp8_per_s.or_else(|| peak(Precision::Fp8)),
+            peak_fp4_per_s: own.peak_fp4_per_s.or_else(|| peak(Precision::Fp4)),
+            memory_bytes_per_s: own.memory_bytes_per_s.or_else(|| giga(|model| &model.memory_gb_per_s)),
+            peak_field_per_s: own.peak_field_per_s.or_else(|| giga(|model| &model.field_gops)),
+            chip_bytes: chips.fold(own.chip_bytes, f64::max),
+            ..own
+        };
+        Self { hiding, ..self.clone() }
     }
 
     /// Wait before a miner is challenged again that was busy `times` times in a row; `None` where the interval is

@@ -169,7 +169,7 @@ fields! {
     /// Longest expected replay that auto chooses
     replay_budget: Duration, Asked, "", "", "60s", Bounds::Seconds(0, DAY_S), "a day is the longest wait";
     /// Matrix size [default: 2048; 1024 for field; 8192 for miners with a device above 200 T multiply-accumulates/s, where
-    /// memory_gb_per_s and the peak rate are not set]
+    /// their memory_gb_per_s and peak rate are not known]
     n: u32, Asked, "n", "N", "", Bounds::Power(MIN_N, MAX_N),
         "the work is defined for these, above them sums leave 32 bits";
     /// Smallest matrix size to fall back to where the devices hold too few larger matrices; default: n
@@ -229,20 +229,20 @@ fields! {
     /// Factor from the compute rate that a device showed to the one it may have
     rate_factor: f64, Judged, "", "", "2", Bounds::Number(1.0, 1000.0),
         "a device may be as fast as it showed, or faster";
-    /// Peak INT8 rate of the devices' model, in TOPS, where it is known
+    /// Peak INT8 rate of the devices' model, in TOPS; default: its profile's
     peak_tops: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
-    /// Peak FP16 or BF16 rate of the devices' model, in TOPS, where it is known
+    /// Peak FP16 or BF16 rate of the devices' model, in TOPS; default: its profile's
     peak_tops_f16: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
-    /// Peak FP8 rate of the devices' model, in TOPS, where it is known
+    /// Peak FP8 rate of the devices' model, in TOPS; default: its profile's
     peak_tops_fp8: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
-    /// Peak FP4 rate of the devices' model, in TOPS, where it is known
+    /// Peak FP4 rate of the devices' model, in TOPS; default: its profile's
     peak_tops_fp4: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
-    /// Peak rate of the devices' memory, in GB/s, where it is known: with the peak rate of the kind of work it bounds the
-    /// memory that hides by the operands to be read again
+    /// Peak rate of the devices' memory, in GB/s; default: its profile's. With the peak rate of the kind of work it bounds
+    /// the memory that hides by the operands to be read again
     memory_gb_per_s: f64, Judged, "", "", "", Bounds::Number(0.001, 1e6), "outside the range of real memory";
     /// Caches, shared memory and registers of a device, in MB
     chip_mb: f64, Judged, "", "", "256", Bounds::Number(1.0, 1e6), "outside the range of real devices";
-    /// Peak rate of the devices' model in operations of the kind field, in 10^9 a second, where it is known
+    /// Peak rate of the devices' model in operations of the kind field, in 10^9 a second; default: its profile's estimate
     peak_field_gops: f64, Judged, "", "", "", PEAK, "outside the range of real devices";
     /// Rate of all ways from memory outside the challenge into a device, in GB/s: 32, 64, 128 for PCIe 4, 5, 6; default:
     /// 64, and 1 for a processor

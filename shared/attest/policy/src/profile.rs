@@ -43,6 +43,10 @@ pub struct Profile {
     pub fp4_dense_tops: Option<ProfileFigure>,
     /// Memory bandwidth in GB/s.
     pub memory_gb_per_s: Option<ProfileFigure>,
+    /// The most operations of the kind field, in 10⁹ a second. The built-in ones are estimates.
+    pub field_gops: Option<ProfileFigure>,
+    /// Caches, shared memory and registers in MB, where they are more than other devices have.
+    pub chip_mb: Option<ProfileFigure>,
     /// Remarks on the figures.
     pub note: Option<String>,
 }
@@ -84,7 +88,7 @@ impl ModelProfiles {
 }
 
 impl Profile {
-    fn figures(&self) -> [&Option<ProfileFigure>; 6] {
+    fn figures(&self) -> [&Option<ProfileFigure>; 8] {
         [
             &self.memory_gb,
             &self.int8_dense_tops,
@@ -92,6 +96,8 @@ impl Profile {
             &self.fp8_dense_tops,
             &self.fp4_dense_tops,
             &self.memory_gb_per_s,
+            &self.field_gops,
+            &self.chip_mb,
         ]
     }
 

@@ -220,7 +220,7 @@ fn hiding(verdict: &Verdict) -> String {
         if share > 1.0 { "more than all".into() } else { format!("{} %", units::figures(100.0 * share)) }
     };
     let most = if share >= 1.0 { "all of it".to_owned() } else { format!("at most {}", percent(share)) };
-    let by = if rate_is_shown_only { ", the rate shown since no peak_tops is set" } else { "" };
+    let by = if rate_is_shown_only { ", the rate shown since no peak is known" } else { "" };
     let gb_per_s = |bytes_per_s: f64| units::figures(bytes_per_s / 1e9);
     let several = verdict.devices.len() > 1;
     let mean = if several { "\n  - devices can hide for one another: the bound is for their mean" } else { "" };
@@ -372,7 +372,7 @@ pub(crate) mod tests {
             "): at most 8.50 %\n",
             "lines moved over buses at 64.0 GB/s in the time of the probe: 1.25 %",
             "steps made in a copy elsewhere: none assumed (copy_gb_per_s)",
-            "lines computed again at 1300 T MAC/s, the rate shown since no peak_tops is set: 2.10 %",
+            "lines computed again at 1300 T MAC/s, the rate shown since no peak is known: 2.10 %",
             "(\"tiny\"), which holds 2 slots of n = 2048",
             "aaaaaaaa \"H200",
             "bbbbbbbb \"H200",

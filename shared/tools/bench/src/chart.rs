@@ -1,13 +1,22 @@
-//! Products and passes over the matrix size, as an SVG chart: one panel for each device.
+//! SVG charts: products and passes over the matrix size, one panel for each device; or the operations of all devices,
+//! one group of bars for each.
 
 use assay_device::bench::BenchStage;
 use assay_work::Precision;
 use plotters::prelude::*;
 
+use crate::operations::OperationFigure;
 use crate::report::{BenchReport, DeviceFigures, name};
 
 /// A panel's size in pixels.
 const PANEL: (u32, u32) = (900, 480);
+/// The height of a bar, the space between operations and the height of a device's name, in pixels.
+const BAR: i32 = 22;
+const GAP: i32 = 10;
+const LINE: i32 = 22;
+/// Where bars begin, and the width of the longest, in pixels.
+const BARS_FROM: i32 = 290;
+const BARS_WIDTH: i32 = 440;
 /// Colours of the lines, told apart by the colour-blind too (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
@@ -36,6 +45,54 @@ struct PlotSeries {
     points: Vec<(f64, f64)>,
 }
 
+/// Operations, each with a bar for every device beside the fastest of them.
+pub fn draw_operations(report: &BenchReport) -> Result<String, BenchChartError> {
+    let all: Vec<_> = report.devices.iter().zip(COLOURS.iter().cycle()).collect();
+    let mut rows: Vec<(&str, Vec<(RGBColor, &OperationFigure)>)> = Vec::new();
+    for (figure, colour) in all.iter().flat_map(|(device, colour)| device.operations.iter().map(move |f| (f, **colour)))
+    {
+        match rows.iter_mut().find(|(operation, _)| *operation == figure.operation) {
+            Some((_, bars)) => bars.push((colour, figure)),
+            None => rows.push((figure.operation, vec![(colour, figure)])),
+        }
+    }
+    if rows.is_empty() {
+        return Err(BenchChartError::Empty);
+    }
+    // CAST: a host has at most 64 devices, and there are fewer operations than that.
+    let height_of = |bars: usize| bars as i32 * BAR + GAP;
+    let names = all.len() as i32 * LINE;
+    let height = names + GAP + rows.iter().map(|(_, bars)| height_of(bars.len())).sum::<i32>();
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (PANEL.0, height as u32)).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        let words = |text: &str, at: (i32, i32)| Text::new(text.to_owned(), at, ("sans-serif", 14));
+        for (place, (device, colour)) in (0..).zip(&all) {
+            let top = place * LINE + 8;
+            root.draw(&Rectangle::new([(12, top), (26, top + 12)], colour.filled())).map_err(failed)?;
+            root.draw(&words(&format!("{} ({})", device.name, device.backend), (34, top - 1))).map_err(failed)?;
+        }
+        let mut top = names + GAP;
+        for (operation, bars) in &rows {
+            root.draw(&words(operation, (12, top))).map_err(failed)?;
+            let fastest = bars.iter().map(|(_, figure)| figure.rate_per_s).fold(f64::MIN_POSITIVE, f64::max);
+            for (colour, figure) in bars {
+                // CAST: at most the width.
+                let end = BARS_FROM + 1 + (f64::from(BARS_WIDTH) * figure.rate_per_s / fastest) as i32;
+                let bar = [(BARS_FROM, top), (end, top + BAR - 6)];
+                root.draw(&Rectangle::new(bar, colour.filled())).map_err(failed)?;
+                root.draw(&words(&figure.rate(), (end + 8, top))).map_err(failed)?;
+                top += BAR;
+            }
+            top += GAP;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+/// Products and passes over the matrix size.
 pub fn draw(report: &BenchReport) -> Result<String, BenchChartError> {
     let devices: Vec<_> = report.devices.iter().map(|d| (d, lines(d))).filter(|(_, l)| !l.is_empty()).collect();
     if devices.is_empty() {
@@ -127,6 +184,7 @@ fn lines(device: &DeviceFigures) -> Vec<PlotSeries> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operations::tests::operations;
     use crate::report::tests::example;
 
     #[test]
@@ -137,6 +195,16 @@ mod tests {
             assert!(svg.contains(part), "{part} in\n{svg}");
         }
         assert_eq!(svg.matches("<svg").count(), 1);
+    }
+
+    #[test]
+    fn a_chart_of_operations_has_a_bar_for_each_device_with_its_rate() {
+        let report = operations();
+        let svg = draw_operations(&report).unwrap();
+        for part in ["A card (cuda)", "A processor (cpu)", "GEMM, 8-bit integers", "2000 Top/s", "2.00 Top/s"] {
+            assert!(svg.contains(part), "{part} in\n{svg}");
+        }
+        assert!(draw_operations(&example()).unwrap_err().to_string().contains("nothing to draw"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod chart;
 pub mod environment;
 pub mod link;
+pub mod operations;
 pub mod report;
 mod runner;
 

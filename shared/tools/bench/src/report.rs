@@ -5,6 +5,8 @@ use assay_program::render::{Screen, table, units};
 use assay_work::{DeviceId, Precision};
 use serde::Serialize;
 
+use crate::operations::{self, OperationFigure};
+
 #[derive(Debug, Serialize)]
 pub struct BenchReport {
     /// The program and its version.
@@ -85,6 +87,8 @@ pub struct DeviceFigures {
     /// The reason that no peer was measured.
     pub no_peer: Option<String>,
     pub figures: Vec<StageFigure>,
+    /// The operations that challenges ask for, of the kinds that were measured.
+    pub operations: Vec<OperationFigure>,
     /// Stages left out, with the reason.
     pub left_out: Vec<String>,
 }
@@ -122,6 +126,13 @@ pub struct StageFigure {
 }
 
 impl BenchReport {
+    pub fn new(program: String, mut devices: Vec<DeviceFigures>) -> Self {
+        for (figures, device) in operations::figures(&devices).into_iter().zip(&mut devices) {
+            device.operations = figures;
+        }
+        Self { program, devices, link: None }
+    }
+
     pub fn text(&self, screen: &Screen) -> String {
         let link = self.link.iter().map(|link| link_text(link, screen));
         self.devices.iter().map(|device| device_text(device, screen)).chain(link).collect::<Vec<_>>().join("\n\n")
@@ -169,6 +180,10 @@ fn device_text(device: &DeviceFigures, screen: &Screen) -> String {
         (None, None) => {}
     }
     lines.extend([products(device, screen), bytes(device, screen)]);
+    // Of one kind of work the tables above say as much.
+    if device.operations.iter().any(|figure| figure.challenged_by != Precision::Int8.name() && figure.unit != "B") {
+        lines.push(operations::text(&device.operations, screen));
+    }
     lines.extend(device.left_out.iter().map(|why| format!("left out: {why}")));
     lines.join("\n")
 }
@@ -279,6 +294,7 @@ pub(crate) mod tests {
             peer: Some("a library".into()),
             no_peer: None,
             figures: figures.collect(),
+            operations: Vec::new(),
             left_out: vec!["n = 4096: too large".into()],
         };
         BenchReport { program: "a program 0.1.0".into(), devices: vec![device], link: None }

@@ -54,6 +54,13 @@ pub struct BenchPlan {
 }
 
 impl BenchPlan {
+    /// Number of slots for a kind of work, of those for the others: a processor's squarings take seconds a slot.
+    fn count_of(&self, precision: Precision, backend: BackendKind, count: u32) -> u32 {
+        let is_slow = precision == Precision::Field && backend == BackendKind::Cpu && self.slots.is_none();
+        // CAST: 8.
+        if is_slow { count.min(COUNT.0 as u32) } else { count }
+    }
+
     /// Number of slots of a size to use on a device where `fit` of them fit.
     fn count(&self, backend: BackendKind, n: u32, fit: u32) -> u32 {
         // CAST: the clamp keeps it small.
@@ -154,6 +161,7 @@ pub fn measure(
             continue;
         }
         for (turn, (precision, kernels)) in kernels.iter().enumerate() {
+            let count = plan.count_of(*precision, info.backend, count);
             let stages = BenchStage::ALL.into_iter().filter(|s| s.depends_on_n() || index == 0);
             let stages = stages.filter(|s| s.depends_on_kind() || turn == 0);
             let has_peer = bench.peer(*precision).is_ok();
@@ -172,7 +180,18 @@ pub fn measure(
     compare(&mut figures, &limits, &kind_limits);
     let (peer, no_peer) = peer.map_or_else(|why| (None, Some(why)), |peer| (Some(peer), None));
     let (name, backend) = (info.name.clone(), info.backend.to_string());
-    Ok(DeviceFigures { device_id: info.id, name, backend, limits, kind_limits, peer, no_peer, figures, left_out })
+    Ok(DeviceFigures {
+        device_id: info.id,
+        name,
+        backend,
+        limits,
+        kind_limits,
+        peer,
+        no_peer,
+        figures,
+        operations: Vec::new(),
+        left_out,
+    })
 }
 
 /// The kernels to measure of a kind of work, at least one.

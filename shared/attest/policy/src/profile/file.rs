@@ -47,6 +47,8 @@ fn model(mut section: Section<'_>, before: &[Profile]) -> Profile {
         fp8_dense_tops: figure(&mut section, ["fp8_dense_tops", "fp8_source"], source.as_deref()),
         fp4_dense_tops: figure(&mut section, ["fp4_dense_tops", "fp4_source"], source.as_deref()),
         memory_gb_per_s: figure(&mut section, ["memory_gb_per_s", "bandwidth_source"], source.as_deref()),
+        field_gops: figure(&mut section, ["field_gops", "field_source"], source.as_deref()),
+        chip_mb: figure(&mut section, ["chip_mb", "chip_source"], source.as_deref()),
         note: section.text("note"),
     };
     let figures = profile.figures();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::challenge::{HidingPolicy, Policy};
 
 fn parsed(text: &str) -> Result<ModelProfiles, String> {
     read::whole(text, "p.toml", file::profiles).map_err(|error| error.to_string())
@@ -78,4 +79,26 @@ fn every_problem_of_a_file_is_said() {
          p.toml:11: model[3].name: missing\n\
          p.toml:11: model[3].names: missing: expected the names that drivers report"
     );
+}
+
+/// Rates that the policy does not state are the highest of a host's models, if all of these are known.
+#[test]
+fn a_policy_takes_the_figures_of_the_models_that_it_is_for() {
+    let profiles = ModelProfiles::built_in();
+    let of = |policy: &Policy, models: &[&str]| {
+        let found: Vec<_> = models.iter().map(|model| profiles.find(model)).collect();
+        policy.with_figures_of(&found).hiding
+    };
+    let default = Policy::default();
+    let h200 = of(&default, &["NVIDIA H200", "NVIDIA H200"]);
+    assert_eq!((h200.peak_per_s, h200.peak_f16_per_s), (Some(989.5e12), Some(494.75e12)));
+    assert_eq!((h200.memory_bytes_per_s, h200.peak_field_per_s), (Some(4.8e12), Some(144e9)));
+    assert_eq!((h200.peak_fp4_per_s, h200.chip_bytes), (None, 256e6), "no unit computes FP4 itself");
+    let both = of(&default, &["NVIDIA H200", "AMD Instinct MI300X"]);
+    assert_eq!((both.peak_per_s, both.peak_field_per_s), (Some(1307.45e12), None), "one states no rate of the field");
+    assert_eq!(both.chip_bytes, 512e6);
+    assert_eq!(of(&default, &["NVIDIA H200", "llvmpipe"]), default.hiding, "an unknown model has no peak");
+    assert_eq!(of(&default, &[]), default.hiding);
+    let stated = Policy { hiding: HidingPolicy { peak_per_s: Some(1.0), ..default.hiding }, ..default };
+    assert_eq!(of(&stated, &["NVIDIA H200"]).peak_per_s, Some(1.0), "the operator's own figure stands");
 }

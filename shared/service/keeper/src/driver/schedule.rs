@@ -127,8 +127,11 @@ impl Driver {
         if !self.validator.registry.begin(self.number, seat) {
             return Err(StartError::NotConnected);
         }
+        let (models, rules) = (self.models(), self.validator.fleet.rules());
+        let profiles: Vec<_> = models.values().map(|model| rules.profiles.find(model)).collect();
+        let policy = Arc::new(order.policy.with_figures_of(&profiles));
         let Self { session, validator, entropy, .. } = self;
-        let started = session.start(&order.policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
+        let started = session.start(&policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
         match &started {
             Ok(actions) => {
                 let facts = actions.iter().find_map(|action| match action {

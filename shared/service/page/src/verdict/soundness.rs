@@ -80,7 +80,7 @@ fn hiding_of(device: &DeviceWork, hiding: &Hiding) -> Markup {
         }
         "In the time of the probe " (percent(over_buses)) " of the lines could have come over buses, and "
         (percent(computed)) " could have been computed again at " (figures(rate_per_s / 1e12)) " T MAC/s"
-        @if rate_is_shown_only { ", the rate shown times a factor, since no peak_tops is set" }
+        @if rate_is_shown_only { ", the rate shown times a factor, since no peak is known" }
         ". "
         @if hiding.is_by_operands {
             "It rests on the operands that hidden lines have to be computed from: a chip that holds "
