@@ -316,7 +316,7 @@ impl Policy {
     }
 
     /// This policy for a host of these models, where it states no figures of its own: the highest of the models', if all
-    /// of them are known and state one (WORK.md, What can hide).
+    /// of them are known and state one.
     pub fn with_figures_of(&self, models: &[Option<&Profile>]) -> Self {
         let highest = |figure: &dyn Fn(&Profile) -> Option<f64>| {
             let figures = models.iter().map(|model| figure((*model)?)).collect::<Option<Vec<_>>>()?;

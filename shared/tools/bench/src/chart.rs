@@ -184,8 +184,7 @@ fn lines(device: &DeviceFigures) -> Vec<PlotSeries> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::tests::operations;
-    use crate::report::tests::example;
+    use crate::report::tests::{example, operations};
 
     #[test]
     fn a_chart_names_the_device_its_lines_and_the_sizes() {

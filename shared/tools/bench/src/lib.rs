@@ -8,6 +8,7 @@
 
 pub mod chart;
 pub mod environment;
+mod figure;
 pub mod link;
 pub mod operations;
 pub mod report;
@@ -19,7 +20,8 @@ use assay_backends::merge::merge;
 use assay_device::DeviceError;
 use assay_device::backend::{Backend, DetectedDevice};
 
-pub use report::{BenchReport, DeviceFigures, KindLimit, LinkFigures, StageFigure};
+pub use figure::StageFigure;
+pub use report::{BenchReport, DeviceFigures, KindLimit, LinkFigures};
 pub use runner::{BenchPlan, SAMPLE_S, median};
 
 /// The devices that a daemon would use.

@@ -1,12 +1,11 @@
 //! The rates of the operations that challenges ask for, one figure for each on every device, beside the processor's.
 
-use assay_device::backend::BackendKind;
 use assay_device::bench::BenchStage;
 use assay_program::render::{Screen, table, units};
 use assay_work::Precision;
 use serde::Serialize;
 
-use crate::report::{DeviceFigures, StageFigure};
+use crate::figure::StageFigure;
 
 /// The rate of one operation on a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,21 +33,18 @@ const fn of_kind(kind: Precision) -> (&'static str, &'static str) {
     }
 }
 
-/// The figures of every device, in the order of the devices.
-pub fn figures(devices: &[DeviceFigures]) -> Vec<Vec<OperationFigure>> {
-    let processor = devices.iter().find(|device| device.backend == BackendKind::Cpu.name()).map(of_device);
-    let beside = |mut figure: OperationFigure| {
+/// Sets figures beside those of the processor at the same size.
+pub fn compare(figures: &mut [OperationFigure], processor: &[OperationFigure]) {
+    for figure in figures {
         let same = |other: &&OperationFigure| (other.operation, other.n) == (figure.operation, figure.n);
-        let other = processor.iter().flatten().find(same);
-        figure.times_processor = other.map(|other| figure.rate_per_s / other.rate_per_s);
-        figure
-    };
-    devices.iter().map(|device| of_device(device).into_iter().map(beside).collect()).collect()
+        figure.times_processor = processor.iter().find(same).map(|other| figure.rate_per_s / other.rate_per_s);
+    }
 }
 
-fn of_device(device: &DeviceFigures) -> Vec<OperationFigure> {
+/// The operations among the figures of a device.
+pub fn of_device(figures: &[StageFigure]) -> Vec<OperationFigure> {
     let best = |stage: BenchStage, kind: Option<Precision>| -> Option<&StageFigure> {
-        let figures = device.figures.iter().filter(|f| f.stage == stage && (kind.is_none() || f.precision == kind));
+        let figures = figures.iter().filter(|f| f.stage == stage && (kind.is_none() || f.precision == kind));
         figures.max_by(|a, b| a.n.cmp(&b.n).then(a.rate_per_s.total_cmp(&b.rate_per_s)))
     };
     let kinds = Precision::ALL.into_iter().filter_map(|kind| {
@@ -96,56 +92,4 @@ pub fn text(operations: &[OperationFigure], screen: &Screen) -> String {
         ]);
     }
     table::text(&table)
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::report::BenchReport;
-    use crate::report::tests::example;
-
-    /// A card and a processor a thousandth as fast.
-    pub fn operations() -> BenchReport {
-        let devices = [("A card", "cuda", 1.0), ("A processor", "cpu", 1e-3)].map(|(name, backend, scale)| {
-            let mut device = example().devices.remove(0);
-            (device.name, device.backend) = (name.into(), backend.into());
-            let figure = |stage, kind, kernel: &str, n, rate_per_s: f64| StageFigure {
-                stage,
-                precision: kind,
-                n: Some(n),
-                bytes: None,
-                kernel: Some(kernel.into()),
-                rate_per_s: rate_per_s * scale,
-                samples_per_s: Vec::new(),
-                share_of_limit: None,
-                ratio_to_peer: None,
-            };
-            device.figures = vec![
-                figure(BenchStage::Product, Some(Precision::Int8), "slow", 2048, 1e15),
-                figure(BenchStage::Product, Some(Precision::Int8), "fast", 2048, 2e15),
-                figure(BenchStage::Product, Some(Precision::Int8), "fast", 1024, 3e15),
-                figure(BenchStage::Product, Some(Precision::Field), "fast", 2048, 1e14),
-                figure(BenchStage::Sweep, None, "", 2048, 4e12),
-            ];
-            device
-        });
-        BenchReport::new("a program".into(), devices.into())
-    }
-
-    #[test]
-    fn an_operation_has_its_unit_and_stands_beside_the_processor() {
-        let report = operations();
-        let [card, processor] = &report.devices[..] else { panic!("two devices") };
-        let rates = |device: &DeviceFigures| device.operations.iter().map(OperationFigure::rate).collect::<Vec<_>>();
-        // 1e14 operations of products of 2 n^3 each, which have 2 n^2 field operations.
-        assert_eq!(rates(card), ["2000 Top/s", "48.8 Gfield op/s", "4000 GB/s"], "the fastest at the largest size");
-        assert_eq!(rates(processor), ["2.00 Top/s", "0.05 Gfield op/s", "4.00 GB/s"]);
-        assert!(card.operations.iter().all(|figure| (figure.times_processor.unwrap() - 1000.0).abs() < 1e-6));
-        assert!(processor.operations.iter().all(|figure| figure.times_processor == Some(1.0)));
-        assert!(report.text(&Screen { width: None, colour: false }).contains("field squaring and addition"));
-        let mut alone = operations();
-        alone.devices.truncate(1);
-        let alone = BenchReport::new(alone.program, alone.devices);
-        assert!(alone.devices[0].operations.iter().all(|figure| figure.times_processor.is_none()));
-    }
 }

@@ -1,10 +1,12 @@
 //! The measurements, as tables and as JSON.
 
+use assay_device::backend::BackendKind;
 use assay_device::bench::{BenchStage, PeakRates};
 use assay_program::render::{Screen, table, units};
 use assay_work::{DeviceId, Precision};
 use serde::Serialize;
 
+use crate::figure::StageFigure;
 use crate::operations::{self, OperationFigure};
 
 #[derive(Debug, Serialize)]
@@ -102,33 +104,13 @@ pub struct KindLimit {
     pub operations_per_s: f64,
 }
 
-/// The rate of one stage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StageFigure {
-    pub stage: BenchStage,
-    /// The kind of work, by its number, where operations are counted.
-    pub precision: Option<Precision>,
-    /// The matrix size, where the rate depends on it.
-    pub n: Option<u32>,
-    /// The bytes of the slots, where the probe was measured over several sizes of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// The product kernel, where the rate depends on it.
-    pub kernel: Option<String>,
-    /// The median, in operations a second where the stage counts operations, else in bytes a second.
-    pub rate_per_s: f64,
-    /// The rate of every sample.
-    pub samples_per_s: Vec<f64>,
-    /// The rate over the device's limit, where that is known.
-    pub share_of_limit: Option<f64>,
-    /// The rate over the vendor library's at the same n in the same run, where that was measured.
-    pub ratio_to_peer: Option<f64>,
-}
-
 impl BenchReport {
     pub fn new(program: String, mut devices: Vec<DeviceFigures>) -> Self {
-        for (figures, device) in operations::figures(&devices).into_iter().zip(&mut devices) {
-            device.operations = figures;
+        let is_processor = |device: &&DeviceFigures| device.backend == BackendKind::Cpu.name();
+        let processor = devices.iter().find(is_processor).map(|device| operations::of_device(&device.figures));
+        for device in &mut devices {
+            device.operations = operations::of_device(&device.figures);
+            operations::compare(&mut device.operations, processor.as_deref().unwrap_or_default());
         }
         Self { program, devices, link: None }
     }
@@ -373,5 +355,50 @@ pub(crate) mod tests {
         let product = &json["devices"][0]["figures"][4];
         assert_eq!((product["stage"].as_str(), product["rate_per_s"].as_f64()), (Some("product"), Some(1.25e15)));
         assert_eq!(json["devices"][0]["device_id"], "ab".repeat(16));
+    }
+
+    /// A card and a processor a thousandth as fast.
+    pub fn operations() -> BenchReport {
+        let devices = [("A card", "cuda", 1.0), ("A processor", "cpu", 1e-3)].map(|(name, backend, scale)| {
+            let mut device = example().devices.remove(0);
+            (device.name, device.backend) = (name.into(), backend.into());
+            let figure = |stage, kind, kernel: &str, n, rate_per_s: f64| StageFigure {
+                stage,
+                precision: kind,
+                n: Some(n),
+                bytes: None,
+                kernel: Some(kernel.into()),
+                rate_per_s: rate_per_s * scale,
+                samples_per_s: Vec::new(),
+                share_of_limit: None,
+                ratio_to_peer: None,
+            };
+            device.figures = vec![
+                figure(BenchStage::Product, Some(Precision::Int8), "slow", 2048, 1e15),
+                figure(BenchStage::Product, Some(Precision::Int8), "fast", 2048, 2e15),
+                figure(BenchStage::Product, Some(Precision::Int8), "fast", 1024, 3e15),
+                figure(BenchStage::Product, Some(Precision::Field), "fast", 2048, 1e14),
+                figure(BenchStage::Sweep, None, "", 2048, 4e12),
+            ];
+            device
+        });
+        BenchReport::new("a program".into(), devices.into())
+    }
+
+    #[test]
+    fn an_operation_has_its_unit_and_stands_beside_the_processor() {
+        let report = operations();
+        let [card, processor] = &report.devices[..] else { panic!("two devices") };
+        let rates = |device: &DeviceFigures| device.operations.iter().map(OperationFigure::rate).collect::<Vec<_>>();
+        // 1e14 operations of products of 2 n^3 each, which have 2 n^2 field operations.
+        assert_eq!(rates(card), ["2000 Top/s", "48.8 Gfield op/s", "4000 GB/s"], "the fastest at the largest size");
+        assert_eq!(rates(processor), ["2.00 Top/s", "0.05 Gfield op/s", "4.00 GB/s"]);
+        assert!(card.operations.iter().all(|figure| (figure.times_processor.unwrap() - 1000.0).abs() < 1e-6));
+        assert!(processor.operations.iter().all(|figure| figure.times_processor == Some(1.0)));
+        assert!(report.text(&Screen { width: None, colour: false }).contains("field squaring and addition"));
+        let mut alone = operations();
+        alone.devices.truncate(1);
+        let alone = BenchReport::new(alone.program, alone.devices);
+        assert!(alone.devices[0].operations.iter().all(|figure| figure.times_processor.is_none()));
     }
 }

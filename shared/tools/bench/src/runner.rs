@@ -13,7 +13,8 @@ use assay_device::{DeviceError, DeviceInfo};
 use assay_work::Precision;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report::{DeviceFigures, KindLimit, StageFigure};
+use crate::figure::StageFigure;
+use crate::report::{DeviceFigures, KindLimit};
 
 /// How long one sample is to take, in seconds: long beside a launch, short beside a drift.
 pub const SAMPLE_S: f64 = 0.1;
