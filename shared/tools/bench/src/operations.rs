@@ -28,7 +28,7 @@ const fn of_kind(kind: Precision) -> (&'static str, &'static str) {
         Precision::F16 => ("GEMM, 16-bit floats", "op"),
         Precision::Fp8 => ("GEMM, 8-bit floats", "op"),
         Precision::Fp4 => ("GEMM, 4-bit floats", "op"),
-        Precision::Field => ("field squaring and addition, 254 bits", "field op"),
+        Precision::Field => ("field squaring and addition, 254 bits", " field op"),
         Precision::Network => ("GEMM of convolution, softmax and noise", "op"),
     }
 }
@@ -75,7 +75,8 @@ pub fn of_device(figures: &[StageFigure]) -> Vec<OperationFigure> {
 impl OperationFigure {
     /// The rate with its unit.
     pub fn rate(&self) -> String {
-        let (scale, prefix) = if self.unit == "op" { (1e12, "T") } else { (1e9, "G") };
+        let prefixes = [(1e12, "T"), (1e9, "G")];
+        let (scale, prefix) = prefixes.into_iter().find(|(scale, _)| self.rate_per_s >= *scale).unwrap_or((1e6, "M"));
         format!("{} {prefix}{}/s", units::figures(self.rate_per_s / scale), self.unit)
     }
 }
