@@ -12,7 +12,7 @@ use assay_policy::Policy;
 use assay_policy::policy::BandPolicy;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, ValidatorMessage};
 use assay_protocol::verdict::{Reason, Verdict};
-use assay_work::MemoryProbe;
+use assay_work::{Challenge, MemoryProbe, ProbeStage};
 
 use crate::action::{Action, SentAt};
 use crate::case::entry::{CaseEntry, CaseHeader, RunEvent, StoredReason, UnmadeChallenge};
@@ -23,7 +23,12 @@ use crate::history::MinerHistory;
 use crate::issue::IssuedChallenge;
 use crate::run::{ChallengeRun, EVIDENCE_ENDS, JournalInputs, RunContext};
 use crate::verify::check::CheckJob;
+use crate::verify::draw;
 use crate::verify::excuse::ValidatorDelays;
+use crate::verify::size::Probes;
+
+/// The longest deadline of a case: the fields of a policy allow a day.
+const MAX_TIME: Duration = Duration::from_secs(30 * 86_400);
 
 /// A case without its messages, as a first reading collects it. It is in memory at once; the messages never are.
 #[derive(Debug, Clone)]
@@ -71,6 +76,16 @@ impl RejudgeResult {
             Self::Open => None,
         }
     }
+}
+
+/// Whether the times of a header can be added to a clock, and its rate divides. A header that is written has bounds below
+/// these; a forged one may hold any number.
+fn is_within_bounds(header: &CaseHeader) -> bool {
+    let CaseHeader { policy, round_trip, hold, .. } = header;
+    let openings = &policy.openings;
+    let times = [policy.commit_deadline, policy.probe.target, policy.probe.deadline, openings.deadline, openings.limit];
+    let mut times = times.into_iter().chain(*round_trip).chain(*hold);
+    openings.least_rate_per_s > 0 && times.all(|time| time <= MAX_TIME)
 }
 
 fn facts(text: &str) -> Result<FleetFacts, CaseError> {
@@ -126,6 +141,9 @@ impl CaseContents {
             }
         }
         let header = header.ok_or(CaseError::Incomplete("it is empty"))?;
+        if !is_within_bounds(&header) {
+            return Err(CaseError::Incomplete("its policy or its times are beyond every bound"));
+        }
         let made = made.ok_or(CaseError::Incomplete("it has no challenge"))?;
         if known.is_none() && matches!(made, CaseChallenge::Challenge(_)) {
             return Err(CaseError::Incomplete("it does not say what was known of the miner"));
@@ -175,6 +193,9 @@ impl CaseContents {
         let challenge = offer
             .plan(&self.inventory, *validator_key, *miner_key)
             .map_err(|_| CaseError::Incomplete("its offer makes no challenge of its inventory"))?;
+        if !self.opens_its_own(&challenge) {
+            return Err(CaseError::Incomplete("its challenge lacks something that was opened"));
+        }
         let issued = IssuedChallenge {
             offer: offer.clone(),
             challenge: Arc::new(challenge),
@@ -201,6 +222,16 @@ impl CaseContents {
         }
         let ends = |verdict: &Verdict| verdict.reasons.iter().any(|reason| reason.detail == EVIDENCE_ENDS);
         Ok(again.verdict.filter(|verdict| !ends(verdict)).map_or(RejudgeResult::Open, RejudgeResult::Verdict))
+    }
+}
+
+impl CaseContents {
+    /// Whether the items opened are of this challenge and of the case's probes.
+    fn opens_its_own(&self, challenge: &Challenge) -> bool {
+        let walks = |stage| self.given.probes.iter().find(|it| it.stage() == stage).and_then(MemoryProbe::walks);
+        let (Some(own), Some((items, _))) = (walks(ProbeStage::Own), &self.given.open) else { return true };
+        let sweep = self.given.probes.iter().find_map(MemoryProbe::sweep);
+        draw::fit(challenge, Probes { own, linked: walks(ProbeStage::Linked), sweep }, items)
     }
 }
 
@@ -307,5 +338,42 @@ struct NoEntropy;
 impl Entropy for NoEntropy {
     fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
         Err(EntropyError("a case is judged from what was drawn for it".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use assay_work::{ChallengeId, PublicKey};
+
+    fn header() -> CaseHeader {
+        CaseHeader {
+            program: String::new(),
+            challenge_id: ChallengeId([1; 16]),
+            miner_key: PublicKey([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            unix_seconds: 0,
+            mode: None,
+            round_trip: None,
+            hold: None,
+            not_challenged: Vec::new(),
+            policy: Policy::default(),
+        }
+    }
+
+    /// Regression test, found by fuzzing: such numbers in a forged case ended the judge.
+    #[test]
+    fn numbers_beyond_every_bound_are_refused() {
+        let within = |change: fn(&mut CaseHeader)| {
+            let mut header = header();
+            change(&mut header);
+            is_within_bounds(&header)
+        };
+        assert!(within(|_| {}) && within(|it| it.round_trip = Some(MAX_TIME)));
+        assert!(!within(|it| it.policy.openings.least_rate_per_s = 0));
+        assert!(!within(|it| it.policy.commit_deadline = Duration::MAX));
+        assert!(!within(|it| it.policy.probe.deadline = Duration::MAX));
+        assert!(!within(|it| it.policy.openings.limit = Duration::MAX));
+        assert!(!within(|it| it.round_trip = Some(Duration::MAX)) && !within(|it| it.hold = Some(Duration::MAX)));
     }
 }

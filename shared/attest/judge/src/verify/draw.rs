@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use assay_protocol::message::{OpenItem, OpenTarget};
 use assay_work::bounds::IterationDraw;
 use assay_work::opening::PassSample;
 use assay_work::probe::{Probe, Sweep, SweepSample};
 use assay_work::segment::Segment;
+use assay_work::{Challenge, Share};
 
+use super::size::Probes;
 use crate::entropy::{Entropy, EntropyError};
 
 /// Draws the iterations to examine, in ascending order: `draw.drawn()` distinct ones, and the last one, whose slots the
@@ -66,12 +69,33 @@ pub fn sums(
     (0..drawn).map(|_| Ok(SweepSample { round: index(sweep.rounds())?, slot: index(count)?, row: index(n)? })).collect()
 }
 
+/// Whether a challenge and its probes have all that these items ask for. Items drawn here do; stored ones may be forged.
+pub fn fit(challenge: &Challenge, probes: Probes<'_>, items: &[OpenItem]) -> bool {
+    let of_probe = |probe: Option<&Probe>, drawn: &[Segment]| {
+        probe.is_some_and(|probe| drawn.iter().all(|segment| segment.fits(probe)))
+    };
+    items.iter().all(|OpenItem { device_id, what }| {
+        let Some(&Share { count, .. }) = challenge.share(*device_id) else { return false };
+        let n = challenge.n();
+        match what {
+            OpenTarget::Segments(drawn) => of_probe(Some(probes.own), drawn),
+            OpenTarget::LinkedSegments(drawn) => of_probe(probes.linked, drawn),
+            OpenTarget::Sums(drawn) => {
+                probes.sweep.is_some_and(|sweep| drawn.iter().all(|sample| sample.fits(sweep, n, count)))
+            }
+            OpenTarget::Samples { iteration, samples } => {
+                *iteration < challenge.iterations() && samples.iter().all(|sample| sample.fits(n, count))
+            }
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
-    use assay_work::ProbeSeed;
     use assay_work::probe::{UncheckedProbe, UncheckedSweep};
+    use assay_work::{ChallengeId, DeviceId, Nonce, ProbeSeed, PublicKey, UncheckedChallenge};
 
     #[test]
     fn the_last_iteration_is_always_drawn_and_the_others_are_as_likely() {
@@ -111,6 +135,43 @@ mod tests {
         assert!(drawn.iter().all(|s| s.fits(&probe)));
         let distinct: BTreeSet<_> = drawn.iter().collect();
         assert!(distinct.len() > 110, "of 128 segments 500 draws leave about 3 out, not {}", 128 - distinct.len());
+    }
+
+    /// Regression test, found by fuzzing: items of a stored case that its challenge does not have ended the judge.
+    #[test]
+    fn items_that_the_challenge_does_not_have_do_not_fit() {
+        let device = DeviceId([3; 16]);
+        let unchecked = UncheckedChallenge {
+            version: 1,
+            challenge_id: ChallengeId([1; 16]),
+            nonce: Nonce([2; 32]),
+            validator_key: PublicKey([4; 32]),
+            miner_key: PublicKey([5; 32]),
+            precision: 1,
+            n: 256,
+            iterations: 2,
+            shares: vec![Share { device_id: device, offset: 0, count: 3 }],
+        };
+        let challenge = Challenge::try_from(unchecked).unwrap();
+        let unchecked = UncheckedProbe { seed: ProbeSeed([0; 32]), walks: 64, steps: 3, rounds: 2, link: 0 };
+        let own = Probe::try_from(unchecked).unwrap();
+        let sweep = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([0; 32]), rounds: 4 }).unwrap();
+        let fits_on = |device_id, what| {
+            let probes = Probes { own: &own, linked: None, sweep: Some(&sweep) };
+            fit(&challenge, probes, &[OpenItem { device_id, what }])
+        };
+        let fits = |what| fits_on(device, what);
+        let segment = |round, walk| OpenTarget::Segments(vec![Segment { round, walk }]);
+        assert!(fits(segment(1, 63)) && !fits(segment(2, 63)) && !fits(segment(1, 64)));
+        assert!(!fits_on(DeviceId([4; 16]), segment(1, 63)));
+        assert!(!fits(OpenTarget::LinkedSegments(vec![Segment { round: 0, walk: 0 }])), "there is no linked probe");
+        let sum = |round, slot, row| OpenTarget::Sums(vec![SweepSample { round, slot, row }]);
+        assert!(fits(sum(3, 2, 255)) && !fits(sum(4, 2, 255)) && !fits(sum(3, 3, 255)) && !fits(sum(3, 2, 256)));
+        let product = |iteration, slot| {
+            let samples = vec![PassSample::Product { slot, row: 1, column: 2, inner: 3 }];
+            OpenTarget::Samples { iteration, samples }
+        };
+        assert!(fits(product(1, 2)) && !fits(product(2, 2)) && !fits(product(1, 3)));
     }
 
     #[test]
