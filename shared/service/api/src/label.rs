@@ -1,6 +1,7 @@
 //! Labels of miners: names and values set by operators, and changes of them.
 
 use crate::record::Labels;
+use assay_work::text::is_printable;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{AdditionalProperties, AnyOfBuilder, ArrayBuilder, Object, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -97,7 +98,8 @@ pub fn parse_label(text: &str) -> Result<(String, String), LabelError> {
     let (name, value) = text.split_once('=').ok_or_else(|| LabelError::NoValue(text.to_owned()))?;
     let name = parse_name(name)?;
     let is_value = (1..=MAX_LABEL_VALUE_CHARS).contains(&value.chars().count())
-        && value.chars().all(|c| !c.is_control() && !matches!(c, ',' | '='))
+        && is_printable(value)
+        && !value.contains([',', '='])
         && value.trim() == value;
     if is_value { Ok((name, value.to_owned())) } else { Err(LabelError::Value(name)) }
 }
@@ -114,7 +116,8 @@ mod tests {
         for name in ["", "-a", "a b", "ä", &"x".repeat(64)] {
             assert!(matches!(parse_label(&format!("{name}=1")), Err(LabelError::Name(_))), "{name}");
         }
-        for value in ["", " 7", "a,b", "a=b", "\u{1b}[31m", &"x".repeat(129)] {
+        // The turn of direction and the mark without a letter are regression tests, found by fuzzing.
+        for value in ["", " 7", "a,b", "a=b", "\u{1b}[31m", "7\u{202e}8", "\u{5a1}", &"x".repeat(129)] {
             assert!(matches!(parse_label(&format!("rack={value}")), Err(LabelError::Value(_))), "{value}");
         }
     }
