@@ -13,7 +13,7 @@ type Row = (&'static str, usize, fn() -> usize);
 const BUDGET: &[Row] = &[
     ("lines of code in the largest crate, without its tests", 5_940, largest_crate),
     ("lines of code in all crates, without tests", 78_900, all_crates),
-    ("packages in Cargo.lock", 506, packages),
+    ("packages in Cargo.lock", 507, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 65, commands),
     ("metrics of both programs", 54, metrics),
@@ -22,7 +22,7 @@ const BUDGET: &[Row] = &[
     ("rows of GUARANTEES.md", 175, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),
-    ("test executables", 42, all_executables),
+    ("test executables", 43, all_executables),
 ];
 
 #[test]

@@ -68,7 +68,8 @@ impl Proxies {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    fn from_variables(read: impl Fn(&'static str) -> Option<String>) -> Result<Self, ProxyError> {
+    /// Those that these variables name, as [`Proxies::from_environment`] reads them.
+    pub fn from_variables(read: impl Fn(&'static str) -> Option<String>) -> Result<Self, ProxyError> {
         let first = |names: [&'static str; 2]| names.into_iter().find_map(|name| Some((name, read(name)?)));
         let all = first(["ALL_PROXY", "all_proxy"]);
         let https = first(["HTTPS_PROXY", "https_proxy"]).filter(|(_, url)| !url.is_empty());

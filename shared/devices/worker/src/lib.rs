@@ -12,11 +12,11 @@
 #![deny(unsafe_code)]
 
 mod device;
-mod frame;
+pub mod frame;
 mod handles;
 mod link;
 mod log;
-mod message;
+pub mod message;
 mod peers;
 mod process;
 mod self_test;

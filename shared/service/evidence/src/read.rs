@@ -21,8 +21,8 @@ impl std::fmt::Debug for EvidenceReader {
 }
 
 impl EvidenceReader {
-    /// Decompresses a file from its beginning.
-    pub(crate) fn new(file: File) -> io::Result<Self> {
+    /// Decompresses a file from its beginning. Its bytes are not held against a name.
+    pub fn new(file: File) -> io::Result<Self> {
         let mut decoder = Decoder::new(file)?.single_frame();
         decoder.window_log_max(WINDOW_LOG)?;
         Ok(Self { decoder, left: MAX_CONTENT_BYTES })
