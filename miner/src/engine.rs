@@ -3,36 +3,32 @@
 //! Everything here blocks; the driver calls it from threads of its own.
 
 mod linked;
+mod opening;
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use assay_device::host::{DeviceReport, Host, PendingResult};
-use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan, SumPlan, SweptDevice};
 use assay_device::run::ShareTask;
-use assay_device::{Device, DeviceError, DeviceInfo, Handle};
+use assay_device::{DeviceError, DeviceInfo, Handle};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{
     DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenTarget,
     OpeningsChunk, OpeningsPart, SignedChecksum,
 };
 use assay_telemetry::{NoSensors, Reading, SensorWatch};
-use assay_work::audit::roots_at;
 use assay_work::commitment::{Evidence, commitment_message};
-use assay_work::opening::PassSample;
-use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, SweepSample, probe_key, probe_message};
-use assay_work::segment::Segment;
+use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, probe_message};
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::linked::LinkedOpening;
+use self::opening::{check_linked_items, digest_parts, is_linked};
 use crate::limits::SharedLimits;
 use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
 const MAX_PARTS_AHEAD: usize = 4;
-/// Digests in one chunk, 32 KiB: on a slow link nothing else arrives while one is on its way.
-const DIGESTS_PER_CHUNK: usize = 1024;
 
 /// The devices, the key that signs for them, and the challenge that they hold.
 pub struct Engine {
@@ -346,9 +342,7 @@ impl Engine {
                 }
                 (None, Some(linked), OpenTarget::LinkedSegments(segments)) => {
                     if !std::mem::replace(&mut has_digests, true) {
-                        let digests = linked.digests()?;
-                        let chunks = digests.chunks(DIGESTS_PER_CHUNK);
-                        chunks.map(|chunk| OpeningsPart::SlotDigests(chunk.to_vec())).try_for_each(&mut give)?;
+                        digest_parts(&linked.digests()?).try_for_each(&mut give)?;
                     }
                     for _ in segments {
                         give(OpeningsPart::Segment(cancel_on_error(handle, linked.next_segment())?))?;
@@ -396,32 +390,6 @@ impl Engine {
     }
 }
 
-impl HeldDevice {
-    /// The digests of an iteration, which is resident after it: computed again when another one was.
-    fn make_resident(
-        &self,
-        device: &mut dyn Device,
-        roots: &[Root],
-        iteration: u32,
-        handle: &Handle,
-    ) -> Result<Arc<Vec<Digest>>, DeviceError> {
-        let mut resident = lock(&self.resident);
-        if resident.0 != iteration {
-            // Should the pass fail, nothing is resident.
-            resident.0 = u32::MAX;
-            let (previous, committed) = roots_at(roots, iteration);
-            let (root, digests) = self.task.run_pass(device, iteration, &previous, handle)?;
-            if root != committed {
-                return Err(DeviceError::Sick(format!("iteration {iteration} gave another root than before")));
-            }
-            *resident = (iteration, Arc::new(digests));
-        }
-        Ok(resident.1.clone())
-    }
-}
-
-type Parts = mpsc::SyncSender<OpeningsPart>;
-
 impl HeldChallenge {
     fn device(&self, id: DeviceId) -> Result<&HeldDevice, DeviceError> {
         self.index_of(id).map(|index| &self.devices[index])
@@ -443,139 +411,6 @@ impl HeldChallenge {
     fn roots(&self, task: &ShareTask) -> &[Root] {
         self.evidence.device(task.share.device_id).map_or(&[], |device| &device.roots)
     }
-
-    fn open_item(
-        &self,
-        device: &mut dyn Device,
-        item: &OpenItem,
-        handle: &Handle,
-        parts: &Parts,
-    ) -> Result<(), DeviceError> {
-        match &item.what {
-            OpenTarget::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
-            // All devices open those together.
-            OpenTarget::LinkedSegments(_) => {
-                Err(DeviceError::Unsupported("linked segments of one device alone".into()))
-            }
-            OpenTarget::Sums(samples) => self.open_sums(device, item.device_id, samples, handle, parts),
-            OpenTarget::Samples { iteration, samples } => {
-                self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
-            }
-        }
-    }
-
-    fn open_segments(
-        &self,
-        device: &mut dyn Device,
-        id: DeviceId,
-        segments: &[Segment],
-        handle: &Handle,
-        parts: &Parts,
-    ) -> Result<(), DeviceError> {
-        let of = self.device(id)?;
-        let answered = lock(&self.answered).own.clone();
-        let (probe, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no probe was answered".into()))?;
-        let roots = self.roots(&of.task);
-        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
-        let probed = ProbedDevice {
-            challenge: &self.challenge,
-            probe: &probe,
-            device_id: id,
-            probe_key: &probe_key(&probe, &of.task.work_key, id, &last_root(roots)),
-            digests: answer.device(id).map_or(&[], |device| &device.digests),
-            slot_digests: &slot_digests,
-        };
-        let plan = SegmentPlan::new(device, &probed, segments, handle)?;
-        give_digests(parts, &slot_digests)?;
-        for index in 0..plan.len() {
-            handle.check()?;
-            give(parts, OpeningsPart::Segment(plan.open(device, index)?))?;
-        }
-        Ok(())
-    }
-
-    fn open_sums(
-        &self,
-        device: &mut dyn Device,
-        id: DeviceId,
-        samples: &[SweepSample],
-        handle: &Handle,
-        parts: &Parts,
-    ) -> Result<(), DeviceError> {
-        let of = self.device(id)?;
-        let answered = lock(&self.answered).sweep.clone();
-        let (sweep, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no sweep was answered".into()))?;
-        let roots = self.roots(&of.task);
-        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
-        let swept = SweptDevice {
-            rounds: of.task.sweep_rounds(&sweep, &last_root(roots)),
-            digests: answer.device(id).map_or(&[], |device| &device.digests),
-            slot_digests: &slot_digests,
-        };
-        let plan = SumPlan::new(device, &swept, samples, handle)?;
-        give_digests(parts, &slot_digests)?;
-        for index in 0..plan.len() {
-            handle.check()?;
-            give(parts, OpeningsPart::Sum(plan.open(device, index)?))?;
-        }
-        Ok(())
-    }
-
-    fn open_samples(
-        &self,
-        device: &mut dyn Device,
-        id: DeviceId,
-        iteration: u32,
-        samples: &[PassSample],
-        handle: &Handle,
-        parts: &Parts,
-    ) -> Result<(), DeviceError> {
-        let of = self.device(id)?;
-        if iteration >= of.task.iterations {
-            return Err(DeviceError::Unsupported(format!("the challenge has no iteration {iteration}")));
-        }
-        let roots = self.roots(&of.task);
-        let slot_digests = of.make_resident(device, roots, iteration, handle)?;
-        let (previous_root, root) = roots_at(roots, iteration);
-        let pass = AuditedPass {
-            challenge: &self.challenge,
-            device_id: id,
-            iteration,
-            previous_root,
-            root,
-            slot_digests: &slot_digests,
-        };
-        let plan = SamplePlan::new(device, &pass, samples, handle)?;
-        give_digests(parts, &slot_digests)?;
-        for index in 0..plan.len() {
-            handle.check()?;
-            give(parts, OpeningsPart::Sample(plan.open(device, index)?))?;
-        }
-        Ok(())
-    }
-}
-
-fn give_digests(parts: &Parts, digests: &[Digest]) -> Result<(), DeviceError> {
-    digests.chunks(DIGESTS_PER_CHUNK).try_for_each(|chunk| give(parts, OpeningsPart::SlotDigests(chunk.to_vec())))
-}
-
-/// Waits for room; the other side is gone only when the opening was given up.
-fn give(parts: &Parts, part: OpeningsPart) -> Result<(), DeviceError> {
-    parts.send(part).map_err(|_| DeviceError::Cancelled)
-}
-
-/// Items of linked segments must stand together: a device that has other work between two of them would keep the others
-/// waiting.
-fn check_linked_items(items: &[OpenItem]) -> Result<(), DeviceError> {
-    let groups = items.chunk_by(|a, b| is_linked(a) == is_linked(b));
-    if groups.filter(|group| is_linked(&group[0])).count() > 1 {
-        return Err(DeviceError::Unsupported("items of linked segments that do not stand together".into()));
-    }
-    Ok(())
-}
-
-const fn is_linked(item: &OpenItem) -> bool {
-    matches!(item.what, OpenTarget::LinkedSegments(_))
 }
 
 /// Hands a chunk on; when the receiver is gone, the devices stop.

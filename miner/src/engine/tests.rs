@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use assay_device::Device;
 use assay_device::reference::ReferenceDevice;
 use assay_device::testing::FakeDevice;
-use assay_work::segment::{SegmentAudit, SegmentCheck, check_slot_digests};
+use assay_work::opening::PassSample;
+use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, check_slot_digests};
 use assay_work::{Nonce, Precision, ProbeSeed, PublicKey, Share, UncheckedChallenge, UncheckedProbe, reference};
 
 use super::*;

@@ -139,17 +139,39 @@ async fn a_fail_is_paid_with_passes() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_band_is_recorded_until_it_is_enforced() {
+/// The name of this machine's processor as a device, in quotes.
+fn processor() -> String {
     let folder = tempfile::tempdir().unwrap();
     let key_file = format!("--key-file={}", folder.path().join("key").display());
     let listed = run("assay-miner", ["devices", "--json", "--backend=cpu", "--telemetry=off", &key_file]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    listed["devices"][0]["name"].to_string()
+}
+
+/// A policy without peaks takes those of the claimed model, which no processor reaches here.
+#[tokio::test(flavor = "multi_thread")]
+async fn peaks_of_the_claimed_model_bound_hidden_memory() {
+    let model = format!(
+        "[[model]]\nname = \"fast\"\nnames = [{}]\nint8_dense_tops = 1000\nmemory_gb_per_s = 9000\nsource = \"this test\"\n",
+        processor()
+    );
+    let (validator, _folder) = validator_with(&model, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect_pass();
+    let hiding = ruling.verdict.devices[0].hiding.as_ref().unwrap();
+    assert_eq!((hiding.rate_per_s, hiding.rate_is_shown_only), (5e14, false), "half of its operations a second");
+    assert!(hiding.operand_bytes_per_s >= 9e12, "what its memory reads at least: {hiding:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_band_is_recorded_until_it_is_enforced() {
     // A processor is hundreds of times as fast as this, and its memory thousands of times, also beside other load.
     let profiles = format!(
         "[[model]]\nname = \"slow\"\nnames = [{}]\nint8_dense_tops = 0.001\nmemory_gb_per_s = 0.001\n\
          source = \"this test\"\n",
-        listed["devices"][0]["name"]
+        processor()
     );
     let bands = |enforce: bool| {
         format!("[[group]]\nname = \"default\"\n[group.bands]\nenforce_profile = {enforce}\n{profiles}")

@@ -223,9 +223,7 @@ impl CaseContents {
         let ends = |verdict: &Verdict| verdict.reasons.iter().any(|reason| reason.detail == EVIDENCE_ENDS);
         Ok(again.verdict.filter(|verdict| !ends(verdict)).map_or(RejudgeResult::Open, RejudgeResult::Verdict))
     }
-}
 
-impl CaseContents {
     /// Whether the items opened are of this challenge and of the case's probes.
     fn opens_its_own(&self, challenge: &Challenge) -> bool {
         let walks = |stage| self.given.probes.iter().find(|it| it.stage() == stage).and_then(MemoryProbe::walks);

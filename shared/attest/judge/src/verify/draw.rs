@@ -94,8 +94,10 @@ pub fn fit(challenge: &Challenge, probes: Probes<'_>, items: &[OpenItem]) -> boo
 mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
+    use crate::issue::tests::issue_for;
+    use assay_policy::Policy;
     use assay_work::probe::{UncheckedProbe, UncheckedSweep};
-    use assay_work::{ChallengeId, DeviceId, Nonce, ProbeSeed, PublicKey, UncheckedChallenge};
+    use assay_work::{DeviceId, ProbeSeed};
 
     #[test]
     fn the_last_iteration_is_always_drawn_and_the_others_are_as_likely() {
@@ -140,19 +142,9 @@ mod tests {
     /// Regression test, found by fuzzing: items of a stored case that its challenge does not have ended the judge.
     #[test]
     fn items_that_the_challenge_does_not_have_do_not_fit() {
-        let device = DeviceId([3; 16]);
-        let unchecked = UncheckedChallenge {
-            version: 1,
-            challenge_id: ChallengeId([1; 16]),
-            nonce: Nonce([2; 32]),
-            validator_key: PublicKey([4; 32]),
-            miner_key: PublicKey([5; 32]),
-            precision: 1,
-            n: 256,
-            iterations: 2,
-            shares: vec![Share { device_id: device, offset: 0, count: 3 }],
-        };
-        let challenge = Challenge::try_from(unchecked).unwrap();
+        let policy = Policy { n: Some(256), iterations: 2, ..Policy::default() };
+        let challenge = issue_for(&policy, &[3]).unwrap().challenge;
+        let &[Share { device_id: device, count, .. }] = challenge.shares() else { panic!("one device") };
         let unchecked = UncheckedProbe { seed: ProbeSeed([0; 32]), walks: 64, steps: 3, rounds: 2, link: 0 };
         let own = Probe::try_from(unchecked).unwrap();
         let sweep = Sweep::try_from(UncheckedSweep { seed: ProbeSeed([0; 32]), rounds: 4 }).unwrap();
@@ -163,15 +155,17 @@ mod tests {
         let fits = |what| fits_on(device, what);
         let segment = |round, walk| OpenTarget::Segments(vec![Segment { round, walk }]);
         assert!(fits(segment(1, 63)) && !fits(segment(2, 63)) && !fits(segment(1, 64)));
-        assert!(!fits_on(DeviceId([4; 16]), segment(1, 63)));
+        assert!(!fits_on(DeviceId([9; 16]), segment(1, 63)));
         assert!(!fits(OpenTarget::LinkedSegments(vec![Segment { round: 0, walk: 0 }])), "there is no linked probe");
         let sum = |round, slot, row| OpenTarget::Sums(vec![SweepSample { round, slot, row }]);
-        assert!(fits(sum(3, 2, 255)) && !fits(sum(4, 2, 255)) && !fits(sum(3, 3, 255)) && !fits(sum(3, 2, 256)));
+        let last = count - 1;
+        assert!(fits(sum(3, last, 255)) && !fits(sum(4, last, 255)));
+        assert!(!fits(sum(3, count, 255)) && !fits(sum(3, last, 256)));
         let product = |iteration, slot| {
             let samples = vec![PassSample::Product { slot, row: 1, column: 2, inner: 3 }];
             OpenTarget::Samples { iteration, samples }
         };
-        assert!(fits(product(1, 2)) && !fits(product(2, 2)) && !fits(product(1, 3)));
+        assert!(fits(product(1, last)) && !fits(product(2, last)) && !fits(product(1, count)));
     }
 
     #[test]
