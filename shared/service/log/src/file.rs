@@ -1,0 +1,68 @@
+//! Files of this machine: replaced as a whole, read up to a bound.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use crate::error::LogError;
+
+/// How the names of files end that are being written.
+pub const NEW: &str = ".new";
+
+/// Puts a file in its place, on disk and as a whole; makes its folder.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), LogError> {
+    let write = || {
+        let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        fs::create_dir_all(folder)?;
+        let mut name = path.as_os_str().to_owned();
+        name.push(NEW);
+        let mut file = File::create(&name)?;
+        file.write_all(bytes).and_then(|()| file.sync_all())?;
+        fs::rename(&name, path)?;
+        sync(folder)
+    };
+    write().map_err(LogError::file(path))
+}
+
+/// The names of a new folder are on disk with the folders above.
+fn sync(folder: &Path) -> io::Result<()> {
+    for folder in folder.ancestors().take(MAX_DEPTH).take_while(|folder| !folder.as_os_str().is_empty()) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Folders from a tile up to the log's: `tile`, the level, parts of the index, `.p`.
+const MAX_DEPTH: usize = 4;
+
+/// A file's bytes; `None` where there is none.
+pub fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, LogError> {
+    let mut bytes = Vec::new();
+    let opened = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened,
+    };
+    let read = opened.and_then(|file| file.take(max_bytes + 1).read_to_end(&mut bytes));
+    read.map_err(LogError::file(path))?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(LogError::malformed(format!("{} has more than {max_bytes} bytes", path.display())));
+    }
+    Ok(Some(bytes))
+}
+
+/// The paths of all files below a folder, with `/` between their parts.
+pub fn files(folder: &Path) -> Result<Vec<String>, LogError> {
+    let (mut found, mut folders) = (Vec::new(), vec![String::new()]);
+    while let Some(below) = folders.pop() {
+        let path = folder.join(&below);
+        for entry in fs::read_dir(&path).map_err(LogError::file(&path))? {
+            let entry = entry.map_err(LogError::file(&path))?;
+            let name = format!("{below}{}", entry.file_name().to_string_lossy());
+            match entry.file_type().map_err(LogError::file(&path))? {
+                kind if kind.is_dir() => folders.push(name + "/"),
+                _ => found.push(name),
+            }
+        }
+    }
+    Ok(found)
+}

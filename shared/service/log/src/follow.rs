@@ -1,0 +1,75 @@
+//! A follower of another's log: it keeps the last checkpoint, and each new one must go on from there.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::checkpoint::{Checkpoint, SignedCheckpoint};
+use crate::error::LogError;
+use crate::file;
+use crate::note::{MAX_NOTE_BYTES, NoteKey};
+use crate::proof::is_consistent;
+use crate::source::Source;
+use crate::tree::TreeReader;
+
+/// Follows a log, with the last checkpoint in a file.
+#[derive(Debug)]
+pub struct Follower {
+    pub source: Source,
+    pub log: NoteKey,
+    /// Keys of the witnesses of which each checkpoint must have a cosignature.
+    pub witnesses: Vec<NoteKey>,
+    /// The file with the last checkpoint.
+    pub file: PathBuf,
+}
+
+impl Follower {
+    /// Reads the log's checkpoint, checks that it goes on from the one that is kept, and keeps it.
+    ///
+    /// # Errors
+    /// [`LogError::Inconsistent`] or [`LogError::Malformed`]: the log was forked, rolled back or changed; others: it cannot
+    /// be read now.
+    pub async fn check(&self) -> Result<Checkpoint, LogError> {
+        let kept = self.kept()?;
+        let signed = SignedCheckpoint::open(&self.source.checkpoint().await?, &self.log, &self.witnesses)?;
+        if let Some(missing) = signed.missing(&self.witnesses).next() {
+            return Err(LogError::Inconsistent(missing));
+        }
+        let now = signed.checkpoint;
+        let mut tree = TreeReader::new(&self.source, now.size);
+        if tree.root().await? != now.root {
+            return Err(LogError::inconsistent("the tiles are not those of the checkpoint"));
+        }
+        if let Some(before) = kept {
+            self.check_growth(&before, &now, &mut tree).await?;
+        }
+        file::replace(&self.file, signed.note.as_bytes())?;
+        Ok(now)
+    }
+
+    async fn check_growth(
+        &self,
+        before: &Checkpoint,
+        now: &Checkpoint,
+        tree: &mut TreeReader<'_>,
+    ) -> Result<(), LogError> {
+        let (old, size) = (before.size, now.size);
+        if size < old {
+            let why = format!("the log was rolled back: it has {size} entries, and had {old}");
+            return Err(LogError::inconsistent(why));
+        }
+        let proof = tree.consistency(old).await?;
+        if !is_consistent((old, &before.root), (size, &now.root), &proof) {
+            let why = format!("the log was forked: its first {old} entries are not those that it had");
+            return Err(LogError::inconsistent(why));
+        }
+        Ok(())
+    }
+
+    /// The checkpoint that is kept: this program wrote it, and it was checked.
+    fn kept(&self) -> Result<Option<Checkpoint>, LogError> {
+        let Some(note) = file::read(&self.file, MAX_NOTE_BYTES as u64)? else { return Ok(None) };
+        let opened = String::from_utf8(note).ok().and_then(|note| SignedCheckpoint::open(&note, &self.log, &[]).ok());
+        let other = || LogError::file(&self.file)(io::Error::other("not a checkpoint of this log"));
+        opened.map(|signed| Some(signed.checkpoint)).ok_or_else(other)
+    }
+}

@@ -1,0 +1,206 @@
+//! HTTP/1.1, one request a connection: the client of logs and witnesses, and the server of a witness.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_transport::certificate::system_authorities;
+use assay_transport::client::secure_http1;
+use assay_transport::trust::Trust;
+use assay_work::PublicKey;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::rt::{Read, Write};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::error::LogError;
+
+/// Bytes of the longest URL.
+const MAX_URL_BYTES: usize = 2048;
+/// Bytes of a message's head.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// How long an exchange may take.
+const EXCHANGE_LIMIT: Duration = Duration::from_secs(10);
+/// Pauses after answers that ask for one.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Attempts of a request whose answers ask for a pause.
+const MAX_ATTEMPTS: u32 = 30;
+/// Connections of a server at once.
+const MAX_CONNECTIONS: usize = 64;
+
+/// Where a log or a witness is: `http://HOST[:PORT]/PREFIX`, `https://…`, or `https://…#KEY` for a validator whose
+/// certificate is its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    is_tls: bool,
+    host: String,
+    port: u16,
+    /// Without a slash at its end.
+    prefix: String,
+    key: Option<PublicKey>,
+}
+
+impl FromStr for Url {
+    type Err = LogError;
+
+    fn from_str(text: &str) -> Result<Self, LogError> {
+        let wrong = || LogError::malformed("expected http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH[#KEY]");
+        let (address, key) = match text.split_once('#') {
+            Some((address, key)) => (address, Some(key.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let uri: Uri = address.parse().map_err(|_| wrong())?;
+        let is_tls = uri.scheme_str() == Some("https");
+        let is_known = is_tls || (uri.scheme_str() == Some("http") && key.is_none());
+        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if !is_known || host.is_empty() || uri.query().is_some() || text.len() > MAX_URL_BYTES {
+            return Err(wrong());
+        }
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Self { is_tls, host, port, prefix: uri.path().trim_end_matches('/').to_owned(), key })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.prefix)
+    }
+}
+
+impl Url {
+    fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// Gets a path below the prefix; `None`: there is none.
+    pub async fn get(&self, path: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, LogError> {
+        match self.exchange(Method::GET, path, Bytes::new(), max_bytes).await? {
+            (StatusCode::OK, body) => Ok(Some(body.into())),
+            (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(None),
+            (status, _) => Err(LogError::Http(format!("{self}/{path}: the server answered {status}"))),
+        }
+    }
+
+    /// Posts a body to a path below the prefix.
+    pub async fn post(&self, path: &str, body: String, max_bytes: u64) -> Result<(StatusCode, Bytes), LogError> {
+        self.exchange(Method::POST, path, body.into(), max_bytes).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        max_bytes: u64,
+    ) -> Result<(StatusCode, Bytes), LogError> {
+        let failed = |why| LogError::Http(format!("{self}/{path}: {why}"));
+        let mut attempt = 1;
+        loop {
+            let once = self.once(method.clone(), path, body.clone(), max_bytes);
+            let late = |_| Err(format!("no answer within {EXCHANGE_LIMIT:?}"));
+            let answer = timeout(EXCHANGE_LIMIT, once).await.unwrap_or_else(late).map_err(failed)?;
+            if answer.0 != StatusCode::TOO_MANY_REQUESTS || attempt == MAX_ATTEMPTS {
+                return Ok(answer);
+            }
+            attempt += 1;
+            sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    async fn once(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        max_bytes: u64,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
+        let request = Request::builder().method(method).uri(format!("{}/{path}", self.prefix));
+        let request = request.header(HOST, self.authority()).body(Full::new(body)).map_err(|e| e.to_string())?;
+        if !self.is_tls {
+            return ask(TokioIo::new(stream), request, max_bytes).await;
+        }
+        let trust = match self.key {
+            Some(key) => Trust::Key(key),
+            None => Trust::Authorities(system_authorities().map_err(|error| error.to_string())?.into()),
+        };
+        let stream = secure_http1(stream, &self.host, &trust).await.map_err(|error| format!("no TLS: {error}"))?;
+        ask(TokioIo::new(stream), request, max_bytes).await
+    }
+}
+
+async fn ask<S>(stream: S, request: Request<Full<Bytes>>, max_bytes: u64) -> Result<(StatusCode, Bytes), String>
+where
+    S: Read + Write + Unpin + Send + 'static,
+{
+    let handshake = http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(stream).await;
+    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
+    // It ends with the sender.
+    tokio::spawn(connection);
+    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    let status = answer.status();
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    let body = Limited::new(answer.into_body(), max_bytes).collect().await;
+    Ok((status, body.map_err(|error| format!("{error}, at most {max_bytes} bytes are read"))?.to_bytes()))
+}
+
+/// The answer of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub content_type: &'static str,
+    pub body: String,
+}
+
+/// Serves requests for ever. `answer` is given the method, the path, and a body of at most `max_bytes`.
+pub async fn serve<F>(listener: TcpListener, max_bytes: usize, answer: F)
+where
+    F: Fn(&Method, &str, &[u8]) -> Answer + Send + Sync + 'static,
+{
+    let (answer, places) = (Arc::new(answer), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+    loop {
+        // The semaphore is never closed; a failed accept may be a lack of file descriptors, which passes.
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(RETRY_PAUSE).await;
+            continue;
+        };
+        let answer = answer.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| respond(request, max_bytes, answer.clone()));
+            let mut server = hyper::server::conn::http1::Builder::new();
+            let server = server.timer(TokioTimer::new()).max_buf_size(MAX_HEAD_BYTES).keep_alive(false);
+            // A client that breaks off hears nothing more.
+            let _ = timeout(EXCHANGE_LIMIT, server.serve_connection(TokioIo::new(stream), service)).await;
+            drop(place);
+        });
+    }
+}
+
+async fn respond<F>(
+    request: Request<Incoming>,
+    max_bytes: usize,
+    answer: Arc<F>,
+) -> Result<Response<Full<Bytes>>, hyper::http::Error>
+where
+    F: Fn(&Method, &str, &[u8]) -> Answer,
+{
+    let (head, body) = request.into_parts();
+    let answer = match Limited::new(body, max_bytes).collect().await {
+        Ok(body) => answer(&head.method, head.uri.path(), &body.to_bytes()),
+        Err(_) => Answer { status: 413, content_type: "text/plain", body: format!("at most {max_bytes} bytes\n") },
+    };
+    let response = Response::builder().status(answer.status).header(CONTENT_TYPE, answer.content_type);
+    response.body(Full::new(answer.body.into()))
+}

@@ -1,0 +1,108 @@
+//! Submission of a checkpoint to a witness (C2SP `tlog-witness`).
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+use hyper::StatusCode;
+
+use crate::checkpoint::{SignedCheckpoint, decimal};
+use crate::error::LogError;
+use crate::http::Url;
+use crate::note::{KeyKind, Note, NoteKey};
+use crate::source::Source;
+use crate::tree::TreeReader;
+
+/// The path below a witness's prefix.
+pub const ADD_CHECKPOINT: &str = "add-checkpoint";
+/// Bytes of the largest answer: a few signature lines.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+/// A witness: `URL#VKEY`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WitnessAddress {
+    pub url: Url,
+    pub key: NoteKey,
+}
+
+impl FromStr for WitnessAddress {
+    type Err = LogError;
+
+    fn from_str(text: &str) -> Result<Self, LogError> {
+        let wrong = || LogError::malformed("expected URL#VKEY, with the key that the witness prints");
+        let (url, key) = text.split_once('#').ok_or_else(wrong)?;
+        let (url, key): (Url, NoteKey) = (url.parse()?, key.parse()?);
+        if key.kind() == KeyKind::Cosignature { Ok(Self { url, key }) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for WitnessAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.url, self.key)
+    }
+}
+
+/// Has a witness cosign a checkpoint of a log; `known` is the size that it cosigned last, as far as known. Gives its
+/// signature line.
+///
+/// # Errors
+/// [`LogError::Inconsistent`]: the witness refuses the checkpoint, or has cosigned a larger one; others: it gave no
+/// cosignature now.
+pub async fn add_checkpoint(
+    witness: &WitnessAddress,
+    source: &Source,
+    signed: &SignedCheckpoint,
+    known: &mut u64,
+) -> Result<String, LogError> {
+    let refused = |status, why: &[u8]| {
+        let why = String::from_utf8_lossy(&why[..why.len().min(200)]).trim().to_owned();
+        format!("{}: the witness answered {status}: {why}", witness.url)
+    };
+    let size = signed.checkpoint.size;
+    for _ in 0..2 {
+        let (status, answer) = submit(witness, source, signed, *known).await?;
+        match status {
+            StatusCode::OK => {
+                let line = cosignature(witness, signed, &answer)?;
+                *known = size;
+                return Ok(line);
+            }
+            StatusCode::CONFLICT => {
+                let theirs = str::from_utf8(&answer).ok().and_then(|text| decimal(text.strip_suffix('\n')?));
+                *known = theirs.ok_or_else(|| LogError::Http(refused(status, &answer)))?;
+                if *known > size {
+                    let known = std::mem::take(known);
+                    let why = format!("{}: the witness cosigned {known} entries, the log has {size}", witness.url);
+                    return Err(LogError::Inconsistent(why));
+                }
+            }
+            StatusCode::UNPROCESSABLE_ENTITY => return Err(LogError::Inconsistent(refused(status, &answer))),
+            status => return Err(LogError::Http(refused(status, &answer))),
+        }
+    }
+    Err(LogError::Http(format!("{}: the witness cosigns checkpoints of another writer of this log", witness.url)))
+}
+
+async fn submit(
+    witness: &WitnessAddress,
+    source: &Source,
+    signed: &SignedCheckpoint,
+    old: u64,
+) -> Result<(StatusCode, Vec<u8>), LogError> {
+    let mut body = format!("old {old}\n");
+    for hash in TreeReader::new(source, signed.checkpoint.size).consistency(old).await? {
+        // A String takes every text.
+        let _ = writeln!(body, "{hash}");
+    }
+    body.push('\n');
+    body.push_str(&signed.note);
+    let (status, answer) = witness.url.post(ADD_CHECKPOINT, body, MAX_ANSWER_BYTES).await?;
+    Ok((status, answer.into()))
+}
+
+/// The witness's own line of an answer, once it holds.
+fn cosignature(witness: &WitnessAddress, signed: &SignedCheckpoint, answer: &[u8]) -> Result<String, LogError> {
+    let answer = str::from_utf8(answer).map_err(|_| LogError::malformed("a cosignature is not UTF-8"))?;
+    let note = format!("{}\n{answer}", signed.checkpoint.text());
+    let line = Note::parse(&note)?.signature(&witness.key)?;
+    line.map(str::to_owned).ok_or_else(|| LogError::Http(format!("{}: no cosignature of its key", witness.url)))
+}

@@ -1,0 +1,129 @@
+//! Tests of logs in folders, with known answers.
+
+mod proofs;
+mod tampering;
+mod vectors;
+mod witnessing;
+
+use std::path::Path;
+
+use assay_protocol::identity::Identity;
+use assay_work::ChallengeId;
+
+use crate::checkpoint::log_key;
+use crate::entry::VerdictEntry;
+use crate::error::LogError;
+use crate::note::NoteKey;
+use crate::source::Source;
+use crate::tree::TreeReader;
+use crate::verify::{VerifiedLog, verify};
+use crate::writer::LogWriter;
+
+const SEED: [u8; 32] = [7; 32];
+
+fn identity() -> Identity {
+    Identity::from_seed(&SEED)
+}
+
+fn key() -> NoteKey {
+    log_key(identity().public_key())
+}
+
+/// An entry of its own for each number; every third has no receipt.
+fn entry(number: u64) -> VerdictEntry {
+    let challenge = ChallengeId(u128::from(number).to_be_bytes());
+    let receipt = format!("receipt {number}");
+    VerdictEntry::of(challenge, &format!("verdict {number}"), (!number.is_multiple_of(3)).then_some(&*receipt))
+}
+
+fn entries(numbers: std::ops::Range<u64>) -> Vec<VerdictEntry> {
+    numbers.map(entry).collect()
+}
+
+/// A log of so many entries, appended in parts.
+fn log(folder: &Path, size: u64, part: u64) -> LogWriter {
+    let mut writer = LogWriter::open(folder, identity()).unwrap();
+    for low in (writer.size()..size).step_by(part as usize) {
+        writer.append(&entries(low..size.min(low + part))).unwrap();
+    }
+    writer
+}
+
+fn source(folder: &Path) -> Source {
+    Source::Folder(folder.to_owned())
+}
+
+async fn verified(folder: &Path) -> VerifiedLog {
+    verify(&source(folder), &key(), &[]).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_log_goes_on_where_it_was_and_verifies_at_every_size() {
+    let folder = tempfile::tempdir().unwrap();
+    for (size, part) in [(0, 1), (1, 1), (5, 1), (255, 250), (256, 1), (257, 1), (700, 300), (1300, 7)] {
+        // Each time a new process.
+        let writer = log(folder.path(), size, part);
+        let found = verified(folder.path()).await;
+        assert_eq!((found.problems, found.uncommitted), (vec![], 0), "{size}");
+        let checkpoint = found.checkpoint.unwrap();
+        assert_eq!((checkpoint.size, checkpoint.root), (size, writer.checkpoint().checkpoint.root));
+        assert_eq!(TreeReader::new(&source(folder.path()), size).root().await.unwrap(), checkpoint.root);
+    }
+    let whole = tempfile::tempdir().unwrap();
+    let at_once = log(whole.path(), 1300, 1300);
+    assert_eq!(at_once.checkpoint().checkpoint, log(folder.path(), 1300, 1).checkpoint().checkpoint);
+    let tiles = |kind: &str| std::fs::read_dir(whole.path().join("tile").join(kind)).unwrap().count();
+    // Five full ones and the partial one of 20; of level 1 the partial one of 5.
+    assert_eq!((tiles("0"), tiles("entries"), tiles("1")), (6, 6, 1));
+    assert!(whole.path().join("tile/entries/005.p/20").is_file() && whole.path().join("tile/1/000.p/5").is_file());
+}
+
+/// Whatever files of an append a crash leaves, with the checkpoint of before, the log is that of before; then another
+/// entry comes.
+#[tokio::test]
+async fn a_crash_at_any_point_leaves_a_log_that_goes_on() {
+    let (before, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    log(before.path(), 200, 50);
+    log(after.path(), 200, 50);
+    log(after.path(), 600, 400);
+    let mut new: Vec<_> = crate::file::files(after.path()).unwrap();
+    new.retain(|name| name != "checkpoint" && !before.path().join(name).exists());
+    new.sort();
+    assert!(new.len() > 5, "{new:?}");
+    for left in 0..=new.len() {
+        let crashed = tempfile::tempdir().unwrap();
+        log(crashed.path(), 200, 50);
+        for name in &new[..left] {
+            crate::file::replace(&crashed.path().join(name), &std::fs::read(after.path().join(name)).unwrap()).unwrap();
+        }
+        std::fs::write(crashed.path().join("checkpoint.new"), "half").unwrap();
+        let found = verified(crashed.path()).await;
+        assert_eq!((found.problems, found.uncommitted), (vec![], left), "the log of before");
+        let mut writer = LogWriter::open(crashed.path(), identity()).unwrap();
+        assert_eq!(writer.size(), 200);
+        for number in 1000..1250 {
+            writer.append(&[entry(number)]).unwrap();
+        }
+        assert_eq!(verified(crashed.path()).await.problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_log_that_is_not_its_own_is_not_appended_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = log(folder.path(), 300, 300);
+    let open = |identity| LogWriter::open(folder.path(), identity).map(|writer| writer.size());
+    let refused =
+        |opened: Result<u64, LogError>| assert!(matches!(opened, Err(LogError::Inconsistent(_))), "{opened:?}");
+    refused(open(Identity::from_seed(&[8; 32])));
+    let file = folder.path().join("checkpoint");
+    std::fs::remove_file(&file).unwrap();
+    refused(open(identity()));
+    std::fs::write(&file, &writer.checkpoint().note).unwrap();
+    assert_eq!(open(identity()).unwrap(), 300);
+    let tile = folder.path().join("tile/0/001.p/44");
+    let mut bytes = std::fs::read(&tile).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&tile, &bytes).unwrap();
+    refused(open(identity()));
+}

@@ -1,0 +1,174 @@
+//! Forks, rollbacks and old backups, which one log alone does not show: a follower and a witness see them.
+
+use std::path::Path;
+
+use assay_protocol::identity::Identity;
+use tokio::net::TcpListener;
+
+use super::{entries, entry, identity, key, log, source};
+use crate::error::LogError;
+use crate::follow::Follower;
+use crate::http::Answer;
+use crate::submit::{WitnessAddress, add_checkpoint};
+use crate::tree::TreeReader;
+use crate::verify::verify;
+use crate::witness::{Witness, checkpoint_path};
+use crate::writer::LogWriter;
+
+/// The same validator's log from entry 300 on with other entries: a fork, or what follows an old backup.
+fn fork(folder: &Path, size: u64) -> LogWriter {
+    log(folder, 300, 300);
+    let mut writer = LogWriter::open(folder, identity()).unwrap();
+    writer.append(&entries(50_000..50_000 + size - 300)).unwrap();
+    writer
+}
+
+fn follower(folder: &Path, state: &Path) -> Follower {
+    Follower { source: source(folder), log: key(), witnesses: Vec::new(), file: state.join("last") }
+}
+
+fn is_inconsistent<T: std::fmt::Debug>(result: Result<T, LogError>, words: &str) {
+    let Err(LogError::Inconsistent(why)) = result else { panic!("{result:?}") };
+    assert!(why.contains(words), "{why}");
+}
+
+#[tokio::test]
+async fn a_follower_sees_rollback_fork_and_an_old_backup() {
+    let (good, bad, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for size in [0, 1, 255, 300, 400, 700] {
+        log(good.path(), size, 100);
+        assert_eq!(follower(good.path(), state.path()).check().await.unwrap().size, size);
+        // The same again.
+        follower(good.path(), state.path()).check().await.unwrap();
+    }
+    log(bad.path(), 300, 100);
+    is_inconsistent(follower(bad.path(), state.path()).check().await, "rolled back: it has 300 entries, and had 700");
+    for size in [700, 701, 1500] {
+        let forked = tempfile::tempdir().unwrap();
+        fork(forked.path(), size);
+        let alone = verify(&source(forked.path()), &key(), &[]).await.unwrap();
+        assert_eq!(alone.problems, Vec::<String>::new(), "alone it is a log like any");
+        is_inconsistent(follower(forked.path(), state.path()).check().await, "forked: its first 700 entries");
+    }
+    // What it complained of is not kept.
+    log(good.path(), 800, 100);
+    assert_eq!(follower(good.path(), state.path()).check().await.unwrap().size, 800);
+    let tile = good.path().join("tile/1/000.p/3");
+    let mut bytes = std::fs::read(&tile).unwrap();
+    bytes[0] ^= 1;
+    std::fs::write(tile, bytes).unwrap();
+    is_inconsistent(follower(good.path(), state.path()).check().await, "not those of the checkpoint");
+}
+
+fn witness(folder: &Path) -> Witness {
+    Witness::new(folder, Identity::from_seed(&[5; 32]), vec![key()])
+}
+
+async fn request(folder: &Path, old: u64) -> String {
+    let writer = LogWriter::open(folder, identity()).unwrap();
+    let source = source(folder);
+    let proof = TreeReader::new(&source, writer.size()).consistency(old).await.unwrap();
+    let lines: String = proof.iter().map(|hash| format!("{hash}\n")).collect();
+    format!("old {old}\n{lines}\n{}", writer.checkpoint().note)
+}
+
+#[tokio::test]
+async fn a_witness_answers_as_c2sp_says() {
+    let (good, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ask = |body: &str| witness(state.path()).add_checkpoint(body.as_bytes(), 1_700_000_000);
+    let status = |body: &str| ask(body).status;
+    log(good.path(), 300, 100);
+    assert_eq!(witness(state.path()).checkpoint(&checkpoint_path(key().name())).status, 404);
+    let first = request(good.path(), 0).await;
+    let Answer { status: 200, body: line, .. } = ask(&first) else { panic!() };
+    let note = format!("{}{line}", &first["old 0\n\n".len()..]);
+    let opened =
+        crate::checkpoint::SignedCheckpoint::open(&note, &key(), std::slice::from_ref(witness(state.path()).key()));
+    assert_eq!(opened.unwrap().cosigned.len(), 1);
+    assert_eq!(witness(state.path()).checkpoint(&checkpoint_path(key().name())).body, note, "for monitors");
+    // Another size than the last one: the answer has that.
+    let conflict = ask(&first);
+    assert_eq!((conflict.status, conflict.content_type, conflict.body.as_str()), (409, "text/x.tlog.size", "300\n"));
+    assert_eq!(status(&request(good.path(), 300).await), 200, "the same again");
+    log(good.path(), 700, 100);
+    let grown = request(good.path(), 300).await;
+    let without = grown.replacen(grown.lines().nth(1).unwrap(), &crate::hash::Hash([1; 32]).to_string(), 1);
+    assert_eq!(status(&without), 422, "a proof that does not hold");
+    assert_eq!(status(&grown.replacen("old 300", "old 900", 1)), 400);
+    let unsigned = grown.replacen(&key().to_string()[..12], "assay-log/00", 1);
+    assert_eq!(status(&unsigned), 404, "an unknown origin");
+    let (head, _) = grown.split_once('\u{2014}').unwrap();
+    assert_eq!(status(&format!("{head}\u{2014} someone AAAAAAAA\n")), 403, "not signed by the log");
+    let altered = grown.replacen("\n700\n", "\n701\n", 1);
+    assert_eq!(status(&altered), 403, "a signature that does not hold");
+    for malformed in ["", "old", "old 1", "old 01\n\n", "old 0\nx\n\na\n0\nb\n\n", &grown[..grown.len() - 1]] {
+        assert_eq!(status(malformed), 400, "{malformed:?}");
+    }
+    assert_eq!(status(&grown), 200);
+    // Rollback and fork.
+    let (old, forked) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    log(old.path(), 400, 100);
+    assert_eq!(ask(&request(old.path(), 300).await).body, "700\n");
+    for size in [700, 900] {
+        fork(forked.path(), size);
+        assert_eq!(status(&request(forked.path(), 700).await), 422, "{size}");
+        std::fs::remove_dir_all(forked.path()).unwrap();
+        std::fs::create_dir(forked.path()).unwrap();
+    }
+    // A changed state is no reason to begin anew.
+    let file = state.path().join(checkpoint_path(key().name()));
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(status(&request(good.path(), 0).await), 500);
+}
+
+#[tokio::test]
+async fn a_log_is_cosigned_over_http_and_stops_where_its_witness_knows_more() {
+    let (good, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (served, port) = (witness(state.path()), listener.local_addr().unwrap().port());
+    let key_of_witness = served.key().clone();
+    let address: WitnessAddress = format!("http://127.0.0.1:{port}#{key_of_witness}").parse().unwrap();
+    assert_eq!(address.to_string().parse::<WitnessAddress>().unwrap(), address);
+    tokio::spawn(served.serve(listener, || 1_700_000_000));
+    let mut known = 0;
+    for size in [5, 300, 700] {
+        let mut writer = log(good.path(), size, 100);
+        let line = add_checkpoint(&address, &source(good.path()), writer.checkpoint(), &mut known).await.unwrap();
+        writer.cosign(&line).unwrap();
+        let found = verify(&source(good.path()), &key(), std::slice::from_ref(&key_of_witness)).await.unwrap();
+        assert_eq!((found.problems, known), (vec![], size));
+    }
+    // One that does not know the witness's last size asks twice.
+    let (mut forgotten, writer) = (0, log(good.path(), 800, 100));
+    add_checkpoint(&address, &source(good.path()), writer.checkpoint(), &mut forgotten).await.unwrap();
+    let old = tempfile::tempdir().unwrap();
+    let writer = log(old.path(), 400, 100);
+    let refused = add_checkpoint(&address, &source(old.path()), writer.checkpoint(), &mut 0).await;
+    is_inconsistent(refused, "cosigned 800 entries, the log has 400");
+    let forked = tempfile::tempdir().unwrap();
+    let writer = fork(forked.path(), 900);
+    is_inconsistent(
+        add_checkpoint(&address, &source(forked.path()), writer.checkpoint(), &mut 0).await,
+        "answered 422",
+    );
+    let large = address.url.post("add-checkpoint", "x".repeat(200_000), 100).await;
+    assert!(large.is_err() || large.unwrap().0 == 413);
+    assert_eq!(address.url.get("unknown/checkpoint", 100).await.unwrap(), None);
+    assert!(matches!(address.url.get(&checkpoint_path(key().name()), 10).await, Err(LogError::Http(_))), "a bound");
+    let _ = entry(0);
+}
+
+#[test]
+fn addresses_of_witnesses_and_logs_are_read_strictly() {
+    let key = witness(Path::new("")).key().to_string();
+    for wrong in
+        ["", "http://a", &key, &format!("ftp://a#{key}"), &format!("http://a?b#{key}"), &format!("http://b@a#{key}")]
+    {
+        assert!(wrong.parse::<WitnessAddress>().is_err(), "{wrong}");
+    }
+    let log = super::key();
+    assert!(format!("http://a#{log}").parse::<WitnessAddress>().is_err(), "a log's key is no witness's");
+    let pinned = format!("https://[::1]:7480/log/x/#{}", identity().public_key());
+    assert_eq!(pinned.parse::<crate::source::Source>().unwrap().to_string(), "https://[::1]:7480/log/x");
+    assert!(pinned.replace("https", "http").parse::<crate::source::Source>().is_err(), "plaintext proves no key");
+}
