@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use self::daemon::{RejudgeArgs, ReplayWorkerArgs, ServeArgs};
 use self::files::{CheckOpeningsArgs, VerifyArgs};
 use self::key::KeyArgs;
+use self::log::LogCommand;
 use self::settings::{ConfigCommand, PolicyCommand};
 use crate::config::absent;
 use assay_client::cli::access::{PageArgs, TokenCommand, WebhookCommand};
@@ -46,7 +47,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &["enroll", "approve", "suspend", "resume", "quarantine", "release", "revoke", "label", "forget"],
     ),
     ("Keys, tokens and receipts", &["address", "key", "receipt", "token", "webhook"]),
-    ("Records, evidence and files", &["export", "backup", "rejudge", "verify", "check-openings"]),
+    ("Records, evidence and files", &["export", "backup", "rejudge", "log", "verify", "check-openings"]),
     ("Configuration", &["config", "policy", "reload"]),
 ];
 
@@ -244,6 +245,9 @@ pub enum Command {
   assay-validator rejudge --since 7d
   assay-validator rejudge --policy stricter.toml --since 7d --json | jq 'select(.changes)'")]
     Rejudge(RejudgeArgs),
+    /// Check, follow or witness a validator's log of verdicts
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Check the evidence for a challenge file by recomputing the work
     #[command(after_help = "Examples:
   assay-validator verify --challenge challenge.json --evidence evidence.json --mode replay
@@ -280,6 +284,7 @@ pub enum Command {
 pub mod daemon;
 pub mod files;
 pub mod key;
+pub mod log;
 pub mod settings;
 #[cfg(test)]
 mod tests;

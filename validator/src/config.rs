@@ -13,6 +13,7 @@ use assay_listen::bounds::{
     MAX_MINERS,
 };
 use assay_listen::tls::{RawTls, TlsConfig};
+use assay_log::WitnessAddress;
 use assay_observe::settings::{RawTraces, TraceEndpoint};
 use assay_policy::Policy;
 use assay_policy::fields::{Field, POLICY_FIELDS};
@@ -37,6 +38,12 @@ pub const SYSTEM_FILE: &str = "validator.toml";
 
 /// The default file of the records, beside the key file.
 const RECORDS_FILE: &str = "validator.db";
+
+/// The folder of logs of verdicts, beside the key file.
+const LOG_FOLDER: &str = "log";
+
+/// The most witnesses of the log of verdicts.
+const MAX_WITNESSES: usize = 16;
 
 /// The longest time to drain, in seconds: a supervisor kills long before.
 const MAX_DRAIN_S: u64 = 3600;
@@ -99,6 +106,15 @@ pub struct RawRecords {
     pub records: Option<String>,
 }
 
+/// Who cosigns the log of verdicts, as written.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Log of verdicts")]
+pub struct RawVerdictLog {
+    /// Witnesses that cosign the log of verdicts, comma-separated: URL#VKEY, as `assay-validator log witness` prints it
+    #[arg(long, value_name = "WITNESSES", action = clap::ArgAction::Append, value_delimiter = ',')]
+    pub log_witnesses: Vec<String>,
+}
+
 /// Where replays run, as written.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Replays")]
@@ -136,6 +152,9 @@ pub struct RawConfig {
     /// Records.
     #[command(flatten)]
     pub records: RawRecords,
+    /// The log of verdicts.
+    #[command(flatten)]
+    pub verdict_log: RawVerdictLog,
     /// Replays.
     #[command(flatten)]
     pub replays: RawReplays,
@@ -213,6 +232,8 @@ pub struct ValidatorConfig {
     /// File with the validator's secret key.
     pub key_file: PathBuf,
     pub records: Location,
+    /// Witnesses of the log of verdicts.
+    pub log_witnesses: Vec<WitnessAddress>,
     /// Admission of miners.
     pub miners: Lists,
     /// Bounds on connections and concurrent challenges.
@@ -285,6 +306,11 @@ impl ValidatorConfig {
         self.key_file.with_file_name(RECEIPT_KEY_FILE)
     }
 
+    /// Folder of the logs of verdicts, beside the session key: one for each key.
+    pub fn log_folder(&self) -> PathBuf {
+        self.key_file.with_file_name(LOG_FOLDER)
+    }
+
     /// Checks the raw settings.
     ///
     /// # Errors
@@ -296,6 +322,7 @@ impl ValidatorConfig {
             http,
             files,
             records,
+            verdict_log,
             replays,
             policy,
             fleet,
@@ -326,6 +353,7 @@ impl ValidatorConfig {
                 Some(written) => records_setting::check(settings, written)?,
                 None => Location::File(files.key_file.with_file_name(RECORDS_FILE)),
             },
+            log_witnesses: witnesses(settings, verdict_log)?,
             miners,
             bounds: bounds(settings)?,
             ping_interval: Duration::from_millis(ping_ms),
@@ -339,6 +367,12 @@ impl ValidatorConfig {
             log: LogConfig::check(settings, logging)?,
         })
     }
+}
+
+fn witnesses(settings: &Settings<RawConfig>, raw: &RawVerdictLog) -> Result<Vec<WitnessAddress>, SettingsError> {
+    let several = "a checkpoint waits for each, and readers take 64 signatures";
+    settings.in_range("log_witnesses", raw.log_witnesses.len(), 0..=MAX_WITNESSES, several)?;
+    raw.log_witnesses.iter().map(|text| settings.parsed("log_witnesses", text)).collect()
 }
 
 fn bounds(settings: &Settings<RawConfig>) -> Result<ConnectionBounds, SettingsError> {

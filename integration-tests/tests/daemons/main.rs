@@ -47,6 +47,7 @@ mod telemetry;
 mod terminals;
 mod texts;
 mod traces;
+mod verdict_log;
 mod verdicts;
 mod watch;
 mod workers;

@@ -5,6 +5,7 @@ pub mod challenge_file;
 pub mod check_openings;
 pub mod config;
 pub mod key;
+pub mod log;
 pub mod policy;
 pub mod receipt_keys;
 pub mod rejudge;
@@ -95,6 +96,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Miners(args) => miners::execute(&*place(&args.at)?, &args),
         Command::Rejudge(args) => rejudge::execute(&*configure(&args.settings)?, &args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
+        Command::Log(command) => log::execute(command),
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),

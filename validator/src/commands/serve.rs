@@ -50,6 +50,7 @@ use assay_keeper::sharing::leases::MinerLeases;
 use assay_keeper::sharing::presence::{ValidatorPresence, wait_until_alone};
 use assay_keeper::sweep;
 use assay_keeper::validator::{Capacity, Listening, MinerAccess, Reports, Validator};
+use assay_keeper::verdict_log::VerdictLog;
 use assay_keeper::waiting::WaitingKeys;
 use assay_listen::bounds::{MAX_ROUNDS_AT_ONCE, REPORT_INTERVAL};
 use assay_listen::gate::Gate;
@@ -65,6 +66,9 @@ use assay_webhook::Webhooks;
 /// Time for sessions to stop their work, log and send their verdicts and say goodbye, and for their connections and
 /// those of operators after the last session.
 const STOP_LIMIT: Duration = Duration::from_millis(500);
+
+/// Time for the log to take the last verdicts.
+const LOG_LIMIT: Duration = Duration::from_secs(5);
 
 /// Time for webhooks to deliver the last events.
 const WEBHOOKS_LIMIT: Duration = Duration::from_secs(5);
@@ -191,6 +195,7 @@ fn validator(
     let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
     let leases = if is_shared { MinerLeases::shared(records.clone(), instance.clone()) } else { MinerLeases::alone() };
     let webhooks = Webhooks::start(records.clone(), instance.clone());
+    let log = VerdictLog::new(records.clone(), config.log_folder(), identity.clone(), config.log_witnesses.clone());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let allowed = AllowList::new(config.miners.clone());
     let admission = Admission {
@@ -227,7 +232,7 @@ fn validator(
             checks: Semaphore::new(cores),
         },
         evidence,
-        reports: Reports { metrics, traces, webhooks },
+        reports: Reports { metrics, traces, webhooks, log: Arc::new(log) },
         drain: Drain::new(shutdown.clone()),
         shutdown,
     })
@@ -276,6 +281,7 @@ async fn serve(
     let watched = records.clone();
     tokio::spawn(async move { watched.watch_server().await });
     tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.limits));
+    tokio::spawn(validator.reports.log.clone().run());
     share(&validator);
     let running = RunningValidator {
         validator: validator.clone(),
@@ -306,7 +312,10 @@ async fn serve(
     validator.reports.traces.finish(TRACES_LIMIT).await;
     let mut stopped = validator.shutdown.clone();
     tokio::select! {
-        () = validator.reports.webhooks.finish(WEBHOOKS_LIMIT) => {}
+        () = async {
+            let Reports { log, webhooks, .. } = &validator.reports;
+            tokio::join!(log.finish(LOG_LIMIT), webhooks.finish(WEBHOOKS_LIMIT));
+        } => {}
         () = async {
             stopped.stopped().await;
             tokio::time::sleep(STOP_LIMIT).await;

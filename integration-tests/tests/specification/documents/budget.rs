@@ -11,18 +11,18 @@ use crate::documents::source::{code, read, rust_files, shared_crates, workspace}
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 5_940, largest_crate),
-    ("lines of code in all crates, without tests", 78_900, all_crates),
-    ("packages in Cargo.lock", 507, packages),
+    ("lines of code in the largest crate, without its tests", 6_115, largest_crate),
+    ("lines of code in all crates, without tests", 80_920, all_crates),
+    ("packages in Cargo.lock", 508, packages),
     ("settings of both programs", 90, settings),
-    ("commands and subcommands of both programs", 65, commands),
+    ("commands and subcommands of both programs", 69, commands),
     ("metrics of both programs", 54, metrics),
     ("pages of documentation", 21, pages),
-    ("words of documentation", 50_230, words),
-    ("rows of GUARANTEES.md", 175, guarantees),
+    ("words of documentation", 50_700, words),
+    ("rows of GUARANTEES.md", 177, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),
-    ("test executables", 43, all_executables),
+    ("test executables", 44, all_executables),
 ];
 
 #[test]

@@ -48,6 +48,9 @@ pub struct ReceiptDetail {
     pub record: ReceiptRecord,
     /// The challenge of its verdict.
     pub challenge: String,
+    /// Proof that the validator's log has it (C2SP tlog-proof); absent until it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_proof: Option<String>,
 }
 
 /// The kinds of a [`SearchResult`].

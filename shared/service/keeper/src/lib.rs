@@ -23,4 +23,5 @@ pub mod sharing;
 pub mod sweep;
 pub mod takeover;
 pub mod validator;
+pub mod verdict_log;
 pub mod waiting;

@@ -20,6 +20,7 @@ use crate::fleet::Fleet;
 use crate::metrics::ValidatorMetrics;
 use crate::registry::Registry;
 use crate::sharing::leases::MinerLeases;
+use crate::verdict_log::VerdictLog;
 use crate::waiting::WaitingKeys;
 use assay_judge::session::{Admission, StartError};
 use assay_listen::gate::Gate;
@@ -87,12 +88,14 @@ pub struct Capacity {
     pub checks: Semaphore,
 }
 
-/// Reports of verdicts and load to other systems.
+/// Reports of verdicts and load to others.
 pub struct Reports {
     pub metrics: ValidatorMetrics,
     /// Export of spans.
     pub traces: Traces,
     pub webhooks: Webhooks,
+    /// The log of verdicts.
+    pub log: Arc<VerdictLog>,
 }
 
 impl Validator {

@@ -1,4 +1,4 @@
-//! The right edge of a tree: what is needed to append to it.
+//! The right edge of a tree: an append reads nothing else.
 
 use crate::error::LogError;
 use crate::hash::Hash;

@@ -13,7 +13,7 @@ pub enum LogError {
         /// The system's error.
         source: io::Error,
     },
-    /// A server did not give what it was asked for.
+    /// A server refused, or did not answer.
     #[error("{0}")]
     Http(String),
     /// Bytes that are not in the form of their specification.

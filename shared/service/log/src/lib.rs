@@ -42,7 +42,7 @@ pub use note::{KeyKind, NoteKey};
 pub use receipt_proof::{MAX_PROOF_BYTES, ReceiptProof};
 pub use source::{CHECKPOINT, Source};
 pub use submit::{WitnessAddress, add_checkpoint};
-pub use tile::{Tile, TileKind};
+pub use tile::{TILE_WIDTH, Tile, TileKind};
 pub use tree::TreeReader;
 pub use verify::{VerifiedLog, verify};
 pub use witness::Witness;

@@ -20,7 +20,7 @@ const MAX_NAME_BYTES: usize = 256;
 /// The beginning of a signature line.
 const DASH: &str = "\u{2014} ";
 
-/// What a key signs.
+/// The message that a key signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     /// The text of a note, as a log does.

@@ -8,7 +8,7 @@ use crate::proof::{Subtree, consistency, inclusion};
 use crate::source::Source;
 use crate::tile::{TILE_WIDTH, Tile, TileKind};
 
-/// Reads a tree of one size. What it gives is to be checked against a root.
+/// Reads a tree of one size. Its hashes are to be checked against a root.
 #[derive(Debug)]
 pub struct TreeReader<'a> {
     source: &'a Source,

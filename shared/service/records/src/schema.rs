@@ -15,6 +15,7 @@ const MIGRATIONS: &[MigrationStep] = &[
     (5, "bounds", include_str!("../migrations/0005_bounds.sql")),
     (6, "webhooks", include_str!("../migrations/0006_webhooks.sql")),
     (7, "open", include_str!("../migrations/0007_open.sql")),
+    (8, "log", include_str!("../migrations/0008_log.sql")),
 ];
 
 /// A migration: its version, its name, its statements.

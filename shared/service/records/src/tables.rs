@@ -200,6 +200,7 @@ tables! {
         document Json => "The verdict as `--json` prints it.";
         precision Integer => "The kind of work, by its number: 1 INT8, 2 F16, 5 FP8, 6 FP4.";
         ended Text "optional" => "`abandoned`, `not_reading` or `other`; empty where no positions were named.";
+        log_index Integer "optional" => "Its index in the log of `validator`; empty until it is there.";
     }
     reasons "A reason behind an outcome." {
         challenge Text => "The challenge.";

@@ -1,20 +1,25 @@
-//! Endpoints without a token: the keys of receipts, and the process's health.
+//! Endpoints without a token: the keys of receipts, the log of verdicts, and the process's health.
 
 use std::sync::Arc;
 
 use assay_api::ProblemCode;
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
 use super::Web;
-use super::extract::Json;
+use super::extract::{Json, Path};
 use super::problem::ApiError;
 
 /// Keys change only by an operator's action, and old ones stay in the set.
 const KEYS_LIFETIME: &str = "public, max-age=300";
+
+/// Tiles of the log never change.
+const TILE_LIFETIME: &str = "public, max-age=31536000, immutable";
+/// The checkpoint of the log does.
+const CHECKPOINT_LIFETIME: &str = "no-cache";
 
 /// Liveness of the process.
 const LIVES: &str = "/healthz";
@@ -27,13 +32,30 @@ pub fn is_health(path: &str) -> bool {
 }
 
 pub fn routes() -> Router<Arc<Web>> {
-    Router::new().route("/.well-known/jwks.json", get(keys)).route(LIVES, get(lives)).route(SERVES, get(serves))
+    let router = Router::new().route("/.well-known/jwks.json", get(keys)).route("/log/{key}/{*path}", get(log));
+    router.route(LIVES, get(lives)).route(SERVES, get(serves))
 }
 
 /// The keys that receipts are signed with (RFC 7517).
 async fn keys(State(web): State<Arc<Web>>) -> impl IntoResponse {
     let keys = web.running.validator.fleet.signer().key_set().to_json();
     ([(CACHE_CONTROL, KEYS_LIFETIME)], Json(keys))
+}
+
+/// A file of the log of a key of this validator (C2SP tlog-tiles).
+async fn log(
+    State(web): State<Arc<Web>>,
+    Path((key, path)): Path<(String, String)>,
+) -> Result<impl IntoResponse, ApiError> {
+    let read = web.running.validator.reports.log.read(&key, &path).await;
+    let unreadable = |_| ApiError::new(ProblemCode::Internal, "the log cannot be read now");
+    let none = || ApiError::new(ProblemCode::NotFound, "no log of this validator has such a file");
+    let (bytes, changes) = read.map_err(unreadable)?.ok_or_else(none)?;
+    let (media_type, lifetime) = match changes {
+        true => ("text/plain; charset=utf-8", CHECKPOINT_LIFETIME),
+        false => ("application/octet-stream", TILE_LIFETIME),
+    };
+    Ok(([(CONTENT_TYPE, media_type), (CACHE_CONTROL, lifetime)], bytes))
 }
 
 /// Liveness: a supervisor restarts the process when it does not answer.

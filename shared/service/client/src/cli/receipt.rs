@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use assay_log::NoteKey;
 use assay_program::prefix::Prefix;
 use assay_program::settings::Flags;
 use assay_program::span::Span;
@@ -65,6 +66,9 @@ pub struct ShownArgs {
     /// Print the token alone
     #[arg(long, conflicts_with = "json")]
     pub token: bool,
+    /// Print the proof that the validator's log has it (C2SP tlog-proof)
+    #[arg(long, conflicts_with_all = ["json", "token"])]
+    pub proof: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -105,6 +109,12 @@ pub struct VerifyReceiptArgs {
     /// Least memory that the receipt must prove, in GiB
     #[arg(long, value_name = "GIB", default_value_t = 0)]
     pub min_gib: u32,
+    /// Proof that the log of the receipt's validator has it, a file
+    #[arg(long, value_name = "FILE")]
+    pub proof: Option<PathBuf>,
+    /// Verifier key of a witness that must have cosigned the log in the proof; may be repeated
+    #[arg(long, value_name = "VKEY", requires = "proof")]
+    pub witness: Vec<NoteKey>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -320,7 +320,12 @@ pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail,
 async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail, OperationError> {
     let found = validator.records.receipt(&id).await?;
     let (challenge, record) = found.ok_or_else(|| not_found(&FoundId::Receipt(id)))?;
-    Ok(ReceiptDetail { record, challenge })
+    let proof = validator.reports.log.proof(&challenge, &record.token).await;
+    let log_proof = proof.unwrap_or_else(|error| {
+        tracing::warn!(challenge, %error, "no proof of a receipt");
+        None
+    });
+    Ok(ReceiptDetail { record, challenge, log_proof: log_proof.map(|proof| proof.to_string()) })
 }
 
 /// Lists rounds, newest first.

@@ -71,7 +71,7 @@ fn notes_are_those_of_c2sp() {
     let note = Note::parse(NOTE).unwrap();
     assert_eq!(note.text, "This is an example message.\n");
     assert!(note.signature(&key).unwrap().is_some());
-    // Any other byte: refused, or signed by nobody known.
+    // Any other byte: refused, or without a signature of the key.
     for at in 0..NOTE.len() {
         let mut other = NOTE.as_bytes().to_vec();
         other[at] ^= 1;

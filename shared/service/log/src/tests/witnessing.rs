@@ -15,7 +15,7 @@ use crate::verify::verify;
 use crate::witness::{Witness, checkpoint_path};
 use crate::writer::LogWriter;
 
-/// The same validator's log from entry 300 on with other entries: a fork, or what follows an old backup.
+/// The same validator's log from entry 300 on with other entries: a fork, or the log after an old backup.
 fn fork(folder: &Path, size: u64) -> LogWriter {
     log(folder, 300, 300);
     let mut writer = LogWriter::open(folder, identity()).unwrap();
@@ -50,7 +50,7 @@ async fn a_follower_sees_rollback_fork_and_an_old_backup() {
         assert_eq!(alone.problems, Vec::<String>::new(), "alone it is a log like any");
         is_inconsistent(follower(forked.path(), state.path()).check().await, "forked: its first 700 entries");
     }
-    // What it complained of is not kept.
+    // The refused checkpoints are not kept.
     log(good.path(), 800, 100);
     assert_eq!(follower(good.path(), state.path()).check().await.unwrap().size, 800);
     let tile = good.path().join("tile/1/000.p/3");

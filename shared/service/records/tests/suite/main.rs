@@ -12,6 +12,7 @@ mod child;
 mod conclude;
 mod export;
 mod leases;
+mod logged;
 mod memory;
 mod miners;
 mod opening;
@@ -58,6 +59,7 @@ suite! {
         an_export_is_one_moment, an_export_needs_little_memory,
         nothing_is_overwritten;
     leases: one_of_many_gets_a_lease, a_lease_ends_by_itself_and_is_taken_over, what_is_lost_is_not_renewed;
+    logged: verdicts_are_logged_in_order_and_once;
     memory: what_a_verdict_shows_is_remembered_by_every_validator, only_challenges_that_named_positions_count,
         the_memory_of_keys_that_turn_out_one_miners_is_joined, a_store_of_before_is_remembered;
     miners: a_miner_is_the_chain_of_its_keys, two_records_become_one_with_the_stricter_status,

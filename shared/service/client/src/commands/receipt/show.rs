@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::render;
 use crate::cli::receipt::ShownArgs;
-use crate::commands::records::found;
+use crate::commands::records::{ask, found};
+use crate::escaped;
 use crate::place::ApiLocation;
 
 /// Shows the receipt with this id, or the receipt of the challenge with this id.
@@ -20,6 +21,16 @@ pub fn execute(place: &ApiLocation, id: &Prefix, shown: &ShownArgs) -> anyhow::R
         Failure::new(Exit::Inconclusive, format!("{id} is no receipt, and no challenge that has one: see `show {id}`"))
     })?;
     let token = record["token"].as_str().unwrap_or_default().to_owned();
+    if record["log_proof"].is_null() && (shown.proof || shown.json) {
+        // A challenge's receipt comes without.
+        let of = record["id"].as_str().unwrap_or_default();
+        record = ask(place, async |client| client.get(&format!("/receipts/{}", escaped(of))).await)?;
+    }
+    if shown.proof {
+        let later = || Failure::new(Exit::Inconclusive, "the receipt is not in the validator's log yet");
+        print(record["log_proof"].as_str().ok_or_else(later)?.trim_end_matches('\n'))?;
+        return Ok(Exit::Done);
+    }
     if shown.token {
         print(&token)?;
         return Ok(Exit::Done);

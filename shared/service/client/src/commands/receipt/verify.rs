@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use assay_log::{LogError, MAX_PROOF_BYTES, NoteKey, ReceiptProof, log_key};
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
@@ -56,10 +57,22 @@ fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
         now_s: unix_seconds(),
         leeway_s: LEEWAY_S,
     };
-    verify(token.trim(), &keys, &expect).map_err(|error| ReceiptRefusal {
+    let claims = verify(token.trim(), &keys, &expect).map_err(|error| ReceiptRefusal {
         code: error.code(),
         failure: Failure::new(Exit::Data, format!("the receipt is refused: {error}")),
-    })
+    })?;
+    if let Some(proof) = &args.proof {
+        let of_log = |failure| ReceiptRefusal { code: "log_proof", failure };
+        let proof = file::read_at_most(proof, MAX_PROOF_BYTES as u64).map_err(of_log)?;
+        let refused = |error: LogError| of_log(Failure::new(Exit::Data, format!("the proof is refused: {error}")));
+        logged(&proof, token.trim(), &claims, &args.witness).map_err(refused)?;
+    }
+    Ok(claims)
+}
+
+/// Checks that the log of the receipt's validator has it.
+fn logged(proof: &str, token: &str, claims: &Claims, witnesses: &[NoteKey]) -> Result<(), LogError> {
+    proof.parse::<ReceiptProof>()?.check(token, &log_key(claims.iss), witnesses).map(drop)
 }
 
 /// The token itself, or the content of a file. Names of files have no two dots after `eyJ`, as every token has.
@@ -96,8 +109,17 @@ mod tests {
         let set = file("set", &KeySet::of([(assay_work::PublicKey([7; 32]), None)]).to_json().to_string());
         let code = |receipt: &str, keys: &std::path::PathBuf| {
             let (receipt, keys) = (receipt.to_owned(), keys.clone());
-            let args =
-                VerifyReceiptArgs { receipt, keys, nonce: None, miner: None, validator: None, min_gib: 0, json: true };
+            let args = VerifyReceiptArgs {
+                receipt,
+                keys,
+                nonce: None,
+                miner: None,
+                validator: None,
+                min_gib: 0,
+                proof: None,
+                witness: Vec::new(),
+                json: true,
+            };
             let Err(ReceiptRefusal { code, failure }) = checked(&args) else { panic!() };
             (code, failure.exit)
         };

@@ -1,0 +1,213 @@
+//! This validator's log of its verdicts. A task appends them after their transactions, in order: verdicts never wait for
+//! it. The records have the index of each entry; an entry that they do not know of, since a crash came between, is noted
+//! when the log is opened.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_log::{
+    CHECKPOINT, LogError, LogWriter, NoteKey, ReceiptProof, SignedCheckpoint, Source, Tile, TileKind, TreeReader,
+    VerdictEntry, WitnessAddress, add_checkpoint, log_key,
+};
+use assay_protocol::identity::Identity;
+use assay_records::{Records, RecordsError};
+use assay_work::PublicKey;
+use tokio::sync::Mutex;
+use tokio::task::{JoinSet, spawn_blocking};
+
+/// Verdicts that are appended at once.
+const BATCH: u32 = 256;
+/// How long after a failure another attempt is made, and how often absent witnesses are asked again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Why verdicts are not appended. They stay in the records until they are.
+#[derive(Debug, thiserror::Error)]
+pub enum VerdictLogError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// The log of a validator, and those of its earlier keys.
+pub struct VerdictLog {
+    records: Records,
+    /// The folder of a log for each key.
+    folder: PathBuf,
+    identity: Identity,
+    witnesses: Vec<WitnessAddress>,
+    writing: Mutex<Option<OpenLog>>,
+}
+
+/// The log while it is open.
+struct OpenLog {
+    writer: LogWriter,
+    /// For each witness the size that it cosigned last, as far as known, and its line for the last checkpoint.
+    cosigned: Vec<(u64, Option<String>)>,
+    /// When the witnesses were asked for that.
+    asked: Option<Instant>,
+}
+
+impl VerdictLog {
+    pub fn new(records: Records, folder: PathBuf, identity: Identity, witnesses: Vec<WitnessAddress>) -> Self {
+        Self { records, folder, identity, witnesses, writing: Mutex::default() }
+    }
+
+    /// Appends verdicts as they are concluded, for ever.
+    pub async fn run(self: Arc<Self>) {
+        let mut events = self.records.event_watch();
+        loop {
+            events.mark_unchanged();
+            if let Err(error) = self.catch_up().await {
+                tracing::error!(%error, "verdicts are not in the log yet: they are appended once this is mended");
+                tokio::time::sleep(RETRY).await;
+                continue;
+            }
+            // An error means that the records have ended.
+            let _ = tokio::time::timeout(RETRY, events.changed()).await;
+        }
+    }
+
+    /// Appends the last verdicts, but for no longer than this.
+    pub async fn finish(&self, limit: Duration) {
+        if !matches!(tokio::time::timeout(limit, self.catch_up()).await, Ok(Ok(()))) {
+            tracing::warn!("the validator ends before the log has all verdicts: the others follow at the next start");
+        }
+    }
+
+    /// Appends every verdict that is not in the log, and has witnesses cosign it.
+    ///
+    /// # Errors
+    /// [`VerdictLogError`]; entries that are in the log by then are noted when it is opened again.
+    pub async fn catch_up(&self) -> Result<(), VerdictLogError> {
+        let mut writing = self.writing.lock().await;
+        let mut open = match writing.take() {
+            Some(open) => open,
+            None => self.open().await?,
+        };
+        loop {
+            let unlogged = self.records.unlogged(&self.key(), BATCH).await?;
+            if unlogged.is_empty() {
+                break;
+            }
+            let entries = unlogged.iter().map(|it| {
+                let challenge = it.challenge.parse().map_err(|_| malformed("an id in the records"))?;
+                Ok(VerdictEntry::of(challenge, &it.document, it.receipt.as_deref()))
+            });
+            let (entries, first): (Vec<_>, _) = (entries.collect::<Result<_, LogError>>()?, open.writer.size());
+            let mut writer = open.writer;
+            open.writer = blocking(move || writer.append(&entries).map(|()| writer)).await?;
+            open.cosigned.iter_mut().for_each(|(_, line)| *line = None);
+            open.asked = None;
+            let challenges: Vec<_> = unlogged.into_iter().map(|it| it.challenge).collect();
+            self.records.note_logged(first, &challenges).await?;
+        }
+        *writing = Some(self.cosign(open).await?);
+        Ok(())
+    }
+
+    /// Opens the log and notes its entries in the records. Witnesses are asked before the first append: one that knows
+    /// more shows that this is an old copy.
+    async fn open(&self) -> Result<OpenLog, VerdictLogError> {
+        let (folder, identity) = (self.folder.join(self.key()), self.identity.clone());
+        let writer = blocking(move || LogWriter::open(&folder, identity)).await?;
+        let (noted, size) = (self.records.logged(&self.key()).await?, writer.size());
+        if noted > size {
+            let why = format!(
+                "the log has {size} entries and the records know of {noted}: put the newest copy of the folder {} back",
+                self.folder.display()
+            );
+            return Err(LogError::Inconsistent(why).into());
+        }
+        let (source, width) = (self.source(&self.key()), u64::from(assay_log::TILE_WIDTH));
+        for index in noted / width..size.div_ceil(width) {
+            let Some(tile) = Tile::in_tree(TileKind::Entries, index, size) else { break };
+            let (_, entries) = source.entries(tile).await?;
+            let challenges: Vec<_> = entries.iter().map(|(entry, _)| entry.challenge.to_string()).collect();
+            self.records.note_logged(index * width, &challenges).await?;
+        }
+        self.cosign(OpenLog { writer, cosigned: vec![(size, None); self.witnesses.len()], asked: None }).await
+    }
+
+    /// Has the witnesses cosign the last checkpoint that have not. One that is away is asked again later.
+    async fn cosign(&self, mut open: OpenLog) -> Result<OpenLog, VerdictLogError> {
+        if open.asked.is_some_and(|asked| asked.elapsed() < RETRY) {
+            return Ok(open);
+        }
+        let mut asked = JoinSet::new();
+        for (at, witness) in self.witnesses.iter().enumerate().filter(|(at, _)| open.cosigned[*at].1.is_none()) {
+            let (witness, source, signed) =
+                (witness.clone(), self.source(&self.key()), open.writer.checkpoint().clone());
+            let mut known = open.cosigned[at].0.min(signed.checkpoint.size);
+            asked.spawn(async move { (at, add_checkpoint(&witness, &source, &signed, &mut known).await, known) });
+        }
+        if asked.is_empty() {
+            return Ok(open);
+        }
+        open.asked = Some(Instant::now());
+        for (at, answer, known) in asked.join_all().await {
+            match answer {
+                Ok(line) => open.cosigned[at] = (known, Some(line)),
+                Err(error @ LogError::Inconsistent(_)) => return Err(error.into()),
+                Err(error) => tracing::warn!(%error, "a witness does not cosign the log"),
+            }
+        }
+        let lines: String = open.cosigned.iter().filter_map(|(_, line)| line.as_deref()).collect();
+        if !lines.is_empty() {
+            let mut writer = open.writer;
+            open.writer = blocking(move || writer.cosign(&lines).map(|()| writer)).await?;
+        }
+        Ok(open)
+    }
+
+    fn key(&self) -> String {
+        self.identity.public_key().to_string()
+    }
+
+    fn source(&self, key: &str) -> Source {
+        Source::Folder(self.folder.join(key))
+    }
+
+    /// The proof that a receipt is in a log; `None` before it is there.
+    pub async fn proof(&self, challenge: &str, token: &str) -> Result<Option<ReceiptProof>, VerdictLogError> {
+        let Some((validator, index)) = self.records.log_index(challenge).await? else { return Ok(None) };
+        let key: PublicKey = validator.parse().map_err(|_| malformed("a key in the records"))?;
+        let (key, source): (NoteKey, _) = (log_key(key), self.source(&validator));
+        let signed = SignedCheckpoint::open(&source.checkpoint().await?, &key, &[])?;
+        let (size, width) = (signed.checkpoint.size, u64::from(assay_log::TILE_WIDTH));
+        let beyond = || LogError::Inconsistent(format!("entry {index} is not in the log of {size}"));
+        let tile = Tile::in_tree(TileKind::Entries, index / width, size).ok_or_else(beyond)?;
+        let entries = source.entries(tile).await?.1;
+        let (entry, _) = entries.get((index % width) as usize).copied().ok_or_else(beyond)?;
+        let hashes = TreeReader::new(&source, size).inclusion(index).await?;
+        let proof = ReceiptProof { entry, index, hashes, note: signed.note };
+        proof.check(token, &key, &[])?;
+        Ok(Some(proof))
+    }
+
+    /// The file at a path of the log of a key; whether it changes. `None`: there is none.
+    pub async fn read(&self, key: &str, path: &str) -> Result<Option<(Vec<u8>, bool)>, LogError> {
+        if key.parse::<PublicKey>().is_err() {
+            return Ok(None);
+        }
+        if path == CHECKPOINT {
+            return Ok(self.source(key).checkpoint().await.ok().map(|note| (note.into_bytes(), true)));
+        }
+        let Ok(tile) = path.parse::<Tile>() else { return Ok(None) };
+        Ok(self.source(key).read(path, tile.max_bytes()).await?.map(|bytes| (bytes, false)))
+    }
+}
+
+fn malformed(what: &str) -> LogError {
+    LogError::Malformed(format!("{what} is malformed"))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LogError> + Send + 'static,
+) -> Result<T, LogError> {
+    spawn_blocking(work).await.map_err(|_| malformed("the state of a thread that ended"))?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! The log across crashes and old copies.
+
+use std::path::Path;
+
+use assay_judge::verify::judge::UnmadeVerdict;
+use assay_log::verify;
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_records::{Conclusion, Location};
+use assay_work::ChallengeId;
+
+use super::*;
+
+fn challenge(number: u8) -> ChallengeId {
+    ChallengeId([number; 16])
+}
+
+/// Records with a validator's log beside them.
+struct Place {
+    records: Records,
+    folder: tempfile::TempDir,
+    identity: Identity,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        Self { records, folder, identity: Identity::from_seed(&[7; 32]) }
+    }
+
+    /// The log as after a start.
+    fn log(&self) -> VerdictLog {
+        VerdictLog::new(self.records.clone(), self.folder.path().join("log"), self.identity.clone(), Vec::new())
+    }
+
+    fn own(&self) -> PathBuf {
+        self.folder.path().join("log").join(self.identity.public_key().to_string())
+    }
+
+    async fn conclude(&self, number: u8) {
+        let verdict = UnmadeVerdict {
+            challenge_id: challenge(number),
+            miner_key: PublicKey([1; 32]),
+            validator_key: self.identity.public_key(),
+            n: 0,
+            iterations: 0,
+            reason: Reason::new(ReasonCode::ValidatorLost, ""),
+            not_challenged: Vec::new(),
+            difference: Default::default(),
+            recent: Default::default(),
+            unix_seconds: number.into(),
+        };
+        let conclusion = Conclusion {
+            verdict: verdict.verdict(),
+            at_ms: number.into(),
+            next_due: None,
+            asked: "operator".into(),
+            group: "default".into(),
+            kind: "light".into(),
+            round: None,
+            session: String::new(),
+            commitment: None,
+            evidence: None,
+            standing: None,
+            shown: Vec::new(),
+            findings: Vec::new(),
+            receipt: None,
+            device_ms: 0,
+            operator: None,
+        };
+        self.records.conclude(&conclusion).await.unwrap();
+    }
+
+    /// The indices of these challenges' verdicts, in a log that holds.
+    async fn indices(&self, numbers: std::ops::RangeInclusive<u8>) -> Vec<Option<u64>> {
+        let found = verify(&Source::Folder(self.own()), &log_key(self.identity.public_key()), &[]).await.unwrap();
+        assert_eq!(found.problems, Vec::<String>::new());
+        let mut indices = Vec::new();
+        for number in numbers {
+            let index = self.records.log_index(&challenge(number).to_string()).await.unwrap();
+            indices.push(index.map(|(_, index)| index));
+        }
+        indices
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_is_logged_once_in_order_wherever_a_crash_comes() {
+    let place = Place::new().await;
+    for number in [2, 3, 1] {
+        place.conclude(number).await;
+    }
+    // Verdicts of before the log are taken up.
+    let log = place.log();
+    log.catch_up().await.unwrap();
+    log.catch_up().await.unwrap();
+    assert_eq!(place.indices(1..=4).await, [Some(0), Some(1), Some(2), None]);
+    // A crash after the append, before the records know.
+    place.conclude(4).await;
+    let unlogged = place.records.unlogged(&place.identity.public_key().to_string(), 9).await.unwrap();
+    let entry = VerdictEntry::of(challenge(4), &unlogged[0].document, None);
+    LogWriter::open(&place.own(), place.identity.clone()).unwrap().append(&[entry]).unwrap();
+    assert_eq!(place.indices(4..=4).await, [None]);
+    let log = place.log();
+    log.catch_up().await.unwrap();
+    assert_eq!(place.indices(3..=4).await, [Some(2), Some(3)]);
+    place.conclude(5).await;
+    log.catch_up().await.unwrap();
+    assert_eq!(place.indices(4..=5).await, [Some(3), Some(4)]);
+    // Another batch.
+    for number in 6..=255 {
+        place.conclude(number).await;
+    }
+    log.catch_up().await.unwrap();
+    place.log().catch_up().await.unwrap();
+    assert_eq!(place.indices(255..=255).await, [Some(254)]);
+}
+
+#[tokio::test]
+async fn an_old_copy_of_the_log_is_not_appended_to() {
+    let (place, aside) = (Place::new().await, tempfile::tempdir().unwrap());
+    place.conclude(1).await;
+    place.log().catch_up().await.unwrap();
+    copy(&place.own(), &aside.path().join("old"));
+    place.conclude(2).await;
+    place.log().catch_up().await.unwrap();
+    copy(&place.own(), &aside.path().join("new"));
+    copy(&aside.path().join("old"), &place.own());
+    place.conclude(3).await;
+    let refused = place.log().catch_up().await.unwrap_err().to_string();
+    assert!(refused.contains("the log has 1 entries and the records know of 2"), "{refused}");
+    std::fs::remove_dir_all(place.own()).unwrap();
+    assert!(place.log().catch_up().await.is_err(), "nor is a new one begun");
+    copy(&aside.path().join("new"), &place.own());
+    place.log().catch_up().await.unwrap();
+    assert_eq!(place.indices(1..=3).await, [Some(0), Some(1), Some(2)]);
+}
+
+#[tokio::test]
+async fn no_other_file_is_given_out() {
+    let place = Place::new().await;
+    place.conclude(1).await;
+    let log = place.log();
+    log.catch_up().await.unwrap();
+    let key = place.identity.public_key().to_string();
+    assert!(log.read(&key, "checkpoint").await.unwrap().is_some_and(|(_, changes)| changes));
+    assert!(log.read(&key, "tile/entries/000.p/1").await.unwrap().is_some_and(|(_, changes)| !changes));
+    for (key, path) in [
+        (&*key, "tile/0/000"),
+        (&*key, "../../validator.db"),
+        (&*key, "tile/../checkpoint"),
+        (&*key, ""),
+        ("..", "checkpoint"),
+        (&*key.to_uppercase(), "checkpoint"),
+        (&*"ab".repeat(32), "checkpoint"),
+    ] {
+        assert_eq!(log.read(key, path).await.unwrap(), None, "{key} {path}");
+    }
+}

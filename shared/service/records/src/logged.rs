@@ -1,0 +1,61 @@
+//! The verdicts that are in their validator's log, and those that are not yet.
+
+use crate::column::get;
+use crate::{MAX_ROWS, Records, RecordsError};
+
+/// A verdict that is not in its validator's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnloggedVerdict {
+    pub challenge: String,
+    /// The verdict's JSON.
+    pub document: String,
+    /// The receipt's token.
+    pub receipt: Option<String>,
+}
+
+impl Records {
+    /// The first verdicts of a validator that are not in its log, in their order.
+    pub async fn unlogged(&self, validator: &str, limit: u32) -> Result<Vec<UnloggedVerdict>, RecordsError> {
+        let sql = "SELECT v.challenge, v.document, (SELECT r.token FROM receipts r WHERE r.challenge = v.challenge \
+             ORDER BY r.issued_ms, r.id LIMIT 1) AS token FROM verdicts v \
+             WHERE v.validator = $1 AND v.log_index IS NULL ORDER BY v.at_ms, v.challenge LIMIT $2";
+        let rows = sqlx::query(sql).bind(validator).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
+        let rows = rows.map_err(|e| RecordsError::from(e).doing("look for verdicts to log"))?;
+        let unlogged = rows.iter().map(|row| {
+            let (challenge, document) = (get(row, "challenge")?, get(row, "document")?);
+            Ok(UnloggedVerdict { challenge, document, receipt: get(row, "token")? })
+        });
+        unlogged.collect()
+    }
+
+    /// Number of entries that a validator's log has at least: the records have the index of the last one.
+    pub async fn logged(&self, validator: &str) -> Result<u64, RecordsError> {
+        let last =
+            sqlx::query_scalar("SELECT MAX(log_index) FROM verdicts WHERE validator = $1 AND log_index IS NOT NULL");
+        let last: Option<i64> = last.bind(validator).fetch_one(self.read()).await?;
+        Ok(last.map_or(0, |last| last.unsigned_abs() + 1))
+    }
+
+    /// Notes that the verdicts of these challenges are in their validator's log, from this index on. One that has an index
+    /// keeps it.
+    pub async fn note_logged(&self, first: u64, challenges: &[String]) -> Result<(), RecordsError> {
+        self.write("note logged verdicts", async {
+            let mut tx = self.begin().await?;
+            for (index, challenge) in (first..).zip(challenges) {
+                let index = i64::try_from(index).unwrap_or(i64::MAX);
+                let sql = "UPDATE verdicts SET log_index = $1 WHERE challenge = $2 AND log_index IS NULL";
+                sqlx::query(sql).bind(index).bind(challenge.as_str()).execute(&mut *tx).await?;
+            }
+            tx.commit().await
+        })
+        .await
+    }
+
+    /// The validator whose log has the verdict of a challenge, and its index there.
+    pub async fn log_index(&self, challenge: &str) -> Result<Option<(String, u64)>, RecordsError> {
+        let sql = "SELECT validator, log_index FROM verdicts WHERE challenge = $1 AND log_index IS NOT NULL";
+        let row = sqlx::query(sql).bind(challenge).fetch_optional(self.read()).await;
+        let row = row.map_err(|e| RecordsError::from(e).doing("look up a logged verdict"))?;
+        row.map(|row| Ok((get(&row, "validator")?, get::<i64>(&row, "log_index")?.unsigned_abs()))).transpose()
+    }
+}

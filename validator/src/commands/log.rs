@@ -1,0 +1,83 @@
+//! `assay-validator log`: commands on logs of verdicts.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use assay_log::{Follower, LogError, VerifiedLog, Witness, log_key, verify};
+use assay_program::clock::unix_seconds;
+use assay_program::exit::{Exit, Failure, print};
+use assay_program::shutdown::Shutdown;
+use assay_protocol::identity::Identity;
+use tokio::net::TcpListener;
+
+use crate::cli::log::{LogArgs, LogCommand, WatchLogArgs, WitnessArgs};
+
+/// Key of a witness in its folder.
+const WITNESS_KEY: &str = "witness.key";
+
+pub fn execute(command: LogCommand) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(async {
+        match command {
+            LogCommand::Verify(args) => whole(args).await,
+            LogCommand::Watch(args) => watch(args).await,
+            LogCommand::Witness(args) => witness(&args).await,
+        }
+    })
+}
+
+async fn whole(args: LogArgs) -> anyhow::Result<Exit> {
+    let key = log_key(args.validator);
+    let VerifiedLog { checkpoint, cosigned, uncommitted, problems } =
+        verify(&args.log, &key, &args.witness).await.map_err(failure)?;
+    if !problems.is_empty() {
+        return Err(Failure::new(Exit::Fail, format!("the log does not hold: {}", problems.join("\n  "))).into());
+    }
+    if let Some(checkpoint) = checkpoint {
+        print(&format!("holds: {} entries, root {}\nkey {key}", checkpoint.size, checkpoint.root))?;
+    }
+    cosigned.iter().try_for_each(|name| print(&format!("cosigned by {name}")))?;
+    if uncommitted > 0 {
+        print(&format!("{uncommitted} files are beyond the checkpoint: no part of the log"))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn watch(args: WatchLogArgs) -> anyhow::Result<Exit> {
+    let LogArgs { log, validator, witness } = args.log;
+    let follower = Follower { source: log, log: log_key(validator), witnesses: witness, file: args.state };
+    let every = Duration::from(args.every).max(Duration::from_secs(1));
+    loop {
+        match follower.check().await {
+            Ok(checkpoint) => print(&format!("goes on: {} entries, root {}", checkpoint.size, checkpoint.root))?,
+            Err(LogError::Http(why)) if !args.once => print(&format!("not read: {why}"))?,
+            Err(error) => return Err(failure(error).into()),
+        }
+        if args.once {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+async fn witness(args: &WitnessArgs) -> anyhow::Result<Exit> {
+    let mut shutdown = Shutdown::on_signals(Duration::ZERO).context("no signal handlers")?;
+    let secret = Identity::load_or_create(&args.state.join(WITNESS_KEY))?;
+    let witness = Witness::new(&args.state, secret, args.validator.iter().copied().map(log_key).collect());
+    let cannot = |error| Failure::because(Exit::Io, format!("cannot listen on {}", args.listen), error);
+    let listener = TcpListener::bind(&args.listen).await.map_err(cannot)?;
+    print(&format!("http://{}#{}", listener.local_addr()?, witness.key()))?;
+    tokio::select! {
+        () = witness.serve(listener, unix_seconds) => {}
+        () = shutdown.draining() => {}
+    }
+    Ok(Exit::Done)
+}
+
+fn failure(error: LogError) -> Failure {
+    let exit = match error {
+        LogError::Malformed(_) | LogError::Inconsistent(_) => Exit::Fail,
+        LogError::File { .. } | LogError::Http(_) => Exit::Io,
+    };
+    Failure::new(exit, error.to_string())
+}
