@@ -108,6 +108,28 @@ async fn a_crash_at_any_point_leaves_a_log_that_goes_on() {
     }
 }
 
+/// The checkpoint comes last: where a tile or a bundle cannot be written, nothing was appended.
+#[tokio::test]
+async fn an_append_that_fails_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = log(folder.path(), 200, 200);
+    for name in ["tile/0/000", "tile/0/001.p", "tile/1", "tile/entries/001.p"] {
+        let path = folder.path().join(name);
+        // A folder in the place of a file, or a file in that of a folder.
+        if name == "tile/0/000" {
+            std::fs::create_dir(&path).unwrap();
+        } else {
+            std::fs::write(&path, "x").unwrap();
+        }
+        assert!(matches!(writer.append(&entries(200..300)), Err(LogError::File { .. })), "{name}");
+        let _ = std::fs::remove_dir(&path).or_else(|_| std::fs::remove_file(&path));
+        let found = verified(folder.path()).await;
+        assert_eq!((found.problems, found.checkpoint.unwrap().size, writer.size()), (vec![], 200, 200), "{name}");
+    }
+    writer.append(&entries(200..300)).unwrap();
+    assert_eq!(verified(folder.path()).await.checkpoint.unwrap().size, 300);
+}
+
 #[test]
 fn a_log_that_is_not_its_own_is_not_appended_to() {
     let folder = tempfile::tempdir().unwrap();
