@@ -160,7 +160,7 @@ where
 pub struct Answer {
     pub status: u16,
     pub content_type: &'static str,
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
 /// Serves requests for ever. `answer` is given the method, the path, and a body of at most `max_bytes`.
@@ -199,7 +199,9 @@ where
     let (head, body) = request.into_parts();
     let answer = match Limited::new(body, max_bytes).collect().await {
         Ok(body) => answer(&head.method, head.uri.path(), &body.to_bytes()),
-        Err(_) => Answer { status: 413, content_type: "text/plain", body: format!("at most {max_bytes} bytes\n") },
+        Err(_) => {
+            Answer { status: 413, content_type: "text/plain", body: format!("at most {max_bytes} bytes\n").into() }
+        }
     };
     let response = Response::builder().status(answer.status).header(CONTENT_TYPE, answer.content_type);
     response.body(Full::new(answer.body.into()))

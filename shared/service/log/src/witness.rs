@@ -83,7 +83,7 @@ impl Witness {
         let last = self.last(&file, log).map_err(failed)?;
         let (last_size, last_root) = last.map_or((0, Hash::empty()), |last| (last.size, last.root));
         if last_size != old {
-            return Err(Answer { status: 409, content_type: SIZE, body: format!("{last_size}\n") });
+            return Err(Answer { status: 409, content_type: SIZE, body: format!("{last_size}\n").into() });
         }
         let is_new = is_consistent((old, &last_root), (checkpoint.size, &checkpoint.root), &proof);
         if !is_new || (checkpoint.size == 0 && checkpoint.root != Hash::empty()) {
@@ -91,7 +91,7 @@ impl Witness {
         }
         let line = self.key.sign(&self.secret, parsed.text, now_s);
         file::replace(&file, format!("{}\n{signature}{line}", parsed.text).as_bytes()).map_err(failed)?;
-        Ok(Answer { status: 200, content_type: TEXT, body: line })
+        Ok(Answer { status: 200, content_type: TEXT, body: line.into() })
     }
 
     /// The last checkpoint of the log whose origin has this hash: `HASH/checkpoint`.
@@ -99,9 +99,7 @@ impl Witness {
         let known = self.logs.iter().map(NoteKey::name).find(|name| path == checkpoint_path(name));
         let read = known.map(|name| file::read(&self.file(name), MAX_NOTE_BYTES as u64));
         match read {
-            Some(Ok(Some(note))) => {
-                Answer { status: 200, content_type: TEXT, body: String::from_utf8_lossy(&note).into_owned() }
-            }
+            Some(Ok(Some(body))) => Answer { status: 200, content_type: TEXT, body },
             Some(Err(error)) => refused(500, error.to_string()),
             None | Some(Ok(None)) => refused(404, "no checkpoint of such a log was cosigned"),
         }
@@ -131,7 +129,7 @@ pub fn checkpoint_path(origin: &str) -> String {
 }
 
 fn refused(status: u16, why: impl Into<String>) -> Answer {
-    Answer { status, content_type: TEXT, body: why.into() + "\n" }
+    Answer { status, content_type: TEXT, body: (why.into() + "\n").into() }
 }
 
 /// The body of a request.

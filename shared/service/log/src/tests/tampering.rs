@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{key, log, source, verified};
+use crate::checkpoint::Checkpoint;
+use crate::hash::Hash;
 use crate::note::NoteKey;
 use crate::tile::{Tile, TileKind};
 use crate::verify::verify;
@@ -180,4 +182,17 @@ async fn a_challenge_that_is_logged_twice_is_seen() {
     let problems = verified(folder.path()).await.problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].ends_with("is in the log twice"), "{problems:?}");
+}
+
+/// The validator itself signs a root that is not its entries', and a witness that is asked for did not cosign it.
+#[tokio::test]
+async fn a_false_root_and_an_absent_witness_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = log(folder.path(), 300, 300);
+    let witness = Witness::new(folder.path(), super::identity(), Vec::new()).key().clone();
+    let problems = verify(&source(folder.path()), &key(), &[witness]).await.unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].ends_with("did not cosign the checkpoint"), "{problems:?}");
+    let checkpoint = Checkpoint { root: Hash([1; 32]), ..writer.checkpoint().checkpoint.clone() };
+    std::fs::write(folder.path().join("checkpoint"), checkpoint.sign(&super::identity())).unwrap();
+    assert_eq!(verified(folder.path()).await.problems, ["the root of the checkpoint is not that of the entries"]);
 }

@@ -5,10 +5,11 @@ use std::path::Path;
 use assay_protocol::identity::Identity;
 use tokio::net::TcpListener;
 
-use super::{entries, entry, identity, key, log, source};
+use super::{entries, identity, key, log, source};
 use crate::error::LogError;
 use crate::follow::Follower;
-use crate::http::Answer;
+use crate::http::{Answer, serve};
+use crate::source::Source;
 use crate::submit::{WitnessAddress, add_checkpoint};
 use crate::tree::TreeReader;
 use crate::verify::verify;
@@ -81,14 +82,15 @@ async fn a_witness_answers_as_c2sp_says() {
     assert_eq!(witness(state.path()).checkpoint(&checkpoint_path(key().name())).status, 404);
     let first = request(good.path(), 0).await;
     let Answer { status: 200, body: line, .. } = ask(&first) else { panic!() };
+    let line = String::from_utf8(line).unwrap();
     let note = format!("{}{line}", &first["old 0\n\n".len()..]);
     let opened =
         crate::checkpoint::SignedCheckpoint::open(&note, &key(), std::slice::from_ref(witness(state.path()).key()));
     assert_eq!(opened.unwrap().cosigned.len(), 1);
-    assert_eq!(witness(state.path()).checkpoint(&checkpoint_path(key().name())).body, note, "for monitors");
+    assert_eq!(witness(state.path()).checkpoint(&checkpoint_path(key().name())).body, note.as_bytes(), "for monitors");
     // Another size than the last one: the answer has that.
     let conflict = ask(&first);
-    assert_eq!((conflict.status, conflict.content_type, conflict.body.as_str()), (409, "text/x.tlog.size", "300\n"));
+    assert_eq!((conflict.status, conflict.content_type, &*conflict.body), (409, "text/x.tlog.size", &b"300\n"[..]));
     assert_eq!(status(&request(good.path(), 300).await), 200, "the same again");
     log(good.path(), 700, 100);
     let grown = request(good.path(), 300).await;
@@ -108,7 +110,7 @@ async fn a_witness_answers_as_c2sp_says() {
     // Rollback and fork.
     let (old, forked) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     log(old.path(), 400, 100);
-    assert_eq!(ask(&request(old.path(), 300).await).body, "700\n");
+    assert_eq!(ask(&request(old.path(), 300).await).body, b"700\n");
     for size in [700, 900] {
         fork(forked.path(), size);
         assert_eq!(status(&request(forked.path(), 700).await), 422, "{size}");
@@ -155,7 +157,41 @@ async fn a_log_is_cosigned_over_http_and_stops_where_its_witness_knows_more() {
     assert!(large.is_err() || large.unwrap().0 == 413);
     assert_eq!(address.url.get("unknown/checkpoint", 100).await.unwrap(), None);
     assert!(matches!(address.url.get(&checkpoint_path(key().name()), 10).await, Err(LogError::Http(_))), "a bound");
-    let _ = entry(0);
+}
+
+/// Over HTTP no list of files is there: each tile is held against the ones below.
+#[tokio::test]
+async fn a_log_is_verified_and_followed_over_http() {
+    let (good, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    log(good.path(), 700, 100);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Source = format!("http://{}/log/", listener.local_addr().unwrap()).parse().unwrap();
+    let folder = good.path().to_owned();
+    tokio::spawn(serve(listener, 100, move |_, path, _| {
+        let read = std::fs::read(folder.join(path.strip_prefix("/log/").unwrap()));
+        let status = if read.is_ok() { 200 } else { 404 };
+        Answer { status, content_type: "application/octet-stream", body: read.unwrap_or_default() }
+    }));
+    let problems = async || verify(&url, &key(), &[]).await.unwrap().problems;
+    assert_eq!(problems().await, Vec::<String>::new());
+    let follower = Follower { source: url.clone(), ..follower(good.path(), state.path()) };
+    assert_eq!(follower.check().await.unwrap().size, 700);
+    // The full tile stands for a partial one that was removed.
+    let (partial, full) = (good.path().join("tile/entries/002.p/188"), good.path().join("tile/entries/002"));
+    std::fs::rename(&partial, &full).unwrap();
+    assert_eq!(problems().await.len(), 1, "a full tile has 256 entries");
+    std::fs::rename(&full, &partial).unwrap();
+    for name in ["tile/0/001", "tile/0/002.p/188", "tile/1/000.p/2", "tile/entries/001", "checkpoint"] {
+        let path = good.path().join(name);
+        let before = std::fs::read(&path).unwrap();
+        let mut after = before.clone();
+        after[60] ^= 1;
+        std::fs::write(&path, after).unwrap();
+        assert_ne!(problems().await, Vec::<String>::new(), "{name}");
+        std::fs::remove_file(&path).unwrap();
+        assert_ne!(problems().await, Vec::<String>::new(), "without {name}");
+        std::fs::write(&path, before).unwrap();
+    }
 }
 
 #[test]
