@@ -155,7 +155,7 @@ pub async fn json_lines_have_every_row(store: &TestStore) {
     let verdicts = fs::read_to_string(folder.path().join("verdicts.jsonl")).unwrap();
     let document = serde_json::to_string(&verdict(1, 1, &[ReasonCode::ProbeLate], 0)).unwrap();
     assert!(
-        verdicts.contains(&format!("\"document\":{document},\"precision\":1,\"ended\":\"other\"}}")),
+        verdicts.contains(&format!("\"document\":{document},\"precision\":1,\"ended\":\"other\",\"log_index\":null}}")),
         "as it is, in its order"
     );
     let findings = fs::read_to_string(folder.path().join("findings.jsonl")).unwrap();
