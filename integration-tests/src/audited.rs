@@ -87,7 +87,7 @@ impl Audited {
         let mut collector = Collector::new(self.binding.clone(), vec![item]);
         for part in parts {
             let chunk = OpeningsChunk { challenge_id: challenge.id(), item: 0, part };
-            if let Some(job) = collector.take(chunk)? {
+            if let Some(job) = collector.take(Arc::new(chunk))? {
                 job.run()?;
             }
         }

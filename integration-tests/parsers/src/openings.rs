@@ -1,6 +1,6 @@
 //! Openings, as a validator checks them against its challenge while they arrive.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use assay_judge::verify::check::Collector;
 use assay_protocol::message::{MinerMessage, OpeningsChunk};
@@ -31,7 +31,7 @@ fn check(opened: &Opened, chunks: &[OpeningsChunk]) {
     let mut collector = Collector::new(opened.binding.clone(), opened.items.clone());
     let mut due = collector.chunks_due();
     for chunk in chunks {
-        let Ok(job) = collector.take(chunk.clone()) else { return };
+        let Ok(job) = collector.take(Arc::new(chunk.clone())) else { return };
         if job.is_some_and(|job| job.run().is_err()) {
             return;
         }

@@ -15,8 +15,7 @@ use crate::{edits, honest};
 
 /// The messages of an honest miner, which passes.
 static HONEST: LazyLock<Vec<MinerMessage>> = LazyLock::new(|| {
-    let message = |entry| if let CaseEntry::Message(_, message) = entry { Some(message) } else { None };
-    honest::entries().into_iter().filter_map(message).collect()
+    honest::entries().into_iter().filter_map(CaseEntry::into_message).collect()
 });
 
 /// A message without the claims that no verdict rests on, and without the challenge where the session compares it.

@@ -9,6 +9,7 @@ mod opened;
 mod rates;
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_protocol::message::OpeningsPart;
@@ -100,7 +101,7 @@ fn check(opened: &[DeviceOpenings]) -> Result<VerifyTimes, Box<dyn Error>> {
                 OpeningsPart::Segment(_) | OpeningsPart::Sum(_) => &mut times.segments,
                 OpeningsPart::SlotDigests(_) | OpeningsPart::End => &mut times.digests,
             };
-            let job = collector.take(chunk).map_err(|reason| reason.detail)?;
+            let job = collector.take(Arc::new(chunk)).map_err(|reason| reason.detail)?;
             job.map_or(Ok(()), |job| job.run()).map_err(|reason| reason.detail)?;
             *spent += began.elapsed();
         }

@@ -46,14 +46,26 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// A deterministic source, the same bytes for the same seed: for simulations and tests, never for a daemon.
+/// A deterministic source: the output of BLAKE3, which is as hard to foretell as its seed.
 #[derive(Debug, Clone)]
 pub struct SeededEntropy(blake3::OutputReader);
 
 impl SeededEntropy {
-    /// The stream of a seed.
+    /// The same bytes for the same seed: for simulations and tests, never for a daemon.
     pub fn new(seed: u64) -> Self {
-        Self(blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof())
+        Self::seeded(&seed.to_le_bytes())
+    }
+
+    /// The bytes of a seed that another source gives once: for hundreds of draws, each of which would be a system call.
+    ///
+    /// # Errors
+    /// As [`Entropy::bytes`].
+    pub fn expanding(seed: &mut dyn Entropy) -> Result<Self, EntropyError> {
+        Ok(Self::seeded(&seed.bytes()?))
+    }
+
+    fn seeded(seed: &[u8]) -> Self {
+        Self(blake3::Hasher::new().update(seed).finalize_xof())
     }
 }
 
@@ -79,6 +91,28 @@ mod tests {
         // Five standard deviations around 1000.
         assert!(seen.iter().all(|n| (850..1150).contains(n)), "{seen:?}");
         assert_eq!(entropy.below(1).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_seed_is_asked_for_once_and_every_byte_of_it_decides_the_draws() {
+        struct Seed([u8; 32], u32);
+        impl Entropy for Seed {
+            fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
+                self.1 += 1;
+                Ok(self.0)
+            }
+        }
+        let drawn: std::collections::BTreeSet<Vec<u64>> = (0..32)
+            .map(|place| {
+                let mut seed = Seed([0; 32], 0);
+                seed.0[place] = 1;
+                let mut entropy = SeededEntropy::expanding(&mut seed).unwrap();
+                let drawn = (0..100).map(|_| entropy.below(1 << 32).unwrap()).collect();
+                assert_eq!(seed.1, 1);
+                drawn
+            })
+            .collect();
+        assert_eq!(drawn.len(), 32);
     }
 
     #[test]

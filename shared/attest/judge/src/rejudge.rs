@@ -134,7 +134,7 @@ impl CaseContents {
                 CaseEntry::HeldUp(entry) => held_up.replace(entry).is_some(),
                 CaseEntry::Fleet(text) => fleet.replace(facts(&text)?).is_some(),
                 CaseEntry::Verdict(json) => verdict.replace(json).is_some(),
-                CaseEntry::Message(..) | CaseEntry::Event(_) => false,
+                CaseEntry::Message(..) | CaseEntry::Openings(..) | CaseEntry::Event(_) => false,
             };
             if is_twice {
                 return Err(CaseError::Incomplete("something stands in it twice"));
@@ -255,16 +255,23 @@ impl RejudgedRun {
                 if matches!(message, MinerMessage::Declined(_) | MinerMessage::Abort(_)) {
                     self.tick_if_other(at);
                 }
-                if self.verdict.is_none() {
-                    let actions = self.run.message(message, at, &mut NoEntropy);
-                    self.carry_out(actions);
-                }
+                self.message(message, at);
+            }
+            CaseEntry::Openings(at, chunk) => {
+                self.message(MinerMessage::OpeningsChunk(Arc::unwrap_or_clone(chunk)), self.at(at));
             }
             CaseEntry::Event(event) => self.happen(event)?,
             // Known from the first reading.
             _ => {}
         }
         Ok(())
+    }
+
+    fn message(&mut self, message: MinerMessage, at: Instant) {
+        if self.verdict.is_none() {
+            let actions = self.run.message(message, at, &mut NoEntropy);
+            self.carry_out(actions);
+        }
     }
 
     fn happen(&mut self, event: RunEvent) -> Result<(), CaseError> {

@@ -258,8 +258,15 @@ impl ChallengeRun {
             return self.take(message, received, entropy);
         }
         self.note_taken();
-        let entry = CaseEntry::Message(self.nanoseconds_to(received), message.clone());
-        let actions = self.take(message, received, entropy);
+        let at = self.nanoseconds_to(received);
+        let (entry, actions) = match message {
+            MinerMessage::OpeningsChunk(chunk) => {
+                let chunk = Arc::new(chunk);
+                let step = self.openings(chunk.clone(), received);
+                (CaseEntry::Openings(at, chunk), self.conclude(step))
+            }
+            message => (CaseEntry::Message(at, message.clone()), self.take(message, received, entropy)),
+        };
         self.journaled(Some(entry), actions)
     }
 
@@ -269,7 +276,6 @@ impl ChallengeRun {
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received),
             MinerMessage::ProbeAnswer(answer) => self.probe_answer(answer, received, entropy),
             MinerMessage::DeviceDigests(digests) => self.device_digests(digests, received, entropy),
-            MinerMessage::OpeningsChunk(chunk) => self.openings(chunk, received),
             MinerMessage::Progress { done_slots, all_slots, .. } => Ok(self.progress(done_slots, all_slots)),
             MinerMessage::Declined(stop) => self.declined(&stop),
             MinerMessage::Abort(stop) => return self.left(self.stopped_by_miner(&stop)),

@@ -18,6 +18,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 /// Verdicts that are appended at once.
 const BATCH: u32 = 256;
+/// The least time between two appends: each takes a dozen flushes of the disk, whatever its size.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long after a failure another attempt is made, and how often absent witnesses are asked again.
 const RETRY: Duration = Duration::from_secs(30);
 
@@ -64,6 +66,7 @@ impl VerdictLog {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
+            tokio::time::sleep(PAUSE).await;
             // An error means that the records have ended.
             let _ = tokio::time::timeout(RETRY, events.changed()).await;
         }

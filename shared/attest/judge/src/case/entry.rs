@@ -1,10 +1,11 @@
 //! The parts of a case, in the order in which they became known.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_policy::Policy;
 use assay_policy::expectations::Expectation;
-use assay_protocol::message::{Inventory, MinerMessage, Offer, OpenItem};
+use assay_protocol::message::{Inventory, MinerMessage, Offer, OpenItem, OpeningsChunk};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
 use assay_work::{ChallengeId, DeviceId, MemoryProbe, PublicKey};
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,11 @@ pub enum CaseEntry {
     Probe(MemoryProbe),
     /// The items drawn for opening, and the iterations to replay of each share; before the event that drew them.
     Open(Vec<OpenItem>, Vec<Vec<u32>>),
-    /// A message of the miner, and when it was received: nanoseconds since the run began, as all times here.
+    /// A message of the miner other than openings, and when it was received: nanoseconds since the run began, as all
+    /// times here.
     Message(u64, MinerMessage),
+    /// Openings, and when they were received. The check has the same ones.
+    Openings(u64, Arc<OpeningsChunk>),
     /// Any other event.
     Event(RunEvent),
     /// The validator's record of the miner when the challenge ended.
@@ -40,6 +44,18 @@ pub enum CaseEntry {
     Fleet(String),
     /// Last entry: the verdict that was given, as JSON.
     Verdict(Vec<u8>),
+}
+
+impl CaseEntry {
+    /// The miner's message, where it is one.
+    #[must_use]
+    pub fn into_message(self) -> Option<MinerMessage> {
+        match self {
+            Self::Message(_, message) => Some(message),
+            Self::Openings(_, chunk) => Some(MinerMessage::OpeningsChunk(Arc::unwrap_or_clone(chunk))),
+            _ => None,
+        }
+    }
 }
 
 /// Miner, validator and settings of a challenge.

@@ -4,6 +4,7 @@
 //! which keeps every bit of a number and lets fields be added. Small events are postcard.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::wire::WireError;
@@ -78,10 +79,9 @@ pub fn encode(entry: CaseEntry, id: ChallengeId) -> Vec<u8> {
             }));
             (OPEN, payload)
         }
-        CaseEntry::Message(at, message) => {
-            let mut payload = at.to_le_bytes().to_vec();
-            payload.extend(miner_bytes(message));
-            (MESSAGE, payload)
+        CaseEntry::Message(at, message) => (MESSAGE, received(at, message)),
+        CaseEntry::Openings(at, chunk) => {
+            (MESSAGE, received(at, MinerMessage::OpeningsChunk(Arc::unwrap_or_clone(chunk))))
         }
         CaseEntry::Event(event) => (EVENT, packed(&event)),
         CaseEntry::Known(known) => (KNOWN, document(&known)),
@@ -94,6 +94,12 @@ pub fn encode(entry: CaseEntry, id: ChallengeId) -> Vec<u8> {
     bytes.extend(length(payload.len()));
     bytes.extend(payload);
     bytes
+}
+
+fn received(at: u64, message: MinerMessage) -> Vec<u8> {
+    let mut payload = at.to_le_bytes().to_vec();
+    payload.extend(miner_bytes(message));
+    payload
 }
 
 /// Reads a case entry by entry: only one entry is in memory at a time.
@@ -172,7 +178,11 @@ fn decode(kind: u8, payload: &[u8]) -> Result<CaseEntry, String> {
         OPEN => read_open(payload)?,
         MESSAGE => {
             let (at, message) = payload.split_first_chunk().ok_or("it has no time")?;
-            CaseEntry::Message(u64::from_le_bytes(*at), miner_message(message).map_err(wire)?)
+            let at = u64::from_le_bytes(*at);
+            match miner_message(message).map_err(wire)? {
+                MinerMessage::OpeningsChunk(chunk) => CaseEntry::Openings(at, Arc::new(chunk)),
+                message => CaseEntry::Message(at, message),
+            }
         }
         EVENT => CaseEntry::Event(unpack::<RunEvent>(payload)?),
         KNOWN => CaseEntry::Known(read_document(payload)?),

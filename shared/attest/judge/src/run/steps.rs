@@ -245,7 +245,7 @@ impl ChallengeRun {
         Ok(vec![Action::Phase("openings"), self.hand_over(message, now)])
     }
 
-    pub(super) fn openings(&mut self, chunk: OpeningsChunk, received: Instant) -> Step {
+    pub(super) fn openings(&mut self, chunk: Arc<OpeningsChunk>, received: Instant) -> Step {
         let (answered, collector, pace) = match &mut self.stage {
             RunStage::Opening { answered, collector, pace, .. } => (answered, collector, pace),
             RunStage::Judging(_) => {

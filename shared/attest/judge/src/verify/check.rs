@@ -8,9 +8,8 @@ use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::audit::{Audit, PassCheck, SAMPLE_ELEMENTS};
 use assay_work::commitment::Evidence;
 use assay_work::fault::{FaultKind, FaultPlace, OpeningFault};
-use assay_work::opening::SampleOpenings;
 use assay_work::probe::{Answer, Probe, Sweep};
-use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, SegmentOpenings, SlotDigests, check_slot_digests};
+use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, SlotDigests, check_slot_digests};
 use assay_work::sums::{SweepAudit, SweepCheck, SweepOpenings};
 use assay_work::{Challenge, DeviceId, Digest, Root};
 use parking_lot::Mutex;
@@ -96,9 +95,8 @@ pub struct CheckJob {
 #[derive(Debug)]
 enum CheckedPart {
     SlotDigests(Vec<Digest>),
-    Sample(SampleOpenings),
-    Segment(SegmentOpenings),
-    Sum(SweepOpenings),
+    /// A sample, segment or sum: the journal has the same one.
+    Opened(Arc<OpeningsChunk>),
 }
 
 impl Collector {
@@ -149,7 +147,7 @@ impl Collector {
     ///
     /// # Errors
     /// The reason when the chunk is not one that an honest miner sends next: nothing of it is kept.
-    pub fn take(&mut self, chunk: OpeningsChunk) -> Result<Option<CheckJob>, Reason> {
+    pub fn take(&mut self, chunk: Arc<OpeningsChunk>) -> Result<Option<CheckJob>, Reason> {
         let Some(item) = self.items.get(self.current) else {
             return Err(Reason::new(ReasonCode::AuditRows, "openings came after the last item"));
         };
@@ -157,20 +155,18 @@ impl Collector {
             let detail = format!("item {} came where item {} was due", chunk.item, self.current);
             return Err(refusal(item, FaultKind::Rows, detail));
         }
-        let part = match chunk.part {
+        match &chunk.part {
             OpeningsPart::SlotDigests(digests) => return self.take_digests(digests),
-            OpeningsPart::Sample(sample) => CheckedPart::Sample(sample),
-            OpeningsPart::Segment(segment) => CheckedPart::Segment(segment),
-            OpeningsPart::Sum(sum) => CheckedPart::Sum(sum),
             OpeningsPart::End => return self.finish_item().map(|()| None),
-        };
+            OpeningsPart::Sample(_) | OpeningsPart::Segment(_) | OpeningsPart::Sum(_) => {}
+        }
         let Some(check) = self.check.clone() else { return Err(self.digests_are_due()) };
-        check.lock().check_shape(&part).map_err(|refused| refused.of(item))?;
-        Ok(Some(self.job(check, part)))
+        check.lock().check_shape(&chunk.part).map_err(|refused| refused.of(item))?;
+        Ok(Some(self.job(check, CheckedPart::Opened(chunk))))
     }
 
     /// Keeps digests until all have come; then they are checked, before any sample or segment of them.
-    fn take_digests(&mut self, digests: Vec<Digest>) -> Result<Option<CheckJob>, Reason> {
+    fn take_digests(&mut self, digests: &[Digest]) -> Result<Option<CheckJob>, Reason> {
         let item = &self.items[self.current];
         // At most all slots of a challenge, which 32 bits count.
         let count = self.digests_of(self.current) as usize;
@@ -181,7 +177,7 @@ impl Collector {
             return Err(refusal(item, FaultKind::Digests, format!("more than {count} digests came")));
         }
         self.slot_digests.reserve_exact(count - self.slot_digests.len());
-        self.slot_digests.extend(digests);
+        self.slot_digests.extend_from_slice(digests);
         if self.slot_digests.len() < count {
             return Ok(None);
         }
@@ -227,24 +223,28 @@ impl CheckJob {
     pub fn bytes(&self) -> usize {
         // A sibling is hashed together with its neighbour: 64 bytes.
         let opened = |bytes: usize, siblings: usize| bytes + 64 * siblings;
-        match &self.part {
-            CheckedPart::SlotDigests(digests) => digests.len() * size_of::<Digest>(),
-            CheckedPart::Sample(sample) => {
+        let part = match &self.part {
+            CheckedPart::SlotDigests(digests) => return digests.len() * size_of::<Digest>(),
+            CheckedPart::Opened(chunk) => &chunk.part,
+        };
+        match part {
+            OpeningsPart::Sample(sample) => {
                 let rule = self.binding.challenge.precision().field_operations_of_row(self.binding.challenge.n());
                 let hashed: usize = sample.openings.iter().map(|it| opened(it.bytes.len(), it.siblings.len())).sum();
                 hashed + FIELD_OPERATION_BYTES * SAMPLE_ELEMENTS * rule as usize
             }
-            CheckedPart::Segment(segment) => {
+            OpeningsPart::Segment(segment) => {
                 let lines = segment.lines.iter().map(|it| opened(it.bytes.len(), it.siblings.len()));
                 lines.sum::<usize>() + opened(segment.state.bytes.len(), segment.state.siblings.len())
             }
-            CheckedPart::Sum(SweepOpenings { sum, range, .. }) => {
+            OpeningsPart::Sum(SweepOpenings { sum, range, .. }) => {
                 opened(sum.bytes.len(), sum.siblings.len()) + opened(range.bytes.len(), range.siblings.len())
             }
+            OpeningsPart::SlotDigests(_) | OpeningsPart::End => 0,
         }
     }
 
-    /// Checks the part, and drops it: at most milliseconds of one core.
+    /// Checks the part: at most milliseconds of one core.
     ///
     /// # Errors
     /// The reason for the fault. Faults in samples are named at the end of their item, when the first fault in
@@ -256,14 +256,7 @@ impl CheckJob {
             (CheckedPart::SlotDigests(digests), check @ ItemCheck::Begun) => {
                 begin(&binding, item, digests).map(|begun| *check = begun).map_err(OpeningRefusal::Fault)
             }
-            (CheckedPart::Sample(sample), ItemCheck::Samples(check)) => {
-                check.sample(&sample);
-                Ok(())
-            }
-            (CheckedPart::Segment(segment), ItemCheck::Segments(check)) => {
-                check.segment(&segment).map_err(OpeningRefusal::Fault)
-            }
-            (CheckedPart::Sum(sum), ItemCheck::Sums(check)) => check.sample(&sum).map_err(OpeningRefusal::Fault),
+            (CheckedPart::Opened(chunk), check) => check.opened(&chunk.part),
             _ => Err(OpeningRefusal::OutOfTurn),
         };
         checked.map_err(|refused| refused.of(item))
@@ -289,15 +282,29 @@ impl OpeningRefusal {
 }
 
 impl ItemCheck {
-    fn check_shape(&self, part: &CheckedPart) -> Result<(), OpeningRefusal> {
+    fn opened(&mut self, part: &OpeningsPart) -> Result<(), OpeningRefusal> {
         match (self, part) {
-            (Self::Samples(check), CheckedPart::Sample(sample)) => {
+            (Self::Samples(check), OpeningsPart::Sample(sample)) => {
+                check.sample(sample);
+                Ok(())
+            }
+            (Self::Segments(check), OpeningsPart::Segment(segment)) => {
+                check.segment(segment).map_err(OpeningRefusal::Fault)
+            }
+            (Self::Sums(check), OpeningsPart::Sum(sum)) => check.sample(sum).map_err(OpeningRefusal::Fault),
+            _ => Err(OpeningRefusal::OutOfTurn),
+        }
+    }
+
+    fn check_shape(&self, part: &OpeningsPart) -> Result<(), OpeningRefusal> {
+        match (self, part) {
+            (Self::Samples(check), OpeningsPart::Sample(sample)) => {
                 check.check_shape(sample).map_err(OpeningRefusal::Fault)
             }
-            (Self::Segments(check), CheckedPart::Segment(segment)) => {
+            (Self::Segments(check), OpeningsPart::Segment(segment)) => {
                 check.check_shape(segment).map_err(OpeningRefusal::Fault)
             }
-            (Self::Sums(check), CheckedPart::Sum(sum)) => check.check_shape(sum).map_err(OpeningRefusal::Fault),
+            (Self::Sums(check), OpeningsPart::Sum(sum)) => check.check_shape(sum).map_err(OpeningRefusal::Fault),
             (Self::Begun, _) => Err(OpeningRefusal::OutOfTurn),
             (Self::Samples(_) | Self::Segments(_) | Self::Sums(_), _) => Err(OpeningRefusal::OtherKind),
         }
@@ -455,7 +462,7 @@ mod tests {
         /// Takes chunks in turn and checks each at once; returns the reason, and the count of chunks taken before.
         fn take(&mut self, chunks: &[OpeningsChunk]) -> Result<(), (usize, ReasonCode)> {
             for (i, chunk) in chunks.iter().enumerate() {
-                let job = self.collector.take(chunk.clone()).map_err(|reason| (i, reason.code))?;
+                let job = self.collector.take(Arc::new(chunk.clone())).map_err(|reason| (i, reason.code))?;
                 job.map_or(Ok(()), CheckJob::run).map_err(|reason| (i, reason.code))?;
             }
             Ok(())
@@ -522,7 +529,7 @@ mod tests {
         assert_eq!(opened.take(&chunks[..1]), Ok(()));
         let whole = OpeningsPart::SlotDigests(vec![Digest([0; 32]); COUNT as usize]);
         let refused =
-            |chunk: OpeningsChunk, opened: &mut Opened| opened.collector.take(chunk).expect_err("no job").code;
+            |chunk: OpeningsChunk, opened: &mut Opened| opened.collector.take(Arc::new(chunk)).expect_err("no job").code;
         let more = OpeningsChunk { part: whole, ..chunks[0].clone() };
         assert_eq!(refused(more, &mut opened), ReasonCode::ResidencyDigests);
         assert_eq!(opened.take(&chunks[1..SEGMENT]), Ok(()));
@@ -562,9 +569,9 @@ mod tests {
     fn a_chunk_that_comes_before_the_last_was_checked_is_our_mistake() {
         let mut opened = Opened::new();
         let chunks = opened.chunks.clone();
-        let _ = opened.collector.take(chunks[0].clone()).unwrap();
-        let _unchecked = opened.collector.take(chunks[1].clone()).unwrap().expect("the digests are to be checked");
-        let reason = opened.collector.take(chunks[SEGMENT].clone()).unwrap_err();
+        let _ = opened.collector.take(Arc::new(chunks[0].clone())).unwrap();
+        let _unchecked = opened.collector.take(Arc::new(chunks[1].clone())).unwrap().expect("the digests are to be checked");
+        let reason = opened.collector.take(Arc::new(chunks[SEGMENT].clone())).unwrap_err();
         assert_eq!(reason.code, ReasonCode::ValidatorInternal);
     }
 }

@@ -1,12 +1,15 @@
 //! Writes a case while its challenge runs: into a temporary file beside the store, off the runtime.
 //!
-//! A case has one buffer in memory, which fills while the previous one is written; it stays in memory as a whole while
-//! there is room for such cases, since most are dropped. A slow disk delays the session, not the runtime; the driver
-//! excuses the miner for that time. A disk that fails costs the evidence, never the verdict.
+//! A case has some entries in memory, which gather while those before are written; it stays in memory as a whole while
+//! there is room for such cases, since most are dropped: nothing of a dropped case is encoded but its small entries. A
+//! slow disk delays the session, not the runtime; the driver excuses the miner for that time. A disk that fails costs
+//! the evidence, never the verdict.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, StoredObject};
+use assay_protocol::message::OpeningsChunk;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::ChallengeId;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -15,10 +18,11 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use assay_judge::case::entry::{CaseEntry, RunEvent, nanoseconds};
 use assay_judge::case::file::{MARK, encode};
 use assay_judge::verify::excuse::ValidatorDelays;
+use assay_judge::verify::size::part_bytes;
 
-/// Bytes gathered before a write: a handful of openings.
+/// Bytes of the entries that are written at once: a handful of openings.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Buffers of all cases that wait for their verdict without a write: 64 MiB.
+/// As many of them wait, of all cases, for their verdict without a write: 64 MiB.
 const MEMORY_PERMITS: u32 = (64 << 20) / BUFFER_BYTES as u32;
 /// One permit for each [`BUFFER_BYTES`] of these cases.
 static MEMORY: Semaphore = Semaphore::const_new(MEMORY_PERMITS as usize);
@@ -29,13 +33,29 @@ pub struct Capture {
     store: EvidenceStore,
     id: ChallengeId,
     began: Instant,
-    buffer: Vec<u8>,
+    waiting: WaitingEntries,
     /// The memory of a case without a write so far.
     memory: Option<SemaphorePermit<'static>>,
     /// The write under way, which returns the spool; `None` before the first one.
     writing: Option<JoinHandle<Result<Box<Spool>, EvidenceError>>>,
     /// Whether a write failed.
     is_lost: bool,
+}
+
+/// Entries that are not written yet.
+#[derive(Debug, Default)]
+struct WaitingEntries {
+    entries: Vec<WaitingEntry>,
+    /// Bytes of them, about those of the file.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum WaitingEntry {
+    /// One or several, as the file has them.
+    Encoded(Vec<u8>),
+    /// Openings, which are most of a case, as the check has them.
+    Openings(u64, Arc<OpeningsChunk>),
 }
 
 /// Reason why a case is kept.
@@ -82,10 +102,12 @@ pub struct StoredCase {
 impl Capture {
     /// Begins the case of a challenge.
     pub fn begin(store: EvidenceStore, id: ChallengeId) -> Self {
-        Self { store, id, began: Instant::now(), buffer: MARK.to_vec(), memory: None, writing: None, is_lost: false }
+        let mut waiting = WaitingEntries::default();
+        waiting.encoded(&MARK);
+        Self { store, id, began: Instant::now(), waiting, memory: None, writing: None, is_lost: false }
     }
 
-    /// Adds entries. Waits only while the buffer is full and the previous one is still being written.
+    /// Adds entries. Waits only while too many wait and those before are still being written.
     pub async fn add(&mut self, entries: Vec<CaseEntry>) {
         if self.is_lost {
             return;
@@ -93,18 +115,21 @@ impl Capture {
         for entry in entries {
             if matches!(entry, CaseEntry::Event(RunEvent::Replayed(_) | RunEvent::Stop(_) | RunEvent::Leave(_))) {
                 let clock = CaseEntry::Event(RunEvent::Clock(nanoseconds(self.began.elapsed())));
-                self.buffer.extend(encode(clock, self.id));
+                self.waiting.encoded(&encode(clock, self.id));
             }
-            self.buffer.extend(encode(entry, self.id));
+            match entry {
+                CaseEntry::Openings(at, chunk) => self.waiting.openings(at, chunk),
+                entry => self.waiting.encoded(&encode(entry, self.id)),
+            }
         }
-        if self.buffer.len() >= BUFFER_BYTES && !self.stays_in_memory() {
+        if self.waiting.bytes >= BUFFER_BYTES && !self.stays_in_memory() {
             self.write().await;
         }
     }
 
     fn stays_in_memory(&mut self) -> bool {
         let held = self.memory.as_ref().map_or(0, SemaphorePermit::num_permits);
-        let missing = (self.buffer.len() / BUFFER_BYTES).saturating_sub(held) as u32;
+        let missing = (self.waiting.bytes / BUFFER_BYTES).saturating_sub(held) as u32;
         let Some(more) = MEMORY.try_acquire_many(missing).ok().filter(|_| self.writing.is_none()) else { return false };
         match &mut self.memory {
             Some(memory) => memory.merge(more),
@@ -141,21 +166,22 @@ impl Capture {
         }
     }
 
-    /// Starts writing the buffer, once the previous write has ended.
+    /// Starts writing the entries that wait, once the previous write has ended.
     async fn write(&mut self) {
         let spool = self.written().await;
         if self.is_lost {
             return;
         }
         self.memory = None;
-        let buffer = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER_BYTES));
-        let store = self.store.clone();
+        let (waiting, store, id) = (std::mem::take(&mut self.waiting), self.store.clone(), self.id);
         self.writing = Some(spawn_blocking(move || {
             let mut spool = match spool {
                 Some(spool) => spool,
                 None => Box::new(store.spool()?),
             };
-            spool.write(&buffer)?;
+            for entry in waiting.entries {
+                spool.write(&entry.encode(id))?;
+            }
             Ok(spool)
         }));
     }
@@ -169,6 +195,31 @@ impl Capture {
         };
         self.is_lost = true;
         spool
+    }
+}
+
+impl WaitingEntries {
+    fn encoded(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        match self.entries.last_mut() {
+            Some(WaitingEntry::Encoded(before)) => before.extend_from_slice(bytes),
+            _ => self.entries.push(WaitingEntry::Encoded(bytes.to_vec())),
+        }
+    }
+
+    fn openings(&mut self, at: u64, chunk: Arc<OpeningsChunk>) {
+        // A part has as many bytes as a message at most.
+        self.bytes += part_bytes(&chunk.part) as usize;
+        self.entries.push(WaitingEntry::Openings(at, chunk));
+    }
+}
+
+impl WaitingEntry {
+    fn encode(self, id: ChallengeId) -> Vec<u8> {
+        match self {
+            Self::Encoded(bytes) => bytes,
+            Self::Openings(at, chunk) => encode(CaseEntry::Openings(at, chunk), id),
+        }
     }
 }
 

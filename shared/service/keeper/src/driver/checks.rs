@@ -16,8 +16,9 @@ use assay_listen::bounds::CHECK_WAIT_LIMIT;
 use assay_replay::pool::ReplayRequest;
 use assay_replay::turns::TurnRefusal;
 
-/// The most bytes hashed on this thread while other sessions wait: a tenth of a millisecond.
-const MAX_BYTES_AT_ONCE: usize = 128 << 10;
+/// The most bytes hashed on this thread while other sessions wait: a fifth of a millisecond, and a segment of 64 steps at
+/// n = 2048.
+const MAX_BYTES_AT_ONCE: usize = 256 << 10;
 
 impl Driver {
     /// Checks a part of the openings once a core is free, long checks on a blocking thread. The connection is not read

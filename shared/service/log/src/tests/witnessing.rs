@@ -205,6 +205,6 @@ fn addresses_of_witnesses_and_logs_are_read_strictly() {
     let log = super::key();
     assert!(format!("http://a#{log}").parse::<WitnessAddress>().is_err(), "a log's key is no witness's");
     let pinned = format!("https://[::1]:7480/log/x/#{}", identity().public_key());
-    assert_eq!(pinned.parse::<crate::source::Source>().unwrap().to_string(), "https://[::1]:7480/log/x");
-    assert!(pinned.replace("https", "http").parse::<crate::source::Source>().is_err(), "plaintext proves no key");
+    assert_eq!(pinned.parse::<Source>().unwrap().to_string(), "https://[::1]:7480/log/x");
+    assert!(pinned.replace("https", "http").parse::<Source>().is_err(), "plaintext proves no key");
 }

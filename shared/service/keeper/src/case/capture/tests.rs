@@ -1,8 +1,9 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use assay_evidence::EvidenceLocation;
 use assay_policy::Policy;
-use assay_protocol::message::{Inventory, MinerMessage, OpeningsChunk, OpeningsPart};
+use assay_protocol::message::{Inventory, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::opening::{OpenedRange, PassSample, SampleOpenings};
 use assay_work::{ChainingValue, PublicKey};
@@ -53,10 +54,7 @@ fn opening(number: u8) -> CaseEntry {
     };
     let part =
         OpeningsPart::Sample(SampleOpenings { sample: SAMPLE, parents: None, openings: (0..7).map(range).collect() });
-    CaseEntry::Message(
-        u64::from(number),
-        MinerMessage::OpeningsChunk(OpeningsChunk { challenge_id: ID, item: 0, part }),
-    )
+    CaseEntry::Openings(u64::from(number), Arc::new(OpeningsChunk { challenge_id: ID, item: 0, part }))
 }
 
 fn beginning() -> Vec<CaseEntry> {
@@ -75,7 +73,7 @@ async fn a_case_is_kept_as_it_was_written() {
     for number in 0..40 {
         capture.add(vec![opening(number)]).await;
         let most = if capture.writing.is_none() { 4 * BUFFER_BYTES } else { BUFFER_BYTES };
-        assert!(capture.buffer.len() < most + BUFFER_BYTES, "{} bytes are in memory", capture.buffer.len());
+        assert!(capture.waiting.bytes < most + BUFFER_BYTES, "{} bytes are in memory", capture.waiting.bytes);
     }
     drop(others);
     assert!(capture.writing.is_some());
@@ -114,12 +112,12 @@ async fn a_case_is_written_only_when_it_is_kept_while_there_is_memory() {
     for _ in 0..10 {
         short.add((0..10).map(opening).collect()).await;
     }
-    assert!(short.buffer.len() > 20 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
+    assert!(short.waiting.bytes > 20 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
     assert!(short.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Drawn, false)).await.is_some());
     let places = MEMORY.acquire_many(MEMORY_PERMITS).await.unwrap();
     let mut other = Capture::begin(store(folder.path()), ID);
     other.add((0..10).map(opening).collect()).await;
-    assert!(other.buffer.is_empty() && other.writing.is_some(), "it has no place");
+    assert!(other.waiting.entries.is_empty() && other.writing.is_some(), "it has no place");
     drop(places);
 }
 
