@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 /// Verdicts that are appended at once.
 const BATCH: u32 = 256;
-/// The least time between two appends: each takes a dozen flushes of the disk, whatever its size.
+/// The least time between two appends: each takes a dozen flushes of the disk.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long after a failure another attempt is made, and how often absent witnesses are asked again.
 const RETRY: Duration = Duration::from_secs(30);
