@@ -40,7 +40,7 @@ pub const SYSTEM_FILE: &str = "validator.toml";
 const RECORDS_FILE: &str = "validator.db";
 
 /// The folder of logs of verdicts, beside the key file.
-const LOG_FOLDER: &str = "log";
+const LOG_FOLDER: &str = "verdict-log";
 
 /// The most witnesses of the log of verdicts.
 const MAX_WITNESSES: usize = 16;

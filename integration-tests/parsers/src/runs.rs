@@ -14,9 +14,8 @@ use assay_work::ChallengeId;
 use crate::{edits, honest};
 
 /// The messages of an honest miner, which passes.
-static HONEST: LazyLock<Vec<MinerMessage>> = LazyLock::new(|| {
-    honest::entries().into_iter().filter_map(CaseEntry::into_message).collect()
-});
+static HONEST: LazyLock<Vec<MinerMessage>> =
+    LazyLock::new(|| honest::entries().into_iter().filter_map(CaseEntry::into_message).collect());
 
 /// A message without the claims that no verdict rests on, and without the challenge where the session compares it.
 fn proven(mut message: MinerMessage) -> MinerMessage {

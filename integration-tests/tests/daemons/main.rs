@@ -4,6 +4,7 @@
 
 mod attacks;
 mod backends;
+mod blame;
 mod browser;
 mod cheaters;
 mod clock;

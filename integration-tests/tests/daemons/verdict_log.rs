@@ -59,7 +59,7 @@ impl Scene {
     }
 
     fn log(&self) -> PathBuf {
-        self.validator.file(&format!("log/{}", self.validator.key))
+        self.validator.file(&format!("verdict-log/{}", self.validator.key))
     }
 
     fn vkey(&self) -> &str {

@@ -528,8 +528,9 @@ mod tests {
         sample.openings[0].siblings.pop();
         assert_eq!(opened.take(&chunks[..1]), Ok(()));
         let whole = OpeningsPart::SlotDigests(vec![Digest([0; 32]); COUNT as usize]);
-        let refused =
-            |chunk: OpeningsChunk, opened: &mut Opened| opened.collector.take(Arc::new(chunk)).expect_err("no job").code;
+        let refused = |chunk: OpeningsChunk, opened: &mut Opened| {
+            opened.collector.take(Arc::new(chunk)).expect_err("no job").code
+        };
         let more = OpeningsChunk { part: whole, ..chunks[0].clone() };
         assert_eq!(refused(more, &mut opened), ReasonCode::ResidencyDigests);
         assert_eq!(opened.take(&chunks[1..SEGMENT]), Ok(()));
@@ -570,7 +571,8 @@ mod tests {
         let mut opened = Opened::new();
         let chunks = opened.chunks.clone();
         let _ = opened.collector.take(Arc::new(chunks[0].clone())).unwrap();
-        let _unchecked = opened.collector.take(Arc::new(chunks[1].clone())).unwrap().expect("the digests are to be checked");
+        let _unchecked =
+            opened.collector.take(Arc::new(chunks[1].clone())).unwrap().expect("the digests are to be checked");
         let reason = opened.collector.take(Arc::new(chunks[SEGMENT].clone())).unwrap_err();
         assert_eq!(reason.code, ReasonCode::ValidatorInternal);
     }
