@@ -12,6 +12,7 @@ use assay_judge::entropy::SeededEntropy;
 use assay_judge::verify::check::{Collector, TrustedValues};
 use assay_judge::verify::draw;
 use assay_protocol::message::{MinerMessage, OpenItem, OpenTarget, OpeningsChunk, OpeningsPart};
+use assay_protocol::wire::bounded::SessionMessage;
 use assay_protocol::wire::v1::SessionRequest;
 use assay_work::commitment::Evidence;
 use assay_work::probe::probe_key;
@@ -158,7 +159,7 @@ impl DeviceOpenings {
 
 /// A message from its wire form.
 pub fn decoded(bytes: &[u8]) -> Result<MinerMessage, Box<dyn Error>> {
-    let request = SessionRequest::decode(bytes)?;
+    let request = SessionRequest::from_wire(bytes)?;
     MinerMessage::try_from(request).map_err(|error| error.to_string().into())
 }
 

@@ -1,12 +1,12 @@
-//! The codec of the session service: prost's, with the lists of a message counted before they are decoded, and a
+//! The codec of the session service: protobuf, with the lists of a message counted before they are decoded, and a
 //! tighter bound on messages from a peer that is not authenticated yet.
 
 use std::marker::PhantomData;
 
-use prost::Message;
+use bytes::Buf;
+use prost::{DecodeError, EncodeError, Message};
 use tonic::Status;
-use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
-use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use super::limits::{HANDSHAKE_MESSAGES, MAX_HANDSHAKE_BYTES};
 use super::lists;
@@ -18,7 +18,35 @@ const SESSION_BUFFER_BYTES: usize = 512;
 /// Bytes of messages that are handed to HTTP/2 at once, as tonic has it.
 const YIELD_BYTES: usize = 32 << 10;
 
-/// Prost's codec, with bounds that hold before a message is decoded.
+/// A message of a session. Prost's functions are generic, and compiled with the crate that calls them: here, at this
+/// crate's level of optimisation, wherever the stream is.
+pub trait SessionMessage: Message + Default + 'static {
+    /// # Errors
+    /// Bytes that are not this message.
+    fn from_wire(bytes: &[u8]) -> Result<Self, DecodeError>;
+
+    /// # Errors
+    /// Too little room in the buffer.
+    fn to_wire(&self, buf: &mut EncodeBuf<'_>) -> Result<(), EncodeError>;
+}
+
+macro_rules! session_message {
+    ($($message:ty),*) => {$(
+        impl SessionMessage for $message {
+            fn from_wire(bytes: &[u8]) -> Result<Self, DecodeError> {
+                Self::decode(bytes)
+            }
+
+            fn to_wire(&self, buf: &mut EncodeBuf<'_>) -> Result<(), EncodeError> {
+                self.encode(buf)
+            }
+        }
+    )*};
+}
+
+session_message!(SessionRequest, SessionResponse);
+
+/// The codec of messages `T` out and `U` in, with bounds that hold before a message is decoded.
 #[derive(Debug, Clone)]
 pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 
@@ -28,25 +56,21 @@ impl<T, U> Default for BoundedCodec<T, U> {
     }
 }
 
-impl<T, U> Codec for BoundedCodec<T, U>
-where
-    T: Message + Send + 'static,
-    U: Message + Default + Send + 'static,
-{
+impl<T: SessionMessage, U: SessionMessage> Codec for BoundedCodec<T, U> {
     type Encode = T;
     type Decode = U;
-    type Encoder = ProstEncoder<T>;
+    type Encoder = SessionEncoder<T>;
     type Decoder = BoundedDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<T, U>::raw_encoder(buffers(is::<T, SessionResponse>()))
+        SessionEncoder { buffers: buffers(is::<T, SessionResponse>()), of: PhantomData }
     }
 
     fn decoder(&mut self) -> Self::Decoder {
         // Every other message comes from a peer that this side has chosen to dial.
         let from_miner = is::<U, SessionRequest>();
         let handshake_messages = if from_miner { HANDSHAKE_MESSAGES } else { 0 };
-        BoundedDecoder { inner: ProstCodec::<T, U>::raw_decoder(buffers(from_miner)), handshake_messages }
+        BoundedDecoder { buffers: buffers(from_miner), handshake_messages, of: PhantomData }
     }
 }
 
@@ -59,34 +83,58 @@ fn buffers(is_validators: bool) -> BufferSettings {
     if is_validators { BufferSettings::new(SESSION_BUFFER_BYTES, YIELD_BYTES) } else { BufferSettings::default() }
 }
 
-/// Prost's decoder, with bounds on the lists of a message and on the first messages of a stream.
+/// The encoder of a session's messages.
 #[derive(Debug, Clone)]
-pub struct BoundedDecoder<U> {
-    inner: ProstDecoder<U>,
-    /// How many of the next messages are those of a handshake.
-    handshake_messages: u32,
+pub struct SessionEncoder<T> {
+    buffers: BufferSettings,
+    of: PhantomData<T>,
 }
 
-impl<U: Message + Default + 'static> Decoder for BoundedDecoder<U> {
+impl<T: SessionMessage> Encoder for SessionEncoder<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, item: T, buf: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        item.to_wire(buf).map_err(|error| Status::internal(error.to_string()))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.buffers
+    }
+}
+
+/// The decoder of a session's messages, with bounds on the lists of a message and on the first messages of a stream.
+#[derive(Debug, Clone)]
+pub struct BoundedDecoder<U> {
+    buffers: BufferSettings,
+    /// How many of the next messages are those of a handshake.
+    handshake_messages: u32,
+    of: PhantomData<U>,
+}
+
+impl<U: SessionMessage> Decoder for BoundedDecoder<U> {
     type Item = U;
     type Error = Status;
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        // A message is one piece of memory here; of several, the first would be refused as incomplete.
+        let encoded = buf.chunk();
         if self.handshake_messages > 0 {
             self.handshake_messages -= 1;
-            let bytes = bytes::Buf::remaining(buf);
+            let bytes = encoded.len();
             if bytes > MAX_HANDSHAKE_BYTES {
                 return Err(Status::out_of_range(format!(
                     "a message of the handshake has {bytes} bytes, at most {MAX_HANDSHAKE_BYTES} are allowed"
                 )));
             }
         }
-        // One message is one piece of memory here; of several, the first would be refused as incomplete.
-        lists::check::<U>(bytes::Buf::chunk(buf)).map_err(|error| Status::out_of_range(error.to_string()))?;
-        self.inner.decode(buf)
+        lists::check::<U>(encoded).map_err(|error| Status::out_of_range(error.to_string()))?;
+        let message = U::from_wire(encoded).map_err(|error| Status::internal(error.to_string()))?;
+        buf.advance(buf.remaining());
+        Ok(Some(message))
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        self.inner.buffer_settings()
+        self.buffers
     }
 }
