@@ -30,6 +30,8 @@ use crate::turns::{Turn, Turns};
 
 /// How often progress is read while the devices work.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How often progress is sent at most.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// After how long the inventory of idle devices is read again, when the next ping comes.
 const INVENTORY_INTERVAL: Duration = Duration::from_secs(30);
 /// Between two attempts to read an inventory that has changed.
@@ -300,7 +302,7 @@ impl SessionDriver<'_> {
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = shutdown.clone();
         let mut drained = false;
-        let mut shown = None;
+        let mut shown = ShownProgress::default();
         if let Some(closed) = self.act(first).await? {
             return Ok(closed);
         }
@@ -364,10 +366,9 @@ impl SessionDriver<'_> {
         self.idle.release_at.map_or(session, |(release_at, _)| release_at.min(session))
     }
 
-    /// Shows how many slots are filled, where that has changed since it was `shown`.
-    async fn show_progress(&mut self, shown: &mut Option<(ChallengeId, u64)>) -> Result<(), String> {
+    async fn show_progress(&mut self, shown: &mut ShownProgress) -> Result<(), String> {
         let (Some(id), done) = (self.session.working_on(), self.handle.done_steps()) else { return Ok(()) };
-        if shown.replace((id, done)) == Some((id, done)) {
+        if !shown.is_due(id, done, Instant::now()) {
             return Ok(());
         }
         self.observer.progress(done);
@@ -550,5 +551,24 @@ impl SessionDriver<'_> {
                 tracing::error!(%error, "work on the devices failed");
             }
         }));
+    }
+}
+
+/// The progress that was last shown.
+#[derive(Debug, Default)]
+struct ShownProgress {
+    of: Option<ChallengeId>,
+    done: u64,
+    at: Option<Instant>,
+}
+
+impl ShownProgress {
+    fn is_due(&mut self, of: ChallengeId, done: u64, now: Instant) -> bool {
+        let new = self.of != Some(of) || self.done != done;
+        if !new || self.at.is_some_and(|at| now.duration_since(at) < PROGRESS_INTERVAL) {
+            return false;
+        }
+        *self = Self { of: Some(of), done, at: Some(now) };
+        true
     }
 }

@@ -40,7 +40,7 @@ pub enum SessionEvent {
     Probed(ChallengeId, Result<Vec<MinerMessage>, DeviceError>),
     /// Every chunk of the openings was sent, or could not be.
     Opened(ChallengeId, Result<(), DeviceError>),
-    /// How many slots are filled so far, when that changes.
+    /// How many slots are filled so far.
     Progress(ChallengeId, u64),
     Inventory(Inventory),
     /// The daemon wants to end.
@@ -158,7 +158,7 @@ impl MinerSession {
             SessionEvent::Opened(id, result) => {
                 self.stage_ended(id, WorkStage::Opening, WorkStage::Opened, result.map(|()| Vec::new()), now)
             }
-            SessionEvent::Progress(id, done_slots) => self.progress(id, done_slots, now),
+            SessionEvent::Progress(id, done_slots) => self.progress(id, done_slots),
             SessionEvent::Inventory(inventory) => self.take_inventory(inventory),
             SessionEvent::Drain => self.drain(),
             SessionEvent::Tick => self.tick(now),
@@ -212,9 +212,8 @@ impl MinerSession {
     pub fn poll_timeout(&self) -> Instant {
         let silent_at = self.silent_at();
         let Some(running) = &self.running else { return silent_at };
-        let stop = running.stop.map(|(stop, _)| stop);
-        let look = running.progress.next_look().filter(|_| running.stage == WorkStage::Working);
-        [stop, look, Some(running.until)].into_iter().flatten().fold(silent_at, Instant::min)
+        let stop = running.stop.map_or(running.until, |(stop, _)| stop.min(running.until));
+        stop.min(silent_at)
     }
 
     /// When a silent validator counts as gone.
@@ -229,18 +228,11 @@ impl MinerSession {
         if now >= self.silent_at() {
             return self.close(CloseReason::Silent(now.duration_since(self.heard)));
         }
-        let Some(running) = &mut self.running else { return Vec::new() };
+        let Some(running) = &self.running else { return Vec::new() };
         if let Some((_, limit)) = running.stop.filter(|(stop, _)| now >= *stop) {
             let limit = limit.as_secs();
             let detail = format!("this miner works on a challenge for at most {limit} s (its setting max_challenge_s)");
             return self.abort_with(StopCode::Declined, detail);
-        }
-        if running.stage == WorkStage::Working
-            && let Some(idle) = running.progress.stalled(now)
-        {
-            let detail =
-                format!("no device filled a slot for {:.1} s, shortly before the deadline", idle.as_secs_f64());
-            return self.abort_with(StopCode::DeviceLost, detail);
         }
         if now >= running.until {
             return self.abort_with(StopCode::Deadline, "the deadline passed".into());

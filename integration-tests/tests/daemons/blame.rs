@@ -49,7 +49,7 @@ causes! {
     a_tenant_in_memory: "another process takes the GPU's memory", "busy", tenant_in_memory();
     a_slow_device: "a device slows down thirtyfold: a tenant, or throttling", "late", slow_device();
     wrong_bits_of_a_device: "a device gives wrong bits", "forged", wrong_bits();
-    a_driver_that_hangs: "a driver never returns", "sick", hung_driver();
+    a_driver_that_hangs: "a driver never returns, its worker lives", "late", hung_driver();
     a_worker_that_stands_still: "a worker stands still", "sick", faulty(Lie::Stop, Mode::Audit);
     a_killed_worker: "a worker is killed", "ours", killed_worker();
     a_host_without_memory: "a worker gets no memory of its host", "busy", host_without_memory();
@@ -119,7 +119,7 @@ async fn faulty(lie: Lie, mode: Mode) -> Ruling {
     validator.challenge(miner.key, Some(mode)).await.unwrap()
 }
 
-/// Its worker lives, and says so.
+/// A device that is far too slow looks the same, also to its miner, and must not get off with less than a fail.
 async fn hung_driver() -> Ruling {
     let policy = Policy { commit_deadline_s: 4, ..Policy::default() };
     let (validator, miner) = faulty_miner(&policy, Lie::Hang).await;

@@ -304,48 +304,6 @@ fn a_miner_does_what_the_table_of_its_states_says() {
     table.assert_all_seen();
 }
 
-/// A device that hangs is told of before the deadline; one that is late is not taken for it.
-#[test]
-fn work_in_which_no_slot_is_filled_any_more_ends_as_a_failure_of_a_device() {
-    let recording = Recording::of(Mode::Audit);
-    let ValidatorMessage::Challenge(offer) = first(&recording, |m| matches!(m, ValidatorMessage::Challenge(_))) else {
-        unreachable!("it is one")
-    };
-    let is_offer = |step: &MinerStep| matches!(step, MinerStep::Message(ValidatorMessage::Challenge(_)));
-    let taken = recording.miner.iter().position(is_offer).expect("the validator sends it");
-    let ended = |percents: &[u32]| {
-        let Miner { now, mut session, this, .. } = Miner::after(&recording, &recording.miner[..=taken]);
-        let id = this.expect("it is taken");
-        for (done, percent) in (1..).zip(percents) {
-            let _ = session.handle(SessionEvent::Progress(id, done), now + offer.deadline * *percent / 100);
-        }
-        loop {
-            let at = session.poll_timeout();
-            let _ = session.handle(SessionEvent::Message(ValidatorMessage::Ping(PING)), at);
-            if let [SessionAction::Send(MinerMessage::Abort(stop)), ..] = &session.handle(SessionEvent::Tick, at)[..] {
-                return (stop.code, at < now + offer.deadline);
-            }
-            assert!(at < now + 2 * offer.deadline, "it never ends");
-        }
-    };
-    assert_eq!(ended(&[]), (StopCode::DeviceLost, true));
-    assert_eq!(ended(&[10, 40]), (StopCode::DeviceLost, true));
-    assert_eq!(ended(&[10, 60]), (StopCode::Deadline, false));
-}
-
-#[test]
-fn progress_is_told_once_a_second() {
-    let recording = Recording::of(Mode::Audit);
-    let is_offer = |step: &MinerStep| matches!(step, MinerStep::Message(ValidatorMessage::Challenge(_)));
-    let taken = recording.miner.iter().position(is_offer).expect("the validator sends it");
-    let Miner { now, mut session, this, .. } = Miner::after(&recording, &recording.miner[..=taken]);
-    let mut told = |milliseconds: u64| {
-        let event = SessionEvent::Progress(this.expect("it is taken"), milliseconds);
-        session.handle(event, now + Duration::from_millis(milliseconds)).len()
-    };
-    assert_eq!([0, 300, 999, 1000, 1001, 2500].map(&mut told), [1, 0, 0, 1, 0, 1]);
-}
-
 /// "Take or decline" of the page, the rows that a session decides by the message alone: the first that fits counts.
 #[test]
 fn a_challenge_is_declined_for_the_first_row_that_fits() {

@@ -12,12 +12,6 @@ use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 use super::handshake::Handshake;
 use super::{CloseReason, HOLD_LIMIT, MinerSession, SessionAction};
 
-/// How often progress is sent at most.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// How long before the deadline of the work a device that hangs is told of: a sixteenth of it, within these bounds.
-const MIN_STALL_NOTICE: Duration = Duration::from_millis(250);
-const MAX_STALL_NOTICE: Duration = Duration::from_secs(5);
-
 #[derive(Debug)]
 pub(super) struct RunningChallenge {
     pub(super) challenge: Arc<Challenge>,
@@ -28,49 +22,6 @@ pub(super) struct RunningChallenge {
     pub(super) stop: Option<(Instant, Duration)>,
     /// The probes so far, in order.
     pub(super) probed: Vec<ProbeStage>,
-    pub(super) progress: WorkProgress,
-}
-
-/// The progress of the work of all devices.
-#[derive(Debug)]
-pub(super) struct WorkProgress {
-    /// When a slot was filled last, or the work began.
-    moved: Instant,
-    /// The same, of the one that the validator was told of.
-    told: Option<Instant>,
-    /// When the work is looked at for a device that hangs, once.
-    look: Option<Instant>,
-    /// The longest time without a filled slot.
-    longest: Duration,
-}
-
-impl WorkProgress {
-    /// Work that begins now, and has this time.
-    fn begin(now: Instant, deadline: Duration) -> Self {
-        let look = now + deadline.saturating_sub((deadline / 16).clamp(MIN_STALL_NOTICE, MAX_STALL_NOTICE));
-        Self { moved: now, told: None, look: Some(look), longest: deadline / 2 }
-    }
-
-    /// A slot was filled: whether the validator is to be told.
-    fn moved(&mut self, now: Instant) -> bool {
-        self.moved = now;
-        let is_due = self.told.is_none_or(|told| now.duration_since(told) >= PROGRESS_INTERVAL);
-        if is_due {
-            self.told = Some(now);
-        }
-        is_due
-    }
-
-    /// The look that is due, later than which nothing is.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        self.look
-    }
-
-    /// Looks, where that is due: for how long nothing was filled, if that is too long.
-    pub(super) fn stalled(&mut self, now: Instant) -> Option<Duration> {
-        self.look.take_if(|look| now >= *look)?;
-        Some(now.duration_since(self.moved)).filter(|idle| *idle >= self.longest)
-    }
 }
 
 impl RunningChallenge {
@@ -111,9 +62,8 @@ impl MinerSession {
                 let until = now + offer.deadline;
                 let stop = self.limits.max_challenge.map(|limit| (now + limit, limit));
                 let stage = WorkStage::Working;
-                let (probed, progress) = (Vec::new(), WorkProgress::begin(now, offer.deadline));
                 self.running =
-                    Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed, progress });
+                    Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed: Vec::new() });
                 vec![SessionAction::StartWork(challenge)]
             }
             Err((code, detail)) => {
@@ -230,12 +180,9 @@ impl MinerSession {
         }
     }
 
-    pub(super) fn progress(&mut self, id: ChallengeId, done_slots: u64, now: Instant) -> Vec<SessionAction> {
-        match &mut self.running {
+    pub(super) fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<SessionAction> {
+        match &self.running {
             Some(running) if running.challenge.id() == id && running.stage == WorkStage::Working => {
-                if !running.progress.moved(now) {
-                    return Vec::new();
-                }
                 let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
                 let all_slots = slots * u64::from(running.challenge.iterations());
                 vec![SessionAction::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]
