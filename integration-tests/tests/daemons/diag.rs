@@ -257,8 +257,11 @@ fn a_device_that_slows_down_fails_by_the_limit_for_drift() {
     let fault = Fault { again: true, ..Fault::of_first(FIRST_PASS + 12, Lie::Slow(20)) };
     let flags = ["--rounds=12", "--share=1", "--max-drift-percent=50", "--samples=1"];
     let burned = Burned::run(1, Some(&fault), &flags);
-    let text = burned.only_failure(0, "speed")["text"].as_str().unwrap();
-    assert!(text.contains("passes with portable slowed down by"), "{text}");
+    // On a busy machine its probe can have slowed down too.
+    let failures = burned.failures(0);
+    let texts: Vec<_> = failures.iter().map(|failure| (&failure["test"], failure["text"].as_str().unwrap())).collect();
+    assert!(texts.iter().all(|(test, _)| *test == "speed"), "{texts:?}");
+    assert!(texts.iter().any(|(_, text)| text.contains("passes with portable slowed down by")), "{texts:?}");
     let burned = Burned::run(1, None, &["--rounds=1", "--min-tops=1000000"]);
     let text = burned.only_failure(0, "speed")["text"].as_str().unwrap();
     assert!(text.contains("at least 1000000 were asked for"), "{text}");
