@@ -2,6 +2,9 @@
 
 use assay_protocol::identity::random_bytes;
 
+/// Bytes of a block: 32 draws.
+pub const BLOCK_BYTES: usize = 1024;
+
 /// A source of random bytes, the only one that draws use.
 pub trait Entropy: Send {
     /// 32 fresh bytes.
@@ -9,6 +12,18 @@ pub trait Entropy: Send {
     /// # Errors
     /// The error of the source, when it has no bytes.
     fn bytes(&mut self) -> Result<[u8; 32], EntropyError>;
+
+    /// As many fresh bytes as several draws take.
+    ///
+    /// # Errors
+    /// As [`Entropy::bytes`].
+    fn block(&mut self) -> Result<[u8; BLOCK_BYTES], EntropyError> {
+        let mut block = [0; BLOCK_BYTES];
+        for part in block.chunks_exact_mut(32) {
+            part.copy_from_slice(&self.bytes()?);
+        }
+        Ok(block)
+    }
 
     /// A number below `bound`, uniform.
     ///
@@ -44,28 +59,45 @@ impl Entropy for OsEntropy {
     fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
         random_bytes().map_err(EntropyError)
     }
+
+    fn block(&mut self) -> Result<[u8; BLOCK_BYTES], EntropyError> {
+        random_bytes().map_err(EntropyError)
+    }
 }
 
-/// A deterministic source: the output of BLAKE3, which is as hard to foretell as its seed.
+/// The bytes of another source, asked for many at a time: a challenge takes hundreds of draws.
+pub struct BlockEntropy<'a> {
+    from: &'a mut dyn Entropy,
+    block: [u8; BLOCK_BYTES],
+    used: usize,
+}
+
+impl<'a> BlockEntropy<'a> {
+    pub fn new(from: &'a mut dyn Entropy) -> Self {
+        Self { from, block: [0; BLOCK_BYTES], used: BLOCK_BYTES }
+    }
+}
+
+impl Entropy for BlockEntropy<'_> {
+    fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
+        if self.used == BLOCK_BYTES {
+            (self.block, self.used) = (self.from.block()?, 0);
+        }
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(&self.block[self.used..][..32]);
+        self.used += 32;
+        Ok(bytes)
+    }
+}
+
+/// A deterministic source, the same bytes for the same seed: for simulations and tests, never for a daemon.
 #[derive(Debug, Clone)]
 pub struct SeededEntropy(blake3::OutputReader);
 
 impl SeededEntropy {
-    /// The same bytes for the same seed: for simulations and tests, never for a daemon.
+    /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
-        Self::seeded(&seed.to_le_bytes())
-    }
-
-    /// The bytes of a seed that another source gives once: for hundreds of draws, each of which would be a system call.
-    ///
-    /// # Errors
-    /// As [`Entropy::bytes`].
-    pub fn expanding(seed: &mut dyn Entropy) -> Result<Self, EntropyError> {
-        Ok(Self::seeded(&seed.bytes()?))
-    }
-
-    fn seeded(seed: &[u8]) -> Self {
-        Self(blake3::Hasher::new().update(seed).finalize_xof())
+        Self(blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof())
     }
 }
 
@@ -94,25 +126,25 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_asked_for_once_and_every_byte_of_it_decides_the_draws() {
-        struct Seed([u8; 32], u32);
-        impl Entropy for Seed {
-            fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
-                self.1 += 1;
-                Ok(self.0)
-            }
+    fn a_block_has_the_bytes_of_its_source_each_once() {
+        let (mut source, mut same) = (SeededEntropy::new(3), SeededEntropy::new(3));
+        let mut blocks = BlockEntropy::new(&mut source);
+        // Over the end of a block, and of the next.
+        for _ in 0..70 {
+            assert_eq!(blocks.bytes(), same.bytes());
         }
-        let drawn: std::collections::BTreeSet<Vec<u64>> = (0..32)
-            .map(|place| {
-                let mut seed = Seed([0; 32], 0);
-                seed.0[place] = 1;
-                let mut entropy = SeededEntropy::expanding(&mut seed).unwrap();
-                let drawn = (0..100).map(|_| entropy.below(1 << 32).unwrap()).collect();
-                assert_eq!(seed.1, 1);
-                drawn
+    }
+
+    #[test]
+    fn no_byte_of_the_systems_is_given_twice() {
+        let drawn: std::collections::BTreeSet<_> = (0..2)
+            .flat_map(|_| {
+                let mut source = OsEntropy;
+                let mut blocks = BlockEntropy::new(&mut source);
+                (0..100).map(|_| blocks.bytes().unwrap()).collect::<Vec<_>>()
             })
             .collect();
-        assert_eq!(drawn.len(), 32);
+        assert_eq!(drawn.len(), 200);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use assay_work::{Link, MemoryProbe, ProbeStage};
 use super::{ChallengeRun, RunContext};
 use crate::action::{Action, SentAt};
 use crate::case::entry::{CaseEntry, CaseHeader, MinerKnowledge, RunEvent, nanoseconds};
-use crate::entropy::{Entropy, SeededEntropy};
+use crate::entropy::{BlockEntropy, Entropy};
 use crate::issue::IssuedChallenge;
 use crate::probe_size::ProbeSizing;
 use crate::verify::size::Probes;
@@ -149,8 +149,8 @@ impl ChallengeRun {
         if let Some(given) = &self.given {
             return given.open.clone().ok_or_else(evidence_ends);
         }
-        let (items, iterations) = SeededEntropy::expanding(entropy)
-            .and_then(|mut entropy| self.draw(probes, &mut entropy))
+        let (items, iterations) = self
+            .draw(probes, &mut BlockEntropy::new(entropy))
             .map_err(|error| Reason::new(ReasonCode::ValidatorInternal, error.to_string()))?;
         self.journal.push(CaseEntry::Open(items.clone(), iterations.clone()));
         Ok((items, iterations))
