@@ -15,7 +15,10 @@ use assay_records::{Records, RecordsError};
 use assay_work::PublicKey;
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
 
+/// How long the witnesses may take to cosign a checkpoint, all at once: the log waits for them, verdicts do not.
+const WITNESS_LIMIT: Duration = Duration::from_secs(5);
 /// Verdicts that are appended at once.
 const BATCH: u32 = 256;
 /// The least time between two appends: each takes a dozen flushes of the disk.
@@ -68,13 +71,13 @@ impl VerdictLog {
             }
             tokio::time::sleep(PAUSE).await;
             // An error means that the records have ended.
-            let _ = tokio::time::timeout(RETRY, events.changed()).await;
+            let _ = timeout(RETRY, events.changed()).await;
         }
     }
 
     /// Appends the last verdicts, but for no longer than this.
     pub async fn finish(&self, limit: Duration) {
-        if !matches!(tokio::time::timeout(limit, self.catch_up()).await, Ok(Ok(()))) {
+        if !matches!(timeout(limit, self.catch_up()).await, Ok(Ok(()))) {
             tracing::warn!("the validator ends before the log has all verdicts: the others follow at the next start");
         }
     }
@@ -143,7 +146,11 @@ impl VerdictLog {
             let (witness, source, signed) =
                 (witness.clone(), self.source(&self.key()), open.writer.checkpoint().clone());
             let mut known = open.cosigned[at].0.min(signed.checkpoint.size);
-            asked.spawn(async move { (at, add_checkpoint(&witness, &source, &signed, &mut known).await, known) });
+            asked.spawn(async move {
+                let cosigned = timeout(WITNESS_LIMIT, add_checkpoint(&witness, &source, &signed, &mut known)).await;
+                let late = |_| Err(LogError::Http(format!("{witness}: no answer within {WITNESS_LIMIT:?}")));
+                (at, cosigned.unwrap_or_else(late), known)
+            });
         }
         if asked.is_empty() {
             return Ok(open);

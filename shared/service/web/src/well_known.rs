@@ -48,7 +48,10 @@ async fn log(
     Path((key, path)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, ApiError> {
     let read = web.running.validator.reports.log.read(&key, &path).await;
-    let unreadable = |_| ApiError::new(ProblemCode::Internal, "the log cannot be read now");
+    let unreadable = |error| {
+        tracing::warn!(%error, path, "the log of verdicts cannot be read");
+        ApiError::new(ProblemCode::Internal, "the log cannot be read now")
+    };
     let none = || ApiError::new(ProblemCode::NotFound, "no log of this validator has such a file");
     let (bytes, changes) = read.map_err(unreadable)?.ok_or_else(none)?;
     let (media_type, lifetime) = match changes {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use assay_judge::verify::judge::UnmadeVerdict;
-use assay_log::verify;
+use assay_log::{Witness, verify};
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_records::{Conclusion, Location};
 use assay_work::ChallengeId;
@@ -147,6 +147,19 @@ async fn an_old_copy_of_the_log_is_not_appended_to() {
     copy(&aside.path().join("new"), &place.own());
     place.log().catch_up().await.unwrap();
     assert_eq!(place.indices(1..=3).await, [Some(0), Some(1), Some(2)]);
+}
+
+/// A witness that takes connections and says nothing.
+#[tokio::test]
+async fn a_witness_that_hangs_holds_no_entry_back() {
+    let place = Place::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let key = Witness::new(Path::new(""), Identity::from_seed(&[8; 32]), Vec::new()).key().clone();
+    let witness = format!("http://{}#{key}", listener.local_addr().unwrap()).parse().unwrap();
+    let log = VerdictLog { witnesses: vec![witness], ..place.log() };
+    place.conclude(1).await;
+    log.catch_up().await.unwrap();
+    assert_eq!(place.indices(1..=1).await, [Some(0)]);
 }
 
 #[tokio::test]
