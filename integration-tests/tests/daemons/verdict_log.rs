@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon::{PATIENCE, command, run};
+use assay_integration_tests::daemon::{self, PATIENCE, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_log::Witness;
@@ -49,7 +49,7 @@ impl Scene {
         let (url, key) = self.witness.split_once('#').unwrap();
         let state = format!("--state={}", self.folder.path().join("witness").display());
         let (listen, of) = (url.trim_start_matches("http://"), self.validator.key.to_string());
-        let mut command = command("assay-validator");
+        let mut command = daemon::command("assay-validator");
         command.args(["log", "witness", "--listen", listen, &state, "--validator", &of]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -114,17 +114,10 @@ impl Scene {
     }
 }
 
+/// Puts a copy of a folder in the place of another one.
 fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            std::fs::copy(entry.path(), to).unwrap();
-        }
-    }
+    assert!(Command::new("cp").arg("-R").args([from, to]).status().unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
