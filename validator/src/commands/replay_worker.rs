@@ -51,7 +51,7 @@ pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
         tracing::info!(worker = name, records = %config.records, "taking replays");
         manager.ready(format_args!("taking replays from {}", config.records));
         tokio::select! {
-            () = worker.run(shutdown.clone()) => {}
+            ended = worker.run(shutdown.clone()) => ended.map_err(|error| Failure::new(Exit::Config, error.to_string()))?,
             never = manager.attend(shutdown.clone(), || worker.in_a_line()) => match never {},
         }
         manager.stopping();

@@ -53,6 +53,18 @@ pub enum RecordsError {
         /// The newest schema of this program.
         ours: i64,
     },
+    /// Programs of an older release use the store, and could not after the migration.
+    #[error(
+        "an older release uses the records {location} (at {users}) and cannot after their migration to schema {ours}: \
+         stop it, wait 10 s, and start this one again"
+    )]
+    InUse {
+        location: Location,
+        /// The addresses of validators and replay workers.
+        users: String,
+        /// The newest schema of this program.
+        ours: i64,
+    },
     /// A migration failed, or was changed after it was applied.
     #[error("cannot migrate the records {location}: {source}")]
     Migrate {

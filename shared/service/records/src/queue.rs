@@ -11,6 +11,7 @@ use sqlx::any::AnyRow;
 
 use crate::column::get;
 use crate::document::json;
+use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::validators::ttl_ms;
 use crate::{Records, RecordsError, id};
 
@@ -242,6 +243,9 @@ impl Records {
     }
 
     /// Notes that a worker lives, for a time, and its capacity, as JSON.
+    ///
+    /// # Errors
+    /// [`RecordsError::Newer`] once a newer release has migrated the store beyond this program.
     pub async fn worker_heartbeat(
         &self,
         worker: &str,
@@ -251,9 +255,11 @@ impl Records {
     ) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
         let sql = sql!(
-            "INSERT INTO workers (id, address, capacity, heartbeat_ms, expires_ms) VALUES ($1, $2, $3, {now}, {now} + $4) \
-             ON CONFLICT (id) DO UPDATE SET address = $2, capacity = $3, heartbeat_ms = {now}, expires_ms = {now} + $4"
+            "INSERT INTO workers (id, address, capacity, heartbeat_ms, expires_ms, schema_version) \
+             VALUES ($1, $2, $3, {now}, {now} + $4, {SCHEMA_VERSION}) ON CONFLICT (id) DO UPDATE SET address = $2, \
+             capacity = $3, heartbeat_ms = {now}, expires_ms = {now} + $4, schema_version = {SCHEMA_VERSION}"
         );
+        check_schema(self.read(), self.location()).await?;
         self.write("note a worker's heartbeat", async {
             let mut tx = self.begin().await?;
             let beat = sqlx::query(sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));

@@ -1,33 +1,40 @@
-//! The schema, and how a store comes to it.
+//! The schema, how a store comes to it, and which programs can use a newer one.
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{AnyPool, SqlSafeStr};
+use sqlx::{Any, AnyPool, Executor, SqlSafeStr};
 
 use crate::kind::DatabaseKind;
 use crate::{Location, RecordsError};
 
-/// Every migration that was ever released, in order; a released one never changes.
+/// Every migration that was ever released, in order; a released one never changes. One that only adds keeps the oldest
+/// schema of the one before it, so that two adjacent releases can share a store during an upgrade.
 const MIGRATIONS: &[MigrationStep] = &[
-    (1, "records", include_str!("../migrations/0001_records.sql")),
-    (2, "events", include_str!("../migrations/0002_events.sql")),
-    (3, "kinds", include_str!("../migrations/0003_kinds.sql")),
-    (4, "memory", include_str!("../migrations/0004_memory.sql")),
-    (5, "bounds", include_str!("../migrations/0005_bounds.sql")),
-    (6, "webhooks", include_str!("../migrations/0006_webhooks.sql")),
-    (7, "open", include_str!("../migrations/0007_open.sql")),
-    (8, "log", include_str!("../migrations/0008_log.sql")),
+    (1, "records", include_str!("../migrations/0001_records.sql"), 1),
+    (2, "events", include_str!("../migrations/0002_events.sql"), 2),
+    (3, "kinds", include_str!("../migrations/0003_kinds.sql"), 3),
+    (4, "memory", include_str!("../migrations/0004_memory.sql"), 4),
+    (5, "bounds", include_str!("../migrations/0005_bounds.sql"), 5),
+    (6, "webhooks", include_str!("../migrations/0006_webhooks.sql"), 6),
+    (7, "open", include_str!("../migrations/0007_open.sql"), 7),
+    (8, "log", include_str!("../migrations/0008_log.sql"), 8),
+    (COMPATIBILITY, "compatibility", include_str!("../migrations/0009_compatibility.sql"), COMPATIBILITY),
 ];
 
-/// A migration: its version, its name, its statements.
-type MigrationStep = (i64, &'static str, &'static str);
+/// A migration: its version, its name, its statements, and the oldest schema whose programs can use its result.
+type MigrationStep = (i64, &'static str, &'static str, i64);
+
+/// The schema from which on a store says which programs can use it.
+const COMPATIBILITY: i64 = 9;
 
 /// The newest schema that this program knows: the version of the last migration.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
-/// Brings a store to the newest schema. Validators that start at once wait for each other on PostgreSQL.
+/// Brings a store to the newest schema. Validators that start at once wait for each other on PostgreSQL. A newer store
+/// that programs of this schema can use stays as it is.
 ///
 /// # Errors
-/// [`RecordsError::Newer`] for a store of a newer release, which is not touched.
+/// [`RecordsError::Newer`] for a store of a newer release that this one cannot use, which is not touched;
+/// [`RecordsError::InUse`] where programs use the store that could not use it afterwards.
 pub(crate) async fn migrate(pool: &AnyPool, kind: DatabaseKind, location: &Location) -> Result<(), RecordsError> {
     migrate_by(MIGRATIONS, pool, kind, location).await
 }
@@ -39,59 +46,138 @@ async fn migrate_by(
     location: &Location,
 ) -> Result<(), RecordsError> {
     let refused = |source| RecordsError::Migrate { location: location.clone(), source };
-    let migrator = migrator(steps, kind);
-    let mut attempts = steps.len();
+    let (mut migrator, ours, mut attempts) = (migrator(steps, kind), newest_of(steps), steps.len());
+    match applied(pool).await {
+        Some(theirs) if theirs > ours => {
+            refuse_newer(ours, theirs, pool, location).await?;
+            // Only the migrations that both know are compared then.
+            migrator.set_ignore_missing(true);
+        }
+        // A file has one user.
+        Some(theirs) if kind == DatabaseKind::Postgres && theirs >= COMPATIBILITY => {
+            refuse_users(steps, theirs, pool, location).await?;
+        }
+        _ => {}
+    }
     loop {
         match migrator.run(pool).await {
             Ok(()) => return Ok(()),
-            Err(MigrateError::VersionMissing(_)) => {
-                let newest = "SELECT MAX(version) FROM _sqlx_migrations";
-                let theirs: i64 = sqlx::query_scalar(newest).fetch_one(pool).await.map_err(|e| refused(e.into()))?;
-                return Err(RecordsError::Newer {
-                    location: location.clone(),
-                    theirs,
-                    ours: steps.last().map_or(0, |step| step.0),
-                });
+            // A newer release came first.
+            Err(MigrateError::VersionMissing(theirs)) => {
+                return Err(RecordsError::Newer { location: location.clone(), theirs, ours });
             }
             // On SQLite nothing keeps two processes from one migration: the second one finds it made, and goes on.
             Err(MigrateError::ExecuteMigration(..)) if kind == DatabaseKind::Sqlite && attempts > 0 => attempts -= 1,
             // A role that may not change the schema needs none of that: a replay worker's.
-            Err(MigrateError::Execute(_)) if is_newest(steps, pool).await => return Ok(()),
+            Err(MigrateError::Execute(_)) if is_usable(steps, pool).await => return Ok(()),
             Err(error) => return Err(refused(error)),
         }
     }
 }
 
-/// Whether another role has migrated the store to the newest schema, and nothing beyond.
-async fn is_newest(steps: &[MigrationStep], pool: &AnyPool) -> bool {
+fn newest_of(steps: &[MigrationStep]) -> i64 {
+    steps.last().map_or(0, |step| step.0)
+}
+
+/// The newest migration of the store; `None` for an empty one.
+async fn applied(pool: &AnyPool) -> Option<i64> {
+    sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(pool).await.ok()
+}
+
+/// The oldest schema whose programs can use the store; `None` before stores said so.
+async fn least_schema(store: impl Executor<'_, Database = Any>) -> Option<i64> {
+    sqlx::query_scalar("SELECT least_schema FROM compatibility").fetch_one(store).await.ok()
+}
+
+/// Refuses a store of a newer schema than `ours`, unless programs of ours can use it.
+async fn refuse_newer(ours: i64, theirs: i64, pool: &AnyPool, location: &Location) -> Result<(), RecordsError> {
+    if least_schema(pool).await.is_none_or(|least| least > ours) {
+        return Err(RecordsError::Newer { location: location.clone(), theirs, ours });
+    }
+    tracing::warn!(%location, theirs, ours, "a newer release has migrated the records, which this one can use: update it");
+    Ok(())
+}
+
+/// Refuses a migration after which programs that use a server now could not go on.
+async fn refuse_users(
+    steps: &[MigrationStep],
+    applied: i64,
+    pool: &AnyPool,
+    location: &Location,
+) -> Result<(), RecordsError> {
+    let Some(least) = steps.iter().filter(|step| step.0 > applied).map(|step| step.3).max() else { return Ok(()) };
+    let now = DatabaseKind::Postgres.now();
+    let sql = sql!(
+        "SELECT address FROM validators WHERE expires_ms > {now} AND schema_version < $1 \
+         UNION ALL SELECT address FROM workers WHERE expires_ms > {now} AND schema_version < $1"
+    );
+    let users: Vec<String> = sqlx::query_scalar(sql).bind(least).fetch_all(pool).await?;
+    if users.is_empty() {
+        return Ok(());
+    }
+    Err(RecordsError::InUse { location: location.clone(), users: users.join(", "), ours: newest_of(steps) })
+}
+
+/// Fails once a newer release has migrated the store so that this program cannot use it any more.
+pub(crate) async fn check_schema(
+    store: impl Executor<'_, Database = Any>,
+    location: &Location,
+) -> Result<(), RecordsError> {
+    match least_schema(store).await {
+        Some(theirs) if theirs > SCHEMA_VERSION => {
+            Err(RecordsError::Newer { location: location.clone(), theirs, ours: SCHEMA_VERSION })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether another role has migrated the store to the newest schema, or to one that this program can use.
+async fn is_usable(steps: &[MigrationStep], pool: &AnyPool) -> bool {
     let applied = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
     let applied: Result<Vec<i64>, _> = sqlx::query_scalar(applied).fetch_all(pool).await;
-    applied.is_ok_and(|applied| applied.iter().copied().eq(steps.iter().map(|(version, ..)| *version)))
+    let ours: Vec<_> = steps.iter().map(|step| step.0).collect();
+    match applied {
+        Ok(applied) if applied == ours => true,
+        Ok(applied) if applied.starts_with(&ours) => {
+            least_schema(pool).await.is_some_and(|least| least <= newest_of(steps))
+        }
+        _ => false,
+    }
 }
 
 fn migrator(steps: &[MigrationStep], kind: DatabaseKind) -> Migrator {
-    let migrations = steps.iter().map(|(version, name, sql)| {
+    let migrations = steps.iter().map(|&(version, name, sql, least)| {
         let sql = match kind {
-            DatabaseKind::Sqlite => sql.into_sql_str(),
-            DatabaseKind::Postgres => sql!("{}", sql.replace(" BLOB ", " BYTEA ")).into_sql_str(),
+            DatabaseKind::Sqlite => sql.to_owned(),
+            DatabaseKind::Postgres => sql.replace(" BLOB ", " BYTEA "),
         };
-        Migration::new(*version, (*name).into(), MigrationType::Simple, sql, false)
+        let says = if version > COMPATIBILITY {
+            format!("\nUPDATE compatibility SET least_schema = {least};\n")
+        } else {
+            String::new()
+        };
+        Migration::new(version, name.into(), MigrationType::Simple, sql!("{sql}{says}").into_sql_str(), false)
     });
     Migrator::with_migrations(migrations.collect())
 }
 
 #[cfg(all(test, unix))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::testing::Postgres;
     use crate::{Approval, Records};
 
-    /// The migration that a release after this one adds.
+    /// The migration that a release after this one adds, whose result this one can use.
     const NEXT: MigrationStep = (
         SCHEMA_VERSION + 1,
         "next",
         "ALTER TABLE miners ADD COLUMN mood TEXT NOT NULL DEFAULT 'fine'; CREATE TABLE more (x BLOB );",
+        SCHEMA_VERSION,
     );
+    /// One whose result only its own release can use.
+    const BREAKING: MigrationStep = (NEXT.0 + 1, "breaking", "DROP TABLE more;", NEXT.0 + 1);
 
     /// A program that opens the store and ends: until its end it holds a lock of a store that it refuses.
     async fn open(steps: &[MigrationStep], location: &Location, kind: DatabaseKind) -> Result<(), RecordsError> {
@@ -114,19 +200,62 @@ mod tests {
         open(&next, &location, kind).await.unwrap();
         let mood: String = sqlx::query_scalar("SELECT mood FROM miners").fetch_one(&pool).await.unwrap();
         assert_eq!(mood, "fine");
-        let refused = open(MIGRATIONS, &location, kind).await.unwrap_err();
-        let RecordsError::Newer { theirs, ours, .. } = refused else { panic!("{refused}") };
-        assert_eq!((theirs, ours), (NEXT.0, SCHEMA_VERSION));
         // A released migration never changes.
-        let changed = [&[(1, "records", "CREATE TABLE other (x TEXT);")], &next[1..]].concat();
-        let refused = open(&changed, &location, kind).await.unwrap_err();
-        assert!(refused.to_string().contains("migration 1 was previously applied but has been modified"), "{refused}");
+        let modified = (1, "records", "CREATE TABLE other (x TEXT);", 1);
+        for changed in [[&[modified], &next[1..]].concat(), [&[modified], &MIGRATIONS[1..]].concat()] {
+            let refused = open(&changed, &location, kind).await.unwrap_err().to_string();
+            assert!(refused.contains("migration 1 was previously applied but has been modified"), "{refused}");
+        }
         // One that fails leaves nothing.
-        let half = (NEXT.0 + 1, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;");
+        let half = (NEXT.0 + 1, "broken", "CREATE TABLE half (x TEXT); SELECT nothing FROM nowhere;", NEXT.0 + 1);
         let broken = [&next[..], &[half]].concat();
         assert!(open(&broken, &location, kind).await.is_err());
         assert!(sqlx::query("SELECT * FROM half").execute(&pool).await.is_err(), "not even in part");
         open(&next, &location, kind).await.unwrap();
+    }
+
+    /// An upgrade by a release that only adds, beside this one, and then by one that this one cannot follow.
+    async fn is_shared_with_the_next_release(location: Location, kind: DatabaseKind) {
+        sqlx::any::install_default_drivers();
+        let records = Records::open(&location).await.unwrap();
+        let beat = async || records.heartbeat("k", "run-1", "10.0.0.1:7", Duration::from_secs(60)).await;
+        beat().await.unwrap();
+        records.worker_heartbeat("w", "10.0.0.2", "{}", Duration::from_secs(60)).await.unwrap();
+        let next = [MIGRATIONS, &[NEXT]].concat();
+        open(&next, &location, kind).await.unwrap();
+        beat().await.unwrap();
+        // A start of this release finds a newer store that it can use.
+        Records::open(&location).await.unwrap();
+        let pool = AnyPool::connect(&location.url()).await.unwrap();
+        assert!(is_usable(MIGRATIONS, &pool).await, "for a role that may not migrate");
+        let breaking = [&next[..], &[BREAKING]].concat();
+        if kind == DatabaseKind::Postgres {
+            let refused = open(&breaking, &location, kind).await.unwrap_err();
+            let RecordsError::InUse { users, ours, .. } = &refused else { panic!("{refused}") };
+            assert_eq!((&**users, *ours), ("10.0.0.1:7, 10.0.0.2", BREAKING.0));
+            records.retire("k", "run-1").await.unwrap();
+            records.worker_heartbeat("w", "10.0.0.2", "{}", Duration::ZERO).await.unwrap();
+        }
+        open(&breaking, &location, kind).await.unwrap();
+        let refused = Records::open(&location).await.unwrap_err();
+        let RecordsError::Newer { theirs, ours, .. } = refused else { panic!("{refused}") };
+        assert_eq!((theirs, ours), (BREAKING.0, SCHEMA_VERSION));
+        assert!(!is_usable(MIGRATIONS, &pool).await);
+        // A process that slept meanwhile finds out at its next heartbeat.
+        let refused = beat().await.unwrap_err();
+        assert!(matches!(refused, RecordsError::Newer { .. }), "{refused}");
+        assert_eq!(least_schema(&pool).await, Some(BREAKING.0));
+    }
+
+    #[tokio::test]
+    async fn a_file_is_shared_with_the_next_release() {
+        let folder = tempfile::tempdir().unwrap();
+        is_shared_with_the_next_release(Location::File(folder.path().join("validator.db")), DatabaseKind::Sqlite).await;
+    }
+
+    #[tokio::test]
+    async fn postgresql_is_shared_with_the_next_release() {
+        is_shared_with_the_next_release(Postgres::shared().database().location(), DatabaseKind::Postgres).await;
     }
 
     /// A store of the first schema, with rows that its release wrote.

@@ -74,6 +74,9 @@ tables! {
         written_ms Time => "When a process opened it last, or found it writable again.";
         last_event Integer => "The number of the last event.";
     }
+    compatibility "Which programs can use the store: one row." {
+        least_schema Integer => "The oldest schema whose programs can.";
+    }
     validators "A validator that uses the store." {
         key Text => "Its key.";
         instance Text => "The run of its process that sent the last heartbeat.";
@@ -81,6 +84,7 @@ tables! {
         started_ms Time => "When this run began, by the database's clock.";
         heartbeat_ms Time => "When it was heard of last, by the database's clock.";
         expires_ms Time => "Until when it counts as alive, by the database's clock.";
+        schema_version Integer => "The newest schema that its program knows.";
     }
     miners "A miner: a chain of keys, each proven by the one before." {
         id Text => "The first key that was seen. Every other table names the miner by it.";
@@ -306,6 +310,7 @@ tables! {
         capacity Json => "What it can do, as it says.";
         heartbeat_ms Time => "When it was heard of last, by the database's clock.";
         expires_ms Time => "Until when it counts as alive, by the database's clock.";
+        schema_version Integer => "The newest schema that its program knows.";
     }
     jobs "A replay for the workers." {
         id Text => "The job.";

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::column::get;
+use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::sessions::tell_left;
 use crate::{Records, RecordsError, id};
 
@@ -31,14 +32,18 @@ pub(crate) fn ttl_ms(ttl: Duration) -> i64 {
 impl Records {
     /// Says that a run of a validator's process lives, for a time. Where another run of the same key lives, the newer
     /// one counts: challenges of the older one are orphans from then on.
+    ///
+    /// # Errors
+    /// [`RecordsError::Newer`] once a newer release has migrated the store beyond this program.
     pub async fn heartbeat(&self, key: &str, instance: &str, address: &str, ttl: Duration) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
         let sql = sql!(
-            "INSERT INTO validators (key, instance, address, started_ms, heartbeat_ms, expires_ms) \
-             VALUES ($1, $2, $3, {now}, {now}, {now} + $4) ON CONFLICT (key) DO UPDATE SET instance = $2, \
-             address = $3, started_ms = CASE WHEN validators.instance = $2 THEN validators.started_ms ELSE {now} END, \
+            "INSERT INTO validators (key, instance, address, started_ms, heartbeat_ms, expires_ms, schema_version) \
+             VALUES ($1, $2, $3, {now}, {now}, {now} + $4, {SCHEMA_VERSION}) ON CONFLICT (key) DO UPDATE SET instance = $2, \
+             address = $3, schema_version = {SCHEMA_VERSION}, started_ms = CASE WHEN validators.instance = $2 THEN validators.started_ms ELSE {now} END, \
              heartbeat_ms = {now}, expires_ms = {now} + $4"
         );
+        check_schema(self.read(), self.location()).await?;
         self.write("note the validator's heartbeat", async {
             let mut tx = self.begin().await?;
             let beat = sqlx::query(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));

@@ -10,6 +10,7 @@ use assay_records::tables::{TABLES, TableSchema};
 /// Tables of which the page has the purpose alone: what validators need for their own work.
 const INTERNAL: &[&str] = &[
     "store",
+    "compatibility",
     "validators",
     "leases",
     "workers",

@@ -77,11 +77,14 @@ impl ReplayWorker {
 
     /// Takes and computes replays until it is asked to stop. A replay that runs then is finished, or handed back if the
     /// worker must stop at once.
-    pub async fn run(&self, shutdown: Shutdown) {
+    ///
+    /// # Errors
+    /// A newer release migrated the records beyond this one ([`RecordsError::Newer`]).
+    pub async fn run(&self, shutdown: Shutdown) -> Result<(), RecordsError> {
         let (mut draining, capacity) = (shutdown.clone(), self.replayer.capacity().written());
         let live = async {
             tokio::select! {
-                () = self.live(&capacity) => {}
+                newer = self.live(&capacity) => return Err(newer),
                 () = draining.draining() => {}
             }
             // Validators size no further challenges by this machine.
@@ -90,22 +93,31 @@ impl ReplayWorker {
             {
                 tracing::warn!(error = chain(&error), "validators take this worker for alive for some seconds");
             }
+            Ok(())
         };
-        tokio::join!(live, self.work(shutdown));
+        let work = async {
+            self.work(shutdown).await;
+            Ok(())
+        };
+        tokio::try_join!(live, work).map(|_| ())
     }
 
-    /// Sends heartbeats with this worker's capacity, for ever.
-    async fn live(&self, capacity: &str) {
+    /// Sends heartbeats with this worker's capacity, until the records are of a release that this one cannot follow.
+    async fn live(&self, capacity: &str) -> RecordsError {
         let mut beats = tokio::time::interval(RENEWAL);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_failing = false;
         loop {
             beats.tick().await;
             let beat = self.records.worker_heartbeat(&self.name, &self.address, capacity, LEASE).await;
-            if let Some(error) = beat.as_ref().err().filter(|_| !is_failing) {
-                tracing::warn!(error = chain(error), "the records do not take this worker's heartbeat");
+            let was_failing = std::mem::replace(&mut is_failing, beat.is_err());
+            match beat {
+                Err(error @ RecordsError::Newer { .. }) => return error,
+                Err(error) if !was_failing => {
+                    tracing::warn!(error = chain(&error), "the records do not take this worker's heartbeat");
+                }
+                _ => {}
             }
-            is_failing = beat.is_err();
         }
     }
 

@@ -113,16 +113,18 @@ impl ValidatorPresence {
     }
 
     /// Sends heartbeats, and concludes the challenges of lost validators; passes each verdict to `tell`. Returns when
-    /// another process registered this key: two that start at the same moment do not see one another before.
-    pub async fn keep(&self, tell: impl Fn(Verdict)) -> KeyInUse {
+    /// another process registered this key (two that start at the same moment do not see one another before), or when a
+    /// newer release migrated the records beyond this one.
+    pub async fn keep(&self, tell: impl Fn(Verdict)) -> Failure {
         let mut beats = tokio::time::interval(self.interval());
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
             // Trouble of the records is reported by the records.
             match self.round(&tell).await {
-                Ok(Some(in_use)) => return in_use,
+                Ok(Some(in_use)) => return in_use.into(),
                 Ok(None) => {}
+                Err(error @ RecordsError::Newer { .. }) => return Failure::new(Exit::Config, error.to_string()),
                 Err(error) => tracing::debug!(%error, "the validator's heartbeat"),
             }
         }

@@ -33,6 +33,7 @@ pub async fn a_newer_store_is_refused_and_not_touched(store: &TestStore) {
              SELECT {newer}, 'newer', success, checksum, 1 FROM _sqlx_migrations WHERE version = {SCHEMA_VERSION}"
         ))
         .await;
+    store.sql(&format!("UPDATE compatibility SET least_schema = {newer}")).await;
     store.sql("UPDATE store SET written_ms = 7").await;
     let refused = Records::open(&store.location()).await.unwrap_err();
     let RecordsError::Newer { theirs, ours, .. } = &refused else { panic!("{refused}") };
@@ -41,6 +42,7 @@ pub async fn a_newer_store_is_refused_and_not_touched(store: &TestStore) {
     let words = format!("are of a newer release (schema {newer}; this program knows up to {SCHEMA_VERSION})");
     assert!(said.contains(&words), "{said}");
     assert_eq!(sqlx::Row::get::<i64, _>(&store.sql("SELECT written_ms FROM store").await[0], 0), 7);
-    store.sql(&format!("DELETE FROM _sqlx_migrations WHERE version = {newer}")).await;
+    // One that this program can use.
+    store.sql(&format!("UPDATE compatibility SET least_schema = {SCHEMA_VERSION}")).await;
     assert!(store.open().await.miner(&key(1)).await.unwrap().is_some());
 }
