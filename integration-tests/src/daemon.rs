@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use serde_json::Value;
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The log filter of daemons in tests: it includes the processes that drive their devices.
 pub const LOG: &str = "info,assay_worker=debug";
+/// The variable with the folder of other programs than those beside the test: of another release.
+pub const PROGRAMS: &str = "ASSAY_TEST_PROGRAMS";
 /// How long a line of the rest of a log is waited for.
 const REST_OF_LOG: Duration = Duration::from_secs(1);
 /// How often a process is asked whether it has ended.
@@ -67,15 +69,25 @@ pub fn run_in(
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     environment: &[(String, OsString)],
 ) -> Output {
-    let mut command = command(name);
-    command.args(arguments).envs(environment.iter().map(|(key, value)| (key, value)));
-    command.output().unwrap_or_else(|error| panic!("{name}: {error}"))
+    command_in(name, environment).args(arguments).output().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// A program of the workspace, without the environment's own settings.
 #[must_use]
 pub fn command(name: &str) -> Command {
-    let mut command = Command::new(program(name));
+    without_settings(Command::new(program(name)))
+}
+
+/// The same, with variables of the environment, of which [`PROGRAMS`] says where the program is.
+fn command_in(name: &str, environment: &[(String, OsString)]) -> Command {
+    let others = environment.iter().find(|(key, _)| key == PROGRAMS);
+    let program = others.map_or_else(|| program(name), |(_, folder)| Path::new(folder).join(name));
+    let mut command = without_settings(Command::new(program));
+    command.envs(environment.iter().map(|(key, value)| (key, value)));
+    command
+}
+
+fn without_settings(mut command: Command) -> Command {
     let settings = std::env::vars_os().map(|(key, _)| key).filter(|key| key.to_string_lossy().starts_with("ASSAY_"));
     for key in settings {
         command.env_remove(key);
@@ -135,8 +147,7 @@ impl Daemon {
     pub fn start_in(name: &str, arguments: &[String], environment: &[(String, OsString)]) -> Self {
         let says_format = arguments.iter().any(|argument| argument.starts_with("--log-format="));
         let format: &[&str] = if says_format { &[] } else { &["--log-format=json"] };
-        let mut command = command(name);
-        command.envs(environment.iter().map(|(key, value)| (key, value)));
+        let mut command = command_in(name, environment);
         command.args(arguments).args(format);
         Self::spawn(&mut command)
     }

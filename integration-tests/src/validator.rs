@@ -133,7 +133,8 @@ pub struct TestValidator {
     pub daemon: Daemon,
     client: Client,
     flags: Vec<String>,
-    environment: Vec<(String, OsString)>,
+    /// Variables of its environment, also at its next start.
+    pub environment: Vec<(String, OsString)>,
     /// Kept for as long as the program needs it.
     folder: TempDir,
 }

@@ -48,6 +48,7 @@ mod telemetry;
 mod terminals;
 mod texts;
 mod traces;
+mod upgrade;
 mod verdict_log;
 mod verdicts;
 mod watch;

@@ -8,12 +8,12 @@ use assay_protocol::verdict::{Mode, ReasonCode};
 /// Some 250 kB of openings.
 fn policy(deadline_s: u64, least_kb_per_s: u64) -> Policy {
     let flags = vec![format!("--policy-fields=link_min_kb_per_s={least_kb_per_s}")];
-    // On such a link three intervals are far less than the openings take.
+    // On such a link three intervals are less than the openings take.
     Policy {
         samples: 16,
         segments: 8,
         openings_deadline_s: deadline_s,
-        ping_interval_ms: 500,
+        ping_interval_ms: 1500,
         flags,
         ..Policy::default()
     }

@@ -21,6 +21,11 @@ fn long_work() -> Policy {
     Policy { iterations: 600, ..Policy::default() }
 }
 
+/// Work that would take longer than a busy machine needs for a signal, and does not come to its end.
+fn endless_work() -> Policy {
+    Policy { iterations: 20_000, ..Policy::default() }
+}
+
 fn signal(process: i32, signal: i32) {
     // SAFETY: kill only sends a signal; the process is a worker of a program that this test started.
     assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} is there");
@@ -107,7 +112,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_in_the_work() {
-    let mut scene = Scene::new(&long_work(), 2, &[]).await;
+    let mut scene = Scene::new(&endless_work(), 2, &[]).await;
     let challenge = scene.ask(Mode::Audit).await;
     scene.miner.daemon.wait_for("working");
     signal(scene.first(), libc::SIGKILL);
@@ -119,7 +124,7 @@ async fn killed_in_the_work() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hung_in_the_work() {
-    let mut scene = Scene::new(&long_work(), 2, &["--worker-silence-s=3"]).await;
+    let mut scene = Scene::new(&endless_work(), 2, &["--worker-silence-s=3"]).await;
     let challenge = scene.ask(Mode::Audit).await;
     scene.miner.daemon.wait_for("working");
     signal(scene.first(), libc::SIGSTOP);
