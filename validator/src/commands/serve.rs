@@ -14,7 +14,7 @@ use assay_evidence::EvidenceStore;
 use assay_observe::Traces;
 use assay_policy::Policy;
 use assay_program::address::Address;
-use assay_program::exit::{Exit, Failure, chain};
+use assay_program::exit::{Exit, Failure, chain, of_file_error};
 use assay_program::lock::StateLock;
 use assay_program::logging::list;
 use assay_program::manager::ServiceManager;
@@ -110,7 +110,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let hangups = runtime.block_on(async { Hangups::new() }).context("no signal handlers")?;
     let rules = rules::read(config.fleet_policy.as_deref(), Some(&config.policy));
     let rules = rules.map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    let signer = receipt::signer(&config).map_err(|error| Failure::new(Exit::Config, chain(&error)))?;
+    let signer = receipt::signer(&config).map_err(|error| Failure::new(of_file_error(&error), chain(&error)))?;
     let manager = ServiceManager::of_process();
     manager.status("opening the devices");
     let replayer = replayer(&config, &identity.origin())?;
@@ -129,7 +129,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
                  Where there were some, stop the validator and restore them"
             );
         }
-        wait_until_alone(&records, key).await?.map_err(Failure::from)?;
+        wait_until_alone(&records, key).await.map_err(unusable)?.map_err(Failure::from)?;
         let fleet = Fleet::new(records.clone(), rules, signer);
         let kept = ValidatorStores { evidence, tls, records, fleet };
         let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
@@ -158,11 +158,20 @@ struct ValidatorStores {
 /// # Errors
 /// They cannot be opened, or are of a newer release.
 pub(super) async fn open_records(location: &Location) -> Result<Records, Failure> {
-    Records::open(location).await.map_err(|error| {
-        let is_setting = matches!(error, RecordsError::Newer { .. } | RecordsError::Exposed { .. });
-        let exit = if is_setting { Exit::Config } else { Exit::Io };
-        Failure::new(exit, chain(&error))
-    })
+    Records::open(location).await.map_err(unusable)
+}
+
+/// The failure of a start whose records cannot be read or written.
+fn unusable(error: RecordsError) -> Failure {
+    let is_setting = matches!(error, RecordsError::Newer { .. } | RecordsError::Exposed { .. });
+    let exit = if is_setting { Exit::Config } else { Exit::Io };
+    let is_disk = matches!(
+        error,
+        RecordsError::Open { location: Location::File(_), .. }
+            | RecordsError::Migrate { location: Location::File(_), .. }
+    );
+    let remedy = if is_disk || error.is_trouble() { ": mend their disk or database, then start again" } else { "" };
+    Failure::new(exit, chain(&error) + remedy)
 }
 
 /// Locks a file of records against another validator; a database is shared. Aliases of a file share the lock.
@@ -260,11 +269,11 @@ async fn serve(
     let control = bind_control(&config.control_socket)?;
     let http = http::listener::bind(&config.http).await.map_err(|error| cannot_serve(config, error))?;
     // Before the first miner: excluded miners are refused from the start.
-    validator.follow_decisions().await.context("the records do not say who is let in")?;
+    validator.follow_decisions().await.map_err(unusable)?;
     let socket = config.control_socket.display();
     let key = validator.access.admission.identity.public_key();
     let (records, instance) = (validator.records.clone(), validator.instance.clone());
-    let presence = ValidatorPresence::enter(records, key, instance, address.to_string()).await?;
+    let presence = ValidatorPresence::enter(records, key, instance, address.to_string()).await.map_err(unusable)?;
     let target = config.tls.target(&bound(config, address), key);
     tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
     tokio::spawn(warn_of_expiry(validator.listening.tls.clone()));

@@ -20,6 +20,9 @@ use std::process::{ExitCode, Termination};
 use crate::settings::SettingsError;
 use crate::standard_error;
 
+/// `EIO`, for which [`io::ErrorKind`] has no name.
+const INPUT_OUTPUT_ERROR: i32 = 5;
+
 /// The table of codes, for the end of a program's help.
 pub const HELP: &str = "Exit codes:
   0   success; verdict pass; daemon drained
@@ -106,6 +109,17 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<Exit> {
     cause.is::<io::Error>().then_some(Exit::Io)
 }
 
+/// The exit code where a start is refused for a file: that of settings, which no restart mends, but for a disk that is full
+/// or fails.
+pub fn of_file_error(error: &(dyn Error + 'static)) -> Exit {
+    let fails = |error: &io::Error| {
+        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        is_full || error.raw_os_error() == Some(INPUT_OUTPUT_ERROR)
+    };
+    let fails = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).any(fails);
+    if fails { Exit::Io } else { Exit::Config }
+}
+
 /// The error and its causes as one line, each said once.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut line = String::new();
@@ -185,6 +199,20 @@ mod tests {
         assert_eq!(of_error(&fmt_error()), Exit::Internal);
         let read = SettingsError::Read { path: "k".into(), source: io() };
         assert_eq!(of_error(&read), Exit::Config);
+    }
+
+    #[test]
+    fn a_failing_disk_is_no_setting() {
+        let file = |source: io::Error| SettingsError::Read { path: "k".into(), source };
+        for (error, exit) in [
+            (file(io::ErrorKind::StorageFull.into()), Exit::Io),
+            (file(io::Error::from_raw_os_error(INPUT_OUTPUT_ERROR)), Exit::Io),
+            (file(io::ErrorKind::PermissionDenied.into()), Exit::Config),
+            (file(io::ErrorKind::ReadOnlyFilesystem.into()), Exit::Config),
+        ] {
+            assert_eq!(of_file_error(&error), exit, "{error:?}");
+        }
+        assert_eq!(of_file_error(&fmt_error()), Exit::Config);
     }
 
     fn fmt_error() -> std::fmt::Error {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::exit::{Exit, Failure};
+use super::exit::{Failure, of_file_error};
 use super::utc;
 
 /// The suffix that the lock's name adds to the key file's.
@@ -73,10 +73,10 @@ pub enum LockError {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        let message = error.to_string();
+        let (message, exit) = (error.to_string(), of_file_error(&error));
         match error {
-            LockError::Held { .. } => Self::new(Exit::Config, message),
-            LockError::File { source, .. } => Self::because(Exit::Config, message, source),
+            LockError::Held { .. } => Self::new(exit, message),
+            LockError::File { source, .. } => Self::because(exit, message, source),
         }
     }
 }
@@ -209,6 +209,7 @@ mod system {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exit::Exit;
     use super::*;
 
     #[test]
