@@ -34,6 +34,15 @@ pub enum RecordsError {
         /// The actual kind of file.
         what: String,
     },
+    /// The file cannot be read as it was written.
+    #[error(
+        "the records {path} are damaged, or their disk cannot be read ({what}): mend the disk, or restore a backup"
+    )]
+    Damaged {
+        path: PathBuf,
+        /// The database's error.
+        what: String,
+    },
     /// Others can change the file.
     #[error("the records {path} can be changed by others (mode {mode:03o}): chmod 600 them")]
     Exposed {

@@ -11,6 +11,8 @@ use crate::{Location, RecordsError};
 /// Says in the file's header whose it is: `assy`.
 pub(crate) const MARK: &str = "PRAGMA application_id = 1634956153";
 const APPLICATION_ID: i64 = 1_634_956_153;
+/// SQLite's code for a file of another program.
+const NOT_A_DATABASE: &str = "26";
 /// How long an empty file may be another process's that makes records of it.
 const MAKING_LIMIT: Duration = Duration::from_secs(5);
 const MAKING_INTERVAL: Duration = Duration::from_millis(50);
@@ -28,7 +30,10 @@ pub(crate) async fn check(path: &Path, location: &Location) -> Result<(), Record
         waited += MAKING_INTERVAL;
     }
     let refused = |error: sqlx::Error| match &error {
-        sqlx::Error::Database(said) if is_damage(&error) => foreign(said.to_string()),
+        sqlx::Error::Database(said) if said.code().as_deref() == Some(NOT_A_DATABASE) => foreign(said.to_string()),
+        sqlx::Error::Database(said) if is_damage(&error) => {
+            RecordsError::Damaged { path: path.into(), what: said.to_string() }
+        }
         _ => RecordsError::Open { location: location.clone(), source: error },
     };
     let mut connection = AnyConnection::connect(&location.url()).await.map_err(refused)?;
@@ -119,6 +124,26 @@ mod tests {
         other.execute("PRAGMA application_id = 7; CREATE TABLE notes (x TEXT)").await.unwrap();
         other.close().await.unwrap();
         assert!(refused().await.contains("its application id is 0x00000007"));
+    }
+
+    /// A store whose disk lost a part of it is not another program's: nobody is told to move it away.
+    #[tokio::test]
+    async fn a_store_that_was_cut_or_overwritten_is_refused_as_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validator.db");
+        let location = Location::File(path.clone());
+        Records::open(&location).await.unwrap().close().await;
+        let whole = std::fs::read(&path).unwrap();
+        let mut overwritten = whole.clone();
+        overwritten[100..4096].fill(0xff);
+        for damaged in [&whole[..6000], &overwritten] {
+            std::fs::write(&path, damaged).unwrap();
+            let error = Records::open(&location).await.unwrap_err();
+            assert!(matches!(error, RecordsError::Damaged { .. }), "{error}");
+            let said = error.to_string();
+            assert!(said.contains("malformed") && said.ends_with("mend the disk, or restore a backup"), "{said}");
+            assert!(std::fs::read(&path).unwrap() == *damaged, "it was changed");
+        }
     }
 
     #[cfg(unix)]
