@@ -104,7 +104,10 @@ impl StoreTrouble {
     /// Notes damage, or its repair.
     pub(crate) fn damaged(&self, what: Option<String>) {
         let why = what.map(|what| {
-            format!("the records are damaged ({what}): no challenge starts; stop the validator and restore a backup")
+            format!(
+                "the records are damaged ({what}): no challenge starts; mend their disk, or stop the validator and restore \
+                 a backup"
+            )
         });
         self.lasting(StoreDefect::Damaged, why);
     }

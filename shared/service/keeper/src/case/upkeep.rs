@@ -119,18 +119,24 @@ pub async fn remove_strangers(store: EvidenceStore, records: Records) {
 }
 
 /// Checks for ever that the file of the records is in its place, and reads it whole at the start and once a day. Damage
-/// is reported as trouble of the records.
+/// is reported as trouble of the records, and checked again until it is repaired: a disk that cannot be read for a while
+/// looks the same.
 pub async fn check_records(records: Records) {
-    let mut checked: Option<Instant> = None;
+    let mut checked = None;
     loop {
-        records.check_place();
-        if checked.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL) {
-            checked = Some(Instant::now());
-            if let Err(error) = records.check(false).await {
-                tracing::warn!(%error, "the file of the records was not checked for damage");
-            }
-        }
+        check_records_once(&records, &mut checked).await;
         tokio::time::sleep(PLACE_INTERVAL).await;
+    }
+}
+
+async fn check_records_once(records: &Records, checked: &mut Option<Instant>) {
+    records.check_place();
+    let is_damaged = records.is_damaged();
+    if is_damaged || checked.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL) {
+        *checked = Some(Instant::now());
+        if let Err(error) = records.check(is_damaged).await {
+            tracing::warn!(%error, "the file of the records was not checked for damage");
+        }
     }
 }
 
@@ -162,4 +168,41 @@ pub async fn sweep(
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }
     Ok(swept)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use assay_records::Location;
+
+    use super::*;
+
+    /// A page of SQLite's files.
+    const PAGE_BYTES: usize = 4096;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn damage_ends_with_its_repair_without_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validator.db");
+        let location = Location::File(path.clone());
+        // A store that is closed is one file.
+        Records::open(&location).await.unwrap().close().await;
+        let records = Records::open(&location).await.unwrap();
+        let mut checked = None;
+        check_records_once(&records, &mut checked).await;
+        assert!(checked.is_some() && !records.is_damaged());
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[2 * PAGE_BYTES..].fill(0xff);
+        fs::write(&path, damaged).unwrap();
+        check_records_once(&records, &mut checked).await;
+        assert!(!records.is_damaged(), "it is read whole once a day");
+        assert!(records.check(false).await.unwrap().is_some() && records.is_damaged());
+        check_records_once(&records, &mut checked).await;
+        assert!(records.is_damaged(), "it still is");
+        fs::write(&path, whole).unwrap();
+        check_records_once(&records, &mut checked).await;
+        assert_eq!(records.trouble(), None);
+    }
 }
