@@ -125,7 +125,11 @@ impl ValidatorPresence {
                 Ok(Some(in_use)) => return in_use.into(),
                 Ok(None) => {}
                 Err(error @ RecordsError::Newer { .. }) => return Failure::new(Exit::Config, error.to_string()),
-                Err(error) => tracing::debug!(%error, "the validator's heartbeat"),
+                Err(error) => {
+                    tracing::debug!(%error, "the validator's heartbeat");
+                    // Challenges of an earlier run wait for their verdicts.
+                    beats.reset_after(HEARTBEAT);
+                }
             }
         }
     }
