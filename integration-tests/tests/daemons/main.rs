@@ -14,6 +14,7 @@ mod conversation;
 mod diag;
 mod events;
 mod evidence;
+mod faults;
 mod fleet;
 mod health;
 mod honest;
