@@ -1,11 +1,13 @@
 //! Several backends at once: the devices that a host then has, and the fallback when a backend has none.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use BackendKind::{Cpu, Cuda, Wgpu};
-use assay_worker::testing::{FakeBackend, FakeFault, LONG, Threads, found};
+use assay_worker::testing::{FakeBackend, FakeFault, FakeProcess, LONG, Threads, found};
+use assay_worker::{LaunchedWorker, Launcher};
 
 use super::*;
 use crate::filter::DeviceSelector;
@@ -195,6 +197,37 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
     let chosen = start_with(&host, vec![dying], &launch, &mut |_, _| ());
     let Err(ChooseError::None(said)) = chosen else { panic!("it was listed") };
     assert!(said.starts_with("cpu: its devices cannot be listed: "), "{said}");
+}
+
+/// Workers whose first ones are killed before they read a request.
+struct KilledAtFirst {
+    left: AtomicU32,
+    others: Threads,
+}
+
+impl Launcher for KilledAtFirst {
+    fn launch(&self) -> io::Result<LaunchedWorker> {
+        let worker = self.others.launch()?;
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+            return Ok(worker);
+        }
+        let (output, _) = io::pipe()?;
+        let process = Box::new(FakeProcess(Arc::new(AtomicBool::new(true))));
+        Ok(LaunchedWorker { input: worker.input, output: Box::new(output), process })
+    }
+}
+
+/// A host whose kernel killed the process that lists its devices came up without any.
+#[test]
+fn a_listing_whose_process_is_killed_is_made_again() {
+    for (killed, is_listed) in [(1, true), (2, true), (3, false)] {
+        let launcher = Arc::new(KilledAtFirst { left: killed.into(), others: Threads::default() });
+        let launch = WorkerLaunch { launcher, silence: LONG };
+        let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
+        let machine: Machine = &[(Cpu, &[(1, FakeFault::None, "")])];
+        let chosen = start_with(&host, vec![fake(Cpu, machine)], &launch, &mut |_, _| ());
+        assert_eq!(chosen.as_ref().is_ok_and(|chosen| ids(chosen) == [1]), is_listed, "{killed} were killed");
+    }
 }
 
 #[test]

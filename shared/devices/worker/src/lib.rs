@@ -64,6 +64,11 @@ impl Default for WorkerConfig {
     }
 }
 
+/// Attempts to list the devices of a backend whose process is lost meanwhile: killed, say, for want of host memory.
+const LISTINGS: u32 = 3;
+/// The pause before another attempt.
+const LISTING_PAUSE: Duration = Duration::from_millis(500);
+
 /// Finds the devices of a backend in a process that ends with it, in order of id.
 ///
 /// # Errors
@@ -73,17 +78,32 @@ pub fn detect(
     launcher: &dyn Launcher,
     silence: Duration,
 ) -> Result<Vec<DetectedDevice>, String> {
+    let mut listed = list(backend, launcher, silence);
+    for _ in 1..LISTINGS {
+        let Err(DeviceError::Lost(why)) = &listed else { break };
+        tracing::warn!(backend = %backend.kind(), "the devices are listed again: {why}");
+        std::thread::sleep(LISTING_PAUSE);
+        listed = list(backend, launcher, silence);
+    }
+    let mut found = listed.map_err(|error| format!("its devices cannot be listed: {error}"))??;
+    found.sort_by_key(|found| found.info.id);
+    Ok(found)
+}
+
+/// The devices as a process of the backend lists them, or its reason that there are none.
+fn list(
+    backend: &dyn Backend,
+    launcher: &dyn Launcher,
+    silence: Duration,
+) -> Result<Result<Vec<DetectedDevice>, String>, DeviceError> {
     let (kind, settings) = (backend.kind(), backend.settings());
     let timeouts = Timeouts { silence, over: Default::default() };
-    let cannot = |error: DeviceError| format!("its devices cannot be listed: {error}");
-    let mut link = WorkerLink::start(launcher, kind, timeouts).map_err(cannot)?;
+    let mut link = WorkerLink::start(launcher, kind, timeouts)?;
     let reply = match link.ask(Request::Detect { backend: kind, settings }) {
         Ok(Reply::Detected(found)) => Ok(found),
         Ok(_) => Err(link.malformed("another answer than its devices")),
         Err(error) => Err(error),
     };
     let _ = link.end();
-    let mut found = reply.map_err(|error: RequestError| cannot(error.into_error()))??;
-    found.sort_by_key(|found| found.info.id);
-    Ok(found)
+    reply.map_err(RequestError::into_error)
 }
