@@ -15,7 +15,7 @@ KINDS = ("enospc", "eio", "fsync", "torn", "read")
 LAST = 10**9
 CHALLENGE_S = 4
 # So many have to meet a fault.
-CHALLENGES = 12
+CHALLENGES = 30
 MENDED_S = 90
 # The code of a daemon that ends by itself, after which a service manager starts it again: docs/verdicts.md.
 REFUSALS = (74,)

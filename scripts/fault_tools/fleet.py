@@ -35,7 +35,8 @@ class Fleet:
         if is_shared:
             self.database = Postgres()
             names.append("other")
-            flags = [f"--records={self.database.url}", "--replay-locally=false", "--mode=replay", "--max-address-miners=100"]
+            flags = [f"--records={self.database.url}", "--replay-locally=false", "--mode=replay",
+                     "--max-address-miners=100"]
             command = [programs / "assay-validator", "replay-worker", f"--records={self.database.url}",
                        *[flag.replace("8MiB", "32MiB") for flag in DEVICE]]
             self.replayers = [Daemon(work / "replayer.log", command)]
@@ -137,7 +138,7 @@ def children_of(process: int) -> list[int]:
     return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
-def run(programs: pathlib.Path, work: pathlib.Path, kinds: tuple[str, ...], times: int, seed: int, say) -> None:
+def run(programs: pathlib.Path, work: pathlib.Path, kinds: tuple[str, ...], times: int, seed: int) -> None:
     """Kills each of these kinds so often, in an order drawn by the seed; raises a `Fault`."""
     dice = random.Random(f"{seed} {kinds}")
     order = [kind for kind in kinds for _ in range(times)]
@@ -151,8 +152,10 @@ def run(programs: pathlib.Path, work: pathlib.Path, kinds: tuple[str, ...], time
             fleet.kill(kind, dice)
             if number % 20 == 0 or number == len(order):
                 slowest = max(slowest, fleet.recover())
-                say(f"{number} of {len(order)} kills, all back, {sum(len(told(miner)) for miner in fleet.miners)} verdicts told")
+                count = sum(len(told(miner)) for miner in fleet.miners)
+                print(f"{number} of {len(order)} kills, all back, {count} verdicts told", flush=True)
         fleet.recover()
-        say(f"{dict(collections.Counter(order))}: {fleet.check(kinds)}, slowest recovery {slowest:.1f} s")
+        kept = fleet.check(kinds)
+        print(f"{dict(collections.Counter(order))}: {kept}, slowest recovery {slowest:.1f} s", flush=True)
     finally:
         fleet.close()

@@ -192,20 +192,20 @@ class Miner(Daemon):
         return re.search("[0-9a-f]{64}", subprocess.run(command, capture_output=True, text=True, check=True).stdout)[0]
 
 
-def check_sqlite(path: pathlib.Path) -> None:
-    with sqlite3.connect(path) as store:
-        (sound,), = store.execute("PRAGMA integrity_check").fetchall()
-    store.close()
-    if sound != "ok":
-        raise Fault(f"integrity_check: {sound}")
-
-
 def rows(path: pathlib.Path, sql: str) -> list[tuple]:
     store = sqlite3.connect(path)
     try:
         return store.execute(sql).fetchall()
+    except sqlite3.DatabaseError as error:
+        raise Fault(f"{path.name}: {error}") from None
     finally:
         store.close()
+
+
+def check_sqlite(path: pathlib.Path) -> None:
+    (sound,), *_ = rows(path, "PRAGMA integrity_check")
+    if sound != "ok":
+        raise Fault(f"integrity_check: {sound}")
 
 
 def check_records(given: dict[str, str], verdicts: list[tuple], receipts: dict[str, list[str]], open_count: int) -> None:

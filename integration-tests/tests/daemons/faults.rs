@@ -27,6 +27,24 @@ fn no_failing_call_of_a_disk_loses_a_verdict() {
     assert!(said.iter().any(|line| line.starts_with("torn: killed: 3")), "{said:#?}");
 }
 
+/// A challenge that a killed validator left open waited ten minutes for its verdict where the next start met a failure.
+#[test]
+fn no_failing_call_keeps_a_challenge_of_a_killed_run_open() {
+    let said = faults(&["disk", "--start=killed", "--kinds=fsync", "--points=6-8"]);
+    assert_eq!(said.iter().filter(|line| line.contains(" at fsync ")).count(), 3, "{said:#?}");
+}
+
+/// A full disk ended a miner with a code after which its unit does not start it again.
+#[test]
+fn no_failing_call_of_a_miners_disk_ends_it_for_good() {
+    let said = faults(&["disk", "--start=miner", "--kinds=enospc,torn", "--points=1,4"]);
+    assert_eq!(
+        said.iter().filter(|line| line.starts_with("disk miner 1 ") && line.contains(" at ")).count(),
+        4,
+        "{said:#?}"
+    );
+}
+
 #[test]
 fn no_read_that_fails_ends_in_a_refusal_for_good() {
     let said = faults(&["disk", "--kinds=read", "--points=20,39,45"]);

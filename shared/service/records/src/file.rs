@@ -126,7 +126,7 @@ mod tests {
         assert!(refused().await.contains("its application id is 0x00000007"));
     }
 
-    /// A store whose disk lost a part of it is not another program's: nobody is told to move it away.
+    /// A store whose disk lost a part of it is not another program's, and is not to be moved away.
     #[tokio::test]
     async fn a_store_that_was_cut_or_overwritten_is_refused_as_damaged() {
         let folder = tempfile::tempdir().unwrap();
