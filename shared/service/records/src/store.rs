@@ -1,8 +1,8 @@
 //! The store: its connections, and how everything is read and written through them.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ use crate::trouble::{SLOW_LIMIT, StoreDefect, StoreTrouble};
 use crate::tx::{LastEvent, Tx};
 use crate::write::GroupedWrite;
 use crate::writes::{WriteCounter, Writes};
-use crate::{Location, MinerRecord, RecordsError, file, schema};
+use crate::{Location, MinerRecord, RecordsError, file, id, schema};
 
 /// How long a connection is waited for: longer than writers of SQLite wait for each other.
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ impl Records {
         sqlx::any::install_default_drivers();
         let (kind, writers, readers) = match location {
             Location::File(path) => {
-                if !make_file(path)? {
+                if !make_file(path).await? {
                     file::check(path, location).await?;
                     file::check_mode(path)?;
                 }
@@ -435,25 +435,56 @@ fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOpt
         })
 }
 
-/// Makes an empty file that only its owner reads, so that SQLite makes no other; its companions get the same mode.
-/// False where there is one.
-fn make_file(path: &Path) -> Result<bool, RecordsError> {
+/// Makes a store without tables that only its owner reads; its companions get the same mode. It has its name once it is on
+/// disk: a start that is cut short leaves no empty file, which every later one would refuse. False where there is one.
+async fn make_file(path: &Path) -> Result<bool, RecordsError> {
+    let failed = |source| RecordsError::File { path: path.into(), source };
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", id::new(id::now_ms())?));
+    let new = PathBuf::from(name);
     let mut options = OpenOptions::new();
-    // Only a new one: to close a file gives up the locks that SQLite in this process has on it.
     options.create_new(true).append(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        Ok(_) => Ok(true),
-        Err(source) if source.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(source) => Err(RecordsError::File { path: path.into(), source }),
-    }
+    options.open(&new).map_err(failed)?;
+    let marked = mark(&Location::File(new.clone())).await;
+    let named = marked.and_then(|()| match fs::hard_link(&new, path) {
+        Ok(()) => Ok(true),
+        // Another one was quicker.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(failed(error)),
+    });
+    // One that stays does no harm.
+    let _ = fs::remove_file(&new);
+    named
+}
+
+/// Says in a new file whose it is, on disk.
+async fn mark(location: &Location) -> Result<(), RecordsError> {
+    let failed = |source| RecordsError::Open { location: location.clone(), source };
+    let mut connection = AnyConnection::connect(&location.url()).await.map_err(failed)?;
+    connection.execute(file::MARK).await.map_err(failed)?;
+    connection.close().await.map_err(failed)
 }
 
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use crate::testing::Postgres;
+
+    #[tokio::test]
+    async fn a_first_start_that_was_cut_short_is_done_again() {
+        sqlx::any::install_default_drivers();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validator.db");
+        assert!(make_file(&path).await.unwrap() && !make_file(&path).await.unwrap());
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["validator.db"]);
+        assert!(Records::open(&Location::File(path)).await.unwrap().is_new());
+    }
 
     #[tokio::test]
     async fn what_a_file_was_told_is_on_disk_before_it_is_acknowledged() {
