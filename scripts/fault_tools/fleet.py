@@ -126,7 +126,8 @@ class Fleet:
         if fails and not {"miner", "worker"} & set(kinds):
             raise Fault(f"honest miners failed: {fails}")
         for validator in self.validators:
-            own = [challenge for challenge, _, _, key in verdicts if key == validator.key()]
+            own_key = validator.key()
+            own = [challenge for challenge, _, _, key in verdicts if key == own_key]
             tokens = [receipts[challenge][0] for challenge in own if challenge in given]
             check_receipts(validator, random.Random(1).sample(tokens, min(20, len(tokens))))
             check_log(validator, len(own))

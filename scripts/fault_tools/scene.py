@@ -12,6 +12,8 @@ import subprocess
 import time
 
 PATIENCE_S = 120
+# A rejudge of thousands of cases takes minutes.
+COMMAND_S = 1800
 NAP_S = 0.05
 OUTCOMES = ("pass", "fail", "inconclusive")
 DEVICE = ["--backend=cpu", "--cpu-devices=1", "--cpu-memory=8MiB", "--cpu-threads=1"]
@@ -141,7 +143,7 @@ class Validator(Daemon):
     def asked(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess:
         environment = os.environ | {"ASSAY_VALIDATOR_CONFIG": "/dev/null"}
         return subprocess.run([self.programs / "assay-validator", *arguments], input=text, capture_output=True, text=True,
-                              env=environment, timeout=PATIENCE_S, check=False)
+                              env=environment, timeout=COMMAND_S, check=False)
 
     def api(self, path: str, body: dict | None = None, limit_s: float = 10):
         """Status and document of an answer; `(0, None)` where none comes."""
