@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_program::clock;
 use parking_lot::Mutex;
 
 /// How long the devices are kept for a validator that waits: it asks again after a minute at most.
@@ -125,13 +126,13 @@ impl Turns {
     /// # Errors
     /// [`Busy`]; the validator is noted as one that waits.
     pub fn take(&self) -> Result<Turn, Busy> {
-        self.shared.lock().take(self.validator, Instant::now())?;
+        self.shared.lock().take(self.validator, clock::now())?;
         Ok(Turn(self.clone()))
     }
 
     /// The validator is not connected any more: the devices are not kept for it.
     pub fn leave(&self) {
-        self.shared.lock().leave(self.validator, Instant::now());
+        self.shared.lock().leave(self.validator, clock::now());
     }
 
     pub fn begun(&self) -> u64 {
@@ -160,7 +161,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.shared.lock().give_back(Instant::now());
+        self.0.shared.lock().give_back(clock::now());
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod cheaters;
+mod fleet;
 mod hiding;
 mod miner_states;
 mod recording;

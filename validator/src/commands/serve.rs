@@ -200,7 +200,7 @@ fn validator(
     let metrics = ValidatorMetrics::new()?;
     let traces = traces(config, &instance, &metrics)?;
     // A file belongs to this validator alone.
-    let is_shared = matches!(records.location(), Location::Postgres(_));
+    let is_shared = records.is_shared();
     let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
     let leases = if is_shared { MinerLeases::shared(records.clone(), instance.clone()) } else { MinerLeases::alone() };
     let webhooks = Webhooks::start(records.clone(), instance.clone());

@@ -1,5 +1,7 @@
 //! Sources of random draws: the operating system, or a seed where a simulation must replay.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use assay_protocol::identity::random_bytes;
 
 /// Bytes of a block: 32 draws.
@@ -106,6 +108,32 @@ impl Entropy for SeededEntropy {
         let mut bytes = [0; 32];
         self.0.fill(&mut bytes);
         Ok(bytes)
+    }
+}
+
+/// The source of a validator's draws. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub enum EntropySource {
+    /// The operating system's: that of every daemon.
+    #[default]
+    Os,
+    /// That of a simulation.
+    Seeded(Arc<Mutex<SeededEntropy>>),
+}
+
+impl Entropy for EntropySource {
+    fn bytes(&mut self) -> Result<[u8; 32], EntropyError> {
+        match self {
+            Self::Os => OsEntropy.bytes(),
+            Self::Seeded(seeded) => seeded.lock().unwrap_or_else(PoisonError::into_inner).bytes(),
+        }
+    }
+
+    fn block(&mut self) -> Result<[u8; BLOCK_BYTES], EntropyError> {
+        match self {
+            Self::Os => OsEntropy.block(),
+            Self::Seeded(seeded) => seeded.lock().unwrap_or_else(PoisonError::into_inner).block(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use assay_api::VERDICT_PHASE;
+use assay_program::clock;
 use assay_protocol::verdict::Verdict;
 use assay_work::{Challenge, ChallengeId, PublicKey};
 
@@ -53,7 +54,7 @@ impl Course {
     }
 
     fn new(id: ChallengeId, miner: PublicKey, phase: &'static str, all_slots: u64) -> Self {
-        let (since, after) = (Instant::now(), Duration::ZERO);
+        let (since, after) = (clock::now(), Duration::ZERO);
         let now = ChallengeSnapshot { id, miner, since, after, phase, done_slots: 0, all_slots };
         Self { before: Vec::new(), now, is_noted: false, verdict: None }
     }
@@ -73,11 +74,11 @@ impl Course {
         if self.before.len() < MAX_PHASES {
             self.before.push(self.now.clone());
         }
-        self.now = ChallengeSnapshot { phase, after: self.now.since.elapsed(), ..self.now.clone() };
+        self.now = ChallengeSnapshot { phase, after: clock::since(self.now.since), ..self.now.clone() };
     }
 
     /// Sets the number of filled slots.
     pub fn advance(&mut self, done_slots: u64) {
-        self.now = ChallengeSnapshot { done_slots, after: self.now.since.elapsed(), ..self.now.clone() };
+        self.now = ChallengeSnapshot { done_slots, after: clock::since(self.now.since), ..self.now.clone() };
     }
 }

@@ -38,12 +38,12 @@ use crate::registry::SessionCommand;
 use crate::sharing::leases::MinerLease;
 use crate::validator::Validator;
 use assay_judge::action::{Action, ChallengeFacts, SentAt};
-use assay_judge::entropy::OsEntropy;
+use assay_judge::entropy::EntropySource;
 use assay_judge::session::{SessionContext, ValidatorSession};
 use assay_listen::bounds::DEVICE_CHANGES;
 use assay_listen::peer::Peer;
 use assay_listen::rates::Bucket;
-use assay_program::clock::unix_seconds;
+use assay_program::clock::{self, unix_seconds};
 
 /// A received message, and the time of its reading.
 pub struct IncomingMessage {
@@ -81,14 +81,14 @@ pub async fn drive(
     let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
     let number = validator.registry.session_number();
     let mut driver = Driver {
-        session: ValidatorSession::new(validator.access.admission.clone(), channel, Instant::now()),
+        session: ValidatorSession::new(validator.access.admission.clone(), channel, clock::now()),
         validator: validator.clone(),
         number,
         peer,
         outgoing,
         commands,
         replayed,
-        entropy: OsEntropy,
+        entropy: validator.fleet.entropy.clone(),
         host: HostState::new(),
         due: ChallengeTimer::default(),
         running: ChallengeState::default(),
@@ -145,7 +145,7 @@ struct Driver {
     outgoing: mpsc::Sender<OutgoingMessage>,
     commands: mpsc::Sender<SessionCommand>,
     replayed: mpsc::Sender<Box<(ChallengeId, Result<(), Reason>)>>,
-    entropy: OsEntropy,
+    entropy: EntropySource,
     host: HostState,
     due: ChallengeTimer,
     running: ChallengeState,
@@ -177,7 +177,7 @@ impl HostState {
             standing: None,
             record: None,
             noted_devices: Vec::new(),
-            device_changes: Bucket::full(DEVICE_CHANGES, Instant::now()),
+            device_changes: Bucket::full(DEVICE_CHANGES, clock::now()),
             has_unnoted_devices: false,
             lease: None,
         }
@@ -287,11 +287,11 @@ impl Driver {
 
     /// Time of the next [`Driver::tick`].
     fn poll_timeout(&self) -> Option<Instant> {
-        [self.session.poll_timeout(Instant::now()), self.due.next_challenge].into_iter().flatten().min()
+        [self.session.poll_timeout(clock::now()), self.due.next_challenge].into_iter().flatten().min()
     }
 
     fn tick(&mut self) -> Vec<Action> {
-        let now = Instant::now();
+        let now = clock::now();
         self.queue_due(now);
         self.session.tick(now, &mut self.entropy)
     }
@@ -318,6 +318,6 @@ async fn wake(at: Option<Instant>) {
 }
 
 /// The validator's services for a session, for one event.
-fn context<'a>(validator: &'a Validator, entropy: &'a mut OsEntropy) -> SessionContext<'a> {
-    SessionContext { now: Instant::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.capacity.replays }
+fn context<'a>(validator: &'a Validator, entropy: &'a mut EntropySource) -> SessionContext<'a> {
+    SessionContext { now: clock::now(), unix_seconds: unix_seconds(), entropy, replays: &validator.capacity.replays }
 }

@@ -11,6 +11,7 @@ pub mod speeds;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use assay_judge::entropy::EntropySource;
 use assay_policy::{Change, Distribution, Group, Standing};
 use assay_program::clock::unix_ms;
 use assay_receipts::Signer;
@@ -30,6 +31,8 @@ pub struct Fleet {
     pub records: Records,
     /// Current sessions, with their addresses.
     pub presences: Presences,
+    /// The source of draws.
+    pub entropy: EntropySource,
     rules: watch::Sender<Arc<FleetRules>>,
     signer: Signer,
     group_places: GroupPlaces,
@@ -44,6 +47,7 @@ impl Fleet {
         Self {
             records,
             presences: Presences::default(),
+            entropy: EntropySource::default(),
             rules: watch::Sender::new(Arc::new(rules)),
             signer,
             group_places: GroupPlaces::default(),

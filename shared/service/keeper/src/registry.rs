@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use assay_program::clock;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::NamedDevice;
 use assay_work::{ChallengeId, PublicKey};
@@ -237,7 +238,7 @@ impl Registry {
 
     /// Keeps the course of an ended challenge, for its requester.
     pub fn keep(&self, course: watch::Receiver<Course>) {
-        let (mut ended, now) = (self.ended.lock(), Instant::now());
+        let (mut ended, now) = (self.ended.lock(), clock::now());
         ended.retain(|(since, _)| now.duration_since(*since) < WATCHED_LIMIT);
         if ended.len() >= MAX_WATCHED {
             ended.pop_front();
@@ -252,7 +253,7 @@ impl Registry {
         let found = self.entries.lock().values().find_map(running);
         found.or_else(|| {
             let ended = self.ended.lock();
-            let recent = ended.iter().filter(|(since, _)| since.elapsed() < WATCHED_LIMIT);
+            let recent = ended.iter().filter(|(since, _)| clock::since(*since) < WATCHED_LIMIT);
             recent.map(|(_, course)| course).find(|course| is_it(course)).cloned()
         })
     }

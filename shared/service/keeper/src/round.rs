@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use assay_program::clock;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::{ChallengeId, PublicKey};
 use tokio::sync::mpsc::error::TrySendError;
@@ -94,7 +95,7 @@ pub struct RoundLimits {
 
 /// Challenges all members at once, and waits for their verdicts.
 pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: RoundLimits) -> RoundReport {
-    let began = Instant::now();
+    let began = clock::now();
     let mut report = RoundReport::default();
     let mut progress: BTreeMap<PublicKey, MemberProgress> =
         members.iter().map(|m| (m.miner, MemberProgress::default())).collect();
@@ -116,7 +117,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         match what {
             MemberEvent::Started(Ok(id)) => member.challenge = Some(id),
             MemberEvent::Started(Err(why)) => member.end = Some(not_started(&why)),
-            MemberEvent::Committed => member.committed = Some(Instant::now()),
+            MemberEvent::Committed => member.committed = Some(clock::now()),
             MemberEvent::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
         }
         if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
@@ -124,7 +125,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
             let held = |member: &&MemberProgress| member.end.is_none();
             report.probed_together = progress.values().filter(held).count() as u32;
             if report.probed_together > 0 {
-                report.probed_ms = Some(began.elapsed().as_millis() as u64);
+                report.probed_ms = Some(clock::since(began).as_millis() as u64);
             }
             release(validator, &progress);
         }
@@ -140,7 +141,7 @@ async fn places(
     progress: &mut BTreeMap<PublicKey, MemberProgress>,
 ) -> Vec<(Member, OwnedSemaphorePermit)> {
     let mut placed = Vec::with_capacity(members.len());
-    let until = Instant::now() + PLACES_LIMIT;
+    let until = clock::now() + PLACES_LIMIT;
     for member in members {
         let place = validator.capacity.challenges.clone().acquire_owned();
         match tokio::time::timeout_at(until.into(), place).await {

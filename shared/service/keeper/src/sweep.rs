@@ -15,8 +15,7 @@ use crate::fleet::Fleet;
 use crate::fleet::schedule::{next_wait, uniform};
 use crate::operations::rounds;
 use crate::validator::Validator;
-use assay_judge::entropy::OsEntropy;
-use assay_program::clock::unix_ms;
+use assay_program::clock::{self, unix_ms};
 
 /// Interval of the sweeps.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -75,7 +74,7 @@ impl Fleet {
         if is_awaited {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
-            let next = next_wait(&group, &validator.policy(), &mut OsEntropy);
+            let next = next_wait(&group, &validator.policy(), &mut self.entropy.clone());
             let due =
                 next.map(|wait| NextChallenge { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
             self.records.set_due(&miner.id, due.as_ref()).await
@@ -105,8 +104,8 @@ fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) 
     due.retain(|name, _| rules.policy.group(name).is_some());
     for group in &rules.policy.groups {
         let Some(mean) = group.rounds.as_ref().and_then(|rounds| rounds.mean) else { continue };
-        let wait = || draw_wait(&Cadence::default(), mean, uniform(&mut OsEntropy));
-        let now = Instant::now();
+        let wait = || draw_wait(&Cadence::default(), mean, uniform(&mut validator.fleet.entropy.clone()));
+        let now = clock::now();
         let at = *due.entry(group.name.clone()).or_insert_with(|| now + wait());
         if now < at {
             continue;

@@ -1,11 +1,11 @@
 //! State shared by all sessions of a validator.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use assay_evidence::EvidenceStore;
 use assay_observe::Traces;
 use assay_policy::Policy;
+use assay_program::clock;
 use assay_program::render::units::counted;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::verdict::{Outcome, Verdict};
@@ -124,7 +124,7 @@ impl Validator {
 
     /// Logs and counts a verdict of this validator on a challenge of a lost one. It is in the records.
     pub fn concluded_lost(&self, verdict: &Verdict) {
-        let (miner, since) = (verdict.miner_key, Instant::now());
+        let (miner, since) = (verdict.miner_key, clock::now());
         let who = EventSession { session: 0, miner, address: None, agent: String::new(), since };
         events::verdict(&who, verdict, None);
         self.reports.metrics.families.verdict(verdict, None);

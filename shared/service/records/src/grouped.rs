@@ -42,7 +42,7 @@ impl GroupedWrite {
 impl Store {
     /// Writes with others, and waits until it is on disk.
     async fn write_grouped(self: &Arc<Self>, write: GroupedWrite) -> Result<(), RecordsError> {
-        self.writing.ask(write, || write_waiting(self.clone())).await
+        self.writing.ask(write, || self.clone().call_for_others(write_waiting(self.clone()))).await
     }
 
     /// Writes all of them in one transaction; false, without a write, where one of them was written before.

@@ -1,7 +1,5 @@
 //! Ids of rows that have none of their own, and the time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use crate::RecordsError;
 
 /// Bytes of an id: 6 of the time in milliseconds, so that ids sort by it, and 10 random ones.
@@ -22,11 +20,7 @@ pub(crate) fn random() -> Result<String, RecordsError> {
     Ok(hex::encode(bytes))
 }
 
-/// This machine's time in milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
+pub(crate) use assay_program::clock::unix_ms as now_ms;
 
 #[cfg(test)]
 mod tests {

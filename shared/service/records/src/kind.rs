@@ -1,5 +1,7 @@
 //! The two databases, and the SQL that differs between them.
 
+use std::borrow::Cow;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseKind {
     Sqlite,
@@ -8,10 +10,14 @@ pub(crate) enum DatabaseKind {
 
 impl DatabaseKind {
     /// The database's time in milliseconds since 1970, in SQL.
-    pub(crate) const fn now(self) -> &'static str {
+    pub(crate) fn now(self) -> Cow<'static, str> {
+        #[cfg(feature = "testing")]
+        if let Some(now_ms) = assay_program::clock::testing::database_ms() {
+            return now_ms.to_string().into();
+        }
         match self {
-            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS BIGINT)",
-            Self::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS BIGINT)".into(),
+            Self::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)".into(),
         }
     }
 

@@ -14,6 +14,8 @@ macro_rules! sql {
 
 mod api_tokens;
 mod backup;
+#[cfg(feature = "testing")]
+pub mod calls;
 mod challenges;
 mod column;
 mod conclude;

@@ -42,14 +42,15 @@ pub struct MinerChange {
 }
 
 fn select(kind: DatabaseKind) -> String {
-    SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", kind.now())
+    SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", &kind.now())
 }
 
 impl Records {
     /// A miner, by any of its keys.
     pub async fn miner(&self, key: &str) -> Result<Option<MinerRecord>, RecordsError> {
         let store = &self.store;
-        let found = store.looking_up.ask(key.to_owned(), || look_up_waiting(store.clone())).await;
+        let work = || store.clone().call_for_others(look_up_waiting(store.clone()));
+        let found = store.call(store.looking_up.ask(key.to_owned(), work)).await;
         found.map_err(|error| error.doing("look up a miner"))
     }
 

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use crate::column::get;
 use crate::document::json;
 use crate::document::malformed;
-use crate::kind::DatabaseKind;
 use crate::store::Store;
 use crate::{EventDocument, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError, id};
 
@@ -71,8 +70,7 @@ impl Records {
     /// Panics outside a Tokio runtime.
     pub fn event_watch(&self) -> watch::Receiver<i64> {
         let watch = self.store.last_event.subscribe();
-        // A file is one validator's alone.
-        if self.store.kind == DatabaseKind::Postgres && !self.store.is_polled.swap(true, Ordering::AcqRel) {
+        if self.store.is_shared() && !self.store.is_polled.swap(true, Ordering::AcqRel) {
             tokio::spawn(poll(Arc::downgrade(&self.store)));
         }
         watch

@@ -47,6 +47,9 @@ pub(crate) enum Readers {
         Arc<StoreTrouble>,
         #[cfg_attr(not(test), expect(dead_code, reason = "tests count by it"))] Arc<StatementSteps>,
     ),
+    /// Those of a simulation.
+    #[cfg(feature = "testing")]
+    Simulated(AnyPool, Arc<crate::calls::StoreCalls>),
 }
 
 /// Steps that SQLite's machine took for statements with a limit, to [`STEPS_PER_CHECK`].
@@ -58,6 +61,8 @@ impl fmt::Debug for Readers {
         f.write_str(match self {
             Self::Any(..) => "Readers",
             Self::Limited(..) => "Readers with a limit of time",
+            #[cfg(feature = "testing")]
+            Self::Simulated(..) => "Readers of a simulation",
         })
     }
 }
@@ -67,6 +72,8 @@ impl Readers {
         match self {
             Self::Any(pool, _) => pool.close().await,
             Self::Limited(pool, ..) => pool.close().await,
+            #[cfg(feature = "testing")]
+            Self::Simulated(pool, _) => pool.close().await,
         }
     }
 }
@@ -105,6 +112,16 @@ impl<'c> Executor<'c> for &Readers {
                 return Box::pin(pool.fetch_many(query).map(seen));
             }
             Readers::Limited(pool, trouble, _) => (pool.clone(), trouble.clone()),
+            #[cfg(feature = "testing")]
+            Readers::Simulated(pool, calls) => {
+                let (pool, calls) = (pool.clone(), calls.clone());
+                return Box::pin(try_stream! {
+                    let found = async { pool.fetch_many(query).collect::<Vec<_>>().await };
+                    for found in calls.run(found).await {
+                        yield found?;
+                    }
+                });
+            }
         };
         Box::pin(try_stream! {
             let persistent = query.persistent();

@@ -78,6 +78,8 @@ pub(crate) struct Store {
     pub(crate) last_event: Arc<LastEvent>,
     /// When uses of API tokens were noted last.
     pub(crate) token_uses: TokenUses,
+    #[cfg(feature = "testing")]
+    calls: Option<Arc<crate::calls::StoreCalls>>,
 }
 
 impl std::fmt::Debug for Records {
@@ -92,61 +94,40 @@ impl Records {
     /// # Errors
     /// It cannot be opened or migrated, or it is of a newer release ([`RecordsError::Newer`]).
     pub async fn open(location: &Location) -> Result<Self, RecordsError> {
-        sqlx::any::install_default_drivers();
-        let (kind, writers, readers) = match location {
-            Location::File(path) => {
-                if !make_file(path).await? {
-                    file::check(path, location).await?;
-                    file::check_mode(path)?;
-                }
-                (DatabaseKind::Sqlite, 1, FILE_READERS)
-            }
-            Location::Postgres(_) => (DatabaseKind::Postgres, POSTGRES_CONNECTIONS, 0),
-        };
-        let writers = pool(location, kind, writers).await?;
-        // PostgreSQL has no use for a pool of its own for readers.
-        let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
-        let trouble = Arc::new(StoreTrouble::new(location.to_string()));
-        let (readers, api_readers) = (Readers::Any(readers, trouble.clone()), api_readers(location, kind, &trouble)?);
-        schema::migrate(&writers, kind, location).await?;
-        if kind == DatabaseKind::Sqlite {
-            writers
-                .execute(file::MARK)
-                .await
-                .map_err(|source| RecordsError::Open { location: location.clone(), source })?;
-        }
-        let file = match location {
-            Location::File(path) => file::identity(path),
-            Location::Postgres(_) => None,
-        };
-        let known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM store").fetch_one(&readers).await?;
-        let is_probed = AtomicBool::new(false);
-        let (is_polled, groups) =
-            (AtomicBool::new(false), if kind == DatabaseKind::Sqlite { 1 } else { POSTGRES_GROUPS });
-        let (location, last_event, token_uses) = (location.clone(), Arc::default(), TokenUses::default());
-        let writes = WriteCounter::default();
-        let (writing, looking_up) = (RequestGroup::new(groups), RequestGroup::new(LOOKUPS));
-        let store = Store {
-            location,
-            kind,
-            readers,
-            api_readers,
-            writers,
-            trouble,
-            file,
-            is_new: known == 0,
-            is_probed,
-            writes,
-            writing,
-            looking_up,
-            is_polled,
-            last_event,
-            token_uses,
-        };
+        let store = Store::open(location).await?;
+        Self::begun(store).await
+    }
+
+    /// Opens a file that the validators of a simulation share, whose calls are made in turn.
+    ///
+    /// # Errors
+    /// As [`Records::open`].
+    #[cfg(feature = "testing")]
+    pub async fn open_simulated(
+        location: &Location,
+        calls: Arc<crate::calls::StoreCalls>,
+    ) -> Result<Self, RecordsError> {
+        let opened = calls.run(async {
+            let mut store = Store::open(location).await?;
+            let readers = pool(location, store.kind, 1).await?;
+            store.readers = Readers::Simulated(readers.clone(), calls.clone());
+            store.api_readers = Readers::Simulated(readers, calls.clone());
+            store.calls = Some(calls.clone());
+            Self::begun(store).await
+        });
+        opened.await
+    }
+
+    async fn begun(store: Store) -> Result<Self, RecordsError> {
         let records = Self { store: Arc::new(store) };
         let last = records.write("note the start", records.store.touch()).await?;
         records.store.last_event.note(last);
         Ok(records)
+    }
+
+    /// Whether other validators may have the store too: a file is one validator's.
+    pub fn is_shared(&self) -> bool {
+        self.store.is_shared()
     }
 
     pub fn location(&self) -> &Location {
@@ -249,7 +230,7 @@ impl Records {
         doing: &'static str,
         work: impl Future<Output = Result<T, RecordsError>> + Send,
     ) -> Result<T, RecordsError> {
-        let (mut work, began) = (pin!(work), Instant::now());
+        let (mut work, began) = (pin!(self.store.call(work)), Instant::now());
         let ended = match tokio::time::timeout(SLOW_LIMIT, &mut work).await {
             Ok(ended) => ended,
             Err(_) => {
@@ -287,6 +268,88 @@ impl Records {
 }
 
 impl Store {
+    async fn open(location: &Location) -> Result<Self, RecordsError> {
+        sqlx::any::install_default_drivers();
+        let (kind, writers, readers) = match location {
+            Location::File(path) => {
+                if !make_file(path).await? {
+                    file::check(path, location).await?;
+                    file::check_mode(path)?;
+                }
+                (DatabaseKind::Sqlite, 1, FILE_READERS)
+            }
+            Location::Postgres(_) => (DatabaseKind::Postgres, POSTGRES_CONNECTIONS, 0),
+        };
+        let writers = pool(location, kind, writers).await?;
+        // PostgreSQL has no use for a pool of its own for readers.
+        let readers = if readers == 0 { writers.clone() } else { pool(location, kind, readers).await? };
+        let trouble = Arc::new(StoreTrouble::new(location.to_string()));
+        let (readers, api_readers) = (Readers::Any(readers, trouble.clone()), api_readers(location, kind, &trouble)?);
+        schema::migrate(&writers, kind, location).await?;
+        if kind == DatabaseKind::Sqlite {
+            writers
+                .execute(file::MARK)
+                .await
+                .map_err(|source| RecordsError::Open { location: location.clone(), source })?;
+        }
+        let file = match location {
+            Location::File(path) => file::identity(path),
+            Location::Postgres(_) => None,
+        };
+        let known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM store").fetch_one(&readers).await?;
+        let is_probed = AtomicBool::new(false);
+        let (is_polled, groups) =
+            (AtomicBool::new(false), if kind == DatabaseKind::Sqlite { 1 } else { POSTGRES_GROUPS });
+        let (location, last_event, token_uses) = (location.clone(), Arc::default(), TokenUses::default());
+        let writes = WriteCounter::default();
+        let (writing, looking_up) = (RequestGroup::new(groups), RequestGroup::new(LOOKUPS));
+        Ok(Self {
+            location,
+            kind,
+            readers,
+            api_readers,
+            writers,
+            trouble,
+            file,
+            is_new: known == 0,
+            is_probed,
+            writes,
+            writing,
+            looking_up,
+            is_polled,
+            last_event,
+            token_uses,
+            #[cfg(feature = "testing")]
+            calls: None,
+        })
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        #[cfg(feature = "testing")]
+        if self.calls.is_some() {
+            return true;
+        }
+        self.kind == DatabaseKind::Postgres
+    }
+
+    /// Makes a call of the database: in a simulation, in its turn.
+    pub(crate) async fn call<T>(&self, work: impl Future<Output = T>) -> T {
+        #[cfg(feature = "testing")]
+        if let Some(calls) = &self.calls {
+            return calls.run(work).await;
+        }
+        work.await
+    }
+
+    /// Does the work of a task for calls that wait for it.
+    pub(crate) async fn call_for_others(self: Arc<Self>, work: impl Future<Output = ()> + Send) {
+        #[cfg(feature = "testing")]
+        if let Some(calls) = &self.calls {
+            return calls.run_for_others(work).await;
+        }
+        work.await;
+    }
+
     pub(crate) fn read(&self) -> &Readers {
         if is_api() { &self.api_readers } else { &self.readers }
     }
@@ -306,6 +369,8 @@ impl Store {
         match &self.readers {
             Readers::Any(pool, _) => pool,
             Readers::Limited(..) => &self.writers,
+            #[cfg(feature = "testing")]
+            Readers::Simulated(pool, _) => pool,
         }
     }
 

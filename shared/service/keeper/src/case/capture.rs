@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, StoredObject};
+use assay_program::clock;
 use assay_protocol::message::OpeningsChunk;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::ChallengeId;
@@ -104,7 +105,7 @@ impl Capture {
     pub fn begin(store: EvidenceStore, id: ChallengeId) -> Self {
         let mut waiting = WaitingEntries::default();
         waiting.encoded(&MARK);
-        Self { store, id, began: Instant::now(), waiting, memory: None, writing: None, is_lost: false }
+        Self { store, id, began: clock::now(), waiting, memory: None, writing: None, is_lost: false }
     }
 
     /// Adds entries. Waits only while too many wait and those before are still being written.
@@ -114,7 +115,7 @@ impl Capture {
         }
         for entry in entries {
             if matches!(entry, CaseEntry::Event(RunEvent::Replayed(_) | RunEvent::Stop(_) | RunEvent::Leave(_))) {
-                let clock = CaseEntry::Event(RunEvent::Clock(nanoseconds(self.began.elapsed())));
+                let clock = CaseEntry::Event(RunEvent::Clock(nanoseconds(clock::since(self.began))));
                 self.waiting.encoded(&encode(clock, self.id));
             }
             match entry {

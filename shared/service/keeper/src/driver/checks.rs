@@ -1,9 +1,9 @@
 //! Checks on the validator's cores, and replays on its devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use assay_device::Handle;
+use assay_program::clock;
 use assay_protocol::verdict::{Reason, ReasonCode};
 use assay_work::ChallengeId;
 
@@ -24,12 +24,12 @@ impl Driver {
     /// Checks a part of the openings once a core is free, long checks on a blocking thread. The connection is not read
     /// meanwhile.
     pub(super) async fn check(&mut self, job: CheckJob) -> Vec<Action> {
-        let began = Instant::now();
+        let began = clock::now();
         let result = self.check_on_a_core(job).await;
         if let Some(ongoing) = &mut self.running.challenge {
             ongoing.stages.checked(began);
         }
-        self.session.excuse(began.elapsed());
+        self.session.excuse(clock::since(began));
         match result {
             Ok(result) => self.session.checked(result),
             Err(ours) => self.session.stop_run(ours),

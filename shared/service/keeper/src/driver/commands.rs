@@ -1,7 +1,6 @@
 //! Commands of operators and other sessions to a session, and its end with the validator.
 
-use std::time::Instant;
-
+use assay_program::clock;
 use assay_protocol::verdict::{Reason, ReasonCode};
 use tokio::sync::watch;
 
@@ -37,7 +36,7 @@ impl Driver {
                 let _ = started.send(answer.map(watch::Sender::subscribe));
                 actions
             }
-            SessionCommand::Release { id } => self.session.release(id, Instant::now(), &mut self.entropy),
+            SessionCommand::Release { id } => self.session.release(id, clock::now(), &mut self.entropy),
             SessionCommand::Cancel { id, cancelled } => {
                 let course = self.running.course.as_ref().filter(|_| self.session.is_running());
                 let running = course.map(|course| course.borrow().now().clone()).filter(|running| id == running.id);
@@ -61,5 +60,5 @@ impl Driver {
 }
 
 fn cancelled_detail(running: &ChallengeSnapshot) -> String {
-    format!("in phase {}, {:.1} s after its start", running.phase, running.since.elapsed().as_secs_f64())
+    format!("in phase {}, {:.1} s after its start", running.phase, clock::since(running.since).as_secs_f64())
 }

@@ -1,6 +1,6 @@
 //! Records of a session: the miner, its devices, and the session's start and end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assay_policy::identity::Presence;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory};
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Driver;
 use assay_judge::history::MinerHistory;
 use assay_judge::history::devices::Difference;
-use assay_program::clock::{unix_millis, unix_seconds};
+use assay_program::clock::{self, unix_millis, unix_seconds};
 
 /// The most that a session waits for the records to note a change of devices or its end, or to return the miner's
 /// history.
@@ -48,7 +48,7 @@ impl Driver {
         let devices = seen(inventory);
         let Some(key) = self.key().filter(|_| devices != self.host.noted_devices) else { return };
         let (key, session) = (key.to_string(), self.session_id());
-        self.host.has_unnoted_devices = self.host.device_changes.take(Instant::now()).is_err();
+        self.host.has_unnoted_devices = self.host.device_changes.take(clock::now()).is_err();
         if self.host.has_unnoted_devices {
             return;
         }

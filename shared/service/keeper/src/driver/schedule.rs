@@ -16,7 +16,7 @@ use crate::fleet::schedule::{ChallengePlaces, DueChallenge, ScheduleDecision, ne
 use crate::order::Order;
 use assay_judge::action::Action;
 use assay_judge::session::StartError;
-use assay_program::clock::unix_ms;
+use assay_program::clock::{self, unix_ms};
 
 /// Wait after a miner's proof before its first challenge: one ping must have come back.
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
@@ -33,12 +33,12 @@ impl Driver {
     /// Schedules the first challenge of a miner that has just connected.
     pub(super) fn schedule_first(&mut self) {
         self.due.is_first = true;
-        self.due.next_challenge = Some(Instant::now() + CONNECT_DELAY);
+        self.due.next_challenge = Some(clock::now() + CONNECT_DELAY);
     }
 
     /// Sets the time of the next challenge; `None`: on demand only.
     pub(super) fn schedule_in(&mut self, wait: Option<Duration>) {
-        self.due.next_challenge = wait.and_then(|wait| Instant::now().checked_add(wait));
+        self.due.next_challenge = wait.and_then(|wait| clock::now().checked_add(wait));
     }
 
     /// Handles a new policy: the next challenge is due no later than it allows.
@@ -49,7 +49,7 @@ impl Driver {
             let names: Vec<&str> = models.values().map(String::as_str).collect();
             let labels = self.host.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
             let group = rules.policy.group_of(&labels, &names);
-            let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| Instant::now() + wait);
+            let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| clock::now() + wait);
             self.due.is_moved |= next.is_some_and(|next| self.due.next_challenge.is_none_or(|before| next < before));
             self.due.next_challenge = [self.due.next_challenge, next].into_iter().flatten().min();
         }
@@ -138,7 +138,7 @@ impl Driver {
                     Action::Started(facts) => Some(*facts),
                     _ => None,
                 });
-                let (began, stages) = (Instant::now(), ChallengePhases::begin(facts.map(|facts| facts.id)));
+                let (began, stages) = (clock::now(), ChallengePhases::begin(facts.map(|facts| facts.id)));
                 self.running.challenge = Some(OngoingChallenge {
                     facts,
                     began,

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use assay_observe::{ChallengeSpan, SpanPhase, places};
+use assay_program::clock;
 use assay_protocol::verdict::{Mode, Outcome, Verdict};
 use assay_work::ChallengeId;
 
@@ -33,7 +34,7 @@ struct Checks {
 impl ChallengePhases {
     /// Starts the first phase of a challenge.
     pub(super) fn begin(challenge: Option<ChallengeId>) -> Self {
-        Self { challenge, phase: WORK, since: Instant::now(), committed: None, checks: None }
+        Self { challenge, phase: WORK, since: clock::now(), committed: None, checks: None }
     }
 
     /// Ends the current phase and begins another.
@@ -41,7 +42,7 @@ impl ChallengePhases {
         if phase == self.phase {
             return;
         }
-        let now = Instant::now();
+        let now = clock::now();
         self.end_phase(now, validator);
         if self.phase == WORK && phase != RECORD {
             self.committed = Some(now);
@@ -52,13 +53,13 @@ impl ChallengePhases {
     /// Records a check of openings that began at `began`.
     pub(super) fn checked(&mut self, began: Instant) {
         let checks = self.checks.get_or_insert(Checks { began, ended: began, count: 0 });
-        checks.ended = Instant::now();
+        checks.ended = clock::now();
         checks.count += 1;
     }
 
     /// Time since the commitment, if there was one.
     pub(super) fn since_commitment(&self) -> Option<Duration> {
-        self.committed.map(|at| at.elapsed())
+        self.committed.map(|at| clock::since(at))
     }
 
     fn end_phase(&self, now: Instant, validator: &Validator) {
@@ -74,7 +75,7 @@ impl OngoingChallenge {
     /// Ends the phases once the verdict is on disk.
     pub(super) fn end(&mut self, verdict: &Verdict, validator: &Validator) {
         let Some(facts) = self.facts else { return };
-        let now = Instant::now();
+        let now = clock::now();
         self.stages.end_phase(now, validator);
         if let Some(Checks { began, ended, count }) = self.stages.checks {
             let span =

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assay_program::utc;
 use assay_protocol::channel::Channel;
@@ -21,7 +21,7 @@ use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, SessionNonces};
 use assay_judge::action::Action;
 use assay_listen::peer::Peer;
-use assay_program::clock::unix_seconds;
+use assay_program::clock::{self, unix_seconds};
 
 /// The most that the session of a revoked key takes to end: its last message, and a verdict on its way to the disk.
 pub(super) const REVOKED_LIMIT: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ impl Driver {
     pub(super) async fn established(&mut self, hello: Hello, token: Option<JoinToken>) -> Result<(), EnterError> {
         let lineage = self.stand(&hello);
         let devices = hello.inventory.devices.len();
-        let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), Instant::now());
+        let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), clock::now());
         let who = EventSession { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
         let connected = self.connected_record(&lineage, &hello);
         let entered = self.enter(&lineage, (hello, token), &who, &connected).await;
@@ -138,7 +138,7 @@ impl Driver {
 
     /// Ends the session now, with its current challenge.
     pub(super) fn revoke(&mut self) -> Vec<Action> {
-        self.end.revoked_at = Some(Instant::now());
+        self.end.revoked_at = Some(clock::now());
         let why = self.end.interrupted.or_else(|| self.not_allowed());
         let Some(why) = why else { return Vec::new() };
         let done = if why == AdmissionError::Suspended { "suspended" } else { "revoked" };

@@ -1,7 +1,8 @@
 //! The course of a verdict: excused where the time may be our own, recorded, and delivered.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use assay_program::clock;
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{ReasonCode, Verdict};
 use assay_records::{Approval, CommitmentRecord, MinerRecord};
@@ -79,7 +80,7 @@ impl Driver {
             models: self.models(),
             commitment: challenge.and_then(|it| it.signed.clone()),
             shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
-            took: challenge.map(|it| it.began.elapsed()).unwrap_or_default(),
+            took: challenge.map(|it| clock::since(it.began)).unwrap_or_default(),
             is_recognised: self.is_recognised(),
             busy: self.due.busy + u32::from(was_busy && order.asked == OrderOrigin::Schedule),
             verdict,
@@ -95,7 +96,7 @@ impl Driver {
 
     /// Stores entries of the case. The time of the disk does not count against the miner.
     pub(super) async fn capture(&mut self, entries: Vec<CaseEntry>) {
-        let began = Instant::now();
+        let began = clock::now();
         let id = match &entries[..] {
             [CaseEntry::Header(header), ..] => Some(header.challenge_id),
             _ => None,
@@ -106,7 +107,7 @@ impl Driver {
         if let Some(capture) = &mut self.running.capture {
             capture.add(entries).await;
         }
-        let took = began.elapsed();
+        let took = clock::since(began);
         if took >= CAPTURE_EXCUSED {
             self.session.excuse(took);
         }
@@ -115,7 +116,7 @@ impl Driver {
     /// Delays of this validator itself.
     fn held_up(&self) -> ValidatorDelays {
         let Some(OngoingChallenge { began, .. }) = &self.running.challenge else { return ValidatorDelays::default() };
-        let (now, lag) = (Instant::now(), &self.validator.listening.lag);
+        let (now, lag) = (clock::now(), &self.validator.listening.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
         ValidatorDelays { at_the_end, for_long }

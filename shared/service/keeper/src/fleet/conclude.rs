@@ -15,7 +15,7 @@ use assay_work::{DeviceId, Nonce};
 use super::schedule::{next_wait, uniform};
 use super::{Fleet, standing_change, stored};
 use crate::case::capture::{Capture, CaptureReason};
-use assay_judge::entropy::OsEntropy;
+use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_judge::facts::{FleetFacts, FleetFinding};
 use assay_program::clock::{unix_ms, unix_seconds};
 
@@ -148,7 +148,7 @@ impl Fleet {
                 Err(RecordsError::ConcludedBefore { challenge }) => {
                     // Another validator assumed this one lost, and recorded its verdict first.
                     tracing::warn!(%challenge, "another validator concluded this challenge: its verdict stands");
-                    return concluded_elsewhere(judged);
+                    return concluded_elsewhere(judged, &mut self.entropy.clone());
                 }
                 // After a change by an operator or another validator, the state is computed from the new one.
                 Err(error) => self.wait(&error, &mut pause).await,
@@ -199,7 +199,7 @@ impl Fleet {
             heavy: is_heavy(group, &draft.order.kind),
         };
         let (standing, change) = step(&standing, &event, &group.rules, unix_seconds());
-        let next = next_challenge(draft, verdict, group);
+        let next = next_challenge(draft, verdict, group, &mut self.entropy.clone());
         let receipt = self.receipt(judged, &standing);
         let conclusion = Conclusion {
             verdict: (**verdict).clone(),
@@ -325,13 +325,13 @@ impl CaseMaterial {
 }
 
 /// The result of a challenge that another validator concluded: only data that its records have.
-fn concluded_elsewhere(judged: &JudgedChallenge) -> ConcludedChallenge {
+fn concluded_elsewhere(judged: &JudgedChallenge, entropy: &mut dyn Entropy) -> ConcludedChallenge {
     let JudgedChallenge { draft, subjected: VerdictSubject { group, .. }, .. } = judged;
     let mut verdict = draft.verdict.clone();
     let detail = "another validator took this one for lost, and concluded the challenge first";
     verdict.reasons = vec![Reason::new(ReasonCode::ValidatorLost, detail)];
     verdict.outcome = outcome_of(&verdict.reasons);
-    let next = next_challenge(draft, &verdict, group);
+    let next = next_challenge(draft, &verdict, group, entropy);
     ConcludedChallenge { verdict, next, change: None, found: Vec::new() }
 }
 
@@ -345,12 +345,12 @@ fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
 }
 
 /// Wait until the next challenge: short where one was due and the miner was busy.
-fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group) -> Option<Duration> {
+fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group, entropy: &mut dyn Entropy) -> Option<Duration> {
     let policy = &draft.order.policy;
     let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
     let pause =
         (was_busy && draft.order.asked == OrderOrigin::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
-    pause.or_else(|| next_wait(group, policy, &mut OsEntropy))
+    pause.or_else(|| next_wait(group, policy, entropy))
 }
 
 /// The group's name, and a digest of the group and the policy of the challenge: it changes with the policy.

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Fleet;
 use crate::order::{Order, OrderOrigin};
-use assay_judge::entropy::{Entropy, OsEntropy};
+use assay_judge::entropy::Entropy;
 use assay_judge::history::MinerHistory;
 use assay_program::clock::{unix_ms, unix_seconds};
 
@@ -117,7 +117,7 @@ impl Fleet {
         if is_first {
             let abandoned_ms = MinerHistory::from(self.records.memory(&key).await?).abandoned_ms;
             let ago = abandoned_ms.map(|at_ms| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(0)));
-            if let Some(prepared) = Self::on_connecting(group, policy, &record, ago) {
+            if let Some(prepared) = self.on_connecting(group, policy, &record, ago) {
                 return Ok(prepared);
             }
         }
@@ -141,7 +141,7 @@ impl Fleet {
             Some(places) => places.acquire_owned().await.ok(),
             None => None,
         };
-        let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut OsEntropy));
+        let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
         let order = Order {
             asked: OrderOrigin::Schedule,
             kind: kind.name.clone(),
@@ -154,6 +154,7 @@ impl Fleet {
     /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
     /// draw nor postpone a challenge.
     fn on_connecting(
+        &self,
         group: &Group,
         policy: &Policy,
         record: &MinerRecord,
@@ -168,7 +169,7 @@ impl Fleet {
         }
         let stored =
             record.due.as_ref().map(|due| Duration::from_millis(u64::try_from(due.at_ms - unix_ms()).unwrap_or(0)));
-        let wait = stored.or_else(|| next_wait(group, policy, &mut OsEntropy));
+        let wait = stored.or_else(|| next_wait(group, policy, &mut self.entropy.clone()));
         Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later))
     }
 

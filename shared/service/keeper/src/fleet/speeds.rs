@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_policy::{Distribution, Sample};
-use assay_program::clock::unix_ms;
+use assay_program::clock::{self, unix_ms};
 use assay_records::{Records, RecordsError};
 use assay_work::Precision;
 use parking_lot::Mutex;
@@ -77,8 +77,8 @@ impl Speeds {
     async fn freshen(&self, records: &Records, model: &(String, Precision)) -> Result<(), RecordsError> {
         if let Some(known) = self.0.lock().get_mut(model) {
             // Of the callers that find them old, one has them read.
-            if known.read.elapsed() >= FRESH {
-                known.read = Instant::now();
+            if clock::since(known.read) >= FRESH {
+                known.read = clock::now();
                 let (speeds, records, model) = (self.clone(), records.clone(), model.clone());
                 tokio::spawn(async move {
                     if let Err(error) = speeds.read(&records, &model).await {
@@ -106,7 +106,7 @@ impl Speeds {
             let oldest = known.iter().min_by_key(|(_, model)| model.read).map(|(name, _)| name.clone());
             oldest.and_then(|oldest| known.remove(&oldest));
         }
-        known.insert(model.clone(), Model { read: Instant::now(), samples, distributions: HashMap::new() });
+        known.insert(model.clone(), Model { read: clock::now(), samples, distributions: HashMap::new() });
         Ok(())
     }
 }

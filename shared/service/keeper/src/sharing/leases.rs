@@ -3,10 +3,11 @@
 //! A lease is a row in the records that they share, and ends by the database's clock unless it is renewed. A validator
 //! counts it from before its request, by its own monotonic clock: it stops scheduling before another one begins.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_program::clock;
 use assay_records::{Records, RecordsError};
 use assay_work::PublicKey;
 use parking_lot::Mutex;
@@ -32,7 +33,7 @@ struct LeasesState {
     /// Id of this run of the validator's process.
     holder: String,
     /// Miners connected here, by the first of their keys.
-    candidates: Mutex<HashMap<PublicKey, LeaseCandidate>>,
+    candidates: Mutex<BTreeMap<PublicKey, LeaseCandidate>>,
     entered: Notify,
 }
 
@@ -84,6 +85,7 @@ impl MinerLeases {
         let mut is_failing = false;
         loop {
             tokio::select! {
+                biased;
                 _ = rounds.tick() => {}
                 () = shared.entered.notified() => {}
             }
@@ -108,7 +110,7 @@ impl MinerLeases {
 impl MinerLease {
     /// Whether this validator schedules the miner now.
     pub fn is_held(&self) -> bool {
-        self.of.as_ref().is_none_or(|(_, _, until)| until.borrow().is_some_and(|until| Instant::now() < until))
+        self.of.as_ref().is_none_or(|(_, _, until)| until.borrow().is_some_and(|until| clock::now() < until))
     }
 
     /// Whether this validator schedules the miner now; without the lease it tries to take it.
@@ -178,8 +180,8 @@ fn subject(miner: PublicKey) -> String {
 impl LeasesState {
     /// Renews the held leases, and requests free ones.
     async fn round(&self) -> Result<(), RecordsError> {
-        let since = Instant::now();
-        let renewed: HashSet<_> = self.records.renew_all(&self.holder, MINER_LEASE).await?.into_iter().collect();
+        let since = clock::now();
+        let renewed: BTreeSet<_> = self.records.renew_all(&self.holder, MINER_LEASE).await?.into_iter().collect();
         let mut wanted = self.note(&renewed, since + MINER_LEASE);
         // The miner left, and its lease could not be returned then.
         for left in self.left(renewed) {
@@ -188,7 +190,7 @@ impl LeasesState {
         if wanted.is_empty() {
             return Ok(());
         }
-        let taken: HashSet<_> = self.records.leases(None).await?.into_iter().map(|lease| lease.subject).collect();
+        let taken: BTreeSet<_> = self.records.leases(None).await?.into_iter().map(|lease| lease.subject).collect();
         wanted.retain(|miner| !taken.contains(&subject(*miner)));
         for miner in wanted {
             self.take(miner).await?;
@@ -198,7 +200,7 @@ impl LeasesState {
 
     /// Takes a miner's lease, if it is free.
     async fn take(&self, miner: PublicKey) -> Result<(), RecordsError> {
-        let since = Instant::now();
+        let since = clock::now();
         if self.records.lease(&subject(miner), &self.holder, MINER_LEASE).await? {
             self.took(miner, since + MINER_LEASE).await?;
         }
@@ -206,7 +208,7 @@ impl LeasesState {
     }
 
     /// Records the renewed leases; returns the miners without one.
-    fn note(&self, renewed: &HashSet<String>, until: Instant) -> Vec<PublicKey> {
+    fn note(&self, renewed: &BTreeSet<String>, until: Instant) -> Vec<PublicKey> {
         let mut wanted = Vec::new();
         for (miner, candidate) in &*self.candidates.lock() {
             let is_renewed = renewed.contains(&subject(*miner));
@@ -223,8 +225,8 @@ impl LeasesState {
     }
 
     /// The leases among these whose miners are no longer connected.
-    fn left(&self, renewed: HashSet<String>) -> Vec<String> {
-        let here: HashSet<_> = self.candidates.lock().keys().map(|miner| subject(*miner)).collect();
+    fn left(&self, renewed: BTreeSet<String>) -> Vec<String> {
+        let here: BTreeSet<_> = self.candidates.lock().keys().map(|miner| subject(*miner)).collect();
         renewed.into_iter().filter(|subject| subject.starts_with(SUBJECT) && !here.contains(subject)).collect()
     }
 
@@ -240,7 +242,7 @@ impl LeasesState {
 
     /// Wakes the waiters of leases that ended without renewal.
     fn end_those_over(&self) {
-        let now = Instant::now();
+        let now = clock::now();
         for candidate in self.candidates.lock().values() {
             candidate.until.send_if_modified(|until| until.take_if(|until| *until <= now).is_some());
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_program::exit::{Exit, Failure};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
-use assay_records::{Conclusion, Location, OrphanChallenge, Records, RecordsError, ValidatorRecord};
+use assay_records::{Conclusion, OrphanChallenge, Records, RecordsError, ValidatorRecord};
 use assay_work::{ChallengeId, PublicKey};
 use tokio::time::MissedTickBehavior;
 
@@ -84,7 +84,7 @@ async fn in_use(records: &Records, other: ValidatorRecord) -> Result<KeyInUse, R
 
 /// Whether no other process has the records.
 fn is_alone(records: &Records) -> bool {
-    matches!(records.location(), Location::File(_))
+    !records.is_shared()
 }
 
 /// A run of this validator's process, in its records.

@@ -1,0 +1,296 @@
+//! A simulated miner: its sessions are real, one for each validator, over devices that may lie. Work is done at once, and
+//! its result comes after the time that it is to take.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use assay_cpu::CpuConfig;
+use assay_device::host::Host;
+use assay_device::{Device, Handle};
+use assay_integration_tests::dishonest::{Disguise, Liar, SLOT_BYTES, WorkLie};
+use assay_miner::engine::Engine;
+use assay_miner::session::{CloseReason, MinerSession, SessionAction, SessionEvent, SessionLimits, SessionStart};
+use assay_miner::turns::{Turn, Turns};
+use assay_program::clock;
+use assay_protocol::channel::Channel;
+use assay_protocol::identity::Identity;
+use assay_protocol::message::{MinerMessage, Stop, StopCode, ValidatorMessage};
+use assay_work::{ChallengeId, Nonce};
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use super::link::Line;
+use super::plan::Conduct;
+use super::planted::Planted;
+use super::validator::ValidatorHost;
+use super::world::{World, lock};
+
+/// How late a late miner commits: after the deadline of the commitment.
+const LATE: Duration = Duration::from_secs(31);
+
+/// The memory of each device, in slots of n = 256: some of them are challenged.
+const SLOTS: u64 = 128;
+
+/// A miner's host. What it remembers goes with a crash.
+pub struct MinerHost {
+    world: Arc<World>,
+    number: usize,
+    conduct: Conduct,
+    identity: Identity,
+    engine: Arc<Engine>,
+    /// The parts of a miner that lies.
+    liar: Option<Liar>,
+    turns: Turns,
+    /// The nonce of the last session with each validator.
+    resumes: Vec<Mutex<Option<Nonce>>>,
+}
+
+/// Work that is done, until its result comes.
+struct Pending {
+    at: Instant,
+    sends: Vec<MinerMessage>,
+    event: SessionEvent,
+}
+
+/// A session with a validator.
+struct Session<'a> {
+    host: &'a MinerHost,
+    validator: usize,
+    session: MinerSession,
+    outbound: mpsc::Sender<MinerMessage>,
+    pending: Option<Pending>,
+    turn: Option<Turn>,
+    handle: Handle,
+}
+
+impl MinerHost {
+    /// A host that has just started; `lost_device`: it has one device less.
+    pub fn new(world: &Arc<World>, number: usize, validators: usize, lost_device: bool) -> Arc<Self> {
+        let conduct = world.plan.conduct[number];
+        let devices = if conduct == Conduct::LosesDevice && !lost_device { 2 } else { 1 };
+        let is_liar = conduct == Conduct::Forges || (number == 0 && world.is_planted(Planted::FailedHonest));
+        let identity = Identity::from_seed(&[1 + number as u8; 32]);
+        let liar = is_liar.then(|| {
+            let disguise = Disguise { seed: 1 + number as u8, ..Disguise::new(&[SLOTS]) };
+            let liar = Liar::new(&disguise);
+            liar.lies.in_work(WorkLie::ZeroLeaves);
+            liar
+        });
+        let engine = liar.as_ref().map_or_else(|| honest(&identity, devices), |liar| liar.engine.clone());
+        let resumes = (0..validators).map(|_| Mutex::new(None)).collect();
+        Arc::new(Self {
+            world: world.clone(),
+            number,
+            conduct,
+            identity,
+            engine,
+            liar,
+            turns: Turns::default(),
+            resumes,
+        })
+    }
+
+    pub fn key(&self) -> String {
+        self.identity.public_key().to_string()
+    }
+
+    /// Keeps a session with a validator, for ever.
+    pub async fn keep(self: Arc<Self>, validator: Arc<ValidatorHost>) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(50) + self.world.draw_ms(450)).await;
+            let why = self.session(&validator).await;
+            self.world.say(format!("m{} leaves v{}: {why}", self.number, validator.number));
+            tokio::time::sleep(Duration::from_millis(300) + self.world.draw_ms(700)).await;
+        }
+    }
+
+    /// One session, to its end.
+    pub async fn session(&self, validator: &ValidatorHost) -> String {
+        let pair = (validator.number, self.number);
+        self.world.travel(pair).await;
+        let Some(line) = validator.dial(self.number) else { return "it does not listen".to_owned() };
+        let Some(inventory) = self.engine.last_inventory().or_else(|| self.engine.inventory(0).ok()) else {
+            return "no inventory".to_owned();
+        };
+        let start = SessionStart {
+            identity: self.identity.clone(),
+            pinned: None,
+            channel: Channel::Plaintext,
+            inventory,
+            miner_nonce: self.world.nonce(),
+            resumes: *lock(&self.resumes[validator.number]),
+            join_token: None,
+            unix_seconds: clock::unix_seconds(),
+        };
+        let (session, first) = MinerSession::start(start, clock::now());
+        let Line { inbound, outbound } = line;
+        let (turn, pending, handle) = (None, None, Handle::default());
+        let mut session = Session { host: self, validator: validator.number, session, outbound, pending, turn, handle };
+        let why = session.run(first, inbound).await;
+        self.turns.of(validator.number).leave();
+        why
+    }
+}
+
+/// An engine over honest devices, which are named by the miner's key.
+fn honest(identity: &Identity, devices: usize) -> Arc<Engine> {
+    let seed = identity.public_key().0.to_vec();
+    let (memory_bytes, threads) = (vec![SLOTS * SLOT_BYTES], vec![1]);
+    let config = CpuConfig { devices, memory_bytes, threads, seed, ..CpuConfig::default() };
+    let devices = assay_cpu::devices(&config).expect("devices of one thread");
+    let devices = devices.into_iter().map(|device| Box::new(device) as Box<dyn Device>).collect();
+    Arc::new(Engine::new(Host::new(devices), identity.clone()))
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if self.turn.is_some() {
+            self.host.engine.release();
+        }
+    }
+}
+
+impl Session<'_> {
+    async fn run(&mut self, first: Vec<SessionAction>, mut inbound: mpsc::Receiver<ValidatorMessage>) -> String {
+        if let Some(why) = self.act(first).await {
+            return why;
+        }
+        loop {
+            let due = self.pending.as_ref().map(|pending| pending.at);
+            let event = tokio::select! {
+                biased;
+                message = inbound.recv() => match message {
+                    Some(message) => SessionEvent::Message(message),
+                    None => return "the validator closed the stream".to_owned(),
+                },
+                () = sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
+                    let Some(Pending { sends, event, .. }) = self.pending.take() else { continue };
+                    for message in sends {
+                        self.send(message).await;
+                    }
+                    event
+                }
+                () = sleep_until(self.session.poll_timeout().into()) => SessionEvent::Tick,
+            };
+            let turn = match &event {
+                SessionEvent::Message(ValidatorMessage::Challenge(_)) => self.take_turn(),
+                _ => None,
+            };
+            let actions = self.session.handle(event, clock::now());
+            self.turn = turn.filter(|_| self.session.is_running()).or(self.turn.take());
+            if let Some(why) = self.act(actions).await {
+                return why;
+            }
+        }
+    }
+
+    fn take_turn(&mut self) -> Option<Turn> {
+        let turn = (!self.session.is_running()).then(|| self.host.turns.of(self.validator).take());
+        let (turn, busy) = match turn {
+            Some(Ok(turn)) => (Some(turn), None),
+            Some(Err(busy)) => (None, Some(busy.to_string())),
+            None => (None, None),
+        };
+        if busy.is_some() {
+            self.host.world.reach("miner is busy");
+        }
+        self.session.set_limits(SessionLimits { busy, max_challenge: None });
+        turn
+    }
+
+    async fn send(&self, message: MinerMessage) {
+        let said = self.host.liar.as_ref().map_or_else(|| vec![message.clone()], |liar| liar.says(message.clone()));
+        for message in said {
+            self.host.world.reach(format!("miner sends {}", name(&message)));
+            // A broken connection is seen where messages come in.
+            let _ = self.outbound.send(message).await;
+        }
+    }
+
+    /// Has a result come after the time that the work takes.
+    fn later(&mut self, most_ms: u64, sends: Vec<MinerMessage>, event: SessionEvent) {
+        let is_late = self.host.conduct == Conduct::Late && matches!(event, SessionEvent::Worked(..));
+        let is_late = is_late && !self.host.world.is_planted(Planted::PassedLate);
+        let takes = if is_late { LATE } else { Duration::from_millis(5) + self.host.world.draw_ms(most_ms) };
+        self.pending = Some(Pending { at: clock::now() + takes, sends, event });
+    }
+
+    async fn act(&mut self, actions: Vec<SessionAction>) -> Option<String> {
+        let engine = self.host.engine.clone();
+        for action in actions {
+            match action {
+                SessionAction::Send(message) => self.send(message).await,
+                SessionAction::StartWork(challenge) => {
+                    if let Some(turn) = &self.turn {
+                        turn.begin();
+                    }
+                    self.host.liar.iter().for_each(|liar| liar.works_on(&challenge));
+                    self.handle = Handle::default();
+                    let worked = engine.work(&challenge, &self.handle);
+                    self.later(1500, Vec::new(), SessionEvent::Worked(challenge.id(), worked));
+                }
+                SessionAction::StartProbe(id, probe) => {
+                    let probed = engine.probe(id, probe, &self.handle);
+                    self.later(20, Vec::new(), SessionEvent::Probed(id, probed));
+                }
+                SessionAction::StartOpening(id, _) if self.host.conduct == Conduct::Abandons => {
+                    self.abandon(id).await;
+                }
+                SessionAction::StartOpening(id, items) => {
+                    let mut chunks = Vec::new();
+                    let give = |chunk| {
+                        chunks.push(MinerMessage::OpeningsChunk(chunk));
+                        true
+                    };
+                    let opened = engine.open(id, items, &self.handle, give);
+                    self.later(300, chunks, SessionEvent::Opened(id, opened));
+                }
+                SessionAction::Release => {
+                    self.pending = None;
+                    engine.release();
+                    self.turn = None;
+                }
+                SessionAction::Established(_) => {
+                    *lock(&self.host.resumes[self.validator]) = self.session.nonce();
+                }
+                SessionAction::Verdict(verdict) => {
+                    self.host.world.reach(format!("miner hears {:?}", verdict.outcome));
+                }
+                SessionAction::Followed { .. } => {}
+                SessionAction::Close(why) => return Some(self.closed(&why)),
+            }
+        }
+        None
+    }
+
+    async fn abandon(&self, challenge_id: ChallengeId) {
+        let stop = Stop { challenge_id, code: StopCode::StaleInventory, detail: String::new() };
+        self.send(MinerMessage::Abort(stop)).await;
+    }
+
+    fn closed(&self, why: &CloseReason) -> String {
+        let text = why.to_string();
+        let kind = format!("{why:?}");
+        let kind = kind.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
+        self.host.world.reach(format!("miner closes: {kind}"));
+        text
+    }
+}
+
+fn name(message: &MinerMessage) -> &'static str {
+    match message {
+        MinerMessage::Hello(_) => "Hello",
+        MinerMessage::Proof(..) => "Proof",
+        MinerMessage::Inventory(_) => "Inventory",
+        MinerMessage::Pong(_) => "Pong",
+        MinerMessage::Progress { .. } => "Progress",
+        MinerMessage::Declined(_) => "Declined",
+        MinerMessage::Abort(_) => "Abort",
+        MinerMessage::Commitment(_) => "Commitment",
+        MinerMessage::DeviceRoots(_) => "DeviceRoots",
+        MinerMessage::ProbeAnswer(_) => "ProbeAnswer",
+        MinerMessage::DeviceDigests(_) => "DeviceDigests",
+        MinerMessage::OpeningsChunk(_) => "OpeningsChunk",
+        MinerMessage::Goodbye(..) => "Goodbye",
+    }
+}
