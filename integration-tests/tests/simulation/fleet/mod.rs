@@ -2,6 +2,7 @@
 //! its sockets, real sessions of miners, a network between them that delays, parts and breaks, crashes at any answer of
 //! the database, slow disks and jumps of clocks. A seed gives all of it, and the same trace each time.
 
+mod calls;
 mod checks;
 mod link;
 mod miner;

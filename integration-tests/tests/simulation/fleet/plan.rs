@@ -38,10 +38,10 @@ pub enum Fault {
         validator: usize,
         away: Duration,
     },
-    /// The same, after so many answers of the database.
+    /// The same, after so many points of its calls of the database.
     CrashValidatorAfter {
         validator: usize,
-        answers: u64,
+        points: u64,
         away: Duration,
     },
     CrashMiner {
@@ -114,7 +114,7 @@ impl Plan {
         let away = Duration::from_millis(100 + draw(4000));
         match draw(9) {
             0 => Fault::CrashValidator { validator, away },
-            1 | 2 => Fault::CrashValidatorAfter { validator, answers: 1 + draw(60), away },
+            1 | 2 => Fault::CrashValidatorAfter { validator, points: 1 + draw(90), away },
             3 => Fault::CrashMiner { miner, away },
             4 => Fault::Cut { validator, miner },
             5 => Fault::Block { validator, miner, time: Duration::from_millis(500 + draw(5500)) },
@@ -129,8 +129,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CrashValidator { validator, away } => write!(f, "v{validator} crashes, back in {away:?}"),
-            Self::CrashValidatorAfter { validator, answers, away } => {
-                write!(f, "v{validator} crashes after {answers} answers of its database, back in {away:?}")
+            Self::CrashValidatorAfter { validator, points, away } => {
+                write!(f, "v{validator} crashes after {points} points of calls of its database, back in {away:?}")
             }
             Self::CrashMiner { miner, away } => write!(f, "m{miner} crashes, back in {away:?}"),
             Self::Cut { validator, miner } => write!(f, "the connection of v{validator} and m{miner} breaks"),

@@ -5,8 +5,8 @@
 pub enum Planted {
     /// A miner is told its verdict twice.
     VerdictTwice,
-    /// A verdict is told and is not in the records.
-    VerdictUnrecorded,
+    /// A verdict is told that is not the recorded one.
+    OtherVerdict,
     /// A lease lasts for ever: nobody schedules the miners of a lost validator.
     EndlessLease,
     /// Validators schedule without leases.
@@ -28,7 +28,7 @@ pub enum Planted {
 impl Planted {
     pub const ALL: [Self; 10] = [
         Self::VerdictTwice,
-        Self::VerdictUnrecorded,
+        Self::OtherVerdict,
         Self::EndlessLease,
         Self::NoLease,
         Self::SameNonces,
@@ -43,7 +43,7 @@ impl Planted {
     pub const fn breaks(self) -> &'static str {
         match self {
             Self::VerdictTwice => "twice",
-            Self::VerdictUnrecorded | Self::UnconcludedOrphan => "lost",
+            Self::OtherVerdict | Self::UnconcludedOrphan => "lost",
             Self::EndlessLease => "unsettled",
             Self::NoLease => "budget",
             Self::SameNonces => "nonce",

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use assay_keeper::memory::return_freed_soon;
 use assay_program::clock::{self, testing};
 use assay_protocol::verdict::Outcome;
-use assay_records::calls::CallSchedule;
 use assay_records::{Actor, Location, Records};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::task::AbortHandle;
 
+use super::calls::CallSchedule;
 use super::checks;
 use super::miner::MinerHost;
 use super::plan::{Conduct, Fault, HEALED, MINERS, Plan, SETTLE_LIMIT, VALIDATORS};
@@ -30,6 +31,8 @@ static EMPTY: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
     let file = folder.path().join("records.db");
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
+        // It is done once in a process, and would be in the first simulation alone: here it ends with the runtime.
+        return_freed_soon();
         let records = Records::open(&Location::File(file.clone())).await.expect("a file in memory opens");
         records.close().await;
     });
@@ -128,10 +131,10 @@ impl Run {
     async fn happen(&mut self, fault: Fault) {
         match fault {
             Fault::CrashValidator { validator, away } => self.crash(validator, away),
-            Fault::CrashValidatorAfter { validator, answers, away } => {
+            Fault::CrashValidatorAfter { validator, points, away } => {
                 let host = self.validators[validator].clone();
                 let Some(calls) = host.calls() else { return };
-                calls.lose_after(answers);
+                calls.lose_after(points);
                 tokio::spawn(async move {
                     let _ = calls.lost().wait_for(|lost| *lost).await;
                     if host.crash().is_none() {

@@ -31,7 +31,6 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
 use assay_receipts::Signer;
-use assay_records::calls::{CallSchedule, StoreCalls};
 use assay_records::{Location, Records};
 use assay_replay::pool::ReplayPool;
 use assay_transport::certificate;
@@ -40,6 +39,7 @@ use assay_webhook::Webhooks;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
+use super::calls::{CallSchedule, StoreCalls};
 use super::link::{Line, connect};
 use super::planted::Planted;
 use super::world::{World, lock};

@@ -186,7 +186,8 @@ impl World {
         let mut ledger = self.ledger();
         let Some(offer) = ledger.offers.iter_mut().find(|offer| offer.id == id) else { return };
         offer.is_over = true;
-        offer.told.push(outcome);
+        let is_changed = self.plan.planted == Some(Planted::OtherVerdict) && outcome == Outcome::Pass;
+        offer.told.push(if is_changed { Outcome::Inconclusive } else { outcome });
         let is_twice = offer.told.len() > 1;
         drop(ledger);
         if is_twice {

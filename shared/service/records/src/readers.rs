@@ -49,7 +49,7 @@ pub(crate) enum Readers {
     ),
     /// Those of a simulation.
     #[cfg(feature = "testing")]
-    Simulated(AnyPool, Arc<crate::calls::StoreCalls>),
+    Simulated(AnyPool, Arc<dyn crate::calls::Calls>),
 }
 
 /// Steps that SQLite's machine took for statements with a limit, to [`STEPS_PER_CHECK`].
@@ -117,7 +117,7 @@ impl<'c> Executor<'c> for &Readers {
                 let (pool, calls) = (pool.clone(), calls.clone());
                 return Box::pin(try_stream! {
                     let found = async { pool.fetch_many(query).collect::<Vec<_>>().await };
-                    for found in calls.run(found).await {
+                    for found in crate::calls::make(calls, found).await {
                         yield found?;
                     }
                 });

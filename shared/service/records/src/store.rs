@@ -79,7 +79,7 @@ pub(crate) struct Store {
     /// When uses of API tokens were noted last.
     pub(crate) token_uses: TokenUses,
     #[cfg(feature = "testing")]
-    calls: Option<Arc<crate::calls::StoreCalls>>,
+    calls: Option<Arc<dyn crate::calls::Calls>>,
 }
 
 impl std::fmt::Debug for Records {
@@ -105,9 +105,9 @@ impl Records {
     #[cfg(feature = "testing")]
     pub async fn open_simulated(
         location: &Location,
-        calls: Arc<crate::calls::StoreCalls>,
+        calls: Arc<dyn crate::calls::Calls>,
     ) -> Result<Self, RecordsError> {
-        let opened = calls.run(async {
+        let opened = crate::calls::make(calls.clone(), async {
             let mut store = Store::open(location).await?;
             let readers = pool(location, store.kind, 1).await?;
             store.readers = Readers::Simulated(readers.clone(), calls.clone());
@@ -229,7 +229,10 @@ impl Records {
         &self,
         doing: &'static str,
         work: impl Future<Output = Result<T, RecordsError>> + Send,
-    ) -> Result<T, RecordsError> {
+    ) -> Result<T, RecordsError>
+    where
+        T: Send,
+    {
         let (mut work, began) = (pin!(self.store.call(work)), Instant::now());
         let ended = match tokio::time::timeout(SLOW_LIMIT, &mut work).await {
             Ok(ended) => ended,
@@ -333,10 +336,10 @@ impl Store {
     }
 
     /// Makes a call of the database: in a simulation, in its turn.
-    pub(crate) async fn call<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn call<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         #[cfg(feature = "testing")]
         if let Some(calls) = &self.calls {
-            return calls.run(work).await;
+            return crate::calls::make(calls.clone(), work).await;
         }
         work.await
     }
@@ -345,7 +348,7 @@ impl Store {
     pub(crate) async fn call_for_others(self: Arc<Self>, work: impl Future<Output = ()> + Send) {
         #[cfg(feature = "testing")]
         if let Some(calls) = &self.calls {
-            return calls.run_for_others(work).await;
+            return calls.clone().run_for_others(Box::pin(work)).await;
         }
         work.await;
     }

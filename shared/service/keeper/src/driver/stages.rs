@@ -59,7 +59,7 @@ impl ChallengePhases {
 
     /// Time since the commitment, if there was one.
     pub(super) fn since_commitment(&self) -> Option<Duration> {
-        self.committed.map(|at| clock::since(at))
+        self.committed.map(clock::since)
     }
 
     fn end_phase(&self, now: Instant, validator: &Validator) {

@@ -1,0 +1,251 @@
+//! Calls of the database in a simulation: one at a time, and each answer is delivered once the runtime has nothing else
+//! to do. So the order of events depends on the seed alone, and the paused clock stands while a thread of SQLite works.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use assay_records::calls::{CallFuture, Calls};
+use tokio::sync::{Semaphore, watch};
+
+use super::world::lock;
+
+/// How long an answer is waited for before the runtime looks for other wake-ups of threads.
+const ANSWER_WAIT: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// Whether the code that runs is a part of a call.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calls of all stores of a simulation. Clones share it.
+#[derive(Clone)]
+pub struct CallSchedule(Arc<ScheduleState>);
+
+struct ScheduleState {
+    turn: Semaphore,
+    answers: Mutex<Answers>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Answers {
+    /// Calls that wait for the database, by number.
+    waiting: BTreeMap<u64, WaitingCall>,
+    /// Numbers of those whose answer has arrived, in order.
+    arrived: Vec<u64>,
+    next: u64,
+}
+
+struct WaitingCall {
+    store: Arc<StoreCalls>,
+    waker: Waker,
+    /// Whether an answer was delivered: how many there are depends on the threads.
+    is_answered: bool,
+}
+
+/// The calls of one store, until its validator is lost.
+pub struct StoreCalls {
+    schedule: CallSchedule,
+    fate: Mutex<StoreFate>,
+    lost: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct StoreFate {
+    /// Points of calls that are still passed: their begin, their first answer, and their end. `None`: all.
+    points_left: Option<u64>,
+    /// Draws the time that passes before a call and after it.
+    delays: Option<Box<dyn FnMut() -> Duration + Send>>,
+}
+
+impl Default for CallSchedule {
+    fn default() -> Self {
+        let (answers, arrived) = (Mutex::default(), Condvar::new());
+        Self(Arc::new(ScheduleState { turn: Semaphore::new(1), answers, arrived }))
+    }
+}
+
+impl CallSchedule {
+    /// Delivers answers of the database, or waits for one. Called when the runtime has nothing to do, before its clock
+    /// runs on.
+    pub fn deliver(&self) {
+        let mut answers = lock(&self.0.answers);
+        if answers.waiting.is_empty() {
+            return;
+        }
+        if answers.arrived.is_empty() {
+            let waited = self.0.arrived.wait_timeout(answers, ANSWER_WAIT);
+            answers = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let arrived = std::mem::take(&mut answers.arrived);
+        // Without an answer a call is polled once more, so that the clock stands.
+        let woken = if arrived.is_empty() { answers.waiting.keys().copied().collect() } else { arrived.clone() };
+        let mut wakers = Vec::new();
+        for number in woken {
+            let Some(call) = answers.waiting.get_mut(&number) else { continue };
+            let is_first = !arrived.is_empty() && !std::mem::replace(&mut call.is_answered, true);
+            wakers.push((is_first.then(|| call.store.clone()), call.waker.clone()));
+        }
+        drop(answers);
+        for (store, waker) in wakers {
+            store.iter().for_each(|store| store.pass_point());
+            waker.wake();
+        }
+    }
+
+    /// The calls of a new store.
+    pub fn store(&self) -> Arc<StoreCalls> {
+        let (fate, lost) = (Mutex::default(), watch::Sender::new(false));
+        Arc::new(StoreCalls { schedule: self.clone(), fate, lost })
+    }
+}
+
+impl fmt::Debug for StoreCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreCalls {{ lost: {} }}", self.is_lost())
+    }
+}
+
+impl StoreCalls {
+    /// Loses the store's validator: calls under way are given up where they are, and none returns any more.
+    pub fn lose(&self) {
+        self.lost.send_replace(true);
+        let waiting =
+            lock(&self.schedule.0.answers).waiting.values().map(|call| call.waker.clone()).collect::<Vec<_>>();
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Loses it after so many further points of its calls: the begin, the first answer and the end of each.
+    pub fn lose_after(&self, points: u64) {
+        lock(&self.fate).points_left = Some(points);
+    }
+
+    /// Lets time pass before each call and after it.
+    pub fn delay(&self, delays: Option<Box<dyn FnMut() -> Duration + Send>>) {
+        lock(&self.fate).delays = delays;
+    }
+
+    /// Whether the validator is lost, and the moment of it.
+    pub fn lost(&self) -> watch::Receiver<bool> {
+        self.lost.subscribe()
+    }
+
+    fn is_lost(&self) -> bool {
+        *self.lost.borrow()
+    }
+
+    fn pass_point(&self) {
+        let mut fate = lock(&self.fate);
+        let left = fate.points_left.map(|left| left.saturating_sub(1));
+        fate.points_left = left;
+        drop(fate);
+        if left == Some(0) {
+            self.lost.send_replace(true);
+        }
+    }
+
+    async fn pass_time(&self) {
+        let time = lock(&self.fate).delays.as_mut().map(|delay| delay());
+        if let Some(time) = time {
+            tokio::time::sleep(time).await;
+        }
+    }
+
+    fn wait(self: &Arc<Self>, number: u64, waker: &Waker) {
+        let mut answers = lock(&self.schedule.0.answers);
+        let call = || WaitingCall { store: self.clone(), waker: waker.clone(), is_answered: false };
+        answers.waiting.entry(number).or_insert_with(call).waker.clone_from(waker);
+    }
+
+    fn call<'a>(self: &Arc<Self>, work: CallFuture<'a>) -> Call<'a> {
+        let mut answers = lock(&self.schedule.0.answers);
+        answers.next += 1;
+        Call { work: Some(work), number: answers.next, store: self.clone() }
+    }
+}
+
+impl Calls for StoreCalls {
+    fn run<'a>(self: Arc<Self>, work: CallFuture<'a>) -> CallFuture<'a> {
+        Box::pin(async move {
+            if IS_INSIDE.get() {
+                // A part of another call.
+                return work.await;
+            }
+            self.pass_time().await;
+            // The turns are never closed.
+            let turn = self.schedule.0.turn.acquire().await.ok();
+            self.pass_point();
+            self.call(work).await;
+            self.pass_point();
+            drop(turn);
+            self.pass_time().await;
+            if self.is_lost() {
+                std::future::pending().await
+            }
+        })
+    }
+
+    fn run_for_others<'a>(self: Arc<Self>, work: CallFuture<'a>) -> CallFuture<'a> {
+        Box::pin(async move { self.call(work).await })
+    }
+}
+
+/// A call under way, until its validator is lost.
+struct Call<'a> {
+    work: Option<CallFuture<'a>>,
+    number: u64,
+    store: Arc<StoreCalls>,
+}
+
+impl Future for Call<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.store.is_lost() {
+            self.work = None;
+        }
+        let (number, store) = (self.number, self.store.clone());
+        let Some(work) = &mut self.work else { return Poll::Ready(()) };
+        store.wait(number, context.waker());
+        let (schedule, task) = (store.schedule.clone(), context.waker().clone());
+        let waker = Arc::new(AnswerWaker { schedule, number, task, home: thread::current().id() }).into();
+        let was_inside = IS_INSIDE.replace(true);
+        let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+        IS_INSIDE.set(was_inside);
+        polled
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        lock(&self.store.schedule.0.answers).waiting.remove(&self.number);
+    }
+}
+
+/// Wakes a call at once from the thread of the simulation, and in its turn from a thread of the database.
+struct AnswerWaker {
+    schedule: CallSchedule,
+    number: u64,
+    task: Waker,
+    home: ThreadId,
+}
+
+impl Wake for AnswerWaker {
+    fn wake(self: Arc<Self>) {
+        if thread::current().id() == self.home {
+            return self.task.wake_by_ref();
+        }
+        let mut answers = lock(&self.schedule.0.answers);
+        if !answers.arrived.contains(&self.number) {
+            answers.arrived.push(self.number);
+        }
+        drop(answers);
+        self.schedule.0.arrived.notify_one();
+    }
+}
