@@ -20,7 +20,7 @@ use self::planted::Planted;
 use self::run::{Report, run};
 
 /// Seeds of the usual tests.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 16;
 /// Seeds within which a planted fault is found.
 const PLANTED_SEEDS: u64 = 40;
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use assay_keeper::memory::return_freed_soon;
 use assay_program::clock::{self, testing};
-use assay_protocol::verdict::Outcome;
 use assay_records::{Actor, Location, Records};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -111,7 +110,7 @@ impl Run {
         (0..MINERS).for_each(|miner| self.connect(miner));
         for (at, fault) in self.world.plan.faults.clone() {
             tokio::time::sleep(at.saturating_sub(self.world.passed())).await;
-            self.world.say(&fault);
+            self.world.say(fault);
             self.world.reach(format!("fault: {}", fault.name()));
             self.happen(fault).await;
         }
@@ -242,9 +241,8 @@ impl Run {
         for (number, miner) in self.miners.iter().enumerate() {
             let away = |validator: &&Arc<ValidatorHost>| !validator.has_miner(&miner.key());
             found.extend(self.validators.iter().filter(away).map(|v| format!("m{number} is not at v{}", v.number)));
-            let passed = |offer: &super::world::SentOffer| {
-                offer.pair.1 == number && offer.at >= healed && offer.told.contains(&Outcome::Pass)
-            };
+            let passed =
+                |offer: &super::world::SentOffer| offer.pair.1 == number && offer.at >= healed && offer.has_passed;
             if self.world.plan.conduct[number] == Conduct::Honest && !ledger.offers.iter().any(passed) {
                 found.push(format!("m{number} has not passed since"));
             }

@@ -55,6 +55,8 @@ pub struct SentOffer {
     pub at: Instant,
     /// Outcomes of the verdicts that the validator sent on it.
     pub told: Vec<Outcome>,
+    /// Whether a verdict was a pass, whatever is planted.
+    pub has_passed: bool,
     /// Whether its verdict was sent, or its connection ended.
     pub is_over: bool,
 }
@@ -168,7 +170,7 @@ impl World {
             ledger.offers.iter().find(|other| other.pair.1 == pair.1 && !other.is_over).map(|other| other.pair.0);
         let is_new = ledger.nonces.insert(offer.nonce);
         let (id, at, told) = (offer.challenge_id, clock::now(), Vec::new());
-        ledger.offers.push(SentOffer { id, pair, at, told, is_over: false });
+        ledger.offers.push(SentOffer { id, pair, at, told, has_passed: false, is_over: false });
         drop(ledger);
         if let Some(other) = other {
             self.broken(format!("budget: v{} challenges m{} while v{other} does", pair.0, pair.1));
@@ -186,6 +188,7 @@ impl World {
         let mut ledger = self.ledger();
         let Some(offer) = ledger.offers.iter_mut().find(|offer| offer.id == id) else { return };
         offer.is_over = true;
+        offer.has_passed |= outcome == Outcome::Pass;
         let is_changed = self.plan.planted == Some(Planted::OtherVerdict) && outcome == Outcome::Pass;
         offer.told.push(if is_changed { Outcome::Inconclusive } else { outcome });
         let is_twice = offer.told.len() > 1;
