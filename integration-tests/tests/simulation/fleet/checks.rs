@@ -34,7 +34,7 @@ pub async fn check(world: &World, records: &Records, miners: &[Arc<MinerHost>]) 
     for offer in &offers {
         let challenge = records.challenge(&offer.id.to_string()).await.expect("records are read");
         let runs = challenge.is_some_and(|challenge| challenge.ended_ms.is_none());
-        if runs && clock::since(offer.at) > RUNNING {
+        if runs && (offer.is_orphan || clock::since(offer.at) > RUNNING) {
             world.broken(format!("lost: challenge {} of m{} has no verdict", short(offer.id), offer.pair.1));
         }
     }

@@ -21,6 +21,8 @@ use super::world::World;
 
 /// The time of day at the start of a simulation.
 const START: Duration = Duration::from_secs(1_800_000_000);
+/// When a lost validator's challenges are concluded, after the last fault: it may take four seconds to come back.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(20);
 /// How often the end is looked for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -117,6 +119,10 @@ impl Run {
         tokio::time::sleep(HEALED.saturating_sub(self.world.passed())).await;
         self.heal();
         self.settle().await;
+        if self.world.ledger().offers.iter().any(|offer| offer.is_orphan) {
+            // A heartbeat ends, and another validator looks.
+            tokio::time::sleep((HEALED + ORPHAN_LIMIT).saturating_sub(self.world.passed())).await;
+        }
         checks::check(&self.world, &self.records().await, &self.miners).await;
     }
 

@@ -57,6 +57,8 @@ pub struct SentOffer {
     pub told: Vec<Outcome>,
     /// Whether a verdict was a pass, whatever is planted.
     pub has_passed: bool,
+    /// Whether the validator was lost before its verdict: another one concludes it.
+    pub is_orphan: bool,
     /// Whether its verdict was sent, or its connection ended.
     pub is_over: bool,
 }
@@ -170,7 +172,7 @@ impl World {
             ledger.offers.iter().find(|other| other.pair.1 == pair.1 && !other.is_over).map(|other| other.pair.0);
         let is_new = ledger.nonces.insert(offer.nonce);
         let (id, at, told) = (offer.challenge_id, clock::now(), Vec::new());
-        ledger.offers.push(SentOffer { id, pair, at, told, has_passed: false, is_over: false });
+        ledger.offers.push(SentOffer { id, pair, at, told, has_passed: false, is_orphan: false, is_over: false });
         drop(ledger);
         if let Some(other) = other {
             self.broken(format!("budget: v{} challenges m{} while v{other} does", pair.0, pair.1));
@@ -209,7 +211,10 @@ impl World {
     pub fn lost(&self, validator: usize) {
         self.say(format!("v{validator} is lost"));
         let mut ledger = self.ledger();
-        ledger.offers.iter_mut().filter(|offer| offer.pair.0 == validator).for_each(|offer| offer.is_over = true);
+        for offer in ledger.offers.iter_mut().filter(|offer| offer.pair.0 == validator) {
+            offer.is_orphan |= !offer.is_over;
+            offer.is_over = true;
+        }
     }
 
     pub fn is_planted(&self, planted: Planted) -> bool {
