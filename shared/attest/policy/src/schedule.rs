@@ -15,11 +15,16 @@ const MOST_MEANS: u32 = 10;
 /// `uniform` is drawn from 0 … 1. The wait is exponential with the cadence's mean, or with `mean` without one, clamped
 /// to the cadence's bounds.
 pub fn draw_wait(cadence: &Cadence, mean: Duration, uniform: f64) -> Duration {
-    let mean = cadence.mean.unwrap_or(mean);
-    let most = cadence.most.unwrap_or(mean.saturating_mul(MOST_MEANS)).max(cadence.least);
+    let (mean, most) = (cadence.mean.unwrap_or(mean), longest_wait(cadence, mean));
     // ln(1 - u) is 0 at 0, and unbounded towards 1.
     let waits = -(1.0 - uniform.clamp(0.0, 1.0)).ln();
     Duration::try_from_secs_f64(mean.as_secs_f64() * waits).unwrap_or(most).clamp(cadence.least, most)
+}
+
+/// The longest wait that [`draw_wait`] gives.
+pub fn longest_wait(cadence: &Cadence, mean: Duration) -> Duration {
+    let mean = cadence.mean.unwrap_or(mean);
+    cadence.most.unwrap_or(mean.saturating_mul(MOST_MEANS)).max(cadence.least)
 }
 
 /// Draws the kind of a miner's next challenge; `true` for the heavy one. `uniform` is drawn from 0 … 1.

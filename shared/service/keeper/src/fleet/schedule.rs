@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_policy::Group;
 use assay_policy::Policy;
-use assay_policy::schedule::{budget, draw_kind, draw_wait, fits};
+use assay_policy::schedule::{budget, draw_kind, draw_wait, fits, longest_wait};
 use assay_program::render::units::figures;
 use assay_records::{MinerRecord, RecordsError};
 use assay_work::PublicKey;
@@ -94,6 +94,21 @@ pub fn next_wait(group: &Group, policy: &Policy, entropy: &mut dyn Entropy) -> O
     Some(draw_wait(&group.cadence, mean, uniform(entropy)))
 }
 
+/// The time until the recorded challenge of a miner is due; `None` without one.
+fn until_due(record: &MinerRecord, group: &Group, policy: &Policy) -> Option<Duration> {
+    let mean = group.cadence.mean.or(policy.challenge_interval);
+    let longest =
+        mean.map(|mean| longest_wait(&group.cadence, mean).max(policy.busy_pause(u32::MAX).unwrap_or_default()));
+    record.due.as_ref().map(|due| until(due.at_ms, unix_ms(), longest))
+}
+
+/// The time until `due_ms`. One that is further away than the longest wait was noted by a clock that was ahead of this
+/// one: it is due now.
+fn until(due_ms: i64, now_ms: i64, longest: Option<Duration>) -> Duration {
+    let wait = Duration::from_millis(u64::try_from(due_ms.saturating_sub(now_ms)).unwrap_or(0));
+    if longest.is_some_and(|longest| wait > longest) { Duration::ZERO } else { wait }
+}
+
 impl Fleet {
     /// Decides on a due challenge, and waits for its place.
     pub async fn prepare(&self, policy: &Policy, due: DueChallenge) -> ScheduleDecision {
@@ -123,9 +138,9 @@ impl Fleet {
         }
         // Due times are in the records: a validator that takes over another one's miners does not challenge all at
         // once.
-        let early = record.due.as_ref().map_or(0, |due| due.at_ms - unix_ms());
-        if !is_first && !is_moved && early > 0 {
-            return Ok(ScheduleDecision::Later(Duration::from_millis(early.unsigned_abs()).min(LOOK_AGAIN)));
+        let early = until_due(&record, group, policy).unwrap_or_default();
+        if !is_first && !is_moved && !early.is_zero() {
+            return Ok(ScheduleDecision::Later(early.min(LOOK_AGAIN)));
         }
         let standing = record.standing();
         if !standing.state.is_challenged() {
@@ -167,9 +182,7 @@ impl Fleet {
         if group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
             return None;
         }
-        let stored =
-            record.due.as_ref().map(|due| Duration::from_millis(u64::try_from(due.at_ms - unix_ms()).unwrap_or(0)));
-        let wait = stored.or_else(|| next_wait(group, policy, &mut self.entropy.clone()));
+        let wait = until_due(record, group, policy).or_else(|| next_wait(group, policy, &mut self.entropy.clone()));
         Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later))
     }
 
@@ -212,6 +225,16 @@ mod tests {
     use assay_records::{ChallengeStart, Location, Records};
 
     use super::*;
+
+    #[test]
+    fn a_challenge_noted_by_a_clock_that_went_back_since_is_due() {
+        let longest = Some(Duration::from_secs(600));
+        assert_eq!(until(601_000, 1000, longest), Duration::from_secs(600));
+        assert_eq!(until(601_001, 1000, longest), Duration::ZERO);
+        assert_eq!(until(86_400_000, 1000, longest), Duration::ZERO, "it stepped back by a day");
+        assert_eq!(until(86_401_000, 1000, None), Duration::from_secs(86_400), "on demand only");
+        assert_eq!(until(1000, 1001, longest), Duration::ZERO);
+    }
 
     #[tokio::test]
     async fn a_budget_that_is_used_up_is_said() {
