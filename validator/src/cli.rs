@@ -11,6 +11,7 @@ use self::files::{CheckOpeningsArgs, VerifyArgs};
 use self::key::KeyArgs;
 use self::log::LogCommand;
 use self::settings::{ConfigCommand, PolicyCommand};
+use self::try_host::TryArgs;
 use crate::config::absent;
 use assay_client::cli::access::{PageArgs, TokenCommand, WebhookCommand};
 use assay_client::cli::challenge::{CancelArgs, ChallengeArgs};
@@ -41,7 +42,7 @@ const EXAMPLES: &str = "Examples:
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run", &["serve", "replay-worker"]),
     ("Look", &["status", "watch", "page", "miners", "devices", "verdicts", "show", "history"]),
-    ("Challenge", &["challenge", "round", "cancel"]),
+    ("Challenge", &["try", "challenge", "round", "cancel"]),
     (
         "Decide about miners",
         &["enroll", "approve", "suspend", "resume", "quarantine", "release", "revoke", "label", "forget"],
@@ -111,6 +112,16 @@ pub enum Command {
   assay-validator challenge --devices 3x64 --miner-key KEY --out challenge.json
   assay-validator challenge --devices ID:64,ID:32 --n 1024 --iterations 2 --miner-key KEY")]
     Challenge(ChallengeArgs),
+    /// Try a host over ssh: copy the miner there, audit it, print the verdict, and leave nothing behind
+    ///
+    /// Needs ssh here, sshd there, and no daemon or open port on either side: the miner dials a validator of this process
+    /// through the ssh connection, with keys of this run alone. Exit codes are those of `challenge`; a host that cannot be
+    /// tried ends with 2.
+    #[command(after_help = "Examples:
+  assay-validator try root@gpu7.example
+  assay-validator try ssh://gpu7.example:2222 --kind f16 --receipt gpu7.jwt
+  assay-validator try gpu7 --miner-option=--backend=cuda --ssh-option IdentityFile=~/.ssh/gpu")]
+    Try(TryArgs),
     /// Cancel challenges that run: their verdicts are inconclusive, and count against nobody
     #[command(after_help = "Examples:
   assay-validator cancel 1894846d
@@ -288,3 +299,4 @@ pub mod log;
 pub mod settings;
 #[cfg(test)]
 mod tests;
+pub mod try_host;

@@ -49,6 +49,7 @@ mod telemetry;
 mod terminals;
 mod texts;
 mod traces;
+mod try_ssh;
 mod upgrade;
 mod verdict_log;
 mod verdicts;

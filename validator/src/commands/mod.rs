@@ -11,6 +11,7 @@ pub mod receipt_keys;
 pub mod rejudge;
 pub mod replay_worker;
 pub mod serve;
+pub mod try_host;
 pub mod verify;
 
 use assay_api::Decision;
@@ -95,6 +96,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Watch(args) => watch::execute(&*place(&args.at)?, &args),
         Command::Miners(args) => miners::execute(&*place(&args.at)?, &args),
         Command::Rejudge(args) => rejudge::execute(&*configure(&args.settings)?, &args),
+        Command::Try(args) => try_host::execute(&args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),
         Command::Log(command) => log::execute(command),
         Command::CheckOpenings(args) => check_openings::execute(&args),

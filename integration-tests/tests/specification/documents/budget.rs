@@ -11,7 +11,7 @@ use crate::documents::source::{code, read, rust_files, shared_crates, workspace}
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 6_180, largest_crate),
+    ("lines of code in the largest crate, without its tests", 6_190, largest_crate),
     ("lines of code in all crates, without tests", 81_900, all_crates),
     ("packages in Cargo.lock", 508, packages),
     ("settings of both programs", 90, settings),

@@ -13,8 +13,9 @@ use tempfile::TempDir;
 
 use crate::documents::source::{read, rust_files, workspace};
 
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     "backends",
+    "upgrade",
     "features",
     "doc",
     "cooperative",

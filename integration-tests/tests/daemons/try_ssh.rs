@@ -1,0 +1,196 @@
+//! `assay-validator try` over a real sshd: a verdict, causes of failures, and a host that nothing is left on.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use assay_integration_tests::daemon::{PATIENCE, command, program, run};
+
+const NAP: Duration = Duration::from_millis(20);
+
+/// An sshd of this test alone, on a port of this machine. Dropped, it is killed.
+struct Sshd {
+    folder: tempfile::TempDir,
+    port: u16,
+    daemon: Child,
+}
+
+impl Sshd {
+    fn start(settings: &str) -> Self {
+        // sshd wants this folder where it runs as root.
+        let _ = fs::create_dir("/run/sshd");
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        for key in ["host_key", "user_key", "other_key"] {
+            let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &file(key)]).status();
+            assert!(made.expect("ssh-keygen: install openssh-client").success());
+        }
+        fs::copy(file("user_key.pub"), file("authorized_keys")).unwrap();
+        let host_key = fs::read_to_string(file("host_key.pub")).unwrap();
+        fs::write(file("known_hosts"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
+        fs::create_dir(file("tmp")).unwrap();
+        let configuration = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
+             UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nSetEnv TMPDIR={}\n{settings}\n",
+            file("host_key"),
+            file("authorized_keys"),
+            file("tmp")
+        );
+        fs::write(file("sshd_config"), configuration).unwrap();
+        let mut sshd = Command::new("/usr/sbin/sshd");
+        sshd.args(["-D", "-f", &file("sshd_config"), "-E", &file("sshd.log")]);
+        let daemon = sshd.stdin(Stdio::null()).spawn().expect("sshd: install openssh-server");
+        let until = Instant::now() + PATIENCE;
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < until, "{:?}", fs::read_to_string(file("sshd.log")));
+            std::thread::sleep(NAP);
+        }
+        Self { folder, port, daemon }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The command, with ssh's options for this sshd; those of `options` come first, and count.
+    fn command(&self, options: &[&str], arguments: &[&str]) -> Command {
+        let mut command = command("assay-validator");
+        command.args(["try", &format!("ssh://127.0.0.1:{}", self.port), "--n=256"]);
+        for option in options {
+            command.arg(format!("--ssh-option={option}"));
+        }
+        for (option, name) in [("IdentityFile", "user_key"), ("UserKnownHostsFile", "known_hosts")] {
+            command.arg(format!("--ssh-option={option}={}", self.file(name).display()));
+        }
+        command.args(["--ssh-option=IdentitiesOnly=yes", "--ssh-option=StrictHostKeyChecking=yes"]);
+        command.args(["--ssh-option=GlobalKnownHostsFile=/dev/null", "--policy-fields=max_matrices=12"]);
+        for option in ["--backend=cpu", "--cpu-devices=1", "--cpu-memory=64MiB", "--cpu-threads=1"] {
+            command.arg(format!("--miner-option={option}"));
+        }
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, options: &[&str], arguments: &[&str]) -> (Option<i32>, String, String) {
+        let Output { status, stdout, stderr } = self.command(options, arguments).output().unwrap();
+        let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+        (status.code(), stdout, stderr)
+    }
+
+    /// The entries of the folder where the host keeps what is copied.
+    fn left(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.file("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// Waits until the miner runs there, or until it is gone with all its files.
+    fn wait_until_it_runs(&self, runs: bool) {
+        let until = Instant::now() + PATIENCE;
+        while (!processes(&self.file("tmp")).is_empty()) != runs || (!runs && !self.left().is_empty()) {
+            assert!(Instant::now() < until, "runs = {runs}: {:?}", self.left());
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// Processes whose program is below a folder.
+fn processes(folder: &Path) -> Vec<i32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let process = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    process
+        .filter(|id: &i32| fs::read_link(format!("/proc/{id}/exe")).is_ok_and(|exe| exe.starts_with(folder)))
+        .collect()
+}
+
+#[test]
+fn a_host_is_tried_and_left_as_it_was() {
+    let sshd = Sshd::start("");
+    let receipt = sshd.file("receipt.jwt");
+    let (code, stdout, stderr) = sshd.output(&[], &[&format!("--receipt={}", receipt.display())]);
+    assert!(matches!(code, Some(0 | 3)), "{stdout}{stderr}");
+    assert!(stdout.starts_with("PASS") && stdout.contains("CPU device 0"), "{stdout}");
+    assert!(stderr.contains("Nothing is left on ssh://127.0.0.1:"), "{stderr}");
+    assert_eq!(sshd.left(), Vec::<PathBuf>::new());
+    assert_eq!(processes(&sshd.file("tmp")), Vec::<i32>::new());
+    // Its key was of that run alone, so that it proves nothing to others, and says so.
+    let shown = run("assay-validator", ["receipt", "verify", &receipt.display().to_string(), "--keys=/dev/null"]);
+    assert_eq!(shown.status.code(), Some(65));
+
+    let (code, stdout, stderr) = sshd.output(&[], &["--json", "--kind=f16"]);
+    assert!(matches!(code, Some(0 | 3)), "{stderr}");
+    let verdict: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&verdict["outcome"], &verdict["mode"]), (&"pass".into(), &"audit".into()), "{verdict:#}");
+}
+
+/// Killed here, or with its connection cut, it leaves neither a process nor a file there.
+#[test]
+fn nothing_is_left_where_a_try_is_cut_short() {
+    let sshd = Sshd::start("");
+    let long = ["--iterations=65536"];
+    let mut tried = sshd.command(&[], &long).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    sshd.wait_until_it_runs(true);
+    tried.kill().unwrap();
+    tried.wait().unwrap();
+    sshd.wait_until_it_runs(false);
+
+    let tried = sshd.command(&[], &long).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    sshd.wait_until_it_runs(true);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", tried.id())).unwrap();
+    assert!(Command::new("kill").arg("-KILL").args(children.split_whitespace()).status().unwrap().success());
+    let output = tried.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("ended the connection or its miner"), "{said}");
+    sshd.wait_until_it_runs(false);
+}
+
+#[test]
+fn each_failure_has_its_cause_and_cure() {
+    let sshd = Sshd::start("");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = sshd.file(name);
+        fs::write(&path, bytes).unwrap();
+        format!("--miner-program={}", path.display())
+    };
+    let own = fs::read(program("assay-miner")).unwrap();
+    let other_machine = [&own[..18], if own[18] == 62 { &[183, 0] } else { &[62, 0] }, &own[20..64]].concat();
+    let [other_machine, not_runnable, script] = [
+        file("other-machine", &other_machine),
+        file("not-runnable", &own[..64]),
+        file("script", b"#!/bin/sh\necho no program at all\n"),
+    ];
+    let none_known = format!("UserKnownHostsFile={}", sshd.file("none").display());
+    let cases: [(&[&str], &[&str], i32, &str); 5] = [
+        (&[&none_known], &[], 2, "has a key that is unknown here: log in once by hand"),
+        (&["Port=1"], &[], 2, "has no sshd on that port"),
+        (&[], &[&other_machine], 78, "give its miner with --miner-program"),
+        (&[], &[&not_runnable], 2, "cannot run this miner"),
+        (&[], &[&script], 65, "is no program for Linux"),
+    ];
+    for (options, arguments, code, cause) in cases {
+        let (ended, _, stderr) = sshd.output(options, arguments);
+        assert_eq!(ended, Some(code), "{stderr}");
+        assert!(stderr.contains(cause), "{cause}: {stderr}");
+        assert_eq!(sshd.left(), Vec::<PathBuf>::new());
+    }
+    fs::copy(sshd.file("other_key.pub"), sshd.file("authorized_keys")).unwrap();
+    let (ended, _, stderr) = sshd.output(&[], &[]);
+    assert_eq!(ended, Some(2), "{stderr}");
+    assert!(stderr.contains("refused the login: ssh to it has to work by hand"), "{stderr}");
+
+    let sshd = Sshd::start("AllowTcpForwarding no");
+    let (ended, _, stderr) = sshd.output(&[], &[]);
+    assert_eq!(ended, Some(2), "{stderr}");
+    assert!(stderr.contains("forwards no ports: its sshd needs AllowTcpForwarding"), "{stderr}");
+}

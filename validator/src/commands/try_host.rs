@@ -1,0 +1,142 @@
+//! `assay-validator try`: an audit of a host over ssh, by a validator of this process alone.
+
+mod remote;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use assay_api::ServerStatus;
+use assay_client::Client;
+use assay_client::commands::challenge;
+use assay_client::place::ApiLocation;
+use assay_program::exit::{Exit, Failure};
+use assay_program::standard_error;
+use assay_protocol::identity::Identity;
+use assay_transport::own_key;
+use clap::Parser;
+
+use self::remote::{MinerFiles, RemoteHost};
+use crate::cli::try_host::TryArgs;
+use crate::cli::{Cli, Command};
+use crate::commands::serve;
+
+/// Time for the validator of this process to start.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// Interval of looking for the next event.
+const POLL: Duration = Duration::from_millis(50);
+/// Seconds that the miner has to open its devices and connect.
+const CONNECT_S: u32 = 60;
+
+const MEANING: &str = "
+A pass shows memory and arithmetic that this host had at the same time, now, within the bounds above. It does not show
+who else uses the host, or that the same hardware is there tomorrow: docs/THREATS.md has what can be hidden.";
+
+/// Tries a host: starts a validator in a temporary folder and the miner on the host, and has it audited.
+///
+/// # Errors
+/// The host cannot be reached or used, or the miner's program is missing; each with its remedy.
+pub fn execute(args: &TryArgs) -> anyhow::Result<Exit> {
+    let program = miner_program(args)?;
+    let folder = tempfile::Builder::new().prefix("assay-try.").tempdir();
+    let folder = folder.map_err(|error| Failure::because(Exit::Io, "no temporary folder", error))?;
+    let key_file = folder.path().join("miner.key");
+    let miner = own_key::identity(&key_file)?;
+    let socket = start_validator(folder.path(), args, &miner)?;
+    let status = wait_for_validator(&socket)?;
+    let address = status.address.parse().map_err(|_| Failure::new(Exit::Internal, "the validator has no address"))?;
+    standard_error::print(&format!("logging in to {}", args.host));
+    let files = MinerFiles { program: &program, key_file: &key_file };
+    let mut host = RemoteHost::start(args, &files, address, status.validator_key)?;
+    standard_error::print("the miner opens its devices");
+    let ended = judged(args, socket, &mut host);
+    if !host.finish() {
+        standard_error::print(&format!(
+            "{} did not say that its copy of the miner is removed: look for assay-try.* in its /tmp",
+            args.host
+        ));
+    } else if ended.is_ok() && !args.json {
+        standard_error::print(&format!("{MEANING}\nNothing is left on {}.", args.host));
+    }
+    ended
+}
+
+/// The miner's program: the one given, or the one beside this.
+fn miner_program(args: &TryArgs) -> Result<PathBuf, Failure> {
+    let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("assay-miner"));
+    let path = args.miner_program.clone().or_else(beside).unwrap_or_default();
+    if path.is_file() {
+        return Ok(path);
+    }
+    let message = format!("{} is missing: give the miner's program with --miner-program", path.display());
+    Err(Failure::new(Exit::Config, message))
+}
+
+/// Starts a validator for this miner alone, in a thread: it ends with the process.
+fn start_validator(folder: &Path, args: &TryArgs, miner: &Identity) -> Result<PathBuf, Failure> {
+    let socket = folder.join("validator.sock");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let mut line = vec!["assay-validator".to_owned(), "serve".to_owned(), "--config=/dev/null".to_owned()];
+    line.extend(
+        ["--listen=127.0.0.1:0", "--http-listen=", "--mode=audit", "--replay-locally=false"].map(str::to_owned),
+    );
+    line.extend(["--challenge-on-connect=false", "--challenge-interval-s=0"].map(str::to_owned));
+    line.push(format!("--key-file={}", file("validator.key")));
+    line.push(format!("--control-socket={}", socket.display()));
+    line.push(format!("--log-file={}", file("validator.log")));
+    line.push(format!("--allowed-miners={}", miner.public_key()));
+    line.extend(args.policy_fields.as_ref().map(|fields| format!("--policy-fields={fields}")));
+    let cli = Cli::try_parse_from(line).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let Command::Serve(serve) = cli.command else { return Err(Failure::new(Exit::Internal, "no validator")) };
+    thread::spawn(move || {
+        if let Err(error) = serve::execute(&serve.settings) {
+            standard_error::print(&format!("the validator ended: {error:#}"));
+        }
+    });
+    Ok(socket)
+}
+
+/// The status of the validator, once it serves.
+fn wait_for_validator(socket: &Path) -> anyhow::Result<ServerStatus> {
+    let client = Client::of(&ApiLocation::Socket(socket.to_owned()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let until = Instant::now() + START_LIMIT;
+    loop {
+        match runtime.block_on(client.get::<ServerStatus>("/status")) {
+            Ok(status) => return Ok(status),
+            Err(error) if Instant::now() >= until => {
+                return Err(Failure::new(Exit::Internal, format!("no validator in this process: {error}")).into());
+            }
+            Err(_) => thread::sleep(POLL),
+        }
+    }
+}
+
+/// The exit code of the challenge, whose verdict it prints; or the end of the host before.
+fn judged(args: &TryArgs, socket: PathBuf, host: &mut RemoteHost) -> anyhow::Result<Exit> {
+    let mut line = vec!["assay-validator".to_owned(), "challenge".to_owned(), "--miner=only".to_owned()];
+    line.push(format!("--wait={CONNECT_S}"));
+    let mut add = |name: &str, value: Option<String>| line.extend(value.map(|value| format!("--{name}={value}")));
+    add("kind", args.kind.map(|kind| kind.name().to_owned()));
+    add("n", args.n.map(|n| n.to_string()));
+    add("iterations", args.iterations.map(|count| count.to_string()));
+    add("fill-percent", args.fill_percent.map(|percent| percent.to_string()));
+    add("receipt", args.receipt.as_ref().map(|path| path.display().to_string()));
+    line.extend(args.json.then(|| "--json".to_owned()));
+    let cli = Cli::try_parse_from(line).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let Command::Challenge(challenge) = cli.command else { anyhow::bail!("no challenge") };
+    let (sender, done) = channel();
+    thread::spawn(move || sender.send(challenge::execute(&ApiLocation::Socket(socket), &challenge)));
+    loop {
+        match done.try_recv() {
+            Ok(ended) => return ended,
+            Err(TryRecvError::Disconnected) => anyhow::bail!("the challenge ended without a verdict"),
+            Err(TryRecvError::Empty) => {}
+        }
+        if let Some(failure) = host.ended() {
+            return Err(failure.into());
+        }
+        thread::sleep(POLL);
+    }
+}
