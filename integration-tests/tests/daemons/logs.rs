@@ -218,9 +218,10 @@ fn a_log_that_nobody_reads_stops_no_daemon() {
     for _ in 0..3 {
         scene.passes();
     }
-    // A line is written whole or not at all.
+    // A line is written whole or not at all; the longest have a statement of the records.
     for log in [&validator_log, &miner_log] {
-        assert!(waiting_bytes(log) > PIPE_BYTES - 1024, "the test fills the log");
+        let bytes = waiting_bytes(log);
+        assert!(bytes > PIPE_BYTES - 2048, "the test fills the log: {bytes} bytes");
     }
     miner.drains();
     validator.drains();

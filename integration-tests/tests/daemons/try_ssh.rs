@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ impl Sshd {
         let host_key = fs::read_to_string(file("host_key.pub")).unwrap();
         fs::write(file("known_hosts"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         fs::create_dir(file("tmp")).unwrap();
+        fs::create_dir(file("here")).unwrap();
         let configuration = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
              UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nSetEnv TMPDIR={}\n{settings}\n",
@@ -72,7 +74,7 @@ impl Sshd {
         for option in ["--backend=cpu", "--cpu-devices=1", "--cpu-memory=64MiB", "--cpu-threads=1"] {
             command.arg(format!("--miner-option={option}"));
         }
-        command.args(arguments).stdin(Stdio::null());
+        command.args(arguments).env("TMPDIR", self.file("here")).stdin(Stdio::null());
         command
     }
 
@@ -153,6 +155,47 @@ fn nothing_is_left_where_a_try_is_cut_short() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("ended the connection or its miner"), "{said}");
     sshd.wait_until_it_runs(false);
+}
+
+/// Ctrl-C cancels the challenge: a terminal sends it to ssh too, which must not end before the host is cleared.
+#[test]
+fn an_interrupted_try_clears_the_host() {
+    let sshd = Sshd::start("");
+    let mut command = sshd.command(&[], &["--iterations=65536"]);
+    let tried = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    sshd.wait_until_it_runs(true);
+    let here = || fs::read_dir(sshd.file("here")).unwrap().flatten().next().map(|entry| entry.path());
+    let log = here().expect("its folder").join("validator.log");
+    let until = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&log).unwrap_or_default().contains("challenge started") {
+        assert!(Instant::now() < until, "the challenge never starts");
+        std::thread::sleep(NAP);
+    }
+    assert!(Command::new("kill").args(["-INT", "--", &format!("-{}", tried.id())]).status().unwrap().success());
+    let output = tried.wait_with_output().unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stdout.starts_with("INCONCLUSIVE") && stdout.contains("cancelled"), "{stdout}");
+    assert!(stderr.contains("Nothing is left on ssh://"), "{stderr}");
+    assert_eq!((sshd.left(), here()), (Vec::new(), None));
+}
+
+/// A host that takes connections and never answers.
+#[test]
+fn a_login_is_interrupted() {
+    let sshd = Sshd::start("");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = format!("Port={}", silent.local_addr().unwrap().port());
+    let tried = sshd.command(&[&port], &[]).process_group(0).stderr(Stdio::piped()).spawn().unwrap();
+    let (_login, _) = silent.accept().unwrap();
+    let group = format!("-{}", tried.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let output = tried.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(75), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    assert_eq!(fs::read_dir(sshd.file("here")).unwrap().count(), 0, "its own folder is removed");
+    assert!(!Command::new("kill").args(["-0", "--", &group]).status().unwrap().success(), "ssh is gone too");
 }
 
 #[test]

@@ -159,11 +159,12 @@ impl Watch {
             assert!(Instant::now() < until, "it goes on:\n{}", self.text());
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        while self.picture.lock().unwrap().is_alternate {
-            assert!(Instant::now() < until, "the shell's screen is back");
+        // What it wrote last may still be on its way.
+        let is_back = |picture: &Picture| !picture.is_alternate && !picture.is_cursor_hidden;
+        while !is_back(&self.picture.lock().unwrap()) {
+            assert!(Instant::now() < until, "the shell's screen and its cursor are back");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert!(!self.picture.lock().unwrap().is_cursor_hidden, "the cursor is shown again");
         assert_eq!(settings(&self.end), self.before, "the terminal is set as before");
         status
     }

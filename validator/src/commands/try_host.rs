@@ -3,12 +3,15 @@
 mod remote;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assay_api::ServerStatus;
+use assay_api::{MinerConnection, ServerStatus};
 use assay_client::Client;
+use assay_client::cli::challenge::ChallengeArgs;
 use assay_client::commands::challenge;
 use assay_client::place::ApiLocation;
 use assay_program::exit::{Exit, Failure};
@@ -26,8 +29,8 @@ use crate::commands::serve;
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Interval of looking for the next event.
 const POLL: Duration = Duration::from_millis(50);
-/// Seconds that the miner has to open its devices and connect.
-const CONNECT_S: u32 = 60;
+/// Time for the miner to open its devices and connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 
 const MEANING: &str = "
 A pass shows memory and arithmetic that this host had at the same time, now, within the bounds above. It does not show
@@ -43,14 +46,16 @@ pub fn execute(args: &TryArgs) -> anyhow::Result<Exit> {
     let folder = folder.map_err(|error| Failure::because(Exit::Io, "no temporary folder", error))?;
     let key_file = folder.path().join("miner.key");
     let miner = own_key::identity(&key_file)?;
-    let socket = start_validator(folder.path(), args, &miner)?;
-    let status = wait_for_validator(&socket)?;
+    let stopped = Arc::<AtomicBool>::default();
+    let socket = serve_miner(folder.path(), args, &miner, stopped.clone())?;
+    let validator = LocalValidator::start(socket)?;
+    let status = validator.status()?;
     let address = status.address.parse().map_err(|_| Failure::new(Exit::Internal, "the validator has no address"))?;
     standard_error::print(&format!("logging in to {}", args.host));
     let files = MinerFiles { program: &program, key_file: &key_file };
-    let mut host = RemoteHost::start(args, &files, address, status.validator_key)?;
+    let mut host = RemoteHost::start(args, &files, address, status.validator_key, stopped)?;
     standard_error::print("the miner opens its devices");
-    let ended = judged(args, socket, &mut host);
+    let ended = validator.wait_for_miner(&mut host).and_then(|()| validator.judge(args, &mut host));
     if !host.finish() {
         standard_error::print(&format!(
             "{} did not say that its copy of the miner is removed: look for assay-try.* in its /tmp",
@@ -73,8 +78,9 @@ fn miner_program(args: &TryArgs) -> Result<PathBuf, Failure> {
     Err(Failure::new(Exit::Config, message))
 }
 
-/// Starts a validator for this miner alone, in a thread: it ends with the process.
-fn start_validator(folder: &Path, args: &TryArgs, miner: &Identity) -> Result<PathBuf, Failure> {
+/// Starts a validator for this miner alone, in a thread. It ends with the process, or on Ctrl-C and when it cannot start,
+/// which `stopped` says.
+fn serve_miner(folder: &Path, args: &TryArgs, miner: &Identity, stopped: Arc<AtomicBool>) -> Result<PathBuf, Failure> {
     let socket = folder.join("validator.sock");
     let file = |name: &str| folder.join(name).display().to_string();
     let mut line = vec!["assay-validator".to_owned(), "serve".to_owned(), "--config=/dev/null".to_owned()];
@@ -93,30 +99,79 @@ fn start_validator(folder: &Path, args: &TryArgs, miner: &Identity) -> Result<Pa
         if let Err(error) = serve::execute(&serve.settings) {
             standard_error::print(&format!("the validator ended: {error:#}"));
         }
+        stopped.store(true, Ordering::Relaxed);
     });
     Ok(socket)
 }
 
-/// The status of the validator, once it serves.
-fn wait_for_validator(socket: &Path) -> anyhow::Result<ServerStatus> {
-    let client = Client::of(&ApiLocation::Socket(socket.to_owned()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let until = Instant::now() + START_LIMIT;
-    loop {
-        match runtime.block_on(client.get::<ServerStatus>("/status")) {
-            Ok(status) => return Ok(status),
-            Err(error) if Instant::now() >= until => {
-                return Err(Failure::new(Exit::Internal, format!("no validator in this process: {error}")).into());
+/// The validator of this process, by its control socket.
+struct LocalValidator {
+    socket: PathBuf,
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl LocalValidator {
+    fn start(socket: PathBuf) -> anyhow::Result<Self> {
+        let client = Client::of(&ApiLocation::Socket(socket.clone()));
+        Ok(Self { socket, client, runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()? })
+    }
+
+    /// Its status, once it serves.
+    fn status(&self) -> anyhow::Result<ServerStatus> {
+        let until = Instant::now() + START_LIMIT;
+        loop {
+            match self.runtime.block_on(self.client.get::<ServerStatus>("/status")) {
+                Ok(status) => return Ok(status),
+                Err(error) if Instant::now() >= until => {
+                    return Err(Failure::new(Exit::Internal, format!("no validator in this process: {error}")).into());
+                }
+                Err(_) => thread::sleep(POLL),
             }
-            Err(_) => thread::sleep(POLL),
+        }
+    }
+
+    /// Waits until the miner has opened its devices and is connected.
+    fn wait_for_miner(&self, host: &mut RemoteHost) -> anyhow::Result<()> {
+        let until = Instant::now() + CONNECT_LIMIT;
+        loop {
+            let connected = self.runtime.block_on(self.client.list::<MinerConnection>("/connected", &(), 1));
+            if connected.is_ok_and(|miners| !miners.is_empty()) {
+                return Ok(());
+            }
+            host.check_stopped()?;
+            if let Some(failure) = host.ended() {
+                return Err(failure.into());
+            }
+            if Instant::now() >= until {
+                return Err(host.failed("runs the miner, which opens no devices in time: try --miner-option").into());
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// The exit code of the challenge, whose verdict it prints; or the end of the host before.
+    fn judge(&self, args: &TryArgs, host: &mut RemoteHost) -> anyhow::Result<Exit> {
+        let (socket, challenge) = (self.socket.clone(), challenge_args(args)?);
+        let (sender, done) = channel();
+        thread::spawn(move || sender.send(challenge::execute(&ApiLocation::Socket(socket), &challenge)));
+        loop {
+            match done.try_recv() {
+                Ok(ended) => return ended,
+                Err(TryRecvError::Disconnected) => anyhow::bail!("the challenge ended without a verdict"),
+                Err(TryRecvError::Empty) => {}
+            }
+            if let Some(failure) = host.ended() {
+                return Err(failure.into());
+            }
+            thread::sleep(POLL);
         }
     }
 }
 
-/// The exit code of the challenge, whose verdict it prints; or the end of the host before.
-fn judged(args: &TryArgs, socket: PathBuf, host: &mut RemoteHost) -> anyhow::Result<Exit> {
+/// The arguments of `challenge`.
+fn challenge_args(args: &TryArgs) -> anyhow::Result<ChallengeArgs> {
     let mut line = vec!["assay-validator".to_owned(), "challenge".to_owned(), "--miner=only".to_owned()];
-    line.push(format!("--wait={CONNECT_S}"));
     let mut add = |name: &str, value: Option<String>| line.extend(value.map(|value| format!("--{name}={value}")));
     add("kind", args.kind.map(|kind| kind.name().to_owned()));
     add("n", args.n.map(|n| n.to_string()));
@@ -125,18 +180,8 @@ fn judged(args: &TryArgs, socket: PathBuf, host: &mut RemoteHost) -> anyhow::Res
     add("receipt", args.receipt.as_ref().map(|path| path.display().to_string()));
     line.extend(args.json.then(|| "--json".to_owned()));
     let cli = Cli::try_parse_from(line).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let Command::Challenge(challenge) = cli.command else { anyhow::bail!("no challenge") };
-    let (sender, done) = channel();
-    thread::spawn(move || sender.send(challenge::execute(&ApiLocation::Socket(socket), &challenge)));
-    loop {
-        match done.try_recv() {
-            Ok(ended) => return ended,
-            Err(TryRecvError::Disconnected) => anyhow::bail!("the challenge ended without a verdict"),
-            Err(TryRecvError::Empty) => {}
-        }
-        if let Some(failure) = host.ended() {
-            return Err(failure.into());
-        }
-        thread::sleep(POLL);
+    match cli.command {
+        Command::Challenge(challenge) => Ok(challenge),
+        _ => anyhow::bail!("no challenge"),
     }
 }

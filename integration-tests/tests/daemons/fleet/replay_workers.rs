@@ -146,7 +146,7 @@ async fn a_worker_needs_the_role_of_the_documentation_only() {
             .database
             .sql(&format!("{tables} has_table_privilege('assay_replay', schemaname || '.' || tablename, '{what}')"))
     };
-    assert_eq!(may("SELECT"), "_sqlx_migrations jobs store workers");
+    assert_eq!(may("SELECT"), "_sqlx_migrations compatibility jobs store workers");
     assert_eq!((may("UPDATE"), may("INSERT")), ("jobs store workers".to_owned(), "store workers".to_owned()));
     assert_eq!(may("DELETE"), "");
 }

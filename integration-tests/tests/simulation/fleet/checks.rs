@@ -86,18 +86,12 @@ fn showed_all(verdicts: &[Verdict], before: &Verdict) -> bool {
     earlier.into_iter().any(|verdict| verdict.outcome == Outcome::Pass && verdict.devices.len() == 2)
 }
 
-/// Of the abandoned challenges of a miner, the last that it may is a failure, and every later one.
+/// Of the abandoned challenges of a miner, the last that it may is a failure, and every later one: those that are none are
+/// fewer, whatever the clocks said of their order.
 fn abandoned(world: &World, verdicts: &[Verdict]) {
-    let is = |verdict: &Verdict, code: &str| verdict.reasons.iter().any(|reason| reason.code.name() == code);
-    let mut count = 0;
-    for verdict in verdicts {
-        if is(verdict, "abandoned_repeatedly") {
-            count += 1;
-        } else if is(verdict, "abandoned") {
-            count += 1;
-            if count >= ABANDONED_LIMIT {
-                world.broken(format!("forgotten: {} is abandoned challenge {count}", short(verdict.challenge_id)));
-            }
-        }
+    let is_mild = |verdict: &&Verdict| verdict.reasons.iter().any(|reason| reason.code.name() == "abandoned");
+    let mild: Vec<_> = verdicts.iter().filter(is_mild).map(|verdict| short(verdict.challenge_id)).collect();
+    if mild.len() >= ABANDONED_LIMIT as usize {
+        world.broken(format!("forgotten: {} are abandoned, and none is a failure", mild.join(", ")));
     }
 }

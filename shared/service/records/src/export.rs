@@ -89,7 +89,8 @@ async fn read_table(
 ) -> Result<u64, RecordsError> {
     let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-    let sql = sql!("SELECT {} FROM {} ORDER BY 1, 2", names.join(", "), table.name);
+    let order = if names.len() > 1 { "1, 2" } else { "1" };
+    let sql = sql!("SELECT {} FROM {} ORDER BY {order}", names.join(", "), table.name);
     let mut rows = sqlx::query(sql).fetch(&mut **tx);
     let (mut batch, mut count) = (String::new(), 0);
     while let Some(row) = rows.next().await {

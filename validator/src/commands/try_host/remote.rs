@@ -7,10 +7,11 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_program::exit::{Exit, Failure};
 use assay_program::standard_error;
@@ -31,6 +32,8 @@ const LOGIN_LIMIT: Duration = Duration::from_secs(120);
 const STEP_LIMIT: Duration = Duration::from_secs(300);
 /// Time for the script to remove its files.
 const REMOVE_LIMIT: Duration = Duration::from_secs(30);
+/// Interval of looking for an interrupt.
+const STOP_POLL: Duration = Duration::from_millis(100);
 /// The longest line that is read of a host, in bytes; the rest of it is another line.
 const MAX_LINE: u64 = 1024;
 /// The last lines of a host that are kept, for a failure.
@@ -49,6 +52,8 @@ pub struct RemoteHost {
     input: Option<Sender<()>>,
     said: Receiver<HostLine>,
     tail: Arc<Mutex<VecDeque<String>>>,
+    /// Whether a person stopped the validator of this process.
+    stopped: Arc<AtomicBool>,
 }
 
 enum HostLine {
@@ -68,8 +73,9 @@ impl RemoteHost {
         files: &MinerFiles<'_>,
         address: SocketAddr,
         validator: PublicKey,
+        stopped: Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
-        let (mut host, input) = Self::log_in(args, address)?;
+        let (mut host, input) = Self::log_in(args, address, stopped)?;
         let (mut port, mut machine) = (None, None);
         while port.is_none() || machine.is_none() {
             match host.next(LOGIN_LIMIT)? {
@@ -90,8 +96,10 @@ impl RemoteHost {
         }
     }
 
-    fn log_in(args: &TryArgs, address: SocketAddr) -> Result<(Self, ChildStdin), Failure> {
-        let mut command = Command::new("ssh");
+    fn log_in(args: &TryArgs, address: SocketAddr, stopped: Arc<AtomicBool>) -> Result<(Self, ChildStdin), Failure> {
+        // Ctrl-C is for the challenge; ssh leaves it ignored.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' INT; exec ssh \"$@\"", "ssh"]);
         command.args(["-T", "-oExitOnForwardFailure=yes", "-oControlMaster=no", "-oControlPath=none"]);
         command.args(["-oServerAliveInterval=5", "-oServerAliveCountMax=4", "-oLogLevel=INFO"]);
         command.args(args.ssh_option.iter().map(|option| format!("-o{option}")));
@@ -101,9 +109,7 @@ impl RemoteHost {
         command.arg(format!("-R127.0.0.1:0:{address}")).arg("--").arg(&args.host);
         command.arg(format!("exec sh -c '{}'", in_a_line(SCRIPT)));
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| {
-            Failure::because(Exit::Config, "cannot run ssh: install OpenSSH's client (Debian: openssh-client)", error)
-        })?;
+        let mut child = spawned.map_err(|error| Failure::because(Exit::Config, "cannot run sh", error))?;
         let (sender, said) = channel();
         let tail = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(output) = child.stdout.take() {
@@ -118,12 +124,20 @@ impl RemoteHost {
             });
         }
         let input = child.stdin.take().ok_or_else(|| Failure::new(Exit::Internal, "ssh has no standard input"))?;
-        Ok((Self { name: args.host.clone(), child, input: None, said, tail }, input))
+        Ok((Self { name: args.host.clone(), child, input: None, said, tail, stopped }, input))
     }
 
     /// The next line of meaning; what ends the connection is a failure.
     fn next(&mut self, limit: Duration) -> Result<HostLine, Failure> {
-        match self.said.recv_timeout(limit) {
+        let until = Instant::now() + limit;
+        let said = loop {
+            self.check_stopped()?;
+            match self.said.recv_timeout(STOP_POLL) {
+                Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
+                said => break said,
+            }
+        };
+        match said {
             Ok(HostLine::Script(line)) if line.starts_with("lacks ") => {
                 let program = printable(line.trim_start_matches("lacks "), 20);
                 Err(self.failed(&format!("has no program {program}: install it (coreutils)")))
@@ -136,6 +150,14 @@ impl RemoteHost {
             Err(RecvTimeoutError::Timeout) => Err(self.failed("does not answer")),
             Err(RecvTimeoutError::Disconnected) => Err(self.failure()),
         }
+    }
+
+    /// Fails once a person stopped the validator.
+    pub fn check_stopped(&self) -> Result<(), Failure> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Failure::new(Exit::CutShort, "interrupted"));
+        }
+        Ok(())
     }
 
     /// The failure, once the connection or the miner has ended.
@@ -161,7 +183,8 @@ impl RemoteHost {
         is_removed
     }
 
-    fn failed(&self, why: &str) -> Failure {
+    /// A failure of the host.
+    pub fn failed(&self, why: &str) -> Failure {
         Failure::new(Exit::Inconclusive, format!("{} {why}", self.name))
     }
 
@@ -171,7 +194,8 @@ impl RemoteHost {
         while self.said.recv_timeout(Duration::from_millis(500)).is_ok() {}
         let lines = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let has = |part: &str| lines.iter().any(|line| line.contains(part));
-        let causes: [(&str, &str); 9] = [
+        let causes: [(&str, &str); 10] = [
+            ("ssh: not found", "cannot be reached: ssh is missing here (Debian: openssh-client)"),
             ("Permission denied", "refused the login: ssh to it has to work by hand, with this user and key"),
             ("Host key verification failed", "has a key that is unknown here: log in once by hand, and compare it"),
             ("IDENTIFICATION HAS CHANGED", "has another key than before: find out why, then ssh-keygen -R"),
