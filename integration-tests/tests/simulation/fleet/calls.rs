@@ -166,7 +166,7 @@ impl StoreCalls {
     fn call<'a>(self: &Arc<Self>, work: CallFuture<'a>) -> Call<'a> {
         let mut answers = lock(&self.schedule.0.answers);
         answers.next += 1;
-        Call { work: Some(work), number: answers.next, store: self.clone() }
+        Call { work: Some(work), number: answers.next, store: self.clone(), was_pending: false, is_done: false }
     }
 }
 
@@ -201,6 +201,9 @@ struct Call<'a> {
     work: Option<CallFuture<'a>>,
     number: u64,
     store: Arc<StoreCalls>,
+    was_pending: bool,
+    /// Whether it is done, and only its end is still to be delivered.
+    is_done: bool,
 }
 
 impl Future for Call<'_> {
@@ -211,6 +214,10 @@ impl Future for Call<'_> {
             self.work = None;
         }
         let (number, store) = (self.number, self.store.clone());
+        if self.is_done {
+            return Poll::Ready(());
+        }
+        let was_pending = std::mem::replace(&mut self.was_pending, true);
         let Some(work) = &mut self.work else { return Poll::Ready(()) };
         store.wait(number, context.waker());
         let (schedule, task) = (store.schedule.clone(), context.waker().clone());
@@ -218,6 +225,12 @@ impl Future for Call<'_> {
         let was_inside = IS_INSIDE.replace(true);
         let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
         IS_INSIDE.set(was_inside);
+        if polled.is_ready() && !was_pending {
+            // The database answered before it was waited for, which depends on its thread: its answer has its turn too.
+            self.is_done = true;
+            lock(&self.store.schedule.0.answers).arrived.push(number);
+            return Poll::Pending;
+        }
         polled
     }
 }
