@@ -92,7 +92,7 @@ impl Sshd {
     /// Waits until the miner runs there, or until it is gone with all its files.
     fn wait_until_it_runs(&self, runs: bool) {
         let until = Instant::now() + PATIENCE;
-        while (!processes(&self.file("tmp")).is_empty()) != runs || (!runs && !self.left().is_empty()) {
+        while processes(&self.file("tmp")).is_empty() == runs || (!runs && !self.left().is_empty()) {
             assert!(Instant::now() < until, "runs = {runs}: {:?}", self.left());
             std::thread::sleep(NAP);
         }
