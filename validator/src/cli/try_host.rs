@@ -8,7 +8,7 @@ use clap::Args;
 /// Arguments of `try`.
 #[derive(Debug, Args)]
 pub struct TryArgs {
-    /// Host to try, as ssh names it: [user@]host, a Host of ~/.ssh/config, or ssh://[user@]host[:port]
+    /// Host to try, as ssh names it: host, user@host, a Host of ~/.ssh/config, or ssh://user@host:port
     #[arg(value_name = "HOST", value_parser = destination)]
     pub host: String,
     /// Kind of work: int8, f16, fp8, fp4, field or network [default: int8]
