@@ -13,9 +13,8 @@ use tempfile::TempDir;
 
 use crate::documents::source::{read, rust_files, workspace};
 
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 11] = [
     "backends",
-    "upgrade",
     "features",
     "doc",
     "cooperative",
