@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use assay_work::Precision;
+use assay_client::cli::challenge::WorkArgs;
 use clap::Args;
 
 /// Arguments of `try`.
@@ -11,15 +11,9 @@ pub struct TryArgs {
     /// Host to try, as ssh names it: host, user@host, a Host of ~/.ssh/config, or ssh://user@host:port
     #[arg(value_name = "HOST", value_parser = destination)]
     pub host: String,
-    /// Kind of work: int8, f16, fp8, fp4, field or network [default: int8]
-    #[arg(long)]
-    pub kind: Option<Precision>,
-    /// Matrix size, a power of two from 256 to 32768 [default: by the devices]
-    #[arg(long)]
-    pub n: Option<u32>,
-    /// Number of passes, from 1 to 65536
-    #[arg(long, value_name = "COUNT")]
-    pub iterations: Option<u32>,
+    /// The work.
+    #[command(flatten)]
+    pub work: WorkArgs,
     /// Percentage of the free memory to fill
     #[arg(long, value_name = "PERCENT")]
     pub fill_percent: Option<u32>,

@@ -44,7 +44,7 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
         Some(key) => key,
         None => own_key::identity(&config.key_file)?.public_key(),
     };
-    let precision = args.kind.unwrap_or_default();
+    let precision = args.work.kind.unwrap_or_default();
     let unchecked = UncheckedChallenge {
         version: WORK_VERSION,
         challenge_id: ChallengeId(random_bytes().map_err(random)?),
@@ -52,8 +52,8 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
         validator_key,
         miner_key,
         precision: precision.code(),
-        n: args.n.unwrap_or_else(|| config.policy.sizes(precision, 0.0).0),
-        iterations: args.iterations.unwrap_or(config.policy.iterations),
+        n: args.work.n.unwrap_or_else(|| config.policy.sizes(precision, 0.0).0),
+        iterations: args.work.iterations.unwrap_or(config.policy.iterations),
         shares,
     };
     Ok(Challenge::try_from(unchecked).map_err(|error| usage(&error))?)

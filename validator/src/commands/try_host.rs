@@ -173,9 +173,9 @@ impl LocalValidator {
 fn challenge_args(args: &TryArgs) -> anyhow::Result<ChallengeArgs> {
     let mut line = vec!["assay-validator".to_owned(), "challenge".to_owned(), "--miner=only".to_owned()];
     let mut add = |name: &str, value: Option<String>| line.extend(value.map(|value| format!("--{name}={value}")));
-    add("kind", args.kind.map(|kind| kind.name().to_owned()));
-    add("n", args.n.map(|n| n.to_string()));
-    add("iterations", args.iterations.map(|count| count.to_string()));
+    add("kind", args.work.kind.map(|kind| kind.name().to_owned()));
+    add("n", args.work.n.map(|n| n.to_string()));
+    add("iterations", args.work.iterations.map(|count| count.to_string()));
     add("fill-percent", args.fill_percent.map(|percent| percent.to_string()));
     add("receipt", args.receipt.as_ref().map(|path| path.display().to_string()));
     line.extend(args.json.then(|| "--json".to_owned()));

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,6 +38,10 @@ const STOP_POLL: Duration = Duration::from_millis(100);
 const MAX_LINE: u64 = 1024;
 /// The last lines of a host that are kept, for a failure.
 const MAX_LINES: usize = 12;
+/// Lines of the script that wait to be taken: a host that says more waits.
+const MAX_WAITING: usize = 16;
+/// Time for the rest of what ssh and the host say, for a failure.
+const REST_LIMIT: Duration = Duration::from_secs(1);
 
 /// Input of the script.
 pub struct MinerFiles<'a> {
@@ -77,8 +81,9 @@ impl RemoteHost {
     ) -> Result<Self, Failure> {
         let (mut host, input) = Self::log_in(args, address, stopped)?;
         let (mut port, mut machine) = (None, None);
+        let until = Instant::now() + LOGIN_LIMIT;
         while port.is_none() || machine.is_none() {
-            match host.next(LOGIN_LIMIT)? {
+            match host.next(until)? {
                 HostLine::Port(allocated) => port = Some(allocated),
                 HostLine::Script(line) => machine = Some(line.strip_prefix("host ").unwrap_or_default().to_owned()),
             }
@@ -90,7 +95,7 @@ impl RemoteHost {
         let header = format!("{port} {validator} {} {} {}\n", key.len(), program.len(), args.miner_option.join(" "));
         standard_error::print(&format!("copying the miner ({} MB) to {}", program.len() / 1_000_000, host.name));
         host.input = Some(feed(input, [header.into_bytes(), key, program].concat()));
-        match host.next(STEP_LIMIT)? {
+        match host.next(Instant::now() + STEP_LIMIT)? {
             HostLine::Script(line) if line == "started" => Ok(host),
             _ => Err(host.failure()),
         }
@@ -110,7 +115,7 @@ impl RemoteHost {
         command.arg(format!("exec sh -c '{}'", in_a_line(SCRIPT)));
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|error| Failure::because(Exit::Config, "cannot run sh", error))?;
-        let (sender, said) = channel();
+        let (sender, said) = sync_channel(MAX_WAITING);
         let tail = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(output) = child.stdout.take() {
             listen(output, tail.clone(), sender.clone(), |line| {
@@ -128,8 +133,7 @@ impl RemoteHost {
     }
 
     /// The next line of meaning; what ends the connection is a failure.
-    fn next(&mut self, limit: Duration) -> Result<HostLine, Failure> {
-        let until = Instant::now() + limit;
+    fn next(&mut self, until: Instant) -> Result<HostLine, Failure> {
         let said = loop {
             self.check_stopped()?;
             match self.said.recv_timeout(STOP_POLL) {
@@ -164,23 +168,22 @@ impl RemoteHost {
     pub fn ended(&mut self) -> Option<Failure> {
         match self.said.try_recv() {
             Ok(HostLine::Script(line)) if line == "ended" => Some(self.failure()),
-            Ok(_) | Err(std::sync::mpsc::TryRecvError::Empty) => None,
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => Some(self.failure()),
+            Ok(_) | Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(self.failure()),
         }
     }
 
     /// Ends the miner; whether the host said that its files are removed.
     pub fn finish(mut self) -> bool {
         self.input = None;
-        let is_removed = loop {
-            match self.said.recv_timeout(REMOVE_LIMIT) {
-                Ok(HostLine::Script(line)) if line == "removed" => break true,
-                Ok(_) => {}
-                Err(_) => break false,
+        let until = Instant::now() + REMOVE_LIMIT;
+        loop {
+            match self.said.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(HostLine::Script(line)) if line == "removed" => return true,
+                Ok(_) if Instant::now() < until => {}
+                _ => return false,
             }
-        };
-        let _ = self.child.wait();
-        is_removed
+        }
     }
 
     /// A failure of the host.
@@ -190,8 +193,11 @@ impl RemoteHost {
 
     /// The failure by the last lines of ssh and the host.
     fn failure(&mut self) -> Failure {
-        // The rest of both streams, if the connection has ended.
-        while self.said.recv_timeout(Duration::from_millis(500)).is_ok() {}
+        // Of both streams, if the connection has ended.
+        let until = Instant::now() + REST_LIMIT;
+        while self.said.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() && Instant::now() < until
+        {
+        }
         let lines = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let has = |part: &str| lines.iter().any(|line| line.contains(part));
         let causes: [(&str, &str); 10] = [
@@ -229,7 +235,7 @@ impl Drop for RemoteHost {
 fn listen(
     from: impl Read + Send + 'static,
     tail: Arc<Mutex<VecDeque<String>>>,
-    sender: Sender<HostLine>,
+    sender: SyncSender<HostLine>,
     meaning: impl Fn(&str) -> Option<HostLine> + Send + 'static,
 ) {
     thread::spawn(move || {
@@ -247,7 +253,6 @@ fn listen(
                 }
             } else if !line.is_empty() {
                 let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-                tail.truncate(MAX_LINES);
                 if tail.len() == MAX_LINES {
                     tail.pop_front();
                 }
@@ -324,7 +329,7 @@ mod tests {
 
     #[test]
     fn lines_without_an_end_are_cut_and_the_last_ones_kept() {
-        let (sender, said) = channel();
+        let (sender, said) = sync_channel(MAX_WAITING);
         let tail = Arc::<Mutex<VecDeque<String>>>::default();
         let flood = [vec![b'a'; 5000], b"\n\x1b[2Jred\nassay-try started\n".to_vec(), b"b\n".repeat(30)].concat();
         let meaning = |line: &str| line.strip_prefix(MARK).map(|line| HostLine::Script(line.to_owned()));
@@ -334,5 +339,24 @@ mod tests {
         let tail = tail.lock().unwrap();
         assert_eq!(tail.len(), MAX_LINES);
         assert!(tail.iter().all(|line| line == "b"), "{tail:?}");
+    }
+
+    /// Neither memory nor the wait for the end grows with what a host says.
+    #[test]
+    fn a_host_that_never_stops_talking_holds_nothing_up() {
+        let (sender, said) = sync_channel(MAX_WAITING);
+        let read = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = read.clone();
+        let meaning = move |_: &str| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Some(HostLine::Script("again".to_owned()))
+        };
+        listen(std::io::repeat(b'\n').take(1 << 30), Arc::default(), sender, meaning);
+        let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let (name, tail, stopped) = ("gpu7".to_owned(), Arc::default(), Arc::default());
+        let mut host = RemoteHost { name, child, input: None, said, tail, stopped };
+        thread::sleep(STOP_POLL);
+        assert!(read.load(Ordering::Relaxed) <= MAX_WAITING + 1, "it waits");
+        assert!(host.failure().to_string().starts_with("gpu7 ended the connection"));
     }
 }

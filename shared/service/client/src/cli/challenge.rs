@@ -48,15 +48,9 @@ pub struct ChallengeArgs {
     /// Devices without an id get 00…01, 00…02 and so on
     #[arg(long, value_name = "SPEC", num_args = 1.., value_delimiter = ',', requires = "miner_key")]
     pub devices: Vec<DeviceSpec>,
-    /// Kind of work: int8, f16, fp8, fp4, field or network [default: the one of the policy's kinds whose turn it is; int8 with --devices]
-    #[arg(long)]
-    pub kind: Option<Precision>,
-    /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
-    #[arg(long)]
-    pub n: Option<u32>,
-    /// Number of passes, from 1 to 65536 [default: the policy's]
-    #[arg(long, value_name = "COUNT")]
-    pub iterations: Option<u32>,
+    /// The work.
+    #[command(flatten)]
+    pub work: WorkArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -69,6 +63,20 @@ pub struct ChallengeArgs {
     /// Which validator.
     #[command(flatten)]
     pub at: ValidatorFlags,
+}
+
+/// The work of a challenge; what is left out follows the policy.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// Kind of work: int8, f16, fp8, fp4, field or network [default: the one of the policy's kinds whose turn it is; int8 with --devices]
+    #[arg(long)]
+    pub kind: Option<Precision>,
+    /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
+    #[arg(long)]
+    pub n: Option<u32>,
+    /// Number of passes, from 1 to 65536 [default: the policy's]
+    #[arg(long, value_name = "COUNT")]
+    pub iterations: Option<u32>,
 }
 
 /// What a challenge of a connected miner takes besides.

@@ -46,10 +46,10 @@ fn live_request(args: &ChallengeArgs) -> Result<BeginChallenge, Failure> {
     }
     Ok(BeginChallenge {
         miner: None,
-        precision: args.kind,
+        precision: args.work.kind,
         mode: args.live.mode,
-        n: args.n,
-        iterations: args.iterations,
+        n: args.work.n,
+        iterations: args.work.iterations,
         samples,
         fill_percent,
         eat_nonce: args.live.eat_nonce.clone().map(Into::into),
