@@ -40,7 +40,7 @@ const MAX_LINE: u64 = 1024;
 const MAX_LINES: usize = 12;
 /// Lines of the script that wait to be taken: a host that says more waits.
 const MAX_WAITING: usize = 16;
-/// Time for the rest of what ssh and the host say, for a failure.
+/// Time for the last lines of ssh and the host, for a failure.
 const REST_LIMIT: Duration = Duration::from_secs(1);
 
 /// Input of the script.
@@ -341,7 +341,7 @@ mod tests {
         assert!(tail.iter().all(|line| line == "b"), "{tail:?}");
     }
 
-    /// Neither memory nor the wait for the end grows with what a host says.
+    /// Neither memory nor the wait for the end grows with a host's output.
     #[test]
     fn a_host_that_never_stops_talking_holds_nothing_up() {
         let (sender, said) = sync_channel(MAX_WAITING);

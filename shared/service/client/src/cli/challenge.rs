@@ -65,7 +65,7 @@ pub struct ChallengeArgs {
     pub at: ValidatorFlags,
 }
 
-/// The work of a challenge; what is left out follows the policy.
+/// The work of a challenge. Absent options follow the policy.
 #[derive(Debug, Args)]
 pub struct WorkArgs {
     /// Kind of work: int8, f16, fp8, fp4, field or network [default: the one of the policy's kinds whose turn it is; int8 with --devices]
