@@ -68,6 +68,11 @@ async fn migrate_by(
             }
             // On SQLite nothing keeps two processes from one migration: the second one finds it made, and goes on.
             Err(MigrateError::ExecuteMigration(..)) if kind == DatabaseKind::Sqlite && attempts > 0 => attempts -= 1,
+            Err(MigrateError::Execute(sqlx::Error::Database(error)))
+                if kind == DatabaseKind::Sqlite && error.is_unique_violation() && attempts > 0 =>
+            {
+                attempts -= 1;
+            }
             // A role that may not change the schema needs none of that: a replay worker's.
             Err(MigrateError::Execute(_)) if is_usable(steps, pool).await => return Ok(()),
             Err(error) => return Err(refused(error)),
