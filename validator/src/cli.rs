@@ -15,7 +15,7 @@ use self::try_host::TryArgs;
 use crate::config::absent;
 use assay_client::cli::access::{PageArgs, TokenCommand, WebhookCommand};
 use assay_client::cli::challenge::{CancelArgs, ChallengeArgs};
-use assay_client::cli::receipt::ReceiptCommandArgs;
+use assay_client::cli::receipt::{ReceiptCommandArgs, ReportArgs};
 use assay_client::cli::records::{
     BackupArgs, DecideArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, ListDevicesArgs, RoundArgs, ShowRecordArgs,
     VerdictsArgs,
@@ -48,7 +48,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &["enroll", "approve", "suspend", "resume", "quarantine", "release", "revoke", "label", "forget"],
     ),
     ("Keys, tokens and receipts", &["address", "key", "receipt", "token", "webhook"]),
-    ("Records, evidence and files", &["export", "backup", "rejudge", "log", "verify", "check-openings"]),
+    ("Records, evidence and files", &["report", "export", "backup", "rejudge", "log", "verify", "check-openings"]),
     ("Configuration", &["config", "policy", "reload"]),
 ];
 
@@ -169,6 +169,14 @@ pub enum Command {
   assay-validator receipt verify receipt.jwt --keys keys.json --nonce 00112233445566778899aabbccddeeff
   assay-validator receipt rotate --overlap 30d")]
     Receipt(ReceiptCommandArgs),
+    /// Report on a miner's month from its receipts: time with proof, capacity, devices, changes
+    ///
+    /// Every receipt's signature is checked, and every figure names the receipt that it rests on. With --receipts no
+    /// validator is asked.
+    #[command(after_help = "Examples:
+  assay-validator report --miner 7b41c09e --month 2026-11 --html report.html
+  assay-validator report --month 2026-11 --receipts receipts.jsonl --keys keys.json --json")]
+    Report(ReportArgs),
     /// List the miners connected to a running validator, or with --all those that its records know
     #[command(after_help = "Examples:
   assay-validator miners --wide

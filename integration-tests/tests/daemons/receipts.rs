@@ -11,8 +11,8 @@ use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, SLOW_KERNEL, TestValidator};
 use assay_integration_tests::web::Caller;
 use assay_protocol::verdict::{Mode, Verdict};
-use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject};
-use serde_json::Value;
+use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject, read_trusted};
+use serde_json::{Value, json};
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
 const OTHER_NONCE: &str = "10112233445566778899aabbccddeeff";
@@ -77,7 +77,13 @@ impl Renter {
 
     /// The receipt that the validator would issue of the same verdict, at another time.
     fn issued_at(&self, now_s: u64) -> String {
-        let verdict = Verdict::try_from(self.ruling.verdict.clone()).unwrap();
+        self.issued(now_s, |_| ())
+    }
+
+    /// The same of an edited verdict.
+    fn issued(&self, now_s: u64, edit: impl FnOnce(&mut Verdict)) -> String {
+        let mut verdict = Verdict::try_from(self.ruling.verdict.clone()).unwrap();
+        edit(&mut verdict);
         let nonce: EatNonce = NONCE.parse().unwrap();
         let subject = Subject {
             verdict: &verdict,
@@ -189,6 +195,68 @@ async fn a_renter_checks_a_receipt_with_public_keys_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_receipts_are_compared() {
+    let renter = Renter::new().await;
+    // Of a year ago: it has expired, and states what was.
+    let before = renter.issued_at(1_764_000_000);
+    let less = renter.issued_at(1_764_000_060);
+    let compare = |after: &str| {
+        let output = renter.command(&["receipt", "compare", &before, after, "--keys=keys.json", "--json"]);
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code(), shown, String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, shown, _) = compare("receipt.jwt");
+    assert_eq!((code, &shown["result"], &shown["same_key"]), (Some(0), &"same".into(), &true.into()), "{shown:#}");
+    assert_eq!(shown["after"]["miner_key"], hex::encode(&renter.ruling.verdict.miner_key));
+    let (code, shown, _) = compare(&renter.issued(1_764_000_060, |verdict| {
+        verdict.devices[0].work.bytes_held /= 2;
+    }));
+    assert_eq!((code, &shown["result"]), (Some(1), &"worse".into()), "{shown:#}");
+    let worse: Vec<_> = shown["rows"].as_array().unwrap().iter().filter(|row| row["result"] == "worse").collect();
+    assert_eq!((worse.len(), &worse[0]["item"]), (1, &"memory_bytes".into()), "{worse:?}");
+    let (code, _, said) = compare(&renter.tampered());
+    assert!(code == Some(65) && said.contains("the receipt after is refused: the signature does not hold"), "{said}");
+    let text = renter.command(&["receipt", "compare", &before, &less, "--keys=keys.json"]);
+    assert!(text.status.success() && text.stdout.starts_with(b"SAME  nothing is worse"), "{text:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_is_reported_from_its_receipts() {
+    let renter = Renter::new().await;
+    let miner = hex::encode(&renter.ruling.verdict.miner_key);
+    let claims = read_trusted(&renter.token).unwrap();
+    let month = assay_program::utc::text(claims.iat)[..7].to_owned();
+    let page = renter.file("report.html");
+    let html = format!("--html={}", page.display());
+    let report = operator(&renter.validator, &["report", "--miner", &miner, "--month", &month, "--json", &html]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["days_proven"], &report["receipts"]["affirming"]), (&1.into(), &1.into()), "{report:#}");
+    let bytes = renter.ruling.verdict.whole.as_ref().unwrap().bytes_held;
+    assert_eq!(report["bytes"]["least"], json!({ "value": bytes, "receipt": claims.jti }));
+    assert_eq!((&report["keys"][0]["key"], &report["refused"]), (&miner.into(), &json!({})));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(&format!("Proof of compute, {month}")) && page.contains(&claims.jti));
+    assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing beside it");
+    // Without a validator, from lines as an export has them and a bare token; what is forged is not counted.
+    let lines = [json!({ "token": renter.token, "miner": "aa" }).to_string(), renter.tampered()].join("\n");
+    fs::write(renter.file("receipts.jsonl"), lines).unwrap();
+    let offline = ["report", "--receipts=receipts.jsonl", "--keys=keys.json", "--month", &month, "--json"];
+    let offline = renter.command(&offline);
+    let offline: Value = serde_json::from_slice(&offline.stdout).unwrap();
+    assert_eq!((&offline["bytes"], &offline["refused"]), (&report["bytes"], &json!({ "signature": 1 })));
+    for (arguments, code, said) in [
+        (&["--miner", "abcd", "--month", "2026-13"][..], 64, "no month"),
+        (&["--miner", "abcd", "--month", "2199-01"], 64, "it has not begun"),
+        (&["--month", "2026-11"], 64, "--miner"),
+        (&["--month", "1999-01", "--receipts=receipts.jsonl", "--keys=absent.json"], 74, "cannot read absent.json"),
+    ] {
+        let output = renter.command(&[&["report"], arguments].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && stderr.contains(said), "{arguments:?}: {stderr}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_miner_shows_the_receipt_of_its_last_verdict() {
     let validator = TestValidator::start(&Policy::default()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
@@ -246,7 +314,7 @@ async fn an_operator_takes_receipts_and_replaces_their_key() {
     let shown: Value = serde_json::from_str(&operator(&validator, &["receipt", &id, "--json"])).unwrap();
     let challenge = shown["claims"]["submods"]["host"]["ear_verifier_claims"]["challenge_id"].as_str().unwrap();
     assert_eq!((&shown["token"], &shown["nonce"]), (&old.as_str().into(), &NONCE.into()));
-    assert_eq!(operator(&validator, &["receipt", "show", challenge, "--token"]), old);
+    assert_eq!(operator(&validator, &["receipt", challenge, "--token"]), old);
     assert!(operator(&validator, &["receipt", &id[..12]]).starts_with("affirming: "));
     // The running validator takes the new key at once; receipts of both can be checked.
     let rotated: Value =

@@ -20,7 +20,7 @@ pub struct TryArgs {
     /// Fields of the policy, as `policy_fields` has them
     #[arg(long, value_name = "FIELDS")]
     pub policy_fields: Option<String>,
-    /// File to write the signed receipt of the verdict to; its key is of this run alone
+    /// File to write the signed receipt of the verdict to; the keys that check it, of this run alone, go into FILE.keys.json
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
     /// The miner's program for the host [default: assay-miner beside this program]

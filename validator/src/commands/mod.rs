@@ -59,8 +59,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         }
         Command::Key(args) => Ok(key::TEXTS.show(&configure(&args.settings)?.key_file, args.json)?),
         Command::Receipt(args) => match (args.command, args.id) {
-            (Some(ReceiptCommand::Show(args)), _) => receipt::show(&*place(&args.shown.at)?, &args.id, &args.shown),
             (Some(ReceiptCommand::Verify(args)), _) => receipt::verify(&args),
+            (Some(ReceiptCommand::Compare(args)), _) => receipt::compare(&args),
             (Some(ReceiptCommand::Keys(args)), _) => receipt_keys::print_set(&*configure(&args.settings)?),
             (Some(ReceiptCommand::Rotate(args)), _) => receipt_keys::rotate(&*configure(&args.settings)?, &args),
             (None, Some(id)) => receipt::show(&*place(&args.shown.at)?, &id, &args.shown),
@@ -94,6 +94,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         },
         Command::Page(args) => records::access::page(&*place(&args.common.at)?, &args),
         Command::Watch(args) => watch::execute(&*place(&args.at)?, &args),
+        Command::Report(args) => receipt::report(&*place(&args.at)?, &args),
         Command::Miners(args) => miners::execute(&*place(&args.at)?, &args),
         Command::Rejudge(args) => rejudge::execute(&*configure(&args.settings)?, &args),
         Command::Try(args) => try_host::execute(&args),

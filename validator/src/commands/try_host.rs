@@ -15,6 +15,7 @@ use assay_client::cli::challenge::ChallengeArgs;
 use assay_client::commands::challenge;
 use assay_client::place::ApiLocation;
 use assay_program::exit::{Exit, Failure};
+use assay_program::file;
 use assay_program::standard_error;
 use assay_protocol::identity::Identity;
 use assay_transport::own_key;
@@ -157,7 +158,7 @@ impl LocalValidator {
         thread::spawn(move || sender.send(challenge::execute(&ApiLocation::Socket(socket), &challenge)));
         loop {
             match done.try_recv() {
-                Ok(ended) => return ended,
+                Ok(ended) => return ended.and_then(|exit| self.keep_keys(args).map(|()| exit)),
                 Err(TryRecvError::Disconnected) => anyhow::bail!("the challenge ended without a verdict"),
                 Err(TryRecvError::Empty) => {}
             }
@@ -166,6 +167,15 @@ impl LocalValidator {
             }
             thread::sleep(POLL);
         }
+    }
+
+    /// Writes the keys of the receipt beside it: this validator is gone afterwards.
+    fn keep_keys(&self, args: &TryArgs) -> anyhow::Result<()> {
+        let Some(receipt) = &args.receipt else { return Ok(()) };
+        let keys: serde_json::Value = self.runtime.block_on(self.client.receipt_keys()).map_err(Failure::from)?;
+        let mut path = receipt.clone().into_os_string();
+        path.push(".keys.json");
+        Ok(file::write_text(Path::new(&path), &format!("{keys:#}"))?)
     }
 }
 

@@ -31,6 +31,8 @@ pub struct ReceiptExpectations<'a> {
     pub validator: Option<PublicKey>,
     /// The fewest bytes that must be proven to have been in memory; 0: none need be.
     pub min_bytes: u64,
+    /// Whether it may have expired: it then states the past.
+    pub may_have_expired: bool,
     /// Seconds since 1970.
     pub now_s: u64,
     /// Seconds that the issuer's clock may differ from this one.
@@ -276,7 +278,7 @@ fn check_result(claims: &Claims) -> Result<(), ReceiptError> {
 }
 
 fn check_times(claims: &Claims, expect: &ReceiptExpectations<'_>) -> Result<(), ReceiptError> {
-    if expect.now_s >= claims.exp.saturating_add(expect.leeway_s) {
+    if !expect.may_have_expired && expect.now_s >= claims.exp.saturating_add(expect.leeway_s) {
         return Err(ReceiptError::Expired { ago_s: expect.now_s - claims.exp });
     }
     if claims.iat > expect.now_s.saturating_add(expect.leeway_s) {

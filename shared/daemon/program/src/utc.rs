@@ -25,9 +25,51 @@ pub fn iso(unix_s: u64) -> String {
     text(unix_s).replace(" UTC", "Z").replace(' ', "T")
 }
 
+/// A month as people write it, `2026-11`: its first second and the next month's, since 1970.
+///
+/// # Errors
+/// A sentence: it is no month from 1970 on.
+pub fn month(text: &str) -> Result<(u64, u64), String> {
+    let digits = |part: &str, count: usize| {
+        let is_number = part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| part.parse().ok()).flatten()
+    };
+    let found = text.split_once('-').and_then(|(year, month)| Some((digits(year, 4)?, digits(month, 2)?)));
+    let (year, month) = found
+        .filter(|(year, month)| *year >= 1970 && (1..=12).contains(month))
+        .ok_or_else(|| format!("{text:?} is no month: write it as 2026-11"))?;
+    let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    Ok((first_day(year, month) * DAY_S, first_day(next.0, next.1) * DAY_S))
+}
+
+/// Days from 1970 to the first of a month: the source's `days_from_civil`.
+const fn first_day(year: u64, month: u64) -> u64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + (153 * month + 2) / 5;
+    era * 146_097 + day_of_era - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn months_begin_and_end_as_in_the_calendar() {
+        for (written, first, next) in [
+            ("1970-01", "1970-01-01", "1970-02-01"),
+            ("2000-02", "2000-02-01", "2000-03-01"),
+            ("2026-11", "2026-11-01", "2026-12-01"),
+            ("2026-12", "2026-12-01", "2027-01-01"),
+            ("2100-02", "2100-02-01", "2100-03-01"),
+        ] {
+            let (start, end) = month(written).unwrap();
+            assert_eq!([start, end].map(text), [first, next].map(|day| format!("{day} 00:00:00 UTC")));
+        }
+        for none in ["2026", "2026-13", "2026-00", "1969-12", "2026-1", "26-11", "2026-11-01", "+026-11", "x-y", ""] {
+            assert!(month(none).is_err(), "{none}");
+        }
+    }
 
     #[test]
     fn moments_have_the_dates_of_the_calendar() {

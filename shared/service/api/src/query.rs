@@ -88,6 +88,31 @@ pub struct DevicesQuery {
     pub cursor: Option<Cursor>,
 }
 
+/// Receipts of a miner, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReceiptsQuery {
+    /// The miner: the first digits of one of its keys, at least 4.
+    pub miner: String,
+    /// Issued not before this time, in milliseconds since 1970.
+    #[param(minimum = 0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<i64>,
+    /// Issued before this time, in milliseconds since 1970.
+    #[param(minimum = 0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+    /// The most items.
+    #[param(minimum = 1, maximum = 1000)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// The page after another one: its `next`.
+    #[param(value_type = Option<String>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<Cursor>,
+}
+
 /// Verdicts, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

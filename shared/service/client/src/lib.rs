@@ -162,6 +162,11 @@ impl Client {
         Ok(Events::new(answer))
     }
 
+    /// Gets the public keys of the validator's receipts, a JWK set.
+    pub async fn receipt_keys(&self) -> Result<Value, ClientError> {
+        self.answer(self.request_at(Method::GET, "/.well-known/jwks.json", None)?, Some(ANSWER_LIMIT)).await
+    }
+
     async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -169,7 +174,14 @@ impl Client {
         body: Option<Vec<u8>>,
         limit: Option<Duration>,
     ) -> Result<T, ClientError> {
-        let request = self.request(method, path, body)?;
+        self.answer(self.request(method, path, body)?, limit).await
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Option<Duration>,
+    ) -> Result<T, ClientError> {
         let answer = async {
             let answer = self.send(request).await?;
             if !answer.status().is_success() {
@@ -188,7 +200,17 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<Full<Bytes>>, ClientError> {
-        let mut request = Request::builder().method(method).uri(format!("{}{API}{path}", self.origin));
+        self.request_at(method, &format!("{API}{path}"), body)
+    }
+
+    /// A request to a path that need not be of the API.
+    fn request_at(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         request = request.header(USER_AGENT, AGENT).header(ACCEPT, "application/json");
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");

@@ -88,6 +88,7 @@ pub use miners::MinerChange;
 pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
 pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
 pub use readers::as_api;
+pub use receipts::{ReceiptCursor, ReceiptFilter};
 pub use rounds::{RoundCursor, RoundFilter};
 pub use schema::SCHEMA_VERSION;
 pub use sessions::ConnectedSession;

@@ -1,11 +1,36 @@
 //! Receipts that were issued.
 
+use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::column::get;
 use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
-use crate::{ReceiptRecord, Records, RecordsError};
+use crate::{MAX_ROWS, ReceiptRecord, Records, RecordsError};
+
+/// The end of a page of receipts: the next one begins there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptCursor {
+    /// [`ReceiptRecord::issued_s`] of the last one.
+    pub issued_s: i64,
+    /// [`ReceiptRecord::id`] of the last one.
+    pub id: String,
+}
+
+/// A selection of a miner's receipts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReceiptFilter {
+    /// Any key of the miner.
+    pub miner: String,
+    /// Issued not before this time.
+    pub since_ms: Option<i64>,
+    /// Issued before this time.
+    pub until_ms: Option<i64>,
+    /// The page after this one.
+    pub before: Option<ReceiptCursor>,
+    /// The most rows, [`MAX_ROWS`] at most.
+    pub limit: Option<u32>,
+}
 
 impl Records {
     /// A receipt by its id, and the challenge that it is about.
@@ -13,6 +38,18 @@ impl Records {
         let row = sqlx::query("SELECT * FROM receipts WHERE id = $1").bind(id).fetch_optional(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
         row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
+    }
+
+    /// The receipts of a miner, newest first.
+    pub async fn receipts(&self, filter: &ReceiptFilter) -> Result<Vec<ReceiptRecord>, RecordsError> {
+        let Some(miner) = self.miner_id(&filter.miner).await? else { return Ok(Vec::new()) };
+        let before = filter.before.clone().unwrap_or(ReceiptCursor { issued_s: i64::MAX / 1000, id: String::new() });
+        let sql = "SELECT * FROM receipts WHERE miner = $1 AND issued_ms >= $2 AND issued_ms < $3 \
+             AND (issued_ms < $4 OR (issued_ms = $4 AND id < $5)) ORDER BY issued_ms DESC, id DESC LIMIT $6";
+        let query = sqlx::query(sql).bind(miner).bind(filter.since_ms.unwrap_or(0));
+        let query = query.bind(filter.until_ms.unwrap_or(i64::MAX)).bind(before.issued_s * 1000).bind(before.id);
+        let rows = query.bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS))).fetch_all(self.read()).await;
+        rows.map_err(|e| RecordsError::from(e).doing("list receipts"))?.iter().map(receipt_of).collect()
     }
 
     pub async fn receipt_of(&self, challenge: &str) -> Result<Option<ReceiptRecord>, RecordsError> {

@@ -189,7 +189,7 @@ tables! {
         miner Text => "The miner.";
         key Text => "The key that answered.";
         validator Text => "The key that asked.";
-        at_ms Time => "When the challenge was sent, by the validator's clock, to the second.";
+        at_ms Time => "When it was judged, by the validator's clock.";
         outcome Text => "`pass`, `fail` or `inconclusive`.";
         mode Text "optional" => "How the work was checked, where it came so far.";
         n Integer => "The matrix size.";
@@ -202,7 +202,7 @@ tables! {
         probe_seconds Float => "From the probe out to its answer in, measured.";
         operator Text => "The operator of the host, from its labels; empty where it has none.";
         document Json => "The verdict as `--json` prints it.";
-        precision Integer => "The kind of work, by its number: 1 INT8, 2 F16, 5 FP8, 6 FP4.";
+        precision Integer => "The kind of work, by its number in docs/WORK.md.";
         ended Text "optional" => "`abandoned`, `not_reading` or `other`; empty where no positions were named.";
         log_index Integer "optional" => "Its index in the log of `validator`; empty until it is there.";
     }

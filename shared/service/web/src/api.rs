@@ -154,6 +154,7 @@ mod tests {
             "GET /verdicts",
             "GET /verdicts/{challenge}",
             "GET /verdicts/{challenge}/evidence",
+            "GET /receipts",
             "GET /receipts/{receipt}",
             "GET /challenges",
             "GET /challenges/{challenge}",

@@ -14,7 +14,7 @@ pub struct VerdictRecord {
     pub challenge: String,
     /// The miner's id; the key that answered is in the verdict.
     pub miner: String,
-    /// Sending time of the challenge.
+    /// When it was judged, in milliseconds since 1970.
     pub at_ms: i64,
     /// Its outcome.
     pub outcome: String,

@@ -6,6 +6,7 @@ use assay_log::NoteKey;
 use assay_program::prefix::Prefix;
 use assay_program::settings::Flags;
 use assay_program::span::Span;
+use assay_program::utc;
 use assay_receipts::EatNonce;
 use assay_work::PublicKey;
 use clap::{Args, Subcommand};
@@ -31,11 +32,6 @@ pub struct ReceiptCommandArgs {
 /// What else is done with receipts.
 #[derive(Debug, Subcommand)]
 pub enum ReceiptCommand {
-    /// Show a receipt of a running validator
-    #[command(after_help = "Examples:
-  assay-validator receipt show 1894846d
-  assay-validator receipt show 1894846d --token > receipt.jwt")]
-    Show(ShowReceiptArgs),
     /// Check a receipt with nothing but the validator's public keys, and print what it states
     ///
     /// Nothing is asked of a validator. Exit codes: 0 when the receipt is valid and its status is affirming, 1 when it is
@@ -44,6 +40,14 @@ pub enum ReceiptCommand {
   assay-validator receipt verify receipt.jwt --keys keys.json
   assay-validator receipt verify - --keys keys.json --nonce 00112233445566778899aabbccddeeff < receipt.jwt")]
     Verify(VerifyReceiptArgs),
+    /// Compare two receipts of a host, one before and one after: devices, memory, rates, and whose doing a difference is
+    ///
+    /// Both signatures are checked; that a receipt has expired is no matter. Exit codes: 0 when nothing is worse, 1 when
+    /// the host shows less by its own doing, 2 when a receipt does not show enough to say, 65 when one is refused.
+    #[command(after_help = "Examples:
+  assay-validator receipt compare before.jwt after.jwt --keys keys.json
+  assay-validator receipt compare monday.jwt today.jwt --keys keys.json --by-model --json")]
+    Compare(CompareReceiptsArgs),
     /// Print the public keys that receipts are checked with, as a JWK set
     ///
     /// The signing key is made on first use. Keys before the last rotation are in the set while their overlap lasts.
@@ -77,17 +81,6 @@ pub struct ShownArgs {
     pub at: ValidatorFlags,
 }
 
-/// Arguments of `receipt show`.
-#[derive(Debug, Args)]
-pub struct ShowReceiptArgs {
-    /// Receipt or challenge: its id, or the first digits of it
-    #[arg(value_name = "ID")]
-    pub id: Prefix,
-    /// How it is shown.
-    #[command(flatten)]
-    pub shown: ShownArgs,
-}
-
 /// Arguments of `receipt verify`.
 #[derive(Debug, Args)]
 pub struct VerifyReceiptArgs {
@@ -118,6 +111,55 @@ pub struct VerifyReceiptArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `receipt compare`.
+#[derive(Debug, Args)]
+pub struct CompareReceiptsArgs {
+    /// Earlier receipt: the token itself, or a file with it
+    #[arg(value_name = "BEFORE")]
+    pub before: String,
+    /// Later receipt: the token itself, a file with it, or - for standard input
+    #[arg(value_name = "AFTER", default_value = "-")]
+    pub after: String,
+    /// JWK set of the validators that are trusted; may be repeated
+    #[arg(long, value_name = "FILE", required = true)]
+    pub keys: Vec<PathBuf>,
+    /// Compare hosts without a common key, such as those of two tries: devices are matched by the models that they claim
+    #[arg(long)]
+    pub by_model: bool,
+    /// Percent by which a rate may fall
+    #[arg(long, value_name = "PERCENT", default_value_t = 15, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub tolerance: u8,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Miner: the first digits of one of its keys
+    #[arg(long, value_name = "KEY", required_unless_present = "receipts")]
+    pub miner: Option<Prefix>,
+    /// Month, in UTC
+    #[arg(long, value_name = "YYYY-MM", value_parser = utc::month)]
+    pub month: (u64, u64),
+    /// File with a receipt on each line, as `export` writes them (receipts.jsonl): no validator is asked
+    #[arg(long, value_name = "FILE", requires = "keys")]
+    pub receipts: Option<PathBuf>,
+    /// JWK set of the validators that are trusted, instead of the validator's own; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub keys: Vec<PathBuf>,
+    /// Also write the report as a page to print
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which validator.
+    #[command(flatten)]
+    pub at: ValidatorFlags,
 }
 
 /// Arguments of `receipt keys`.

@@ -2,8 +2,8 @@
 
 use assay_api::{
     ChallengeDetail, Cursor, CursorError, DeviceDetail, DevicesQuery, HistoryQuery, ListPage, Miner, MinerDetail,
-    MinerOrder, MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, Round, RoundsQuery, SearchResult, VerdictsQuery,
-    parse_label,
+    MinerOrder, MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Round, RoundsQuery, SearchResult,
+    VerdictsQuery, parse_label,
 };
 use assay_listen::bounds::MAX_PAGE;
 use assay_policy::state::State;
@@ -11,8 +11,9 @@ use assay_program::clock::unix_ms;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
     ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, Labels,
-    MinerEvent, MinerFilter, MinerRecord, MinerSummary, Records, ResolvedId as FoundId, RoundCursor, RoundFilter,
-    RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
+    MinerEvent, MinerFilter, MinerRecord, MinerSummary, ReceiptCursor, ReceiptFilter, ReceiptRecord, Records,
+    ResolvedId as FoundId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor,
+    VerdictFilter, VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -254,6 +255,14 @@ async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDet
     Ok(DeviceDetail { device_id, at, events })
 }
 
+/// Refuses times that no record has.
+fn check_times(since: Option<i64>, until: Option<i64>) -> Result<(), OperationError> {
+    let invalid = [("since", since), ("until", until)]
+        .into_iter()
+        .find_map(|(name, time)| Some((name, time.filter(|time| *time < 0)?)));
+    invalid.map_or(Ok(()), |(name, time)| Err(OperationError::Invalid(format!("{name}: {time} is before 1970"))))
+}
+
 /// Lists verdicts, newest first.
 pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<ListPage<VerdictRecord>, OperationError> {
     let VerdictsQuery { miner, outcome, code, round, since, until, limit, cursor } = query;
@@ -264,11 +273,7 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
             "code: {other:?} is no code of a reason: docs/verdicts.md lists them"
         )));
     }
-    for (name, time) in [("since", since), ("until", until)] {
-        if let Some(time) = time.filter(|time| *time < 0) {
-            return Err(OperationError::Invalid(format!("{name}: {time} is before 1970")));
-        }
-    }
+    check_times(since, until)?;
     let filter = VerdictFilter {
         miner: miner_named(records, miner).await?,
         outcome: outcome.map(|outcome| outcome.to_string()),
@@ -308,6 +313,20 @@ pub async fn challenge(validator: &Validator, text: &str) -> Result<ChallengeDet
     let record = record.ok_or_else(|| not_found(&FoundId::Challenge(id.clone())))?;
     let running = running::challenge(validator, &record.begun.miner, &id);
     Ok(ChallengeDetail { verdict: validator.records.verdict(&id).await?, record, running })
+}
+
+/// Lists receipts of a miner, newest first.
+pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<ListPage<ReceiptRecord>, OperationError> {
+    let ReceiptsQuery { miner, since, until, limit, cursor } = query;
+    let (records, limit) = (&validator.records, page(limit)?);
+    check_times(since, until)?;
+    let miner = miner_named(records, Some(miner)).await?;
+    let miner =
+        miner.ok_or_else(|| OperationError::Invalid("miner: the first digits of a key are missing".to_owned()))?;
+    let before = place(cursor.as_ref())?;
+    let filter = ReceiptFilter { miner, since_ms: since, until_ms: until, before, limit: Some(limit + 1) };
+    let found = records.receipts(&filter).await?;
+    Ok(ListPage::page(found, limit, |receipt| ReceiptCursor { issued_s: receipt.issued_s, id: receipt.id.clone() }))
 }
 
 pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail, OperationError> {

@@ -75,7 +75,8 @@ suite! {
     series: devices_are_shown_over_time, the_fleet_is_counted, lists_have_pages;
     tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused,
         a_token_that_expired_long_ago_is_removed_unless_it_was_used;
-    verdicts: pages_have_each_verdict_once, filters_find_what_they_name, ids_are_found_by_their_beginning,
+    verdicts: pages_have_each_verdict_once, filters_find_what_they_name, receipts_of_a_miner_are_listed,
+        ids_are_found_by_their_beginning,
         samples_are_the_newest_of_each_device, a_page_of_rounds_is_one_question,
         no_operator_pushes_others_out_of_the_samples, the_document_is_what_json_prints, history_has_everything_newest_first;
     webhooks: a_webhook_begins_with_what_happens_next, a_delivery_goes_forward_only,

@@ -2,7 +2,8 @@
 
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
-    MAX_SAMPLES_PER_OPERATOR, MinerEvent, ResolvedId, RoundMember, RoundRecord, VerdictCursor, VerdictFilter,
+    MAX_SAMPLES_PER_OPERATOR, MinerEvent, ReceiptCursor, ReceiptFilter, ResolvedId, RoundMember, RoundRecord,
+    VerdictCursor, VerdictFilter,
 };
 use assay_work::Precision;
 
@@ -48,6 +49,26 @@ pub async fn filters_find_what_they_name(store: &TestStore) {
     assert_eq!(ids(VerdictFilter { since_ms, until_ms, ..all() }).await, [3, 2].map(challenge));
     let both = VerdictFilter { miner: Some(key(2)), outcome: Some("pass".into()), ..all() };
     assert_eq!(ids(both).await, [challenge(4)]);
+}
+
+pub async fn receipts_of_a_miner_are_listed(store: &TestStore) {
+    let records = store.open().await;
+    for number in 0..6 {
+        records.conclude(&conclusion(number, 1, &[], u64::from(number / 2))).await.unwrap();
+    }
+    records.conclude(&conclusion(9, 2, &[], 1)).await.unwrap();
+    let ids = async |filter: ReceiptFilter| {
+        let found = records.receipts(&filter).await.unwrap();
+        found.into_iter().map(|receipt| receipt.id).collect::<Vec<_>>()
+    };
+    let id = |number: u32| format!("e{number:031x}");
+    let all = || ReceiptFilter { miner: key(1), ..ReceiptFilter::default() };
+    assert_eq!(ids(all()).await, [5, 4, 3, 2, 1, 0].map(id));
+    let before = Some(ReceiptCursor { issued_s: THEN_MS / 1000 + 1, id: id(3) });
+    assert_eq!(ids(ReceiptFilter { before, limit: Some(2), ..all() }).await, [2, 1].map(id));
+    let (since_ms, until_ms) = (Some(THEN_MS + 1000), Some(THEN_MS + 2000));
+    assert_eq!(ids(ReceiptFilter { since_ms, until_ms, ..all() }).await, [3, 2].map(id));
+    assert_eq!(ids(ReceiptFilter { miner: key(7), ..all() }).await, [] as [String; 0]);
 }
 
 pub async fn ids_are_found_by_their_beginning(store: &TestStore) {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use assay_api::{ListPage, ReceiptDetail, VerdictsQuery};
+use assay_api::{ListPage, ReceiptDetail, ReceiptsQuery, VerdictsQuery};
 use assay_keeper::operations::read;
-use assay_records::{FullVerdict, VerdictRecord};
+use assay_records::{FullVerdict, ReceiptRecord, VerdictRecord};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -23,6 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
         .routes(routes!(verdicts))
         .routes(routes!(verdict))
         .routes(routes!(stored_evidence))
+        .routes(routes!(receipts))
         .routes(routes!(receipt))
 }
 
@@ -61,6 +62,18 @@ async fn stored_evidence(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     evidence::stored(&web, &challenge, &headers).await
+}
+
+/// Receipts of a miner, newest first
+#[utoipa::path(get, path = "/api/v1/receipts", tag = "verdicts", params(ReceiptsQuery),
+    responses((status = 200, description = "A page of them", body = ListPage<ReceiptRecord>)),
+    security(("token" = ["read"])))]
+async fn receipts(
+    _: Caller,
+    State(web): State<Arc<Web>>,
+    Query(query): Query<ReceiptsQuery>,
+) -> ApiResult<ListPage<ReceiptRecord>> {
+    Ok(Json(read::receipts(&web.running.validator, query).await?))
 }
 
 /// A receipt

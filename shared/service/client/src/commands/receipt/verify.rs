@@ -1,20 +1,16 @@
 //! `assay-validator receipt verify`.
 
-use std::path::Path;
-
 use assay_log::{LogError, MAX_PROOF_BYTES, NoteKey, ReceiptProof, log_key};
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file;
 use assay_program::render::Screen;
-use assay_receipts::{Claims, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, ReceiptExpectations, Tier, verify};
+use assay_receipts::{Claims, ReceiptExpectations, Tier, verify};
 use serde_json::json;
 
-use super::render;
+use super::input::LEEWAY_S;
+use super::{input, render};
 use crate::cli::receipt::VerifyReceiptArgs;
-
-/// Tolerated difference between the validator's clock and this one, in seconds.
-const LEEWAY_S: u64 = 60;
 
 /// Checks a receipt.
 ///
@@ -45,15 +41,14 @@ struct ReceiptRefusal {
 
 fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
     let of_keys = |failure| ReceiptRefusal { code: "key_set", failure };
-    let set = file::read_at_most(&args.keys, MAX_KEY_SET_BYTES as u64).map_err(of_keys)?;
-    let keys = KeySet::parse(&set)
-        .map_err(|error| of_keys(Failure::new(Exit::Data, format!("{}: {error}", args.keys.display()))))?;
-    let token = token(&args.receipt).map_err(|failure| ReceiptRefusal { code: "too_large", failure })?;
+    let keys = input::keys(&args.keys).map_err(of_keys)?;
+    let token = input::token(&args.receipt).map_err(|failure| ReceiptRefusal { code: "too_large", failure })?;
     let expect = ReceiptExpectations {
         nonce: args.nonce.as_ref(),
         miner: args.miner,
         validator: args.validator,
         min_bytes: u64::from(args.min_gib) << 30,
+        may_have_expired: false,
         now_s: unix_seconds(),
         leeway_s: LEEWAY_S,
     };
@@ -75,15 +70,6 @@ fn logged(proof: &str, token: &str, claims: &Claims, witnesses: &[NoteKey]) -> R
     proof.parse::<ReceiptProof>()?.check(token, &log_key(claims.iss), witnesses).map(drop)
 }
 
-/// The token itself, or the content of a file. Names of files have no two dots after `eyJ`, as every token has.
-fn token(argument: &str) -> Result<String, Failure> {
-    if argument.starts_with("eyJ") && argument.matches('.').count() == 2 {
-        return Ok(argument.to_owned());
-    }
-    // Room for a line break after the largest token.
-    file::read_at_most(Path::new(argument), MAX_TOKEN_BYTES as u64 + 2)
-}
-
 const fn exit_of(status: Tier) -> Exit {
     match status {
         Tier::Affirming => Exit::Done,
@@ -95,6 +81,8 @@ const fn exit_of(status: Tier) -> Exit {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use assay_receipts::{KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES};
 
     use super::*;
 

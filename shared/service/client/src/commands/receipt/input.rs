@@ -1,0 +1,42 @@
+//! Receipts and keys, as commands take them.
+
+use std::path::Path;
+
+use assay_program::exit::{Exit, Failure};
+use assay_program::file;
+use assay_receipts::{Claims, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, ReceiptError, ReceiptExpectations, verify};
+
+/// Tolerated difference between the validator's clock and this one, in seconds.
+pub const LEEWAY_S: u64 = 60;
+
+/// The token itself, or the content of a file. Names of files have no two dots after `eyJ`, as every token has.
+pub fn token(argument: &str) -> Result<String, Failure> {
+    if argument.starts_with("eyJ") && argument.matches('.').count() == 2 {
+        return Ok(argument.to_owned());
+    }
+    // Room for a line break after the largest token.
+    file::read_at_most(Path::new(argument), MAX_TOKEN_BYTES as u64 + 2)
+}
+
+/// The keys of a file.
+pub fn keys(path: &Path) -> Result<KeySet, Failure> {
+    let set = file::read_at_most(path, MAX_KEY_SET_BYTES as u64)?;
+    KeySet::parse(&set).map_err(|error| Failure::new(Exit::Data, format!("{}: {error}", path.display())))
+}
+
+/// Checks a receipt of the past against any of these sets. It may have expired, its key not.
+///
+/// # Errors
+/// The last set's refusal.
+pub fn verify_past(token: &str, sets: &[KeySet], now_s: u64) -> Result<Claims, ReceiptError> {
+    let expect =
+        ReceiptExpectations { may_have_expired: true, now_s, leeway_s: LEEWAY_S, ..ReceiptExpectations::default() };
+    let mut refusal = ReceiptError::NotToken;
+    for keys in sets {
+        match verify(token.trim(), keys, &expect) {
+            Ok(claims) => return Ok(claims),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
