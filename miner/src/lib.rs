@@ -8,7 +8,7 @@ pub mod commands;
 pub mod config;
 pub mod connection;
 pub mod driver;
-pub mod drivers;
+pub mod driver_disagreements;
 pub mod engine;
 pub mod first_byte;
 pub mod health;

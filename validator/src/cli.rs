@@ -20,7 +20,7 @@ use assay_client::cli::records::{
     BackupArgs, DecideArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, ListDevicesArgs, RoundArgs, ShowRecordArgs,
     VerdictsArgs,
 };
-use assay_client::cli::running::{ForgetArgs, MinersArgs, ValidatorStatusArgs, WatchArgs};
+use assay_client::cli::running::{ForgetArgs, MinersArgs, ValidatorArgs, WatchArgs};
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -133,7 +133,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator status
   assay-validator status --json | jq '.challenges[].challenge_id'")]
-    Status(ValidatorStatusArgs),
+    Status(ValidatorArgs),
     /// Follow the fleet in the terminal: who passes and who does not, challenges that run, the last verdicts
     #[command(after_help = "Examples:
   assay-validator watch
@@ -146,9 +146,9 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator address
   assay-miner run --validator \"$(assay-validator address)\"")]
-    Address(ValidatorStatusArgs),
+    Address(ValidatorArgs),
     /// Have a running validator read its configuration again, as SIGHUP does, and say what changed
-    Reload(ValidatorStatusArgs),
+    Reload(ValidatorArgs),
     /// Have a running validator forget the devices that a miner showed before, after it was rebuilt
     #[command(after_help = "Examples:
   assay-validator forget 7b41c09e")]

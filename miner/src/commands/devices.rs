@@ -27,7 +27,7 @@ use serde::Serialize;
 
 use crate::cli::DevicesArgs;
 use crate::config::MinerConfig;
-use crate::drivers::{Disagreement, disagreements};
+use crate::driver_disagreements::{Disagreement, disagreements};
 use crate::render::devices::{DeviceRow, SlotsThatFit, table};
 use crate::render::{hardware, units};
 use crate::status::unix_s;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use assay_keeper::memory::return_freed_soon;
+use assay_keeper::freed_memory::return_freed_soon;
 use assay_program::clock::{self, testing};
 use assay_records::{Actor, Location, Records};
 use tempfile::TempDir;

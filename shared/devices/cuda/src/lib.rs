@@ -191,7 +191,7 @@ fn spec(id: DeviceId) -> String {
 }
 
 /// The kinds of work that every device computes, whose operands fit INT8; others only after a self-test.
-const BY_INT8: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
+const LISTED_KINDS: [Precision; 3] = [Precision::Int8, Precision::Fp8, Precision::Fp4];
 
 fn found(device: &DeviceDescription) -> DetectedDevice {
     let info = DeviceInfo {
@@ -199,7 +199,7 @@ fn found(device: &DeviceDescription) -> DetectedDevice {
         name: device.name.clone(),
         backend: BackendKind::Cuda,
         detail: device.detail(),
-        precisions: BY_INT8.into(),
+        precisions: LISTED_KINDS.into(),
         units: Vec::new(),
         total_bytes: device.memory_bytes,
         // The free memory is known once the device is opened: asking takes a context.

@@ -32,7 +32,7 @@ use crate::course::Course;
 use crate::events::EventSession;
 use crate::fleet::conclude::ConcludedChallenge;
 use crate::fleet::schedule::ChallengePlaces;
-use crate::memory::return_freed_soon;
+use crate::freed_memory::return_freed_soon;
 use crate::order::{Order, OrderOrigin};
 use crate::registry::SessionCommand;
 use crate::sharing::leases::MinerLease;

@@ -11,7 +11,7 @@ pub mod driver;
 pub mod enrolment;
 pub mod events;
 pub mod fleet;
-pub mod memory;
+pub mod freed_memory;
 pub mod metrics;
 pub mod operations;
 pub mod order;

@@ -28,8 +28,7 @@ mod error;
 mod evidence;
 mod export;
 mod file;
-mod group;
-mod grouped;
+mod grouped_write;
 mod history;
 mod id;
 mod keys;
@@ -44,11 +43,13 @@ mod outbox;
 mod queue;
 mod readers;
 mod receipts;
+mod request_group;
 mod rounds;
 mod rows;
 mod schema;
 mod series;
 mod sessions;
+mod shared_transaction;
 mod standing;
 mod store;
 mod strangers;
@@ -63,8 +64,7 @@ mod tx;
 mod validators;
 mod verdicts;
 mod webhooks;
-mod write;
-mod writes;
+mod write_counter;
 
 pub use assay_api::record::{
     Actor, ApiTokenRecord, Approval, ChallengeRecord, ChallengeStart, CommitmentRecord, ConnectedEvent, DeliveryRecord,
@@ -87,7 +87,7 @@ pub use miner::MinerFilter;
 pub use miners::MinerChange;
 pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
 pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
-pub use readers::as_api;
+pub use readers::with_api_limit;
 pub use receipts::{ReceiptCursor, ReceiptFilter};
 pub use rounds::{RoundCursor, RoundFilter};
 pub use schema::SCHEMA_VERSION;
@@ -100,7 +100,7 @@ pub use tokens::{TokenCursor, TokenRefusal};
 pub use validators::ValidatorRecord;
 pub use verdicts::{DeviceSample, MAX_SAMPLES_PER_OPERATOR, VerdictCursor, VerdictFilter};
 pub use webhooks::{MAX_WEBHOOKS, NewWebhook, WebhookSecrets};
-pub use writes::Writes;
+pub use write_counter::Writes;
 
 /// The most rows of one query; callers that need more page on.
 pub const MAX_ROWS: u32 = 10_000;

@@ -26,7 +26,7 @@ tokio::task_local! {
 /// Reads of the API wait for each other and end at a limit of time; those of sessions do neither.
 ///
 /// All reads of records in this future count as reads of the API; those of tasks that it spawns do not.
-pub async fn as_api<F: Future>(work: F) -> F::Output {
+pub async fn with_api_limit<F: Future>(work: F) -> F::Output {
     IS_API.scope((), work).await
 }
 
@@ -229,7 +229,7 @@ mod tests {
         macro_rules! read {
             ($($what:expr),+ $(,)?) => {$({
                 let before = steps.get();
-                as_api(async { $what.await.unwrap() }).await;
+                with_api_limit(async { $what.await.unwrap() }).await;
                 let taken = steps.get() - before;
                 // To look at a row takes three and more.
                 assert!(taken < 2 * VERDICTS, "{}: {taken} steps", stringify!($what));
@@ -272,7 +272,7 @@ mod tests {
         let asked: Vec<_> = (0..2)
             .map(|_| {
                 let records = records.clone();
-                tokio::spawn(as_api(async move {
+                tokio::spawn(with_api_limit(async move {
                     let endless = sqlx::query_scalar::<_, i64>(ENDLESS).fetch_one(records.read()).await;
                     RecordsError::from(endless.unwrap_err())
                 }))
@@ -288,7 +288,7 @@ mod tests {
             assert!(matches!(error, RecordsError::Slow { limit_s: 5, .. }), "{error}");
         }
         // The connections are as good as before.
-        assert_eq!(as_api(records.last_event()).await.unwrap(), 0);
+        assert_eq!(with_api_limit(records.last_event()).await.unwrap(), 0);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -13,14 +13,14 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor, Transaction};
 use tokio::sync::watch;
 
-use crate::group::RequestGroup;
+use crate::grouped_write::GroupedWrite;
 use crate::kind::DatabaseKind;
 use crate::readers::{Readers, STATEMENT_LIMIT, StatementSteps, is_api};
+use crate::request_group::RequestGroup;
 use crate::token_uses::TokenUses;
 use crate::trouble::{SLOW_LIMIT, StoreDefect, StoreTrouble};
 use crate::tx::{LastEvent, Tx};
-use crate::write::GroupedWrite;
-use crate::writes::{WriteCounter, Writes};
+use crate::write_counter::{WriteCounter, Writes};
 use crate::{Location, MinerRecord, RecordsError, file, id, schema};
 
 /// How long a connection is waited for: longer than writers of SQLite wait for each other.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use assay_api::{EventsQuery, Gap, LiveEvent, ProblemCode};
 use assay_listen::bounds::{EVENT_STREAM_INTERVAL, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS};
-use assay_records::{EventKind, as_api};
+use assay_records::{EventKind, with_api_limit};
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -109,7 +109,7 @@ pub async fn stream(
         loop {
             news.mark_unchanged();
             // On a read error the stream ends: the client reconnects and reads again.
-            let Ok(batch) = as_api(records.events(at, BATCH)).await else { return };
+            let Ok(batch) = with_api_limit(records.events(at, BATCH)).await else { return };
             let is_full = batch.len() == BATCH as usize;
             for told in batch {
                 at = told.seq;

@@ -10,7 +10,7 @@ use assay_listen::bounds::{
     MAX_STRANGER_BODY_BYTES, MAX_STRANGER_REQUESTS_AT_ONCE, REQUESTS,
 };
 use assay_listen::rates::Buckets;
-use assay_records::as_api;
+use assay_records::with_api_limit;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -163,7 +163,7 @@ pub async fn guard(State(web): State<Arc<Web>>, mut request: Request, next: Next
         };
         answered.map_or_else(ApiError::into_response, as_problem)
     };
-    let answer = async { if is_local { answer.await } else { as_api(answer).await } };
+    let answer = async { if is_local { answer.await } else { with_api_limit(answer).await } };
     // An export or a backup has no time limit.
     let limit = if is_local { Duration::MAX } else { HTTP_REQUEST_LIMIT };
     let response = match timeout(limit, answer).await {

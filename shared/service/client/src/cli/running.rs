@@ -10,7 +10,7 @@ use super::server::ValidatorFlags;
 
 /// Arguments of commands about the whole validator.
 #[derive(Debug, Args)]
-pub struct ValidatorStatusArgs {
+pub struct ValidatorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -8,7 +8,7 @@ use assay_work::PublicKey;
 use assay_work::text::printable;
 
 use super::records::ask;
-use crate::cli::running::{ForgetArgs, ValidatorStatusArgs};
+use crate::cli::running::{ForgetArgs, ValidatorArgs};
 use crate::place::ApiLocation;
 use crate::{Client, ClientError};
 
@@ -19,7 +19,7 @@ const MAX_SENTENCE_BYTES: usize = 4096;
 ///
 /// # Errors
 /// No validator answers, or it refuses the configuration.
-pub fn reload(place: &ApiLocation, args: &ValidatorStatusArgs) -> anyhow::Result<Exit> {
+pub fn reload(place: &ApiLocation, args: &ValidatorArgs) -> anyhow::Result<Exit> {
     let answer: ReloadResult = crate::block_on(async {
         Ok(Client::of(place).act("/reload").await.map_err(|error| match error {
             ClientError::Refused(problem) if problem.code == ProblemCode::Configuration => {

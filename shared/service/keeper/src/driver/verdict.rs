@@ -12,7 +12,7 @@ use super::{Driver, OngoingChallenge};
 use crate::case::capture::Capture;
 use crate::events;
 use crate::fleet::conclude::{CaseMaterial, ConcludedChallenge, Draft};
-use crate::memory::return_freed_soon;
+use crate::freed_memory::return_freed_soon;
 use crate::metrics::RECORD;
 use crate::operations::rounds;
 use crate::order::{Order, OrderOrigin};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use assay_records::testing::Postgres;
-use assay_records::{Location, Records, RecordsError, as_api};
+use assay_records::{Location, Records, RecordsError, with_api_limit};
 use sqlx::Row;
 
 use crate::examples::{challenge, conclusion, key};
@@ -147,7 +147,7 @@ async fn damage_that_is_read_is_told() {
         let records = store.open().await;
         let id = challenge(1);
         let read = records.verdict(&id);
-        let read = if of_api { as_api(read).await } else { read.await };
+        let read = if of_api { with_api_limit(read).await } else { read.await };
         assert!(read.unwrap_err().is_damage());
         assert!(records.trouble().unwrap().contains("restore a backup"));
     }
@@ -166,7 +166,7 @@ async fn a_file_that_is_gone_is_told_and_can_be_copied() {
     records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
     assert!(records.trouble().unwrap().contains("assay-validator backup FILE"), "{:?}", records.trouble());
     assert!(records.check(true).await.is_err());
-    assert!(!as_api(records.api_tokens(None, 9)).await.unwrap_err().is_damage());
+    assert!(!with_api_limit(records.api_tokens(None, 9)).await.unwrap_err().is_damage());
     assert!(!file.exists(), "none is made in its place");
     let copy = folder.path().join("copy.db");
     records.backup(&copy).await.unwrap();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::conclude::{conclude, conclude_all};
-use crate::group::PendingRequest;
+use crate::grouped_write::GroupedWrite;
+use crate::request_group::PendingRequest;
 use crate::store::Store;
 use crate::tx::Tx;
-use crate::write::GroupedWrite;
 use crate::{ChallengeStart, Conclusion, Records, RecordsError, challenges};
 
 impl Records {
