@@ -11,6 +11,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use assay_records::calls::{CallFuture, Calls};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use super::world::lock;
@@ -37,7 +38,7 @@ struct ScheduleState {
 struct Answers {
     /// Calls that wait for the database, by number.
     waiting: BTreeMap<u64, WaitingCall>,
-    /// Numbers of those whose answer has arrived, in order.
+    /// Numbers of those whose answer has arrived, in order; of no other call, or the clock runs on while one waits.
     arrived: Vec<u64>,
     next: u64,
 }
@@ -74,7 +75,7 @@ impl Default for CallSchedule {
 impl CallSchedule {
     /// Delivers answers of the database, or waits for one. Called when the runtime has nothing to do, before its clock
     /// runs on.
-    pub fn deliver(&self) {
+    fn deliver(&self) {
         let mut answers = lock(&self.0.answers);
         if answers.waiting.is_empty() {
             return;
@@ -88,7 +89,7 @@ impl CallSchedule {
         let woken = if arrived.is_empty() { answers.waiting.keys().copied().collect() } else { arrived.clone() };
         let mut wakers = Vec::new();
         for number in woken {
-            let Some(call) = answers.waiting.get_mut(&number) else { continue };
+            let call = answers.waiting.get_mut(&number).expect("an answer is of a call that waits");
             let is_first = !arrived.is_empty() && !std::mem::replace(&mut call.is_answered, true);
             wakers.push((is_first.then(|| call.store.clone()), call.waker.clone()));
         }
@@ -97,6 +98,14 @@ impl CallSchedule {
             store.iter().for_each(|store| store.pass_point());
             waker.wake();
         }
+    }
+
+    /// A runtime of one thread with a paused clock, which stands while a call waits.
+    pub fn runtime(&self) -> Runtime {
+        let delivering = self.clone();
+        let mut builder = Builder::new_current_thread();
+        builder.enable_time().start_paused(true).on_thread_park(move || delivering.deliver());
+        builder.build().expect("a runtime")
     }
 
     /// The calls of a new store.
@@ -237,7 +246,9 @@ impl Future for Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        lock(&self.store.schedule.0.answers).waiting.remove(&self.number);
+        let mut answers = lock(&self.store.schedule.0.answers);
+        answers.waiting.remove(&self.number);
+        answers.arrived.retain(|number| *number != self.number);
     }
 }
 
@@ -255,10 +266,77 @@ impl Wake for AnswerWaker {
             return self.task.wake_by_ref();
         }
         let mut answers = lock(&self.schedule.0.answers);
-        if !answers.arrived.contains(&self.number) {
+        // A call that read its answer before this wake-up may have ended.
+        if answers.waiting.contains_key(&self.number) && !answers.arrived.contains(&self.number) {
             answers.arrived.push(self.number);
         }
         drop(answers);
         self.schedule.0.arrived.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::sync::oneshot;
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    /// Waits for an answer that comes later, from a thread; whether the clock stood meanwhile.
+    async fn clock_stands(store: Arc<StoreCalls>) -> bool {
+        let (began, (answer, answered)) = (Instant::now(), oneshot::channel());
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            answer.send(())
+        });
+        let call = store.run(Box::pin(async { answered.await.expect("an answer") }));
+        timeout(Duration::from_secs(3600), call).await.is_ok() && Instant::now() == began
+    }
+
+    /// A call that is polled twice, and the waker of its first poll.
+    async fn ended_call(store: Arc<StoreCalls>) -> Waker {
+        let mut first = None;
+        let polled_twice = poll_fn(|context| match first {
+            Some(_) => Poll::Ready(()),
+            None => {
+                first = Some(context.waker().clone());
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        });
+        store.run(Box::pin(polled_twice)).await;
+        first.expect("it was polled")
+    }
+
+    fn wake_from_thread(waker: Waker) {
+        thread::spawn(move || waker.wake()).join().expect("it only wakes");
+    }
+
+    /// A thread of SQLite gives an answer and then wakes the call, which may have read it and ended. The runtime parked,
+    /// and without a timer for ever.
+    #[test]
+    fn the_clock_stands_after_a_wake_up_of_an_ended_call() {
+        let schedule = CallSchedule::default();
+        schedule.runtime().block_on(async {
+            let store = schedule.store();
+            wake_from_thread(ended_call(store.clone()).await);
+            assert!(clock_stands(store).await);
+        });
+    }
+
+    #[test]
+    fn the_clock_stands_after_a_call_is_dropped_with_its_answer() {
+        let schedule = CallSchedule::default();
+        schedule.runtime().block_on(async {
+            let store = schedule.store();
+            let answered = poll_fn(|context| {
+                wake_from_thread(context.waker().clone());
+                Poll::Pending
+            });
+            timeout(Duration::ZERO, store.clone().run(Box::pin(answered))).await.expect_err("it is dropped");
+            assert!(clock_stands(store).await);
+        });
     }
 }

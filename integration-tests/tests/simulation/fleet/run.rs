@@ -75,13 +75,7 @@ pub fn run(plan: Plan) -> Report {
     // Made by a runtime of its own.
     LazyLock::force(&EMPTY);
     let schedule = CallSchedule::default();
-    let delivering = schedule.clone();
-    let runtime = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .on_thread_park(move || delivering.deliver())
-        .build()
-        .expect("a runtime");
+    let runtime = schedule.runtime();
     let world = runtime.block_on(async {
         let mut run = Run::new(plan, schedule);
         run.all().await;
