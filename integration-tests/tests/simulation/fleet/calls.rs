@@ -36,18 +36,11 @@ struct ScheduleState {
 
 #[derive(Default)]
 struct Answers {
-    /// Calls that wait for the database, by number.
-    waiting: BTreeMap<u64, WaitingCall>,
+    /// Tasks of calls that wait for the database, by number.
+    waiting: BTreeMap<u64, Waker>,
     /// Numbers of those whose answer has arrived, in order; of no other call, or the clock runs on while one waits.
     arrived: Vec<u64>,
     next: u64,
-}
-
-struct WaitingCall {
-    store: Arc<StoreCalls>,
-    waker: Waker,
-    /// Whether an answer was delivered: how many there are depends on the threads.
-    is_answered: bool,
 }
 
 /// The calls of one store, until its validator is lost.
@@ -59,7 +52,7 @@ pub struct StoreCalls {
 
 #[derive(Default)]
 struct StoreFate {
-    /// Points of calls that are still passed: their begin, their first answer, and their end. `None`: all.
+    /// Points of calls that are still passed: their begin and their end. `None`: all.
     points_left: Option<u64>,
     /// Draws the time that passes before a call and after it.
     delays: Option<Box<dyn FnMut() -> Duration + Send>>,
@@ -86,18 +79,10 @@ impl CallSchedule {
         }
         let arrived = std::mem::take(&mut answers.arrived);
         // Without an answer a call is polled once more, so that the clock stands.
-        let woken = if arrived.is_empty() { answers.waiting.keys().copied().collect() } else { arrived.clone() };
-        let mut wakers = Vec::new();
-        for number in woken {
-            let call = answers.waiting.get_mut(&number).expect("an answer is of a call that waits");
-            let is_first = !arrived.is_empty() && !std::mem::replace(&mut call.is_answered, true);
-            wakers.push((is_first.then(|| call.store.clone()), call.waker.clone()));
-        }
+        let woken = if arrived.is_empty() { answers.waiting.keys().copied().collect() } else { arrived };
+        let wakers: Vec<_> = woken.iter().filter_map(|number| answers.waiting.get(number).cloned()).collect();
         drop(answers);
-        for (store, waker) in wakers {
-            store.iter().for_each(|store| store.pass_point());
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// A runtime of one thread with a paused clock, which stands while a call waits.
@@ -125,12 +110,12 @@ impl StoreCalls {
     /// Loses the store's validator: calls under way are given up where they are, and none returns any more.
     pub fn lose(&self) {
         self.lost.send_replace(true);
-        let waiting =
-            lock(&self.schedule.0.answers).waiting.values().map(|call| call.waker.clone()).collect::<Vec<_>>();
+        let waiting: Vec<_> = lock(&self.schedule.0.answers).waiting.values().cloned().collect();
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Loses it after so many further points of its calls: the begin, the first answer and the end of each.
+    /// Loses it after so many further points of its calls: the begin and the end of each. One between would not lose the
+    /// same each time: what a call has done by an answer depends on the thread of SQLite.
     pub fn lose_after(&self, points: u64) {
         lock(&self.fate).points_left = Some(points);
     }
@@ -164,12 +149,6 @@ impl StoreCalls {
         if let Some(time) = time {
             tokio::time::sleep(time).await;
         }
-    }
-
-    fn wait(self: &Arc<Self>, number: u64, waker: &Waker) {
-        let mut answers = lock(&self.schedule.0.answers);
-        let call = || WaitingCall { store: self.clone(), waker: waker.clone(), is_answered: false };
-        answers.waiting.entry(number).or_insert_with(call).waker.clone_from(waker);
     }
 
     fn call<'a>(self: &Arc<Self>, work: CallFuture<'a>) -> Call<'a> {
@@ -228,7 +207,7 @@ impl Future for Call<'_> {
         }
         let was_pending = std::mem::replace(&mut self.was_pending, true);
         let Some(work) = &mut self.work else { return Poll::Ready(()) };
-        store.wait(number, context.waker());
+        lock(&store.schedule.0.answers).waiting.insert(number, context.waker().clone());
         let (schedule, task) = (store.schedule.clone(), context.waker().clone());
         let waker = Arc::new(AnswerWaker { schedule, number, task, home: thread::current().id() }).into();
         let was_inside = IS_INSIDE.replace(true);
