@@ -15,6 +15,7 @@ use assay_program::clock;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, Stop, StopCode, ValidatorMessage};
+use assay_work::probe::MemoryProbe;
 use assay_work::{ChallengeId, Nonce};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
@@ -27,6 +28,9 @@ use super::world::{World, lock};
 
 /// How late a late miner commits: after the deadline of the commitment.
 const LATE: Duration = Duration::from_secs(31);
+
+/// Rate of a probe: in no time each probe would be larger than the one before, since the validator goes by the rate.
+pub const PROBE_BYTES_PER_S: f64 = 1e6;
 
 /// The memory of each device, in slots of n = 256: some of them are challenged.
 const SLOTS: u64 = 128;
@@ -230,8 +234,14 @@ impl Session<'_> {
                     self.later(1500, Vec::new(), SessionEvent::Worked(challenge.id(), worked));
                 }
                 SessionAction::StartProbe(id, probe) => {
+                    let read_bytes = match &probe {
+                        MemoryProbe::Walks(probe) => probe.read_bytes(),
+                        MemoryProbe::Sweep(_) => 0,
+                    };
                     let probed = engine.probe(id, probe, &self.handle);
                     self.later(20, Vec::new(), SessionEvent::Probed(id, probed));
+                    let reads = Duration::from_secs_f64(read_bytes as f64 / PROBE_BYTES_PER_S);
+                    self.pending.iter_mut().for_each(|pending| pending.at += reads);
                 }
                 SessionAction::StartOpening(id, _) if self.host.conduct == Conduct::Abandons => {
                     self.abandon(id).await;

@@ -41,6 +41,7 @@ use tokio::task::AbortHandle;
 
 use super::calls::{CallSchedule, StoreCalls};
 use super::link::{Line, connect};
+use super::miner::PROBE_BYTES_PER_S;
 use super::planted::Planted;
 use super::world::{World, lock};
 
@@ -73,7 +74,8 @@ struct Process {
 fn policy(world: &World) -> Policy {
     let target = Duration::from_millis(10);
     let is_forgetful = world.is_planted(Planted::ForgottenAbandonment);
-    let probe = ProbePolicy { target, expect_gb_per_s: 0.01, walks: 64, steps: 4, deadline: Duration::from_secs(30) };
+    let expect_gb_per_s = PROBE_BYTES_PER_S / 1e9;
+    let probe = ProbePolicy { target, expect_gb_per_s, walks: 64, steps: 4, deadline: Duration::from_secs(30) };
     Policy {
         mode: Some(Mode::Audit),
         n: Some(256),
