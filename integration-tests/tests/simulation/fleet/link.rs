@@ -34,6 +34,7 @@ pub struct Carriers {
     from_miner: mpsc::Receiver<MinerMessage>,
     incoming: mpsc::Sender<Box<IncomingMessage>>,
     from_validator: mpsc::Receiver<OutgoingMessage>,
+    session: mpsc::WeakSender<OutgoingMessage>,
     inbound: mpsc::Sender<ValidatorMessage>,
 }
 
@@ -43,20 +44,20 @@ pub fn connect(world: &Arc<World>, pair: Pair) -> (Line, FarEnd, Carriers) {
     let (incoming, to_validator) = mpsc::channel(QUEUE);
     let (outgoing, from_validator) = mpsc::channel(QUEUE);
     let (inbound, to_miner) = mpsc::channel(QUEUE);
-    let (world, cuts) = (world.clone(), world.cuts(pair));
+    let (world, cuts, session) = (world.clone(), world.cuts(pair), outgoing.downgrade());
     (
         Line { inbound: to_miner, outbound },
         FarEnd { incoming: to_validator, outgoing },
-        Carriers { pair, world, cuts, from_miner, incoming, from_validator, inbound },
+        Carriers { pair, world, cuts, from_miner, incoming, from_validator, session, inbound },
     )
 }
 
 impl Carriers {
     /// Starts both directions.
     pub fn start(self) -> [tokio::task::AbortHandle; 2] {
-        let Self { pair, world, cuts, from_miner, incoming, from_validator, inbound } = self;
+        let Self { pair, world, cuts, from_miner, incoming, from_validator, session, inbound } = self;
         let up = tokio::spawn(carry_up((pair, world.clone()), cuts.clone(), from_miner, incoming));
-        let down = tokio::spawn(carry_down((pair, world), cuts, from_validator, inbound));
+        let down = tokio::spawn(carry_down((pair, world), cuts, (from_validator, session), inbound));
         [up.abort_handle(), down.abort_handle()]
     }
 }
@@ -93,7 +94,7 @@ async fn carry_up(
 async fn carry_down(
     (pair, world): (Pair, Arc<World>),
     mut cuts: watch::Receiver<u64>,
-    mut from: mpsc::Receiver<OutgoingMessage>,
+    (mut from, session): (mpsc::Receiver<OutgoingMessage>, mpsc::WeakSender<OutgoingMessage>),
     to: mpsc::Sender<ValidatorMessage>,
 ) {
     let mut offers = Vec::new();
@@ -105,9 +106,9 @@ async fn carry_down(
         };
         let Some((message, sent)) = message.map(|message| *message) else { break };
         sent.set(clock::now());
-        world.sent(pair, &message);
+        world.sent(pair, &message, &session);
         if world.is_planted(Planted::VerdictTwice) && matches!(message, ValidatorMessage::Verdict(_)) {
-            world.sent(pair, &message);
+            world.sent(pair, &message, &session);
         }
         if let ValidatorMessage::Challenge(offer) = &message {
             offers.push(offer.challenge_id);

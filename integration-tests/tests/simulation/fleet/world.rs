@@ -6,11 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use assay_judge::entropy::{Entropy, SeededEntropy};
+use assay_keeper::driver::OutgoingMessage;
 use assay_program::clock;
 use assay_protocol::message::{Offer, ValidatorMessage};
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::{ChallengeId, Nonce};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::plan::{MINERS, Plan, VALIDATORS};
 use super::planted::Planted;
@@ -61,6 +62,8 @@ pub struct SentOffer {
     pub is_orphan: bool,
     /// Whether its verdict was sent, or its connection ended.
     pub is_over: bool,
+    /// The validator's end of the connection, while its session lasts: a partition hides the end from the connection.
+    session: mpsc::WeakSender<OutgoingMessage>,
 }
 
 impl World {
@@ -156,23 +159,25 @@ impl World {
     }
 
     /// Notes a message that a validator sends.
-    pub fn sent(&self, pair: Pair, message: &ValidatorMessage) {
+    pub fn sent(&self, pair: Pair, message: &ValidatorMessage, session: &mpsc::WeakSender<OutgoingMessage>) {
         self.reach(format!("validator sends {}", name(message)));
         match message {
-            ValidatorMessage::Challenge(offer) => self.offered(pair, offer),
+            ValidatorMessage::Challenge(offer) => self.offered(pair, offer, session.clone()),
             ValidatorMessage::Verdict(verdict) => self.told(pair, verdict),
             _ => {}
         }
     }
 
-    fn offered(&self, pair: Pair, offer: &Offer) {
+    fn offered(&self, pair: Pair, offer: &Offer, session: mpsc::WeakSender<OutgoingMessage>) {
         self.say(format!("v{} challenges m{}: {}", pair.0, pair.1, short(offer.challenge_id)));
         let mut ledger = self.ledger();
-        let other =
-            ledger.offers.iter().find(|other| other.pair.1 == pair.1 && !other.is_over).map(|other| other.pair.0);
+        let runs = |other: &&SentOffer| !other.is_over && other.session.strong_count() > 0;
+        let mut others = ledger.offers.iter().filter(|other| other.pair.1 == pair.1);
+        let other = others.find(runs).map(|other| other.pair.0);
         let is_new = ledger.nonces.insert(offer.nonce);
         let (id, at, told) = (offer.challenge_id, clock::now(), Vec::new());
-        ledger.offers.push(SentOffer { id, pair, at, told, has_passed: false, is_orphan: false, is_over: false });
+        let (has_passed, is_orphan, is_over) = (false, false, false);
+        ledger.offers.push(SentOffer { id, pair, at, told, has_passed, is_orphan, is_over, session });
         drop(ledger);
         if let Some(other) = other {
             self.broken(format!("budget: v{} challenges m{} while v{other} does", pair.0, pair.1));
