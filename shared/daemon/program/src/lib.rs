@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod blocking;
 pub mod clock;
 pub mod exit;
 pub mod file;

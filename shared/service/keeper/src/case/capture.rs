@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, StoredObject};
-use assay_program::clock;
+use assay_program::{blocking, clock};
 use assay_protocol::message::OpeningsChunk;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::ChallengeId;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 
 use assay_judge::case::entry::{CaseEntry, RunEvent, nanoseconds};
 use assay_judge::case::file::{MARK, encode};
@@ -158,7 +158,7 @@ impl Capture {
         let (store, id) = (self.store, self.id);
         let keeping = store.clone();
         let keep = move || spool.finish().and_then(|spooled| keeping.keep_blocking(spooled, is_stranger));
-        match spawn_blocking(keep).await {
+        match blocking::spawn(keep).await {
             Ok(Ok(StoredObject { digest, bytes, stored_bytes })) => {
                 Some(StoredCase { digest, bytes, stored_bytes, why })
             }
@@ -175,7 +175,7 @@ impl Capture {
         }
         self.memory = None;
         let (waiting, store, id) = (std::mem::take(&mut self.waiting), self.store.clone(), self.id);
-        self.writing = Some(spawn_blocking(move || {
+        self.writing = Some(blocking::spawn(move || {
             let mut spool = match spool {
                 Some(spool) => spool,
                 None => Box::new(store.spool()?),
