@@ -39,14 +39,12 @@ fn failure(seed: u64, report: &Report) -> String {
 }
 
 #[test]
-#[ignore = "minutes: scripts/simulate --self-test"]
 fn the_invariants_of_a_fleet_hold() {
     let failures: String = (0..SEEDS).map(|seed| failure(seed, &run(Plan::new(seed, None)))).collect();
     assert!(failures.is_empty(), "{failures}");
 }
 
 #[test]
-#[ignore = "minutes: scripts/simulate --self-test"]
 fn a_seed_gives_the_same_trace() {
     for seed in [3, 11] {
         let trace = || run(Plan::new(seed, None)).world.trace();
@@ -62,7 +60,6 @@ fn a_seed_gives_the_same_trace() {
 }
 
 #[test]
-#[ignore = "minutes: scripts/simulate --self-test"]
 fn planted_faults_are_found() {
     for planted in Planted::ALL {
         let is_found = |seed: &u64| {
