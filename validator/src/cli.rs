@@ -175,7 +175,7 @@ pub enum Command {
     /// validator is asked.
     #[command(after_help = "Examples:
   assay-validator report --miner 7b41c09e --month 2026-11 --html report.html
-  assay-validator report --month 2026-11 --receipts receipts.jsonl --keys keys.json --json")]
+  assay-validator report --miner 7b41c09e --month 2026-11 --receipts receipts.jsonl --keys keys.json --json")]
     Report(ReportArgs),
     /// List the miners connected to a running validator, or with --all those that its records know
     #[command(after_help = "Examples:

@@ -2,16 +2,19 @@
 //! programs of docs/receipts.md in Python and Node, as the page has them.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use assay_api::{BeginChallenge, ProblemCode};
-use assay_integration_tests::daemon::{program, run};
+use assay_integration_tests::daemon::{Daemon, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, SLOW_KERNEL, TestValidator};
 use assay_integration_tests::web::Caller;
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject, read_trusted};
+use assay_webhook::SigningSecret;
 use serde_json::{Value, json};
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
@@ -85,13 +88,14 @@ impl Renter {
         let mut verdict = Verdict::try_from(self.ruling.verdict.clone()).unwrap();
         edit(&mut verdict);
         let nonce: EatNonce = NONCE.parse().unwrap();
+        let policy_ids = read_trusted(&self.token).unwrap().submods.host.ear_appraisal_policy_ids;
         let subject = Subject {
             verdict: &verdict,
             challenge_nonce: None,
             is_recognised: false,
             state: STATE_PASSING,
             group: "default",
-            policy_id: "default:0",
+            policy_id: &policy_ids[0],
             eat_nonce: Some(&nonce),
             findings: &[],
             lifetime_s: 60,
@@ -220,6 +224,56 @@ async fn two_receipts_are_compared() {
     assert!(text.status.success() && text.stdout.starts_with(b"SAME  nothing is worse"), "{text:?}");
 }
 
+/// Sends a webhook's message, signed with this secret; gives the status line of the answer.
+fn posted(address: &str, secret: &SigningSecret, message: &Value) -> String {
+    let (body, now_s) = (message.to_string(), assay_program::clock::unix_seconds());
+    let signature = secret.sign("id-1", now_s, body.as_bytes());
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\nwebhook-id: id-1\r\nwebhook-timestamp: {now_s}\r\n\
+         webhook-signature: {signature}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_marketplace_takes_a_worse_host_off_its_list() {
+    let renter = Renter::new().await;
+    let secret = SigningSecret::random().unwrap();
+    fs::write(renter.file("secret"), secret.text()).unwrap();
+    let mut example = Command::new(std::env::var_os("ASSAY_PYTHON").expect("run scripts/test"));
+    example.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/marketplace.py"));
+    example.args(["--secret-file=secret", "--keys=keys.json", "--folder=listed", "--port=0", "--program"]);
+    let mut example = Daemon::spawn(example.arg(program("assay-validator")).current_dir(renter.folder.path()));
+    let line = example.wait_for("listening on ");
+    let address = line.as_str().and_then(|line| line.strip_prefix("listening on http://")).unwrap();
+    let miner = hex::encode(&renter.ruling.verdict.miner_key);
+    let message = |token: &str| json!({ "type": "verdict", "miner": miner, "data": {}, "receipt": token });
+    let other = SigningSecret::random().unwrap();
+    assert!(posted(address, &other, &message(&renter.token)).contains("401"));
+    for token in [&renter.tampered(), &renter.token, &renter.token] {
+        assert!(posted(address, &secret, &message(token)).contains("204"));
+    }
+    example.wait_for(&format!("{miner} is listed"));
+    let now_s = assay_program::clock::unix_seconds();
+    assert!(
+        posted(
+            address,
+            &secret,
+            &message(&renter.issued(now_s, |verdict| {
+                verdict.devices[0].work.bytes_held /= 2;
+            }))
+        )
+        .contains("204")
+    );
+    example.wait_for(&format!("{miner} is off the list: memory_bytes"));
+    assert!(renter.file(&format!("listed/{miner}.off")).exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_month_is_reported_from_its_receipts() {
     let renter = Renter::new().await;
@@ -233,14 +287,15 @@ async fn a_month_is_reported_from_its_receipts() {
     assert_eq!((&report["days_proven"], &report["receipts"]["affirming"]), (&1.into(), &1.into()), "{report:#}");
     let bytes = renter.ruling.verdict.whole.as_ref().unwrap().bytes_held;
     assert_eq!(report["bytes"]["least"], json!({ "value": bytes, "receipt": claims.jti }));
-    assert_eq!((&report["keys"][0]["key"], &report["refused"]), (&miner.into(), &json!({})));
+    assert_eq!((&report["keys"][0]["key"], &report["refused"]), (&miner.as_str().into(), &json!({})));
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains(&format!("Proof of compute, {month}")) && page.contains(&claims.jti));
     assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing beside it");
     // Without a validator, from lines as an export has them and a bare token; what is forged is not counted.
     let lines = [json!({ "token": renter.token, "miner": "aa" }).to_string(), renter.tampered()].join("\n");
     fs::write(renter.file("receipts.jsonl"), lines).unwrap();
-    let offline = ["report", "--receipts=receipts.jsonl", "--keys=keys.json", "--month", &month, "--json"];
+    let offline =
+        ["report", "--miner", &miner, "--receipts=receipts.jsonl", "--keys=keys.json", "--month", &month, "--json"];
     let offline = renter.command(&offline);
     let offline: Value = serde_json::from_slice(&offline.stdout).unwrap();
     assert_eq!((&offline["bytes"], &offline["refused"]), (&report["bytes"], &json!({ "signature": 1 })));
@@ -248,7 +303,12 @@ async fn a_month_is_reported_from_its_receipts() {
         (&["--miner", "abcd", "--month", "2026-13"][..], 64, "no month"),
         (&["--miner", "abcd", "--month", "2199-01"], 64, "it has not begun"),
         (&["--month", "2026-11"], 64, "--miner"),
-        (&["--month", "1999-01", "--receipts=receipts.jsonl", "--keys=absent.json"], 74, "cannot read absent.json"),
+        (
+            &["--miner", "abcd", "--month", "1999-01", "--receipts=a", "--keys=absent.json"],
+            74,
+            "cannot read absent.json",
+        ),
+        (&["--miner", "0000", "--month", "2026-11", "--receipts=receipts.jsonl", "--keys=keys.json"], 2, "no receipt"),
     ] {
         let output = renter.command(&[&["report"], arguments].concat());
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -128,7 +128,7 @@ fn a_host_is_tried_and_left_as_it_was() {
     let keys = format!("--keys={}", sshd.file("receipt.jwt.keys.json").display());
     let receipt = receipt.display().to_string();
     let compared = run("assay-validator", ["receipt", "compare", &receipt, &receipt, &keys]);
-    assert!(compared.status.code() != Some(65), "both are checked: {compared:?}");
+    assert!(matches!(compared.status.code(), Some(0 | 2)), "both are checked: {compared:?}");
 
     let (code, stdout, stderr) = sshd.output(&[], &["--json", "--kind=f16"]);
     assert!(matches!(code, Some(0 | 3)), "{stderr}");

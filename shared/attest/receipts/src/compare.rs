@@ -19,7 +19,7 @@ pub struct ComparisonRules {
     pub rate_tolerance: f64,
     /// The share by which memory may fall.
     pub memory_tolerance: f64,
-    /// Rates that both took less time to measure are not judged, in seconds.
+    /// A rate that took less time to measure before is not judged, in seconds.
     pub least_seconds: f64,
 }
 
@@ -137,7 +137,11 @@ pub fn compare(before: &Claims, after: &Claims, rules: &ComparisonRules) -> Resu
     let mut rows = vec![status(before.ear_status, after.ear_status)];
     rows.extend(later.reasons.iter().map(|found| reason(found, earlier)));
     rows.extend(later.findings.iter().filter(|finding| finding.enforced).map(|found| finding(found, earlier)));
-    let rates = RateRules { rules, same_work: earlier.precision == later.precision && earlier.n == later.n };
+    // Challenges by other rules fill less memory, or compute less: light ones, for example.
+    let [asked_before, asked_after] = [before, after].map(|claims| &claims.submods.host.ear_appraisal_policy_ids);
+    let work = |host: &HostResult| (host.precision, host.n, host.mode.clone());
+    let same_work = work(earlier) == work(later) && asked_before == asked_after;
+    let rates = RateRules { rules, same_work };
     for pair in pairs(before, after, same_key) {
         rows.extend(pair.rows(later, &rates));
     }
@@ -146,12 +150,22 @@ pub fn compare(before: &Claims, after: &Claims, rules: &ComparisonRules) -> Resu
     let is_any = |wanted| rows.iter().any(|row| row.result == wanted);
     let result = if is_any(ComparisonResult::Worse) {
         ComparisonResult::Worse
-    } else if is_any(ComparisonResult::Undecided) || later.proven.is_none() {
+    } else if is_any(ComparisonResult::Undecided) || !shows(earlier) || !shows(later) || is_cut(later) {
         ComparisonResult::Undecided
     } else {
         ComparisonResult::Same
     };
     Ok(Comparison { result, same_key, rows })
+}
+
+/// Whether a receipt shows memory.
+fn shows(host: &HostResult) -> bool {
+    host.proven.is_some_and(|proven| proven.bytes > 0)
+}
+
+/// Whether a receipt leaves out reasons or findings.
+const fn is_cut(host: &HostResult) -> bool {
+    host.reasons_left_out > 0 || host.findings_left_out > 0
 }
 
 fn row(item: ComparedItem, result: ComparisonResult) -> ComparedRow {
@@ -311,7 +325,7 @@ fn hidden_share(
     Some(ComparedRow { device, before, after, ..row(ComparedItem::HiddenShare, result) })
 }
 
-/// The rules, and whether both receipts are of the same work.
+/// The rules, and whether both receipts are of the same work by the same policy.
 struct RateRules<'a> {
     rules: &'a ComparisonRules,
     same_work: bool,
@@ -327,7 +341,7 @@ impl RateRules<'_> {
     ) -> Option<ComparedRow> {
         let (earlier, seconds) = before.filter(|(figure, _)| *figure > 0.0)?;
         let before = Some(ComparedValue::Figure(earlier));
-        let Some((later, longest)) = after.map(|(figure, took)| (figure, took.max(seconds))) else {
+        let Some((later, _)) = after else {
             // Not measured again, or the work did not hold: a reason says so.
             return Some(ComparedRow { device, before, ..row(item, ComparisonResult::Undecided) });
         };
@@ -337,8 +351,9 @@ impl RateRules<'_> {
         };
         let result = match item {
             _ if later >= earlier * (1.0 - tolerance) => ComparisonResult::Same,
-            ComparedItem::Tops if !self.same_work => ComparisonResult::Undecided,
-            _ if longest < self.rules.least_seconds => ComparisonResult::Same,
+            _ if !self.same_work => ComparisonResult::Undecided,
+            // A stall of the link weighs too much in a short one.
+            _ if seconds < self.rules.least_seconds => ComparisonResult::Undecided,
             _ => ComparisonResult::Worse,
         };
         let (after, rise) = (Some(ComparedValue::Figure(later)), Some(later / earlier - 1.0));

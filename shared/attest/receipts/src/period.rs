@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use assay_protocol::verdict::Outcome;
 use assay_work::{Precision, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +49,7 @@ pub struct DayProof {
     pub start_s: u64,
     /// Hours of it with proof.
     pub hours: f64,
-    /// The first receipt with proof of that day; null: no challenge passed on it.
+    /// The first receipt with proof of that day; null: there is none.
     pub receipt: Option<String>,
     /// The least memory that a receipt of that day proves, in bytes.
     pub least_bytes: Option<Stated<u64>>,
@@ -106,7 +105,7 @@ pub struct Unproven {
     pub receipt: String,
     /// Its status.
     pub status: Tier,
-    /// Its reasons: class and code of each.
+    /// Its reasons, class and code of each, and its enforced findings.
     pub reasons: Vec<String>,
 }
 
@@ -130,7 +129,7 @@ pub struct PeriodReport {
     pub until_s: u64,
     /// Receipts of the period, by status.
     pub receipts: BTreeMap<String, u32>,
-    /// Days on which a challenge passed.
+    /// Days with a receipt with proof.
     pub days_proven: u32,
     /// Hours in which a receipt with proof was in force.
     pub hours_proven: f64,
@@ -138,7 +137,7 @@ pub struct PeriodReport {
     pub hours_without_proof: f64,
     /// The longest stretch without proof.
     pub longest_gap: Option<ProofGap>,
-    /// Bytes in memory at once, of the host.
+    /// Bytes in memory at once, of the host, by the policy that asked for most: as all capacities here.
     pub bytes: Option<StatedRange<u64>>,
     /// Rates of the host, by kind of work.
     pub rates: Vec<KindRange>,
@@ -167,11 +166,13 @@ impl PeriodReport {
         receipts.dedup_by(|one, other| one.jti == other.jti);
         receipts.retain(|receipt| receipt.iat < until_s);
         let spans = spans(&receipts, from_s, until_s);
+        let changes = changes(&receipts, from_s);
         let receipts = &receipts[receipts.partition_point(|receipt| receipt.iat < from_s)..];
         let proven: Vec<_> = receipts.iter().filter(|receipt| receipt.ear_status == Tier::Affirming).collect();
-        let days = days(&proven, &spans, from_s, until_s);
+        let full = fullest(&proven);
+        let days = days(&proven, &full, &spans, from_s, until_s);
         let hours_proven = hours(&spans, from_s, until_s);
-        let (changes, unproven) = (changes(&proven), unproven(receipts));
+        let unproven = unproven(receipts);
         let mut by_status = BTreeMap::new();
         for receipt in receipts {
             *by_status.entry(receipt.ear_status.name().to_owned()).or_insert(0) += 1;
@@ -185,11 +186,11 @@ impl PeriodReport {
             hours_proven,
             hours_without_proof: until_s.saturating_sub(from_s) as f64 / HOUR_S - hours_proven,
             longest_gap: longest_gap(&spans, from_s, until_s),
-            bytes: range(&proven, proven_bytes, u64::cmp),
+            bytes: range(&full, proven_bytes, u64::cmp),
             rates: rates(&proven),
-            probe_gb_per_s: range(&proven, |receipt| Some(host(receipt).proven?.gb_per_s), f64::total_cmp),
+            probe_gb_per_s: range(&full, |receipt| Some(host(receipt).proven?.gb_per_s), f64::total_cmp),
             days,
-            devices: devices(&proven),
+            devices: devices(&proven, &full),
             changes_left_out: changes.len().saturating_sub(MAX_LISTED) as u64,
             changes: changes.into_iter().take(MAX_LISTED).collect(),
             unproven_left_out: unproven.len().saturating_sub(MAX_LISTED) as u64,
@@ -202,28 +203,39 @@ const fn host(receipt: &Claims) -> &HostResult {
     &receipt.submods.host.ear_verifier_claims
 }
 
+/// The receipts by the policy of the one that proves most memory: others ask for less, such as those of light challenges.
+fn fullest<'a>(proven: &[&'a Claims]) -> Vec<&'a Claims> {
+    let asked = |receipt: &'a Claims| &receipt.submods.host.ear_appraisal_policy_ids;
+    // Of the whole host alone.
+    let whole: Vec<_> = proven.iter().copied().filter(|receipt| host(receipt).not_challenged.is_empty()).collect();
+    let most = whole.iter().max_by_key(|receipt| proven_bytes(receipt)).map(|receipt| asked(receipt));
+    whole.into_iter().filter(|receipt| Some(asked(receipt)) == most).collect()
+}
+
 fn proven_bytes(receipt: &Claims) -> Option<u64> {
     Some(host(receipt).proven?.bytes)
 }
 
-/// A stretch with proof, without the next one's.
+/// A stretch in which a receipt with proof is in force.
 struct ProofSpan<'a> {
     from_s: u64,
     until_s: u64,
     receipt: &'a str,
 }
 
-/// The stretches with proof: each from the issue of a receipt to its end, to the next one, or to one that speaks against
-/// the host.
+/// The stretches with proof, in order of their start: each from the issue of a receipt to its end, or to a receipt that
+/// speaks against the host. They may overlap.
 fn spans(receipts: &[Claims], from_s: u64, until_s: u64) -> Vec<ProofSpan<'_>> {
     let mut spans: Vec<ProofSpan<'_>> = Vec::new();
     for receipt in receipts {
-        let is_inconclusive = host(receipt).outcome == Outcome::Inconclusive.name();
-        if let Some(last) = spans.last_mut().filter(|_| !is_inconclusive) {
-            last.until_s = last.until_s.min(receipt.iat);
-        }
-        if receipt.ear_status == Tier::Affirming {
-            spans.push(ProofSpan { from_s: receipt.iat, until_s: receipt.exp.min(until_s), receipt: &receipt.jti });
+        match receipt.ear_status {
+            Tier::Affirming => {
+                spans.push(ProofSpan { from_s: receipt.iat, until_s: receipt.exp.min(until_s), receipt: &receipt.jti });
+            }
+            Tier::Warning | Tier::Contraindicated => {
+                spans.iter_mut().for_each(|span| span.until_s = span.until_s.min(receipt.iat));
+            }
+            Tier::None => {}
         }
     }
     for span in &mut spans {
@@ -233,9 +245,15 @@ fn spans(receipts: &[Claims], from_s: u64, until_s: u64) -> Vec<ProofSpan<'_>> {
     spans
 }
 
+/// The hours that any of these stretches covers.
 fn hours(spans: &[ProofSpan<'_>], from_s: u64, until_s: u64) -> f64 {
-    let within = |span: &ProofSpan<'_>| span.until_s.min(until_s).saturating_sub(span.from_s.max(from_s));
-    spans.iter().map(within).sum::<u64>() as f64 / HOUR_S
+    let (mut seconds, mut end) = (0, from_s);
+    for span in spans {
+        let last = span.until_s.min(until_s);
+        seconds += last.saturating_sub(span.from_s.max(end));
+        end = end.max(last);
+    }
+    seconds as f64 / HOUR_S
 }
 
 fn longest_gap(spans: &[ProofSpan<'_>], from_s: u64, until_s: u64) -> Option<ProofGap> {
@@ -246,21 +264,31 @@ fn longest_gap(spans: &[ProofSpan<'_>], from_s: u64, until_s: u64) -> Option<Pro
         if seconds > longest.as_ref().map_or(0, |gap| gap.until_s - gap.from_s) {
             longest = Some(ProofGap { from_s: end, until_s: span.from_s, after: after.map(str::to_owned) });
         }
-        (end, after) = (span.until_s, Some(span.receipt));
+        if span.until_s > end {
+            (end, after) = (span.until_s, Some(span.receipt));
+        }
     }
     longest
 }
 
-fn days(proven: &[&Claims], spans: &[ProofSpan<'_>], from_s: u64, until_s: u64) -> Vec<DayProof> {
+fn days<'a>(
+    proven: &[&'a Claims],
+    full: &[&'a Claims],
+    spans: &[ProofSpan<'_>],
+    from_s: u64,
+    until_s: u64,
+) -> Vec<DayProof> {
     let starts = (from_s..until_s).step_by(usize::try_from(DAY_S).unwrap_or(usize::MAX));
     let day = |start_s: u64| {
         let end_s = start_s + DAY_S;
-        let of_day: Vec<_> = proven.iter().copied().filter(|receipt| (start_s..end_s).contains(&receipt.iat)).collect();
+        let of_day = |receipts: &[&'a Claims]| -> Vec<&'a Claims> {
+            receipts.iter().copied().filter(|receipt| (start_s..end_s).contains(&receipt.iat)).collect()
+        };
         DayProof {
             start_s,
             hours: hours(spans, start_s, end_s),
-            receipt: of_day.first().map(|receipt| receipt.jti.clone()),
-            least_bytes: range(&of_day, proven_bytes, u64::cmp).map(|bytes| bytes.least),
+            receipt: of_day(proven).first().map(|receipt| receipt.jti.clone()),
+            least_bytes: range(&of_day(full), proven_bytes, u64::cmp).map(|bytes| bytes.least),
         }
     };
     starts.map(day).collect()
@@ -291,16 +319,14 @@ fn range<T: Copy>(
 fn rates(proven: &[&Claims]) -> Vec<KindRange> {
     let kinds = Precision::ALL.iter().copied();
     let kind = |precision| {
-        let of_kind = |receipt: &Claims| {
-            let result = host(receipt);
-            result.proven.filter(|_| result.precision == precision).map(|proven| proven.tops)
-        };
-        Some(KindRange { precision, tops: range(proven, of_kind, f64::total_cmp)? })
+        let of_kind: Vec<_> = proven.iter().copied().filter(|receipt| host(receipt).precision == precision).collect();
+        let tops = range(&fullest(&of_kind), |receipt| Some(host(receipt).proven?.tops), f64::total_cmp)?;
+        Some(KindRange { precision, tops })
     };
     kinds.filter_map(kind).collect()
 }
 
-fn devices(proven: &[&Claims]) -> Vec<DevicePeriod> {
+fn devices(proven: &[&Claims], full: &[&Claims]) -> Vec<DevicePeriod> {
     let mut found: BTreeMap<&str, Vec<&Claims>> = BTreeMap::new();
     for receipt in proven {
         for label in receipt.submods.devices.keys() {
@@ -317,7 +343,7 @@ fn devices(proven: &[&Claims]) -> Vec<DevicePeriod> {
             receipts: u32::try_from(receipts.len()).unwrap_or(u32::MAX),
             first: stated(first),
             last: stated(last),
-            bytes: range(&receipts, bytes, u64::cmp),
+            bytes: range(full, bytes, u64::cmp),
         })
     };
     found.into_iter().filter_map(device).collect()
@@ -328,19 +354,22 @@ fn claimed_model<'a>(receipt: &'a Claims, label: &str) -> &'a str {
     claims.map_or("", |claims| &claims.claimed_model)
 }
 
-fn changes(proven: &[&Claims]) -> Vec<PeriodChange> {
+/// The changes from `from_s` on. Receipts before that name the devices known then.
+fn changes(receipts: &[Claims], from_s: u64) -> Vec<PeriodChange> {
     let mut changes = Vec::new();
-    // Devices of earlier receipts that none has missed since, with their claimed models.
+    // Devices of receipts with proof that none has missed since, with their claimed models.
     let mut known = BTreeMap::<&str, &str>::new();
-    let mut key = None;
-    for receipt in proven {
-        let is_first = key.is_none();
+    let (mut key, mut has_devices) = (None, false);
+    for receipt in receipts {
         let mut changed = |what: &str, detail: String| {
             let receipt_id = receipt.jti.clone();
             changes.push(PeriodChange { at_s: receipt.iat, what: what.to_owned(), detail, receipt: receipt_id });
         };
         if let Some(before) = key.replace(receipt.sub).filter(|before| *before != receipt.sub) {
             changed("key", format!("{} instead of {before}", receipt.sub));
+        }
+        if receipt.ear_status != Tier::Affirming {
+            continue;
         }
         let unasked: Vec<_> = host(receipt).not_challenged.iter().map(|id| device_label(*id)).collect();
         known.retain(|label, model| {
@@ -354,11 +383,13 @@ fn changes(proven: &[&Claims]) -> Vec<PeriodChange> {
             let model = claimed_model(receipt, label);
             match known.insert(label, model) {
                 Some(before) if before != model => changed("model", format!("{label}: {model} instead of {before}")),
-                None if !is_first => changed("device_new", format!("{label}, {model}")),
+                None if has_devices => changed("device_new", format!("{label}, {model}")),
                 _ => {}
             }
         }
+        has_devices = true;
     }
+    changes.retain(|change| change.at_s >= from_s);
     changes
 }
 
@@ -368,7 +399,11 @@ fn unproven(receipts: &[Claims]) -> Vec<Unproven> {
         at_s: receipt.iat,
         receipt: receipt.jti.clone(),
         status: receipt.ear_status,
-        reasons: host(receipt).reasons.iter().map(|reason| format!("{} {}", reason.class, reason.code)).collect(),
+        reasons: {
+            let reasons = host(receipt).reasons.iter().map(|reason| format!("{} {}", reason.class, reason.code));
+            let enforced = host(receipt).findings.iter().filter(|finding| finding.enforced);
+            reasons.chain(enforced.map(|finding| format!("finding {}", finding.code))).collect()
+        },
     };
     unproven.map(listed).collect()
 }

@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assets::STYLE;
 use crate::chart::{Chart, ChartLine, Point};
-use crate::text::{counted, name, short};
+use crate::text::{counted, detail, name, short};
 
 const DAY_WIDTH: usize = 13;
 const DAY_HEIGHT: f64 = 72.0;
@@ -78,7 +78,7 @@ fn summary(report: &PeriodReport) -> Markup {
                 dd { code { (key.key.to_string()) } " since " (utc::text(key.since_s)) " " (receipt(&key.receipt)) }
             }
             dt { "Days proven" }
-            dd { strong { (report.days_proven) " of " (report.days.len()) } ", days on which a challenge passed" }
+            dd { strong { (report.days_proven) " of " (report.days.len()) } ", days with a receipt with proof" }
             dt { "Time with proof" }
             dd { (hours(report.hours_proven)) ", in which a receipt with proof was in force" }
             dt { "Time without" }
@@ -116,7 +116,7 @@ fn receipt(id: &str) -> Markup {
 fn days(report: &PeriodReport) -> Markup {
     let width = report.days.len() * DAY_WIDTH;
     let words =
-        format!("{} of {} have a challenge that passed.", report.days_proven, counted(report.days.len() as u64, "day"));
+        format!("{} of {} have a receipt with proof.", report.days_proven, counted(report.days.len() as u64, "day"));
     html! {
         figure.chart {
             figcaption { "Hours with proof, by day " span.muted { "0 to 24" } }
@@ -136,7 +136,7 @@ fn days(report: &PeriodReport) -> Markup {
                     }
                 }
             }
-            p.summary { (words) " ×: none did on that day." }
+            p.summary { (words) " ×: none was issued on that day." }
         }
     }
 }
@@ -167,9 +167,9 @@ fn changes(report: &PeriodReport) -> Markup {
     html! {
         section {
             h2 { "Changes of identity and devices" }
-            @if report.changes.is_empty() { p.none { "None." } }
+            @if report.changes.is_empty() { p.none { "None among these receipts." } }
             ul { @for change in &report.changes { li {
-                (utc::text(change.at_s)) ": " strong { (change.what.replace('_', " ")) } ", " (name(&change.detail)) " "
+                (utc::text(change.at_s)) ": " strong { (change.what.replace('_', " ")) } ", " (detail(&change.detail)) " "
                 (receipt(&change.receipt))
             } } }
             (left_out(report.changes_left_out))
@@ -180,8 +180,8 @@ fn changes(report: &PeriodReport) -> Markup {
 fn unproven(report: &PeriodReport) -> Markup {
     html! {
         section {
-            h2 { "Challenges that did not pass" }
-            @if report.unproven.is_empty() { p.none { "None." } }
+            h2 { "Receipts without proof" }
+            @if report.unproven.is_empty() { p.none { "None among these receipts." } }
             ul { @for unproven in &report.unproven { li {
                 (utc::text(unproven.at_s)) ": " strong { (unproven.status.name()) }
                 @for reason in &unproven.reasons { ", " (name(reason)) } " " (receipt(&unproven.receipt))
@@ -203,8 +203,9 @@ fn basis(report: &PeriodReport, refused: &BTreeMap<String, u64>, made_s: u64) ->
             h2 { "Basis" }
             p {
                 "Made " (utc::text(made_s)) " from signed receipts whose signatures were checked: " (counts.join(", "))
-                ". In brackets stands the receipt that a figure rests on; whoever has the validator's keys checks it "
-                "without the validator (" code { "assay-validator receipt verify" } ")."
+                ". In brackets stand the first digits of the receipt that a figure rests on. With the validator's keys, "
+                code { "assay-validator receipt verify --past" } " checks it. Receipts that were not given are not seen: "
+                "those of a file may be a choice, and the validator's log has one for each verdict."
             }
             @if !refused.is_empty() {
                 p { strong { "Not counted, since they were refused: " }

@@ -47,7 +47,8 @@ impl Records {
         let sql = "SELECT * FROM receipts WHERE miner = $1 AND issued_ms >= $2 AND issued_ms < $3 \
              AND (issued_ms < $4 OR (issued_ms = $4 AND id < $5)) ORDER BY issued_ms DESC, id DESC LIMIT $6";
         let query = sqlx::query(sql).bind(miner).bind(filter.since_ms.unwrap_or(0));
-        let query = query.bind(filter.until_ms.unwrap_or(i64::MAX)).bind(before.issued_s * 1000).bind(before.id);
+        let query =
+            query.bind(filter.until_ms.unwrap_or(i64::MAX)).bind(before.issued_s.saturating_mul(1000)).bind(before.id);
         let rows = query.bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS))).fetch_all(self.read()).await;
         rows.map_err(|e| RecordsError::from(e).doing("list receipts"))?.iter().map(receipt_of).collect()
     }

@@ -24,8 +24,10 @@ fn the_same_host_is_the_same_and_a_better_one_too() {
     assert_eq!(result(&before, &receipt(2, 1, 2000, "affirming", &TWO)), ComparisonResult::Same);
     let more = [TWO[0], (2, "H200", 150_000, 1900.0), (3, "H200", 150_000, 1900.0)];
     assert_eq!(result(&before, &receipt(2, 1, 2000, "affirming", &more)), ComparisonResult::Same);
-    let mended = receipt(0, 1, 900, "contraindicated", &TWO);
-    assert_eq!(result(&mended, &before), ComparisonResult::Same);
+    for nothing in ["contraindicated", "none"] {
+        let nothing = receipt(0, 1, 900, nothing, &TWO);
+        assert_eq!(result(&nothing, &before), ComparisonResult::Undecided, "there is nothing to compare with");
+    }
 }
 
 #[test]
@@ -49,7 +51,8 @@ fn what_is_gone_or_fell_is_worse_and_named() {
     let strict = ComparisonRules { rate_tolerance: 0.01, ..RULES };
     assert_eq!(worse(&before, &after(&[(1, "H200", 140_000, 1470.0), TWO[1]]), &strict).len(), 2);
     let hasty = ComparisonRules { least_seconds: 3.5, ..RULES };
-    assert!(worse(&before, &after(&[(1, "H200", 140_000, 100.0), TWO[1]]), &hasty).is_empty(), "both took 3 s");
+    let slow = after(&[(1, "H200", 140_000, 100.0), TWO[1]]);
+    assert_eq!(compare(&before, &slow, &hasty).unwrap().result, ComparisonResult::Undecided, "it took 3 s before");
 }
 
 #[test]
@@ -89,6 +92,8 @@ fn reasons_are_the_hosts_by_their_class_and_old_ones_are_nothing_new() {
     assert_eq!(result(&before, &earlier), ComparisonResult::Worse);
     assert!(worse(&earlier, &later, &RULES).is_empty());
     assert_eq!(result(&earlier, &later), ComparisonResult::Undecided, "neither shows anything");
+    let cut = edited(2, 1, 2000, "affirming", &TWO, |host| host["findings_left_out"] = json!(1));
+    assert_eq!(result(&before, &cut), ComparisonResult::Undecided, "not all of it is there");
 }
 
 #[test]
@@ -110,11 +115,19 @@ fn a_device_that_was_not_asked_decides_nothing() {
 }
 
 #[test]
-fn other_work_has_other_rates() {
+fn other_work_is_no_measure() {
     let before = receipt(1, 1, 1000, "affirming", &TWO);
-    let slow = [(1, "H200", 140_000, 1400.0), (2, "H200", 141_000, 1200.0)];
-    let after = edited(2, 1, 2000, "affirming", &slow, |host| host["n"] = json!(4096));
-    assert_eq!(worse(&before, &after, &RULES), [(ComparedItem::ProbeGbPerS, "device-02".to_owned())]);
+    let less = [(1, "H200", 14_000, 140.0), (2, "H200", 14_000, 150.0)];
+    assert_eq!(result(&before, &receipt(2, 1, 2000, "affirming", &less)), ComparisonResult::Worse);
+    for (field, value) in [("n", json!(4096)), ("precision", json!(2))] {
+        let after = edited(2, 1, 2000, "affirming", &less, |host| host[field] = value);
+        assert_eq!(result(&before, &after), ComparisonResult::Undecided, "{field}");
+    }
+    // A light challenge after a heavy one.
+    let mut light = receipt(2, 1, 2000, "affirming", &less);
+    light.submods.host.ear_appraisal_policy_ids = vec!["default:1".to_owned()];
+    assert_eq!(result(&before, &light), ComparisonResult::Undecided);
+    assert_eq!(result(&light, &receipt(3, 1, 3000, "affirming", &TWO)), ComparisonResult::Same);
 }
 
 #[test]

@@ -48,6 +48,16 @@ fn proof_ends_with_a_verdict_against_the_host_and_not_with_one_about_nothing() {
 }
 
 #[test]
+fn receipts_of_two_validators_overlap() {
+    let mut short = receipt(2, 1, START + 2 * HOUR, "affirming", &TWO);
+    short.exp = short.iat + HOUR;
+    let found = report(vec![receipt(1, 1, START, "affirming", &TWO), short]);
+    assert_eq!((found.hours_proven, found.days[0].hours, found.days[1].hours), (24.0, 24.0, 0.0));
+    let gap = found.longest_gap.unwrap();
+    assert_eq!((gap.from_s, gap.after.as_deref()), (START + 24 * HOUR, Some("r1")));
+}
+
+#[test]
 fn capacity_is_the_least_and_the_median_with_the_receipts_that_state_them() {
     let with = |number: u32, bytes, tops| {
         receipt(number, 1, START + u64::from(number) * HOUR, "affirming", &[(1, "H200", bytes, tops)])
@@ -60,6 +70,18 @@ fn capacity_is_the_least_and_the_median_with_the_receipts_that_state_them() {
     assert_eq!(found.rates[0].tops.least, Stated { value: 1400.0, receipt: "r3".to_owned() });
     assert_eq!(found.devices[0].bytes, Some(bytes));
     assert_eq!((found.devices[0].receipts, found.devices[0].last.receipt.as_str()), (4, "r4"));
+}
+
+#[test]
+fn challenges_that_ask_for_less_are_no_less_capacity() {
+    let mut light = receipt(2, 1, START + 2 * HOUR, "affirming", &[(1, "H200", 14, 900.0)]);
+    light.submods.host.ear_appraisal_policy_ids = vec!["default:1".to_owned()];
+    let found = report(vec![receipt(1, 1, START + HOUR, "affirming", &[(1, "H200", 140, 1500.0)]), light]);
+    let least = Stated { value: 140, receipt: "r1".to_owned() };
+    assert_eq!(found.bytes.unwrap().least, least);
+    assert_eq!(found.devices[0].bytes.as_ref().unwrap().least, least);
+    assert_eq!(found.days[0].least_bytes, Some(least));
+    assert_eq!((found.rates[0].tops.least.value, found.devices[0].receipts), (1500.0, 2));
 }
 
 #[test]
@@ -79,6 +101,8 @@ fn changes_of_keys_models_and_devices_are_told_once_each() {
         receipt(5, 1, at(5), "affirming", &[(1, "H100", 80, 1500.0), TWO[1]]),
         receipt(6, 2, at(6), "affirming", &[(1, "H100", 80, 1500.0), TWO[1]]),
     ]);
+    let swapped = [receipt(1, 1, START - HOUR, "affirming", &TWO), receipt(2, 2, START + HOUR, "warning", &TWO)];
+    assert_eq!(kinds(&report(swapped.to_vec())), ["r2 key"], "since the last one before the period");
     assert_eq!(kinds(&found), ["r3 device_gone", "r5 model", "r5 device_new", "r6 key"]);
     assert_eq!(found.keys.iter().map(|key| key.receipt.as_str()).collect::<Vec<_>>(), ["r1", "r6"]);
 }

@@ -102,6 +102,9 @@ pub struct VerifyReceiptArgs {
     /// Least memory that the receipt must prove, in GiB
     #[arg(long, value_name = "GIB", default_value_t = 0)]
     pub min_gib: u32,
+    /// Accept a receipt that has expired: it states the past
+    #[arg(long)]
+    pub past: bool,
     /// Proof that the log of the receipt's validator has it, a file
     #[arg(long, value_name = "FILE")]
     pub proof: Option<PathBuf>,
@@ -139,9 +142,9 @@ pub struct CompareReceiptsArgs {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Miner: the first digits of one of its keys
-    #[arg(long, value_name = "KEY", required_unless_present = "receipts")]
-    pub miner: Option<Prefix>,
+    /// Miner: the first digits of one of its keys; with --receipts each of its keys, given several times
+    #[arg(long, value_name = "KEY", required = true)]
+    pub miner: Vec<Prefix>,
     /// Month, in UTC
     #[arg(long, value_name = "YYYY-MM", value_parser = utc::month)]
     pub month: (u64, u64),

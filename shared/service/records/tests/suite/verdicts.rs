@@ -66,6 +66,8 @@ pub async fn receipts_of_a_miner_are_listed(store: &TestStore) {
     assert_eq!(ids(all()).await, [5, 4, 3, 2, 1, 0].map(id));
     let before = Some(ReceiptCursor { issued_s: THEN_MS / 1000 + 1, id: id(3) });
     assert_eq!(ids(ReceiptFilter { before, limit: Some(2), ..all() }).await, [2, 1].map(id));
+    let before = Some(ReceiptCursor { issued_s: i64::MAX, id: "a".to_owned() });
+    assert_eq!(ids(ReceiptFilter { before, limit: Some(1), ..all() }).await, [5].map(id));
     let (since_ms, until_ms) = (Some(THEN_MS + 1000), Some(THEN_MS + 2000));
     assert_eq!(ids(ReceiptFilter { since_ms, until_ms, ..all() }).await, [3, 2].map(id));
     assert_eq!(ids(ReceiptFilter { miner: key(7), ..all() }).await, [] as [String; 0]);

@@ -17,7 +17,7 @@ const MEMORY_TOLERANCE: f64 = 0.05;
 /// Bytes shown of a name or a sentence.
 const MAX_TEXT_BYTES: usize = 256;
 
-/// Compares two receipts, and prints the rows that differ.
+/// Compares two receipts, and prints the rows that count.
 ///
 /// # Errors
 /// A file, a refused receipt, or receipts that do not compare.
@@ -82,7 +82,11 @@ fn text(compared: &Comparison, screen: &Screen) -> String {
         out += &format!("\n\n{}", table::text(&rows));
     }
     let others = others.len() as u64;
-    if others > 0 { out + &format!("\n\n{} as before.", units::counted(others, "figure")) } else { out }
+    if others > 0 {
+        out + &format!("\n\n{} within the tolerance.", units::counted(others, "other figure"))
+    } else {
+        out
+    }
 }
 
 /// Whether a row is worth reading: it counts, or its value is another one.

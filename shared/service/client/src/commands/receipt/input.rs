@@ -27,16 +27,18 @@ pub fn keys(path: &Path) -> Result<KeySet, Failure> {
 /// Checks a receipt of the past against any of these sets. It may have expired, its key not.
 ///
 /// # Errors
-/// The last set's refusal.
+/// The refusal of the set that has its key.
 pub fn verify_past(token: &str, sets: &[KeySet], now_s: u64) -> Result<Claims, ReceiptError> {
     let expect =
         ReceiptExpectations { may_have_expired: true, now_s, leeway_s: LEEWAY_S, ..ReceiptExpectations::default() };
-    let mut refusal = ReceiptError::NotToken;
+    let mut refusal = None;
     for keys in sets {
         match verify(token.trim(), keys, &expect) {
             Ok(claims) => return Ok(claims),
-            Err(error) => refusal = error,
+            // Another set may have the key; the set that has it says more.
+            Err(error @ ReceiptError::UnknownKey(_)) => refusal = refusal.or(Some(error)),
+            Err(error) => refusal = Some(error),
         }
     }
-    Err(refusal)
+    Err(refusal.unwrap_or(ReceiptError::NotToken))
 }

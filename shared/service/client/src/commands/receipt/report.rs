@@ -1,12 +1,13 @@
 //! `assay-validator report`: a miner's receipts of a month, as figures for a lender.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
 use assay_api::{MAX_DOCUMENTS, ReceiptsQuery};
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::prefix::Prefix;
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, units};
 use assay_program::{file, utc};
@@ -25,12 +26,10 @@ const BEFORE_S: u64 = 7 * 86_400;
 /// Digits shown of an id of a device or a receipt.
 const SHORT: usize = 8;
 
-/// A receipt's token, and the miner that the records name.
+/// A receipt's token, among the other fields of a row.
 #[derive(Deserialize)]
 struct ReceiptLine {
     token: String,
-    #[serde(default)]
-    miner: String,
 }
 
 /// Reports on a month.
@@ -51,10 +50,14 @@ pub fn execute(place: &ApiLocation, args: &ReportArgs) -> anyhow::Result<Exit> {
         paths => paths.iter().map(|path| input::keys(path)).collect::<Result<Vec<_>, _>>()?,
     };
     let tokens = match &args.receipts {
-        Some(path) => of_file(path, args)?,
+        Some(path) => of_file(path)?,
         None => of_validator(place, args, from_s.saturating_sub(BEFORE_S), end_s)?,
     };
-    let (receipts, refused) = checked(&tokens, &sets, now_s);
+    let (mut receipts, refused) = checked(&tokens, &sets, now_s);
+    receipts.retain(|receipt| receipt.iat >= from_s.saturating_sub(BEFORE_S));
+    if args.receipts.is_some() {
+        about(&mut receipts, &args.miner)?;
+    }
     if receipts.is_empty() {
         let message = format!("there is no receipt for it ({} refused)", refused.values().sum::<u64>());
         return Err(Failure::new(Exit::Inconclusive, message).into());
@@ -81,7 +84,10 @@ fn own_keys(place: &ApiLocation) -> anyhow::Result<KeySet> {
 
 fn of_validator(place: &ApiLocation, args: &ReportArgs, from_s: u64, end_s: u64) -> anyhow::Result<Vec<String>> {
     let ms = |seconds: u64| i64::try_from(seconds.saturating_mul(1000)).ok();
-    let miner = args.miner.as_ref().map(ToString::to_string).unwrap_or_default();
+    let [miner] = &args.miner[..] else {
+        return Err(Failure::new(Exit::Usage, "--miner: one key of the miner is enough for a validator").into());
+    };
+    let miner = miner.to_string();
     let query = ReceiptsQuery { miner, since: ms(from_s), until: ms(end_s), limit: None, cursor: None };
     let found: Vec<ReceiptLine> = ask(place, async |client| client.list("/receipts", &query, MAX_DOCUMENTS).await)?;
     if found.len() >= MAX_DOCUMENTS as usize {
@@ -93,22 +99,30 @@ fn of_validator(place: &ApiLocation, args: &ReportArgs, from_s: u64, end_s: u64)
 }
 
 /// The tokens of a file: of exported rows, or bare ones.
-fn of_file(path: &Path, args: &ReportArgs) -> Result<Vec<String>, Failure> {
-    let digits = args.miner.as_ref().map(ToString::to_string).unwrap_or_default();
+fn of_file(path: &Path) -> Result<Vec<String>, Failure> {
     let mut tokens = Vec::new();
     for (number, line) in file::read_text(path)?.lines().enumerate() {
         let line = line.trim();
         if line.starts_with('{') {
             let malformed = |error| Failure::new(Exit::Data, format!("{}:{}: {error}", path.display(), number + 1));
-            let row: ReceiptLine = serde_json::from_str(line).map_err(malformed)?;
-            if row.miner.starts_with(&digits) {
-                tokens.push(row.token);
-            }
+            tokens.push(serde_json::from_str::<ReceiptLine>(line).map_err(malformed)?.token);
         } else if !line.is_empty() {
             tokens.push(line.to_owned());
         }
     }
     Ok(tokens)
+}
+
+/// Keeps the receipts about these keys alone. The miner that a row names is not signed.
+fn about(receipts: &mut Vec<Claims>, keys: &[Prefix]) -> Result<(), Failure> {
+    let digits: Vec<_> = keys.iter().map(ToString::to_string).collect();
+    receipts.retain(|receipt| digits.iter().any(|digits| receipt.sub.to_string().starts_with(digits)));
+    let found: BTreeSet<_> = receipts.iter().map(|receipt| receipt.sub.to_string()).collect();
+    if found.len() <= keys.len() {
+        return Ok(());
+    }
+    let found: Vec<_> = found.into_iter().collect();
+    Err(Failure::new(Exit::Data, format!("--miner: the receipts are about {}: name one host's keys", found.join(", "))))
 }
 
 /// The receipts whose signatures hold, and the codes of the others.

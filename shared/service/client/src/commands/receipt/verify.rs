@@ -48,7 +48,7 @@ fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
         miner: args.miner,
         validator: args.validator,
         min_bytes: u64::from(args.min_gib) << 30,
-        may_have_expired: false,
+        may_have_expired: args.past,
         now_s: unix_seconds(),
         leeway_s: LEEWAY_S,
     };
@@ -104,6 +104,7 @@ mod tests {
                 miner: None,
                 validator: None,
                 min_gib: 0,
+                past: false,
                 proof: None,
                 witness: Vec::new(),
                 json: true,
