@@ -171,7 +171,7 @@ pub enum Command {
     Receipt(ReceiptCommandArgs),
     /// Report on a miner's month from its receipts: time with proof, capacity, devices, changes
     ///
-    /// Every receipt's signature is checked, and every figure names the receipt that it rests on. With --receipts no
+    /// Every receipt's signature is checked, and figures name the receipts that they rest on. With --receipts no
     /// validator is asked.
     #[command(after_help = "Examples:
   assay-validator report --miner 7b41c09e --month 2026-11 --html report.html

@@ -1,5 +1,5 @@
 //! The receipts of one host over a period, as a lender reads them: the time with proof, the least and the median
-//! capacity, the devices, and each change. Every figure names the receipt that it rests on.
+//! capacity, the devices, and each change. Figures name the receipts that they rest on.
 
 use std::collections::BTreeMap;
 
