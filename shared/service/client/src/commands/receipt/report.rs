@@ -164,8 +164,7 @@ fn text(report: &PeriodReport, refused: &BTreeMap<String, u64>, screen: &Screen)
     }
     let mut out = lines.join("\n");
     if !report.devices.is_empty() {
-        let mut rows =
-            table::new(screen, &["device", "claimed model", "receipts", "least GiB", "median GiB", "last (UTC)"]);
+        let mut rows = table::new(screen, &["device", "claimed model", "receipts", "least GiB", "median GiB", "last"]);
         for device in &report.devices {
             let [least, median] = device.bytes.as_ref().map_or_else(
                 || ["–"; 2].map(str::to_owned),
