@@ -15,6 +15,7 @@ use assay_integration_tests::web::Caller;
 use assay_protocol::verdict::{Mode, Verdict};
 use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject, read_trusted};
 use assay_webhook::SigningSecret;
+use assay_work::PublicKey;
 use serde_json::{Value, json};
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
@@ -220,6 +221,9 @@ async fn two_receipts_are_compared() {
     assert_eq!((worse.len(), &worse[0]["item"]), (1, &"memory_bytes".into()), "{worse:?}");
     let (code, _, said) = compare(&renter.tampered());
     assert!(code == Some(65) && said.contains("the receipt after is refused: the signature does not hold"), "{said}");
+    let verify = ["receipt", "verify", &before, "--keys=keys.json"];
+    assert_eq!(renter.command(&verify).status.code(), Some(65), "it has expired");
+    assert!(renter.command(&[&verify[..], &["--past"]].concat()).status.success());
     let text = renter.command(&["receipt", "compare", &before, &less, "--keys=keys.json"]);
     assert!(text.status.success() && text.stdout.starts_with(b"SAME  nothing is worse"), "{text:?}");
 }
@@ -292,13 +296,20 @@ async fn a_month_is_reported_from_its_receipts() {
     assert!(page.contains(&format!("Proof of compute, {month}")) && page.contains(&claims.jti));
     assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing beside it");
     // Without a validator, from lines as an export has them and a bare token; what is forged is not counted.
-    let lines = [json!({ "token": renter.token, "miner": "aa" }).to_string(), renter.tampered()].join("\n");
+    // Another host's receipt is no receipt of this one, though its row says so.
+    let other = renter.issued(claims.iat, |verdict| verdict.miner_key = PublicKey([7; 32]));
+    let row = |token: &str| json!({ "token": token, "miner": miner }).to_string();
+    let lines = [row(&renter.token), row(&other), renter.tampered()].join("\n");
     fs::write(renter.file("receipts.jsonl"), lines).unwrap();
     let offline =
         ["report", "--miner", &miner, "--receipts=receipts.jsonl", "--keys=keys.json", "--month", &month, "--json"];
     let offline = renter.command(&offline);
     let offline: Value = serde_json::from_slice(&offline.stdout).unwrap();
     assert_eq!((&offline["bytes"], &offline["refused"]), (&report["bytes"], &json!({ "signature": 1 })));
+    let both = ["report", "--miner", &miner, "--miner=07070707", "--receipts=receipts.jsonl", "--keys=keys.json"];
+    let both = renter.command(&[&both[..], &["--month", &month, "--json"]].concat());
+    let both: Value = serde_json::from_slice(&both.stdout).unwrap();
+    assert_eq!((&offline["receipts"]["affirming"], &both["receipts"]["affirming"]), (&1.into(), &2.into()));
     for (arguments, code, said) in [
         (&["--miner", "abcd", "--month", "2026-13"][..], 64, "no month"),
         (&["--miner", "abcd", "--month", "2199-01"], 64, "it has not begun"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use assay_protocol::verdict::Class;
-use assay_work::PublicKey;
+use assay_work::{DeviceId, PublicKey};
 use serde::Serialize;
 
 use crate::claims::{
@@ -271,10 +271,12 @@ impl DevicePair<'_> {
         let (before, after) = match (self.before, self.after) {
             (Some(before), Some(after)) => (before, after),
             (before, after) => {
-                let unasked = later.not_challenged.iter().any(|id| device_label(*id) == self.label);
+                let is_in = |ids: &[DeviceId]| ids.iter().any(|id| device_label(*id) == self.label);
                 let result = match after {
                     Some(_) => ComparisonResult::Same,
-                    None if unasked => ComparisonResult::Undecided,
+                    None if is_in(&later.missing_devices) => ComparisonResult::Worse,
+                    // A receipt that shows nothing, such as of a declined challenge, names no device.
+                    None if is_in(&later.not_challenged) || !shows(later) => ComparisonResult::Undecided,
                     None => ComparisonResult::Worse,
                 };
                 let [before, after] = [before, after].map(|device| device.and_then(text));
@@ -332,7 +334,7 @@ struct RateRules<'a> {
 }
 
 impl RateRules<'_> {
-    /// A figure before and after, each with the seconds of its measurement. `None` where it was shown before by neither.
+    /// A figure before and after, each with the seconds of its measurement. `None` where it was not shown before.
     fn row(
         &self,
         item: ComparedItem,
@@ -349,12 +351,12 @@ impl RateRules<'_> {
             ComparedItem::MemoryBytes => self.rules.memory_tolerance,
             _ => self.rules.rate_tolerance,
         };
-        let result = match item {
-            _ if later >= earlier * (1.0 - tolerance) => ComparisonResult::Same,
-            _ if !self.same_work => ComparisonResult::Undecided,
-            // A stall of the link weighs too much in a short one.
-            _ if seconds < self.rules.least_seconds => ComparisonResult::Undecided,
-            _ => ComparisonResult::Worse,
+        // A stall of the link weighs too much in a short measurement.
+        let is_judged = self.same_work && seconds >= self.rules.least_seconds;
+        let result = match later >= earlier * (1.0 - tolerance) {
+            true => ComparisonResult::Same,
+            false if is_judged => ComparisonResult::Worse,
+            false => ComparisonResult::Undecided,
         };
         let (after, rise) = (Some(ComparedValue::Figure(later)), Some(later / earlier - 1.0));
         Some(ComparedRow { device, before, after, rise, ..row(item, result) })

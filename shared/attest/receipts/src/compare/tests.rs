@@ -115,6 +115,17 @@ fn a_device_that_was_not_asked_decides_nothing() {
 }
 
 #[test]
+fn a_challenge_that_was_not_made_names_no_device_and_blames_nobody() {
+    let before = receipt(1, 1, 1000, "affirming", &TWO);
+    let reasons = json!([{ "code": "disconnected", "class": "network", "detail": "the stream broke" }]);
+    let after = edited(2, 1, 2000, "none", &[], |host| host["reasons"] = reasons);
+    assert_eq!(result(&before, &after), ComparisonResult::Undecided);
+    let missing = json!(["02".repeat(16)]);
+    let after = edited(2, 1, 2000, "none", &[], |host| host["missing_devices"] = missing);
+    assert_eq!(worse(&before, &after, &RULES), [(ComparedItem::Device, "device-02".to_owned())]);
+}
+
+#[test]
 fn other_work_is_no_measure() {
     let before = receipt(1, 1, 1000, "affirming", &TWO);
     let less = [(1, "H200", 14_000, 140.0), (2, "H200", 14_000, 150.0)];
