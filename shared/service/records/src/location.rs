@@ -63,7 +63,7 @@ impl Location {
                         _ => format!("%{byte:02x}"),
                     })
                     .collect();
-                format!("sqlite://{escaped}?mode=rwc")
+                format!("sqlite://{escaped}?mode=rw")
             }
             Self::Postgres(url) => url.clone(),
         }
@@ -123,6 +123,6 @@ mod tests {
     #[test]
     fn a_file_keeps_its_name_in_the_url() {
         let location = Location::File("/a b/c?d%e#f.db".into());
-        assert_eq!(location.url(), "sqlite:///a%20b/c%3fd%25e%23f.db?mode=rwc");
+        assert_eq!(location.url(), "sqlite:///a%20b/c%3fd%25e%23f.db?mode=rw");
     }
 }
