@@ -96,6 +96,21 @@ with_arm_library() {
   [ -e "$rust/usr/lib/rustlib/aarch64-unknown-linux-gnu" ] || in_scratch fetch_arm_library
 }
 
+# Compiler and emulator for 64-bit ARM Linux on x86-64, the standard library from rustup where it has that target, else
+# from Debian. The linker is the caller's.
+arm_target=aarch64-unknown-linux-gnu
+arm_emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+use_arm_rust() {
+  [ "$(uname -sm)" = "Linux x86_64" ] || skip "only written for x86-64 Linux"
+  [ -e "$(rustc --print target-libdir --target $arm_target)" ] || {
+    use_debian_rust "no Rust standard library for $arm_target: rustup target add $arm_target"
+    with_arm_library
+  }
+  need qemu-aarch64 qemu-user
+  need_file /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 libc6-arm64-cross
+  unset RUSTFLAGS CARGO_BUILD_TARGET
+}
+
 # The standard library's sources, for targets that Debian has none compiled for.
 with_library_sources() {
   [ -e "$rust/usr/lib/rustlib/src/rust/library" ] || in_scratch fetch_sources

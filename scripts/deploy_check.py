@@ -1,5 +1,5 @@
-"""Holds the examples for Kubernetes and Nomad, alerts and dashboards, and the bills of materials, against what these systems take; see
-scripts/check-deploy.
+"""Holds the rendered charts, the jobs of Nomad, alerts and dashboards, and the bills of materials, against what these
+systems take; see scripts/check-deploy.
 """
 
 import json
@@ -13,7 +13,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 # The schemas are those of a Kubernetes that most clusters have by now.
-KUBERNETES = "1.31"
+KUBERNETES = "1.32"
 UNPRIVILEGED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
 
 
@@ -29,7 +29,7 @@ def containers(document):
 
 def check_kubernetes(path):
     """Each object fits its schema; each container is unprivileged, with a read-only root."""
-    documents = list(yaml.safe_load_all(path.read_text()))
+    documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
     for document in documents:
         name = f"{document['kind']} {document['metadata']['name']}"
         try:
@@ -137,7 +137,8 @@ def check_bill(path):
 
 def main():
     deploy = pathlib.Path("deploy")
-    objects = sum(check_kubernetes(path) for path in sorted((deploy / "kubernetes").glob("*.yaml")))
+    charts = sorted((pathlib.Path(sys.argv[1]) / "charts").glob("*.yaml"))
+    objects = sum(check_kubernetes(path) for path in charts)
     jobs = sum(check_nomad(path) for path in sorted((deploy / "nomad").glob("*.hcl")))
     if not objects or not jobs:
         fail(deploy, "nothing to check")
@@ -151,7 +152,7 @@ def main():
     if not crates:
         fail(sys.argv[1], "no bill of materials")
     print(
-        f"{objects} objects of Kubernetes, {jobs} jobs of Nomad, {alerts} alerts, {len(asked)} questions of dashboards, "
+        f"{objects} objects of {len(charts)} charts, {jobs} jobs of Nomad, {alerts} alerts, {len(asked)} questions of dashboards, "
         f"{crates} crates in two bills of materials"
     )
 

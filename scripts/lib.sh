@@ -101,22 +101,24 @@ $(tail -n 20 "$tools/apt.log")"
   [ -x "$promtool" ] || die "cannot write $folder"
 }
 
-# reproducible_build FOLDER [CARGO ARGUMENT...]: a build of the profile dist into FOLDER that
-# says nothing of where it was made.
-reproducible_build() {
-  local folder=$1 map
-  shift
+# portable_build FOLDER TARGET [CARGO ARGUMENT...]: a build into FOLDER that says nothing of where it was made, for every
+# Linux with glibc 2.28 (2018) or newer, whatever this machine has: zig links, and compiles what is C.
+portable_build() {
+  local folder=$1 target=$2 map
+  shift 2
+  need_python_venv packaging/requirements.txt
   mkdir -p "$folder"
   folder=$(cd "$folder" && pwd)
-  local maps=("$folder=/target" "$PWD=/source" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$(rustc --print sysroot)=/rust")
+  local maps=("$folder=/target" "$PWD=/source" "${CARGO_HOME:-$HOME/.cargo}=/cargo" "$("${RUSTC:-rustc}" --print sysroot)=/rust")
   local rust=() c=()
   for map in "${maps[@]}"; do
     rust+=("--remap-path-prefix=$map")
     c+=("-ffile-prefix-map=$map")
   done
-  env CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; printf '%s' "${rust[*]}")" CFLAGS="${c[*]} ${CFLAGS:-}" \
-    CXXFLAGS="${c[*]} ${CXXFLAGS:-}" CARGO_INCREMENTAL=0 \
-    cargo build --profile dist --locked --bins -p assay-miner -p assay-validator -p assay-pages --target-dir "$folder" "$@"
+  env PATH="$(dirname "$python"):$PATH" CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; printf '%s' "${rust[*]}")" \
+    CFLAGS="${c[*]} ${CFLAGS:-}" CXXFLAGS="${c[*]} ${CXXFLAGS:-}" CARGO_INCREMENTAL=0 \
+    cargo zigbuild --target "$target.2.28" --locked --bins -p assay-miner -p assay-validator -p assay-pages \
+    --target-dir "$folder" "$@"
 }
 
 # read_faults FILE: reads a table such as kernels/cuda/check/faults.txt into arrays, one element a fault.

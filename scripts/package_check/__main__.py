@@ -5,8 +5,8 @@ import pathlib
 import re
 import sys
 
-from . import installing, pages, sandbox
-from .machine import Failed, Machine, cable
+from . import installing, pages, rpm, sandbox
+from .machine import Failed, Machine, cable, require, say
 
 VALIDATOR, MINER = "validator", "miner"
 # What the services have besides their settings: little memory, so that a challenge takes a second. EnvironmentFile.
@@ -28,16 +28,6 @@ OF_DEBIAN = re.compile(
     r"|var/lib/(dpkg|apt|systemd|logrotate)/.*|var/cache/(apt|debconf|ldconfig|man)\b.*|var/backups/.*|root/.*"
     r"|etc/(machine-id|\.pwd\.lock|.*\.lock)|var/lib/private|var/log/private|var/cache/private|etc/default/assay-.*)$"
 )
-
-
-def require(holds, what):
-    """Fails with these words where something does not hold."""
-    if not holds:
-        raise Failed(what)
-
-
-def say(text):
-    print(f"  {text}", flush=True)
 
 
 class Check:
@@ -188,21 +178,29 @@ class Check:
         say("the purge left the key alone")
 
 
+def boot(names, root, cgroups, work):
+    """A machine for each name, joined by a cable: closed, they are gone."""
+    machines = {name: Machine(name, root, cgroups, work) for name in names}
+    for machine in machines.values():
+        machine.boot()
+    cable(*machines.values())
+    return machines
+
+
 def main():
     root, cgroups, work = (pathlib.Path(argument) for argument in sys.argv[1:4])
     packages = work / "packages"
     pages.check(packages, work)
     machines = {}
     try:
-        for name in (VALIDATOR, MINER):
-            machines[name] = Machine(name, root, cgroups, work)
-        for machine in machines.values():
-            machine.boot()
-        cable(machines[VALIDATOR], machines[MINER])
+        machines = boot((VALIDATOR, MINER), root, cgroups, work)
         check = Check(machines, packages)
         check.prepare()
         for section in installing.sections():
             check.follow(*section)
+        of_rpm = boot(("rpm-validator", "rpm-miner"), root, cgroups, work)
+        machines |= of_rpm
+        rpm.check(*of_rpm.values(), packages, DEFAULTS)
     except Failed as failed:
         print(f"error: {failed}")
         for name, machine in machines.items():
@@ -212,7 +210,7 @@ def main():
     finally:
         for machine in machines.values():
             machine.close()
-    print("2 packages: installed, attested, upgraded, removed")
+    print("4 packages: installed, attested, upgraded, removed")
     return 0
 
 

@@ -17,6 +17,16 @@ class Failed(Exception):
     """A check does not hold."""
 
 
+def require(holds, what):
+    """Fails with these words where something does not hold."""
+    if not holds:
+        raise Failed(what)
+
+
+def say(text):
+    print(f"  {text}", flush=True)
+
+
 class Machine:
     """A machine that runs. Closed, it is gone."""
 

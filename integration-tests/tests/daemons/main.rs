@@ -31,6 +31,7 @@ mod miner_limits;
 mod miner_mistakes;
 mod miner_status;
 mod network;
+mod nodes;
 mod one_key;
 mod overload;
 mod python;
