@@ -193,9 +193,9 @@ async fn a_node_has_the_condition_of_its_miner() {
     validator.wait_for_miner(miner.key, false).await;
     let operator = Caller::at_socket(&validator);
     let path = format!("/api/v1/miners/{}", miner.key);
-    operator.post(&format!("{path}/quarantine"), &json!({})).await.expect(200);
+    let _ = operator.post(&format!("{path}/quarantine"), &json!({})).await.expect(200);
     cluster.wait_for("first", "False", "Quarantined");
-    operator.post(&format!("{path}/release"), &json!({})).await.expect(200);
+    let _ = operator.post(&format!("{path}/release"), &json!({})).await.expect(200);
     cluster.wait_for("first", "False", "Failed");
     miner.restart();
     validator.wait_for_miner(miner.key, true).await;
