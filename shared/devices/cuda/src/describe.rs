@@ -150,7 +150,8 @@ fn uuid(device: CUdevice) -> Result<DeviceId, Fault> {
     let mut uuid = CUuuid { bytes: [0; 16] };
     // SAFETY: the driver is initialised; the pointer is to a local.
     call(unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, device) }, "asking for its UUID")?;
-    Ok(DeviceId(uuid.bytes.map(|byte| byte.cast_unsigned())))
+    // C's characters are unsigned on ARM.
+    Ok(DeviceId(uuid.bytes.map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()))))
 }
 
 fn memory_bytes(device: CUdevice) -> Result<u64, Fault> {
