@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::documents::source::{read, rust_files, workspace};
 
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     "backends",
     "features",
     "doc",
@@ -24,6 +24,7 @@ const STEPS: [&str; 11] = [
     "kernels",
     "deploy",
     "aarch64",
+    "arm",
     "platforms",
 ];
 

@@ -116,10 +116,12 @@ mod tests {
         assert!(refused().await.contains("it is empty"));
         std::fs::write(&path, [b'x'; 8192]).unwrap();
         assert!(refused().await.contains("not a database"));
+        std::fs::write(&path, b"").unwrap();
         let mut other = AnyConnection::connect(&location.url()).await.unwrap();
         other.execute("CREATE TABLE notes (x TEXT)").await.unwrap();
         other.close().await.unwrap();
         assert!(refused().await.contains("it has a table \"notes\""));
+        std::fs::write(&path, b"").unwrap();
         let mut other = AnyConnection::connect(&location.url()).await.unwrap();
         other.execute("PRAGMA application_id = 7; CREATE TABLE notes (x TEXT)").await.unwrap();
         other.close().await.unwrap();

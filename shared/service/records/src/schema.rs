@@ -186,6 +186,10 @@ mod tests {
 
     /// A program that opens the store and ends: until its end it holds a lock of a store that it refuses.
     async fn open(steps: &[MigrationStep], location: &Location, kind: DatabaseKind) -> Result<(), RecordsError> {
+        if let Location::File(path) = location {
+            // An empty file is an empty database; no connection makes one.
+            std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        }
         let pool = AnyPool::connect(&location.url()).await.unwrap();
         let migrated = migrate_by(steps, &pool, kind, location).await;
         pool.close().await;
