@@ -33,25 +33,30 @@ pub async fn stream(
         None => read::challenge_id(&web.running.validator, challenge).await?,
     };
     let place = web.streams.enter(&caller)?;
-    let until = StreamLifetime::new(web.clone(), caller, origin);
-    Ok(match registry.course(&id) {
-        Some(course) => answer(async_stream::stream! {
-            let _place = place;
-            for await event in followed(course, until) {
+    let mut until = StreamLifetime::new(web.clone(), caller, origin);
+    let course = registry.course(&id);
+    Ok(answer(async_stream::stream! {
+        let _place = place;
+        if let Some(course) = course {
+            for await event in followed(course.clone(), &mut until) {
                 yield Ok(event);
             }
-        }),
-        None => answer(async_stream::stream! {
-            let _place = place;
-            for await event in elsewhere(web, id, until) {
-                yield Ok(event);
+            if course.borrow().verdict.is_some() {
+                return;
             }
-        }),
-    })
+        }
+        // Its session is another validator's, or ended before it was judged.
+        for await event in elsewhere(web, id, until) {
+            yield Ok(event);
+        }
+    }))
 }
 
 /// The whole course of a challenge, and its further course.
-fn followed(mut course: watch::Receiver<Course>, mut until: StreamLifetime) -> impl tokio_stream::Stream<Item = Event> {
+fn followed(
+    mut course: watch::Receiver<Course>,
+    until: &mut StreamLifetime,
+) -> impl tokio_stream::Stream<Item = Event> + '_ {
     async_stream::stream! {
         let mut told: Vec<ChallengeProgress> = Vec::new();
         loop {
@@ -71,7 +76,6 @@ fn followed(mut course: watch::Receiver<Course>, mut until: StreamLifetime) -> i
                 return;
             }
             tokio::select! {
-                // Its session ended, and this validator has no further information.
                 changed = course.changed() => if changed.is_err() { return },
                 is_over = until.looks() => if is_over { return },
             }
