@@ -53,12 +53,9 @@ pub async fn stream(
 }
 
 /// The whole course of a challenge, and its further course.
-fn followed(
-    mut course: watch::Receiver<Course>,
-    until: &mut StreamLifetime,
-) -> impl tokio_stream::Stream<Item = Event> + '_ {
+fn followed(course: watch::Receiver<Course>, until: &mut StreamLifetime) -> impl tokio_stream::Stream<Item = Event> {
     async_stream::stream! {
-        let mut told: Vec<ChallengeProgress> = Vec::new();
+        let (mut course, mut told): (_, Vec<ChallengeProgress>) = (course, Vec::new());
         loop {
             let (phases, verdict) = {
                 let course = course.borrow_and_update();
