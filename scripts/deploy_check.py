@@ -52,6 +52,24 @@ def check_kubernetes(path):
     return len(documents)
 
 
+def check_examples(folder):
+    """The rule waits for the condition that the chart gives, and the rules of the plugin set the conditions it has."""
+    path = folder / "examples/node-readiness-rule.yaml"
+    rule = yaml.safe_load(path.read_text())["spec"]
+    for condition in rule["conditions"]:
+        if f'"{condition["type"]}"' not in (folder / "files/node_conditions.py").read_text():
+            fail(path, f"nothing gives the condition {condition['type']}")
+    if not rule["taint"]["key"].startswith("readiness.k8s.io/"):
+        fail(path, f"the controller takes no taint {rule['taint']['key']}")
+    path = folder / "examples/node-problem-detector.json"
+    plugin = json.loads(path.read_text())
+    given = {condition["type"] for condition in plugin["conditions"]}
+    for each in plugin["rules"]:
+        limit, args = int(each["timeout"].rstrip("s")), each["args"]
+        if each["condition"] not in given or int(args[args.index("--timeout") + 1].rstrip("s")) >= limit:
+            fail(path, f"the rule for {each['condition']} has no such condition, or ends before its command")
+
+
 def check_nomad(path):
     """The file is HCL with one job, whose tasks are unprivileged, with a read-only root."""
     with path.open() as file:
@@ -139,6 +157,7 @@ def main():
     deploy = pathlib.Path("deploy")
     charts = sorted((pathlib.Path(sys.argv[1]) / "charts").glob("*.yaml"))
     objects = sum(check_kubernetes(path) for path in charts)
+    check_examples(deploy / "kubernetes")
     jobs = sum(check_nomad(path) for path in sorted((deploy / "nomad").glob("*.hcl")))
     if not objects or not jobs:
         fail(deploy, "nothing to check")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use assay_backends::settings::LONG_VERSION;
 use assay_backends::worker_command::WorkerArgs;
 use assay_diag::Seed;
-use assay_program::settings::{self, Flags};
+use assay_program::settings::{self, CheckConfigArgs, Flags, RotateArgs, ShowArgs};
 use assay_program::span::Span;
 use assay_program::{exit, help};
 use assay_work::Precision;
@@ -278,21 +278,7 @@ pub enum KeyCommand {
     #[command(after_help = "Examples:
   assay-miner key rotate
   assay-miner key rotate --overlap 12h --key-file /var/lib/assay/miner.key")]
-    Rotate(RotateArgs),
-}
-
-/// Arguments of `key rotate`.
-#[derive(Debug, Args)]
-pub struct RotateArgs {
-    /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) that the old key vouches for the new one; 0: it does not
-    #[arg(long, value_name = "TIME", default_value = "30d")]
-    pub overlap: Span,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<KeyFlags>,
+    Rotate(RotateArgs<KeyFlags>),
 }
 
 /// Arguments of `work`.
@@ -453,28 +439,9 @@ pub enum ConfigCommand {
     #[command(after_help = "Examples:
   assay-miner config check
   assay-miner config check --config new.toml && mv new.toml /etc/assay/miner.toml")]
-    Check(CheckConfigArgs),
+    Check(CheckConfigArgs<RawConfig>),
     /// Check all settings and print each with its value and origin
-    Show(ShowArgs),
-}
-
-/// Arguments of `config check`.
-#[derive(Debug, Args)]
-pub struct CheckConfigArgs {
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<RawConfig>,
-}
-
-/// Arguments of `config show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<RawConfig>,
+    Show(ShowArgs<RawConfig>),
 }
 
 #[cfg(test)]

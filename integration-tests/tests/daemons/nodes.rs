@@ -176,6 +176,8 @@ async fn a_node_has_the_condition_of_its_miner() {
         [("NAMESPACE", "gpu"), ("PODS", "app=assay-miner"), ("TAINT", "NoSchedule"), ("INTERVAL_S", "0.05")];
     program.envs(variables).env("ACCOUNT", folder.path()).env("TMPDIR", folder.path());
     program.env("CLUSTER", format!("http://{}", cluster.address)).env("VALIDATOR", format!("http://{http}"));
+    // A proxy is not asked.
+    program.env("http_proxy", "http://127.0.0.1:9");
     let _nodes = Daemon::spawn(&mut program);
     cluster.wait_for("first", "Unknown", "NotConnected");
     cluster.wait_for("second", "Unknown", "NotConnected");

@@ -70,7 +70,10 @@ impl Sshd {
             command.arg(format!("--ssh-option={option}={}", self.file(name).display()));
         }
         command.args(["--ssh-option=IdentitiesOnly=yes", "--ssh-option=StrictHostKeyChecking=yes"]);
-        command.args(["--ssh-option=GlobalKnownHostsFile=/dev/null", "--policy-fields=max_matrices=12"]);
+        command.arg("--ssh-option=GlobalKnownHostsFile=/dev/null");
+        if !arguments.iter().any(|argument| argument.starts_with("--policy-fields=")) {
+            command.arg("--policy-fields=max_matrices=12");
+        }
         for option in ["--backend=cpu", "--cpu-devices=1", "--cpu-memory=64MiB", "--cpu-threads=1"] {
             command.arg(format!("--miner-option={option}"));
         }
@@ -130,10 +133,26 @@ fn a_host_is_tried_and_left_as_it_was() {
     let compared = run("assay-validator", ["receipt", "compare", &receipt, &receipt, &keys]);
     assert!(matches!(compared.status.code(), Some(0 | 2)), "both are checked: {compared:?}");
 
-    let (code, stdout, stderr) = sshd.output(&[], &["--json", "--kind=f16"]);
+    let (code, stdout, stderr) = sshd.output(&[], &["--json", "--kinds=f16,int8", "--seconds=1"]);
     assert!(matches!(code, Some(0 | 3)), "{stderr}");
-    let verdict: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!((&verdict["outcome"], &verdict["mode"]), (&"pass".into(), &"audit".into()), "{verdict:#}");
+    let verdicts: Vec<_> =
+        serde_json::Deserializer::from_str(&stdout).into_iter::<serde_json::Value>().map(Result::unwrap).collect();
+    for (verdict, kind) in verdicts.iter().zip([2, 1].into_iter().cycle()) {
+        assert_eq!((&verdict["outcome"], &verdict["mode"]), (&"pass".into(), &"audit".into()), "{verdict:#}");
+        assert_eq!(verdict["precision"], kind, "{verdict:#}");
+    }
+    assert!(verdicts.len() >= 2, "{stdout}");
+}
+
+/// The first verdict that is no pass ends a try of many challenges.
+#[test]
+fn a_try_ends_with_the_first_verdict_that_is_no_pass() {
+    let sshd = Sshd::start("");
+    let fields = "--policy-fields=max_matrices=12,commit_deadline=1s";
+    let (code, stdout, stderr) =
+        sshd.output(&[], &["--json", "--kinds=int8,f16", "--seconds=600", "--iterations=65536", fields]);
+    let verdicts = serde_json::Deserializer::from_str(&stdout).into_iter::<serde_json::Value>().map(Result::unwrap);
+    assert_eq!((code, verdicts.count()), (Some(1), 1), "{stdout}{stderr}");
 }
 
 /// Killed here, or with its connection cut, it leaves neither a process nor a file there.
@@ -209,13 +228,20 @@ fn each_failure_has_its_cause_and_cure() {
     };
     let own = fs::read(program("assay-miner")).unwrap();
     let other_machine = [&own[..18], if own[18] == 62 { &[183, 0] } else { &[62, 0] }, &own[20..64]].concat();
-    let [other_machine, not_runnable, script] = [
+    // A version of the C library that there is none of.
+    let mut newer = own.clone();
+    let versions = (0..newer.len() - 9).filter(|at| newer[*at..].starts_with(b"GLIBC_2.3")).collect::<Vec<_>>();
+    assert!(!versions.is_empty());
+    versions.into_iter().for_each(|at| newer[at + 6] = b'9');
+    let [newer, other_machine, not_runnable, script] = [
+        file("newer", &newer),
         file("other-machine", &other_machine),
         file("not-runnable", &own[..64]),
         file("script", b"#!/bin/sh\necho no program at all\n"),
     ];
     let none_known = format!("UserKnownHostsFile={}", sshd.file("none").display());
-    let cases: [(&[&str], &[&str], i32, &str); 5] = [
+    let cases: [(&[&str], &[&str], i32, &str); 6] = [
+        (&[], &[&newer], 2, "has an older C library than this miner"),
         (&[&none_known], &[], 2, "has a key that is unknown here: log in once by hand"),
         (&["Port=1"], &[], 2, "has no sshd on that port"),
         (&[], &[&other_machine], 78, "give its miner with --miner-program"),
@@ -232,6 +258,13 @@ fn each_failure_has_its_cause_and_cure() {
     let (ended, _, stderr) = sshd.output(&[], &[]);
     assert_eq!(ended, Some(2), "{stderr}");
     assert!(stderr.contains("refused the login: ssh to it has to work by hand"), "{stderr}");
+
+    let full = "ForceCommand exec unshare --user --map-root-user --mount sh -c \
+                'for at in \"$TMPDIR\" /var/tmp \"$HOME\" /dev/shm; do mount -t tmpfs -o size=1m none \"$at\" || exit; done; \
+                eval \"$SSH_ORIGINAL_COMMAND\"'";
+    let (ended, _, stderr) = Sshd::start(full).output(&[], &[]);
+    assert_eq!(ended, Some(2), "{stderr}");
+    assert!(stderr.contains("has no folder with room for the miner"), "{stderr}");
 
     let sshd = Sshd::start("AllowTcpForwarding no");
     let (ended, _, stderr) = sshd.output(&[], &[]);

@@ -5,7 +5,6 @@ use assay_program::render::Screen;
 use assay_program::settings::Settings;
 use assay_transport::own_key;
 
-use crate::cli::ShowArgs;
 use crate::config::{MinerConfig, RawConfig};
 use crate::reach;
 
@@ -20,7 +19,7 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
         own_key::identity(&config.key_file)?;
     }
     reach::each(&config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    print(&settings.shown().summary())?;
+    print(&settings.summary())?;
     Ok(Exit::Done)
 }
 
@@ -28,13 +27,8 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// A setting that is out of bounds, or standard output.
-pub fn show(settings: &Settings<RawConfig>, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let shown = settings.shown();
-    if args.json {
-        print(&serde_json::to_string_pretty(&shown.json())?)?;
-    } else {
-        print(&shown.table(&Screen::stdout()))?;
-    }
+pub fn show(settings: &Settings<RawConfig>, as_json: bool) -> anyhow::Result<Exit> {
+    print(&settings.text(as_json, &Screen::stdout())?)?;
     MinerConfig::check(settings)?;
     Ok(Exit::Done)
 }

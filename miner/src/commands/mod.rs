@@ -52,7 +52,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Bench(args) => bench::execute(&*configure(&args.settings)?, &args),
         Command::Diag(args) => diag::execute(&*configure(&args.settings)?, &args),
         Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),
-        Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, args.json),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }
 }

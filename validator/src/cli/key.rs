@@ -1,8 +1,7 @@
 //! Arguments of `key`.
 
 use assay_client::cli::server::ControlFlags;
-use assay_program::settings::Flags;
-use assay_program::span::Span;
+use assay_program::settings::{Flags, RotateArgs};
 use clap::{Args, Subcommand};
 
 /// Arguments of `key`.
@@ -30,19 +29,5 @@ pub enum KeyCommand {
     #[command(after_help = "Examples:
   assay-validator key rotate
   assay-validator key rotate --overlap 12h --key-file /var/lib/assay/validator.key")]
-    Rotate(RotateArgs),
-}
-
-/// Arguments of `key rotate`.
-#[derive(Debug, Args)]
-pub struct RotateArgs {
-    /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) that the old key vouches for the new one; 0: it does not
-    #[arg(long, value_name = "TIME", default_value = "30d")]
-    pub overlap: Span,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
+    Rotate(RotateArgs<ControlFlags>),
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use assay_program::settings::Flags;
+use assay_program::settings::{CheckConfigArgs, Flags, ShowArgs};
 use clap::{Args, Subcommand};
 
 use crate::config::RawConfig;
@@ -17,28 +17,9 @@ pub enum ConfigCommand {
     #[command(after_help = "Examples:
   assay-validator config check
   assay-validator config check --config new.toml && mv new.toml /etc/assay/validator.toml")]
-    Check(CheckConfigArgs),
+    Check(CheckConfigArgs<RawConfig>),
     /// Check all settings and print each with its value and origin
-    Show(ShowArgs),
-}
-
-/// Arguments of `config check`.
-#[derive(Debug, Args)]
-pub struct CheckConfigArgs {
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<RawConfig>,
-}
-
-/// Arguments of `config show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<RawConfig>,
+    Show(ShowArgs<RawConfig>),
 }
 
 /// What is asked about the policy of a fleet.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use assay_client::cli::challenge::WorkArgs;
+use assay_work::Precision;
 use clap::Args;
 
 /// Arguments of `try`.
@@ -11,16 +11,25 @@ pub struct TryArgs {
     /// Host to try, as ssh names it: host, user@host, a Host of ~/.ssh/config, or ssh://user@host:port
     #[arg(value_name = "HOST", value_parser = destination)]
     pub host: String,
-    /// The work.
-    #[command(flatten)]
-    pub work: WorkArgs,
+    /// Kinds of work, as a comma-separated list of int8, f16, fp8, fp4, field and network: one challenge of each [default: int8]
+    #[arg(long, value_delimiter = ',')]
+    pub kinds: Vec<Precision>,
+    /// Go on challenging for so many seconds, until a verdict is no pass
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seconds: u32,
+    /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
+    #[arg(long)]
+    pub n: Option<u32>,
+    /// Number of passes of a challenge, from 1 to 65536 [default: the policy's]
+    #[arg(long, value_name = "COUNT")]
+    pub iterations: Option<u32>,
     /// Percentage of the free memory to fill
     #[arg(long, value_name = "PERCENT")]
     pub fill_percent: Option<u32>,
     /// Fields of the policy, as `policy_fields` has them
     #[arg(long, value_name = "FIELDS")]
     pub policy_fields: Option<String>,
-    /// File to write the signed receipt of the verdict to; the keys that check it, of this run alone, go into FILE.keys.json
+    /// File to write the signed receipt of the last verdict to; the keys that check it, of this run alone, go into FILE.keys.json
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
     /// The miner's program for the host [default: assay-miner beside this program]
@@ -32,7 +41,7 @@ pub struct TryArgs {
     /// Option of ssh, as its -o takes it; several times
     #[arg(long, value_name = "OPTION")]
     pub ssh_option: Vec<String>,
-    /// Print JSON
+    /// Print JSON, a document for each challenge
     #[arg(long)]
     pub json: bool,
 }

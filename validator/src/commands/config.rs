@@ -4,7 +4,6 @@ use assay_program::exit::{Exit, print};
 use assay_program::render::Screen;
 use assay_program::settings::Settings;
 
-use crate::cli::settings::ShowArgs;
 use crate::config::{RawConfig, ValidatorConfig};
 use crate::preflight;
 
@@ -14,7 +13,7 @@ use crate::preflight;
 /// A setting that is out of bounds, a file that cannot be used, or standard output.
 pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
     preflight::check(&ValidatorConfig::check(settings)?)?;
-    print(&settings.shown().summary())?;
+    print(&settings.summary())?;
     Ok(Exit::Done)
 }
 
@@ -23,13 +22,8 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
 ///
 /// # Errors
 /// A setting that is out of bounds, a file that cannot be used, or standard output.
-pub fn show(settings: &Settings<RawConfig>, args: &ShowArgs) -> anyhow::Result<Exit> {
-    let shown = settings.shown();
-    if args.json {
-        print(&serde_json::to_string_pretty(&shown.json())?)?;
-    } else {
-        print(&shown.table(&Screen::stdout()))?;
-    }
+pub fn show(settings: &Settings<RawConfig>, as_json: bool) -> anyhow::Result<Exit> {
+    print(&settings.text(as_json, &Screen::stdout())?)?;
     preflight::check(&ValidatorConfig::check(settings)?)?;
     Ok(Exit::Done)
 }

@@ -103,7 +103,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::CheckOpenings(args) => check_openings::execute(&args),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Config(ConfigCommand::Check(args)) => config::check(&resolve(&args.settings)?),
-        Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, &args),
+        Command::Config(ConfigCommand::Show(args)) => config::show(&resolve(&args.settings)?, args.json),
         Command::ReplayWorker(args) => replay_worker::execute(&args),
         Command::Worker(args) => Ok(worker_command::execute(&args)?),
     }

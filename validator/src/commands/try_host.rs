@@ -19,6 +19,7 @@ use assay_program::file;
 use assay_program::standard_error;
 use assay_protocol::identity::Identity;
 use assay_transport::own_key;
+use assay_work::Precision;
 use clap::Parser;
 
 use self::remote::{MinerFiles, RemoteHost};
@@ -151,9 +152,29 @@ impl LocalValidator {
         }
     }
 
-    /// The exit code of the challenge, whose verdict it prints; or the end of the host before.
+    /// The exit code of challenges of all kinds, again and again for the time that is asked for; a verdict that is no pass
+    /// is the last.
     fn judge(&self, args: &TryArgs, host: &mut RemoteHost) -> anyhow::Result<Exit> {
-        let (socket, challenge) = (self.socket.clone(), challenge_args(args)?);
+        let until = Instant::now() + Duration::from_secs(args.seconds.into());
+        let kinds = args.kinds.iter().copied().map(Some).collect::<Vec<_>>();
+        let kinds = if kinds.is_empty() { vec![None] } else { kinds };
+        let mut worst = Exit::Done;
+        for (turn, kind) in kinds.iter().cycle().enumerate() {
+            if turn >= kinds.len() && Instant::now() >= until {
+                break;
+            }
+            match self.judge_once(args, *kind, host)? {
+                Exit::Done => {}
+                Exit::NoMemory => worst = Exit::NoMemory,
+                exit => return Ok(exit),
+            }
+        }
+        Ok(worst)
+    }
+
+    /// The exit code of a challenge, whose verdict it prints; or the end of the host before.
+    fn judge_once(&self, args: &TryArgs, kind: Option<Precision>, host: &mut RemoteHost) -> anyhow::Result<Exit> {
+        let (socket, challenge) = (self.socket.clone(), challenge_args(args, kind)?);
         let (sender, done) = channel();
         thread::spawn(move || sender.send(challenge::execute(&ApiLocation::Socket(socket), &challenge)));
         loop {
@@ -180,12 +201,12 @@ impl LocalValidator {
 }
 
 /// The arguments of `challenge`.
-fn challenge_args(args: &TryArgs) -> anyhow::Result<ChallengeArgs> {
-    let mut line = vec!["assay-validator".to_owned(), "challenge".to_owned(), "--miner=only".to_owned()];
+fn challenge_args(args: &TryArgs, kind: Option<Precision>) -> anyhow::Result<ChallengeArgs> {
+    let mut line = ["assay-validator", "challenge", "--miner=only", "--wait=30"].map(str::to_owned).to_vec();
     let mut add = |name: &str, value: Option<String>| line.extend(value.map(|value| format!("--{name}={value}")));
-    add("kind", args.work.kind.map(|kind| kind.name().to_owned()));
-    add("n", args.work.n.map(|n| n.to_string()));
-    add("iterations", args.work.iterations.map(|count| count.to_string()));
+    add("kind", kind.map(|kind| kind.name().to_owned()));
+    add("n", args.n.map(|n| n.to_string()));
+    add("iterations", args.iterations.map(|count| count.to_string()));
     add("fill-percent", args.fill_percent.map(|percent| percent.to_string()));
     add("receipt", args.receipt.as_ref().map(|path| path.display().to_string()));
     line.extend(args.json.then(|| "--json".to_owned()));

@@ -211,7 +211,7 @@ impl RemoteHost {
             ("orwarding failed", "forwards no ports: its sshd needs AllowTcpForwarding yes or remote for this user"),
             (
                 "GLIBC_",
-                "has an older C library than this miner: take the packaged one (--miner-program), which runs on glibc 2.31",
+                "has an older C library than this miner: take the packaged one (--miner-program), which runs on glibc 2.28",
             ),
             ("Exec format error", "cannot run this miner: it is for another machine (--miner-program)"),
         ];

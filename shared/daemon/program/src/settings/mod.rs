@@ -6,6 +6,7 @@
 //! them: a value means the same wherever it is written. Each layer that names a key replaces the whole
 //! value of the layers below, lists included. A variable that is empty counts as not set.
 
+mod arguments;
 mod check;
 pub mod document;
 mod file;
@@ -19,10 +20,10 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+pub use arguments::{CheckConfigArgs, RotateArgs, ShowArgs};
 pub use check::AUTO;
 pub use flags::Flags;
 pub use layers::{Environment, Setting, Settings};
-pub use show::SettingsListing;
 pub use switch::{Switch, parse};
 
 /// Why a key that is unknown here would be known elsewhere, such as in a build with another feature or an earlier release.

@@ -5,21 +5,19 @@ use serde_json::{Map, Value, json};
 use super::{Origin, Setting, Settings};
 use crate::render::{Screen, table};
 
-/// Settings that `config show` prints.
-#[derive(Debug, Clone)]
-pub struct SettingsListing(Vec<Setting>);
-
 impl<R: clap::Args> Settings<R> {
-    pub fn shown(&self) -> SettingsListing {
-        SettingsListing(self.settings.clone())
+    /// Every setting with its origin, as JSON or as a table for this screen.
+    ///
+    /// # Errors
+    /// None of settings that were resolved.
+    pub fn text(&self, as_json: bool, screen: &Screen) -> serde_json::Result<String> {
+        if as_json { serde_json::to_string_pretty(&self.json()) } else { Ok(self.table(screen)) }
     }
-}
 
-impl SettingsListing {
     /// A table of key, value and origin.
     pub fn table(&self, screen: &Screen) -> String {
         let mut table = table::new(screen, &["setting", "value", "origin"]);
-        for setting in &self.0 {
+        for setting in &self.settings {
             let value = match setting.values.as_slice() {
                 [] => "–".to_owned(),
                 values => values.join(", "),
@@ -32,7 +30,7 @@ impl SettingsListing {
     /// The count of settings from each origin, in a line: `config check` prints it for valid settings.
     pub fn summary(&self) -> String {
         let mut counts: Vec<(String, usize)> = Vec::new();
-        for setting in &self.0 {
+        for setting in &self.settings {
             let from = match &setting.origin {
                 Origin::Default => "by default".to_owned(),
                 Origin::File { path, .. } => format!("from {}", path.display()),
@@ -52,7 +50,7 @@ impl SettingsListing {
     /// An object with a `value` and an `origin` for each key.
     pub fn json(&self) -> Value {
         let entry = |s: &Setting| (s.key.clone(), json!({ "value": value(s), "origin": origin(&s.origin) }));
-        Value::Object(self.0.iter().map(entry).collect::<Map<_, _>>())
+        Value::Object(self.settings.iter().map(entry).collect::<Map<_, _>>())
     }
 }
 

@@ -217,9 +217,9 @@ name         –       default
 colour       red     default
 friends      a, b    environment TEST_FRIENDS
 loud_voice   false   default";
-    assert_eq!(settings.shown().table(&Screen::FILE), expected);
+    assert_eq!(settings.table(&Screen::FILE), expected);
     assert_eq!(
-        settings.shown().json(),
+        settings.json(),
         json!({
             "count": { "value": 4, "origin": { "layer": "flag", "name": "--count" } },
             "name": { "value": null, "origin": { "layer": "default" } },
@@ -245,7 +245,7 @@ fn bounds_name_the_setting_its_origin_and_the_reason() {
 fn the_table_fits_a_terminal() {
     let name = "/a/long/path".repeat(20);
     let settings = resolve(&["--name", &name], &[("TEST_FRIENDS", &"friend,".repeat(40))]).unwrap();
-    let shown = settings.shown().table(&Screen { width: Some(100), colour: false });
+    let shown = settings.table(&Screen { width: Some(100), colour: false });
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
 }
 
@@ -255,7 +255,7 @@ fn a_summary_counts_each_layer() {
     let path = config.strip_prefix("--config=").unwrap().to_owned();
     let settings = resolve(&[&config, "--colour=red"], &[("TEST_FRIENDS", "a,b")]).unwrap();
     assert_eq!(
-        settings.shown().summary(),
+        settings.summary(),
         format!("the configuration is valid: 1 by default, 2 from {path}, 1 from flags, 1 from the environment")
     );
 }
