@@ -25,33 +25,42 @@ impl Sshd {
         // sshd wants this folder where it runs as root.
         let _ = fs::create_dir("/run/sshd");
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = |name: &str| folder.path().join(name).display().to_string();
         for key in ["host_key", "user_key", "other_key"] {
             let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &file(key)]).status();
             assert!(made.expect("ssh-keygen: install openssh-client").success());
         }
         fs::copy(file("user_key.pub"), file("authorized_keys")).unwrap();
-        let host_key = fs::read_to_string(file("host_key.pub")).unwrap();
-        fs::write(file("known_hosts"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         fs::create_dir(file("tmp")).unwrap();
         fs::create_dir(file("here")).unwrap();
         let configuration = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\n\
-             UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nSetEnv TMPDIR={}\n{settings}\n",
+            "ListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n\
+             PasswordAuthentication no\nPermitRootLogin yes\nSetEnv TMPDIR={}\n{settings}\n",
             file("host_key"),
             file("authorized_keys"),
             file("tmp")
         );
         fs::write(file("sshd_config"), configuration).unwrap();
-        let mut sshd = Command::new("/usr/sbin/sshd");
-        sshd.args(["-D", "-f", &file("sshd_config"), "-E", &file("sshd.log")]);
-        let daemon = sshd.stdin(Stdio::null()).spawn().expect("sshd: install openssh-server");
         let until = Instant::now() + PATIENCE;
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "{:?}", fs::read_to_string(file("sshd.log")));
-            std::thread::sleep(NAP);
-        }
+        // Another test may take a port that is free now.
+        let (port, daemon) = loop {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut sshd = Command::new("/usr/sbin/sshd");
+            sshd.args(["-D", "-f", &file("sshd_config"), "-E", &file("sshd.log"), "-p", &port.to_string()]);
+            let mut daemon = sshd.stdin(Stdio::null()).spawn().expect("sshd: install openssh-server");
+            let listens = format!("Server listening on 127.0.0.1 port {port}");
+            let log = || fs::read_to_string(file("sshd.log")).unwrap_or_default();
+            while !log().contains(&listens) && daemon.try_wait().unwrap().is_none() {
+                assert!(Instant::now() < until, "{}", log());
+                std::thread::sleep(NAP);
+            }
+            if log().contains(&listens) {
+                break (port, daemon);
+            }
+            assert!(log().contains("Address already in use"), "{}", log());
+        };
+        let host_key = fs::read_to_string(file("host_key.pub")).unwrap();
+        fs::write(file("known_hosts"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         Self { folder, port, daemon }
     }
 

@@ -10,6 +10,7 @@ use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_log::Witness;
 use assay_protocol::identity::Identity;
+use tokio::net::TcpSocket;
 
 /// The witness's process. Dropped, it is killed.
 struct WitnessProcess(Child);
@@ -28,12 +29,16 @@ struct Scene {
     folder: tempfile::TempDir,
     /// Where the witness will be, and its key: `URL#VKEY`.
     witness: String,
+    /// Keeps its port from others; nobody listens.
+    port: Option<TcpSocket>,
 }
 
 impl Scene {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = socket.local_addr().unwrap().port();
         let secret = Identity::load_or_create(&folder.path().join("witness/witness.key")).unwrap();
         let key = Witness::new(folder.path(), secret, Vec::new()).key().to_string();
         let witness = format!("http://127.0.0.1:{port}#{key}");
@@ -41,11 +46,12 @@ impl Scene {
         let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
         let miner = TestMiner::start(validator.address, 1, &[]);
         validator.wait_for_miner(miner.key, true).await;
-        Self { validator, miner, folder, witness }
+        Self { validator, miner, folder, witness, port: Some(socket) }
     }
 
     /// Starts the witness that the validator has asked in vain.
-    fn start_witness(&self) -> WitnessProcess {
+    fn start_witness(&mut self) -> WitnessProcess {
+        self.port = None;
         let (url, key) = self.witness.split_once('#').unwrap();
         let state = format!("--state={}", self.folder.path().join("witness").display());
         let (listen, of) = (url.trim_start_matches("http://"), self.validator.key.to_string());
