@@ -83,8 +83,10 @@ impl Sshd {
         if !arguments.iter().any(|argument| argument.starts_with("--policy-fields=")) {
             command.arg("--policy-fields=max_matrices=12");
         }
-        for option in ["--backend=cpu", "--cpu-devices=1", "--cpu-memory=64MiB", "--cpu-threads=1"] {
-            command.arg(format!("--miner-option={option}"));
+        if !arguments.iter().any(|argument| argument.starts_with("--miner-option=")) {
+            for option in ["--backend=cpu", "--cpu-devices=1", "--cpu-memory=64MiB", "--cpu-threads=1"] {
+                command.arg(format!("--miner-option={option}"));
+            }
         }
         command.args(arguments).env("TMPDIR", self.file("here")).stdin(Stdio::null());
         command
@@ -249,7 +251,13 @@ fn each_failure_has_its_cause_and_cure() {
         file("script", b"#!/bin/sh\necho no program at all\n"),
     ];
     let none_known = format!("UserKnownHostsFile={}", sshd.file("none").display());
-    let cases: [(&[&str], &[&str], i32, &str); 6] = [
+    // This machine, which a GPU may be in, is the host.
+    let (backend, code, cause) = match Path::new("/dev/nvidiactl").exists() {
+        true => ("--miner-option=--backend=none", 2, "invalid value 'none' for '--backend"),
+        false => ("--miner-option=--backend=cuda", 2, "has no NVIDIA driver: install it"),
+    };
+    let cases: [(&[&str], &[&str], i32, &str); 7] = [
+        (&[], &[backend], code, cause),
         (&[], &[&newer], 2, "has an older C library than this miner"),
         (&[&none_known], &[], 2, "has a key that is unknown here: log in once by hand"),
         (&["Port=1"], &[], 2, "has no sshd on that port"),
@@ -261,6 +269,7 @@ fn each_failure_has_its_cause_and_cure() {
         let (ended, _, stderr) = sshd.output(options, arguments);
         assert_eq!(ended, Some(code), "{stderr}");
         assert!(stderr.contains(cause), "{cause}: {stderr}");
+        assert!(!stderr.contains("look for assay-try"), "it says that it left nothing: {stderr}");
         assert_eq!(sshd.left(), Vec::<PathBuf>::new());
     }
     fs::copy(sshd.file("other_key.pub"), sshd.file("authorized_keys")).unwrap();

@@ -56,6 +56,8 @@ pub struct RemoteHost {
     input: Option<Sender<()>>,
     said: Receiver<HostLine>,
     tail: Arc<Mutex<VecDeque<String>>>,
+    /// Whether the script said that its files are removed.
+    is_cleared: bool,
     /// Whether a person stopped the validator of this process.
     stopped: Arc<AtomicBool>,
 }
@@ -129,7 +131,7 @@ impl RemoteHost {
             });
         }
         let input = child.stdin.take().ok_or_else(|| Failure::new(Exit::Internal, "ssh has no standard input"))?;
-        Ok((Self { name: args.host.clone(), child, input: None, said, tail, stopped }, input))
+        Ok((Self { name: args.host.clone(), child, input: None, said, tail, is_cleared: false, stopped }, input))
     }
 
     /// The next line of meaning; what ends the connection is a failure.
@@ -177,13 +179,14 @@ impl RemoteHost {
     pub fn finish(mut self) -> bool {
         self.input = None;
         let until = Instant::now() + REMOVE_LIMIT;
-        loop {
+        while !self.is_cleared {
             match self.said.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(HostLine::Script(line)) if line == "removed" => return true,
+                Ok(HostLine::Script(line)) if line == "removed" => self.is_cleared = true,
                 Ok(_) if Instant::now() < until => {}
                 _ => return false,
             }
         }
+        true
     }
 
     /// A failure of the host.
@@ -195,12 +198,15 @@ impl RemoteHost {
     fn failure(&mut self) -> Failure {
         // Of both streams, if the connection has ended.
         let until = Instant::now() + REST_LIMIT;
-        while self.said.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() && Instant::now() < until
-        {
+        while let Ok(line) = self.said.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            self.is_cleared |= matches!(line, HostLine::Script(line) if line == "removed");
+            if Instant::now() >= until {
+                break;
+            }
         }
         let lines = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let has = |part: &str| lines.iter().any(|line| line.contains(part));
-        let causes: [(&str, &str); 10] = [
+        let causes: [(&str, &str); 11] = [
             ("ssh: not found", "cannot be reached: ssh is missing here (Debian: openssh-client)"),
             ("Permission denied", "refused the login: ssh to it has to work by hand, with this user and key"),
             ("Host key verification failed", "has a key that is unknown here: log in once by hand, and compare it"),
@@ -212,6 +218,10 @@ impl RemoteHost {
             (
                 "GLIBC_",
                 "has an older C library than this miner: take the packaged one (--miner-program), which runs on glibc 2.28",
+            ),
+            (
+                "no NVIDIA driver",
+                "has no NVIDIA driver: install it (R525 or newer), or take --miner-option=--backend=wgpu",
             ),
             ("Exec format error", "cannot run this miner: it is for another machine (--miner-program)"),
         ];
@@ -354,7 +364,7 @@ mod tests {
         listen(std::io::repeat(b'\n').take(1 << 30), Arc::default(), sender, meaning);
         let child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
         let (name, tail, stopped) = ("gpu7".to_owned(), Arc::default(), Arc::default());
-        let mut host = RemoteHost { name, child, input: None, said, tail, stopped };
+        let mut host = RemoteHost { name, child, input: None, said, tail, is_cleared: false, stopped };
         thread::sleep(STOP_POLL);
         assert!(read.load(Ordering::Relaxed) <= MAX_WAITING + 1, "it waits");
         assert!(host.failure().to_string().starts_with("gpu7 ended the connection"));
