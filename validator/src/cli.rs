@@ -119,7 +119,7 @@ pub enum Command {
     /// tried ends with 2.
     #[command(after_help = "Examples:
   assay-validator try root@gpu7.example
-  assay-validator try ssh://gpu7.example:2222 --kind f16 --receipt gpu7.jwt
+  assay-validator try ssh://gpu7.example:2222 --kinds int8,f16 --seconds 600 --receipt gpu7.jwt
   assay-validator try gpu7 --miner-option=--backend=cuda --ssh-option IdentityFile=~/.ssh/gpu")]
     Try(TryArgs),
     /// Cancel challenges that run: their verdicts are inconclusive, and count against nobody

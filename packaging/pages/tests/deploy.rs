@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, Parser};
+use clap::{Args, Command, CommandFactory, Parser};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -87,6 +87,35 @@ fn every_command_is_one_that_the_programs_take() {
         "assay-validator verdicts --outcome fail",
     ] {
         assert!(seen.iter().any(|command| command.starts_with(part)), "{part} in {seen:#?}");
+    }
+}
+
+/// The examples in the help of a command and of those below it.
+fn examples(command: &Command, found: &mut Vec<String>) {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    found.extend(help.lines().map(str::trim).filter(|line| line.starts_with("assay-")).map(str::to_owned));
+    command.get_subcommands().for_each(|command| examples(command, found));
+}
+
+#[test]
+fn every_example_of_the_help_is_one_that_the_programs_take() {
+    let (mut lines, key, id) = (Vec::new(), "7b41c09e".repeat(8), "1894846d".repeat(4));
+    examples(&assay_miner::cli::Cli::command(), &mut lines);
+    examples(&assay_validator::cli::Cli::command(), &mut lines);
+    assert!(lines.len() > 60, "{lines:#?}");
+    for line in lines {
+        // Up to what the shell does with it.
+        let own = line.replace("\"$(assay-validator address)\"", "assay://127.0.0.1:7400#KEY");
+        let own = own.replace("KEY", &key).replace("ID:", &format!("{id}:"));
+        let own = [" | ", " > ", " >> ", " < ", " && ", " || ", " >/"]
+            .iter()
+            .fold(own.as_str(), |own, sign| own.split(sign).next().unwrap());
+        let words: Vec<_> = own.split_whitespace().collect();
+        let error = match words[0] {
+            "assay-miner" => assay_miner::cli::Cli::try_parse_from(&words).err(),
+            _ => assay_validator::cli::Cli::try_parse_from(&words).err(),
+        };
+        assert!(error.is_none(), "{line}: {}", error.unwrap());
     }
 }
 

@@ -11,10 +11,10 @@ pub struct TryArgs {
     /// Host to try, as ssh names it: host, user@host, a Host of ~/.ssh/config, or ssh://user@host:port
     #[arg(value_name = "HOST", value_parser = destination)]
     pub host: String,
-    /// Kinds of work, as a comma-separated list of int8, f16, fp8, fp4, field and network: one challenge of each [default: int8]
+    /// Kinds of work, as a comma-separated list of int8, f16, fp8, fp4, field and network: one challenge of each [default: the policy's]
     #[arg(long, value_delimiter = ',')]
     pub kinds: Vec<Precision>,
-    /// Go on challenging for so many seconds, until a verdict is no pass
+    /// Challenge again, in turn, for so many seconds or until a verdict is no pass
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seconds: u32,
     /// Matrix size, a power of two from 256 to 32768 [default: the policy's]
