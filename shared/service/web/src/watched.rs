@@ -41,7 +41,8 @@ pub async fn stream(
             for await event in followed(course.clone(), &mut until) {
                 yield Ok(event);
             }
-            if course.borrow().verdict.is_some() {
+            // A course without a sender is that of a session that ended.
+            if course.borrow().verdict.is_some() || course.has_changed().is_ok() {
                 return;
             }
         }
