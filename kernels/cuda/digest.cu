@@ -24,7 +24,7 @@ constexpr unsigned warps = threads / 32;
 /// product_mma_sm80, so that one slot is hashed during the next one's product: 57344 + 8192 of 65536 registers,
 /// 97 + 13 of 164 KiB of shared memory. The driver must be told to make the SM's shared memory that large
 /// (CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT on both kernels): for the product alone it may choose 100 KiB.
-/// On sm_86, sm_89 and sm_120 an SM has 100 KiB, and on sm_90 product_wgmma_sm90a leaves 1024 registers: there the
+/// So beside product_tcgen05: 194 + 13 of 228 KiB, where it may choose 196. On sm_86, sm_89 and sm_120 an SM has 100 KiB, and on sm_90 product_wgmma_sm90a leaves 1024 registers: there the
 /// two never share an SM, and a digest runs where the product leaves SMs idle. None of this has run on a GPU.
 constexpr unsigned resident_blocks = 8;
 static_assert(threads % assay::warp_rows == 0);

@@ -1,8 +1,8 @@
 // Slot u = mix(slot[earlier] · slot[previous]ᵀ) with mma.sync and cp.async, for every kind of operand whose mma takes
 // 16 rows of 32 bytes by 8 columns of 32 bytes: their fragments lie alike (PTX ISA, "Matrix Fragments" for m16n8k16 of
-// BF16, m16n8k32 of E4M3 and of S8), so that only the instruction differs. It is the `Arithmetic`: `Sum` is a sum's type,
-// `drains` says whether it is a float, `multiply` is one mma. Ampere, Ada, and Blackwell without tcgen05; Hopper where wgmma
-// is not wanted (WORK.md, A pass).
+// BF16, m16n8k32 of S8, m16n8k64 of E2M1), so that only the instruction differs. It is the `Arithmetic`: `Sum` is a sum's
+// type, `drains` says whether it is a float, 2^-`step` is its unit, `multiply` is one mma. Ampere, Ada, and Blackwell
+// without tcgen05; Hopper where wgmma is not wanted (WORK.md, A pass).
 //
 // shapes   operands: [n][depth] bytes; n and depth powers of two, n from 256 to 32768, depth from 256 to 65536
 // tile     128 rows x 256 columns for each block, 64 bytes of the inner dimension at a time;
@@ -11,8 +11,9 @@
 // shared   96 KiB dynamic: 4 stages of 128 + 256 rows of 64 bytes. An RTX card has that much; one block an SM
 // bounds   u < 2^20; n · depth ≤ 2^31: offsets within a matrix in 32 bits
 // exact    INT8: products summed in int32, |sum| ≤ 65536 · 2^14 = 2^30
-//          floats: integers, summed in FP32 while all partial sums stay below 2^24, which `chunk` bounds. Then the sums
-//          are drained: converted, and added up in int32 in `sums`, 128 words a thread, [register][thread]
+//          floats: integers, summed in FP32 while all partial sums stay below 2^24 (E2M1: quarters, 2^22), which `chunk`
+//          bounds. Then the sums are drained: converted, and added up in int32 in `sums`, 128 words a thread,
+//          [register][thread]
 //
 // Stage s holds rows of 64 bytes as four pieces of 16, piece q at q XOR bits 1-2 of the row, so that the
 // eight rows of a matrix that ldmatrix reads lie in different banks.
@@ -154,9 +155,15 @@ __device__ __forceinline__ void accumulate(Sums<typename Arithmetic::Sum>& sums,
 /// Where a thread's sum (i, j, e) is held between chunks, from the thread's first word on.
 __device__ __forceinline__ constexpr unsigned held_at(unsigned i, unsigned j, unsigned e) { return ((i * column_tiles + j) * 4 + e) * threads; }
 
+/// A sum of the unit, in units of 2^-step, as an integer. Nothing is rounded.
+template <class Arithmetic>
+__device__ __forceinline__ int32_t integer(typename Arithmetic::Sum sum) {
+    return assay::integer(sum * static_cast<typename Arithmetic::Sum>(1 << Arithmetic::step));
+}
+
 /// Adds the sums to those drained before, unless they are the first, and starts them anew.
-template <class Sum>
-__device__ __forceinline__ void drain(Sums<Sum>& sums, uint32_t* held, bool first) {
+template <class Arithmetic>
+__device__ __forceinline__ void drain(Sums<typename Arithmetic::Sum>& sums, uint32_t* held, bool first) {
 #pragma unroll
     for (unsigned i = 0; i < row_tiles; ++i) {
 #pragma unroll
@@ -164,7 +171,7 @@ __device__ __forceinline__ void drain(Sums<Sum>& sums, uint32_t* held, bool firs
 #pragma unroll
             for (unsigned e = 0; e < 4; ++e) {
                 uint32_t* const word = held + held_at(i, j, e);
-                *word = static_cast<uint32_t>(assay::integer(sums[i][j][e])) + (first ? 0 : *word);
+                *word = static_cast<uint32_t>(integer<Arithmetic>(sums[i][j][e])) + (first ? 0 : *word);
                 sums[i][j][e] = 0;
             }
         // No registers for more words under way than these: the compiler moves no load over it.
@@ -191,14 +198,14 @@ __device__ __forceinline__ void for_each_row(const Sums<Sum>& sums, Function fun
 }
 
 /// A row's sums as integers, with those drained of them before; `held` is null where none were.
-template <class Sum>
-__device__ __forceinline__ void total(int32_t (&integers)[column_tiles][2], const Sum (&row)[column_tiles][2], const uint32_t* held, unsigned i,
-                                      unsigned half) {
+template <class Arithmetic>
+__device__ __forceinline__ void total(int32_t (&integers)[column_tiles][2], const typename Arithmetic::Sum (&row)[column_tiles][2], const uint32_t* held,
+                                      unsigned i, unsigned half) {
 #pragma unroll
     for (unsigned j = 0; j < column_tiles; ++j)
 #pragma unroll
         for (unsigned e = 0; e < 2; ++e) {
-            integers[j][e] = assay::integer(row[j][e]);
+            integers[j][e] = integer<Arithmetic>(row[j][e]);
             if (held) integers[j][e] += static_cast<int32_t>(held[held_at(i, j, 2 * half + e)]);
         }
 }
@@ -224,7 +231,7 @@ __device__ __forceinline__ void run(const assay::Product& product) {
         for (uint32_t left = product.depth;; left -= product.chunk) {
             accumulate<Arithmetic>(sums, loader, reader, product.chunk);
             if (left <= product.chunk) break;
-            drain(sums, own + threadIdx.x, !held);
+            drain<Arithmetic>(sums, own + threadIdx.x, !held);
             held = own + threadIdx.x;
             // Every warp has left the stages that the next chunk's first copies go into.
             __syncthreads();
@@ -243,7 +250,7 @@ __device__ __forceinline__ void run(const assay::Product& product) {
     const uint32_t position = (tile.row + row) * n + tile.column + column;
     for_each_row<Sum>(sums, [&](unsigned i, unsigned half, unsigned r, const Sum(&eights)[column_tiles][2]) {
         int32_t integers[column_tiles][2];
-        total(integers, eights, held, i, half);
+        total<Arithmetic>(integers, eights, held, i, half);
         const uint32_t at = position + r * n;
         assay::store_mixed_row(product.slot + at, at + product.u * assay::slot_factor, integers);
     });

@@ -6,6 +6,7 @@ namespace product_mma_sm80 {
 struct Arithmetic {
     using Sum = int32_t;
     static constexpr bool drains = false;
+    static constexpr int step = 0;
     static __device__ __forceinline__ void multiply(Sum (&sums)[4], const uint32_t (&left)[4], const uint32_t (&right)[2]) {
         ptx::mma_m16n8k32(sums, left, right);
     }

@@ -94,15 +94,16 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&sums)[4], const uint32
         : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1200
 
-/// sums (16 x 8) += left (16 x 32, row-major) . right (32 x 8, column-major), E4M3 operands. Sums have 14 bits on sm_89
-/// and sm_90.
-__device__ __forceinline__ void mma_m16n8k32_e4m3(float (&sums)[4], const uint32_t (&left)[4], const uint32_t (&right)[2]) {
+/// sums (16 x 8) += left (16 x 64, row-major) . right (64 x 8, column-major), E2M1 operands, two a byte. `scales` are UE8M0,
+/// one for each half of a row and of a column, the same for all of them. sm_120f.
+__device__ __forceinline__ void mma_m16n8k64_e2m1(float (&sums)[4], const uint32_t (&left)[4], const uint32_t (&right)[2], uint32_t scales) {
     asm volatile(
-        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, {%10}, {0, 0}, {%10}, {0, 0};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]), "r"(scales));
 }
 
 #endif

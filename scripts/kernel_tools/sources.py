@@ -74,7 +74,7 @@ SOURCES = (
     Source("product_mma_f16_sm75", "compute_75", TARGETS, instructions=("HMMA",)),
     Source("product_mma_sm80", "compute_80", _from("sm_80"), instructions=("IMMA", "LDGSTS", "LDSM")),
     Source("product_mma_bf16_sm80", "compute_80", _from("sm_80"), instructions=("HMMA", "LDGSTS", "LDSM")),
-    Source("product_mma_fp8_sm120", "compute_89", ("sm_120a",), instructions=("QMMA", "LDGSTS", "LDSM"), ptx="8.4"),
+    Source("product_mma_fp4_sm120f", "compute_120f", ("sm_120a",), instructions=("OMMA.SF", "LDGSTS", "LDSM"), ptx="8.8"),
     Source("product_wgmma_sm90a", "compute_90a", ("sm_90a",), instructions=("UTMALDG", "USETMAXREG"),
            counts=(("WARPGROUP.DEPBAR", 2), ("WARPGROUP.ARRIVE", 2), ("IGMMA", 8))),
     Source("product_wgmma_bf16_sm90a", "compute_90a", ("sm_90a",), instructions=("UTMALDG", "USETMAXREG"),

@@ -123,22 +123,24 @@ void mma_m16n8k16_bf16(void* const* lanes) {
     accumulate_m16n8(lanes, Format::bf16, named("a100"), left, right);
 }
 
-// PTX ISA, "Matrix Fragments for mma.m16n8k32", .e4m3: register i of A holds row g + 8·(i odd), columns 4t + 16·(i ≥ 2)
-// and the next three, the first lowest; register i of B holds rows 4t + 16·i and the next three, column g.
-void mma_m16n8k32_e4m3(void* const* lanes) {
-    Rows<16, 32> left;
-    Rows<8, 32> right;
+// PTX ISA, "Matrix Fragments for mma.m16n8k64", .e2m1: register i of A holds row g + 8·(i odd), columns 8t + 32·(i ≥ 2) and the
+// next seven, the first lowest; register i of B holds rows 8t + 32·i and the next seven, column g. With scale_vec::2X, byte and
+// thread 0, lanes 4g and 4g + 1 give the scales of rows g and g + 8 in bytes 0 and 1, lane 4g those of column g.
+void mma_m16n8k64_e2m1(void* const* lanes) {
+    Rows<16, 64> left;
+    Rows<8, 64> right;
     for (unsigned lane = 0; lane < warp_threads; ++lane) {
         const auto& mine = *static_cast<const MmaFloat*>(lanes[lane]);
         const unsigned g = lane / 4, t = lane % 4;
-        for (unsigned b = 0; b < 4; ++b) {
-            for (unsigned i = 0; i < 4; ++i) left.codes[g + 8 * (i & 1)][4 * t + 16 * (i >> 1) + b] = mine.left[i] >> (8 * b) & 0xFF;
-            for (unsigned i = 0; i < 2; ++i) right.codes[g][4 * t + 16 * i + b] = mine.right[i] >> (8 * b) & 0xFF;
+        if (t < 2 && (mine.scales & 0xFFFF) != 0x7F7F) block().fail(Code::unsupported, "a scale that is not 1");
+        for (unsigned b = 0; b < 8; ++b) {
+            for (unsigned i = 0; i < 4; ++i) left.codes[g + 8 * (i & 1)][8 * t + 32 * (i >> 1) + b] = mine.left[i] >> (4 * b) & 0xF;
+            for (unsigned i = 0; i < 2; ++i) right.codes[g][8 * t + 32 * i + b] = mine.right[i] >> (4 * b) & 0xF;
         }
     }
-    left.decode(Format::e4m3);
-    right.decode(Format::e4m3);
-    accumulate_m16n8(lanes, Format::e4m3, named("b200-fp8"), left, right);
+    left.decode(Format::e2m1);
+    right.decode(Format::e2m1);
+    accumulate_m16n8(lanes, Format::e2m1, named("b200-mxf4"), left, right);
 }
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k8", .f16: register i of A holds row g + 8·i, columns 2t and next; B's holds

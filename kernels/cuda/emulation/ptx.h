@@ -23,6 +23,7 @@ struct MmaFloat {
     float* sums;               // 4
     const std::uint32_t* left; // 4; of m16n8k8 2
     const std::uint32_t* right;// 2; of m16n8k8 1
+    std::uint32_t scales = 0;  // of m16n8k64
 };
 struct LoadMatrices {
     std::uint32_t* result;     // 4
@@ -32,7 +33,7 @@ struct LoadMatrices {
 void mma_m16n8k32(void* const* lanes);
 void mma_m8n8k16(void* const* lanes);
 void mma_m16n8k16_bf16(void* const* lanes);
-void mma_m16n8k32_e4m3(void* const* lanes);
+void mma_m16n8k64_e2m1(void* const* lanes);
 void mma_m16n8k8_f16(void* const* lanes);
 void load_matrices(void* const* lanes);
 
@@ -151,9 +152,9 @@ inline void mma_m16n8k16_bf16(float (&sums)[4], const std::uint32_t (&left)[4], 
     emulation::block().collective(emulation::mma_m16n8k16_bf16, &mine);
 }
 
-inline void mma_m16n8k32_e4m3(float (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2]) {
-    emulation::MmaFloat mine{sums, left, right};
-    emulation::block().collective(emulation::mma_m16n8k32_e4m3, &mine);
+inline void mma_m16n8k64_e2m1(float (&sums)[4], const std::uint32_t (&left)[4], const std::uint32_t (&right)[2], std::uint32_t scales) {
+    emulation::MmaFloat mine{sums, left, right, scales};
+    emulation::block().collective(emulation::mma_m16n8k64_e2m1, &mine);
 }
 
 inline void mma_m16n8k8_f16(float (&upper)[2], float (&lower)[2], std::uint32_t left_upper, std::uint32_t left_lower, std::uint32_t right) {

@@ -29,7 +29,7 @@ const FLOAT_FAMILIES: [(KernelChoice, &str, &[Precision]); 8] = [
     (KernelChoice::MmaF16Sm75, "7.5", &[Precision::F16]),
     (KernelChoice::MmaBf16Sm80, "8.6", &[Precision::F16]),
     (KernelChoice::WgmmaBf16Sm90a, "9.0", &[Precision::F16]),
-    (KernelChoice::MmaFp8Sm120, "12.0", &[Precision::Fp8, Precision::Fp4]),
+    (KernelChoice::MmaFp4Sm120f, "12.1", &[Precision::Fp4]),
     (KernelChoice::Tcgen05Bf16Sm100f, "10.3", &[Precision::Int8, Precision::F16]),
     (KernelChoice::Tcgen05Fp8Sm100f, "10.0", &[Precision::Fp8, Precision::Fp4]),
     (KernelChoice::Tcgen05Fp4Sm100f, "10.3", &[Precision::Fp4]),
@@ -119,33 +119,31 @@ fn only_units_that_pass_the_self_test_compute() {
             assert_eq!(device.kernels(Precision::F16)[0], "mma-bf16-sm80");
         });
     }
-    // The findings about F16, whose products alone need 16 bits of a sum, and about FP8, whose products need fewer.
+    // The findings about F16, whose products alone need 16 bits of a sum, and about FP4, whose short sums need fewer than 14.
     let refused = [
-        ("hopper-fp8", "a product alone", "bits kept"),
-        ("ada-fp8", "a product alone", "bits kept"),
-        ("rdna35", "mixed signs", "mixed signs"),
-        ("rdna3", "zero partners", "zero partners"),
+        ("hopper-fp8", "a product alone", None),
+        ("ada-fp8", "a product alone", None),
+        ("rdna35", "mixed signs", Some("mixed signs")),
+        ("rdna3", "zero partners", Some("zero partners")),
     ];
-    for (unit, why, why_fp8) in refused {
-        let units = format!("bf16:{unit},f16:{unit},e4m3:{unit}");
+    for (unit, why, why_fp4) in refused {
+        let units = format!("bf16:{unit},f16:{unit},e2m1:{unit}");
         let scenario =
             Scenario::new(test, format!("{unit} refused")).with("CAPABILITY", "12.0").with("DRIVER", "13000");
         scenario.with("DEVICES", "1").with("UNIT", units).run(|| {
             let mut device = try_open(0, with_float_units(KernelChoice::Auto)).unwrap();
             let info = device.info();
             assert_eq!(info.precisions, BY_INT8);
-            assert_eq!(
-                info.units.iter().map(|unit| unit.unit.as_str()).collect::<Vec<_>>(),
-                ["mma-bf16-sm80", "mma-f16-sm75"]
-            );
-            for finding in &info.units {
-                assert!(finding.failed.as_ref().is_some_and(|failed| failed.contains(why)), "{finding}");
+            let units = [("mma-bf16-sm80", Some(why)), ("mma-f16-sm75", Some(why)), ("mma-fp4-sm120f", why_fp4)];
+            assert_eq!(info.units.len(), units.len(), "{:?}", info.units);
+            for (finding, (unit, why)) in info.units.iter().zip(units) {
+                assert_eq!((finding.unit.as_str(), finding.is_exact()), (unit, why.is_none()), "{finding}");
+                let failed = finding.failed.as_deref().unwrap_or_default();
+                assert!(failed.contains(why.unwrap_or_default()), "{finding}");
             }
             assert!(info.detail.contains("not mma-bf16-sm80: its unit is not exact for f16"), "{}", info.detail);
             // A kind that integer units compute loses nothing.
-            let error = device.choose_kernel(Precision::Fp8, "mma-fp8-sm120").unwrap_err().to_string();
-            assert!(error.contains(why_fp8), "{error}");
-            check_fill(&mut device, &pass_of(Precision::Fp8, 256, 3, 1));
+            check_fill(&mut device, &pass_of(Precision::Fp4, 256, 3, 1));
         });
     }
 }
@@ -285,20 +283,26 @@ fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
     }
 }
 
-/// Products have the higher priority. On an A100 both ask for the shared memory that lets them share a multiprocessor;
-/// on smaller ones that is no use, and on an A100 a refused hint is no failure.
+/// Products have the higher priority. On an A100 and a B200 both ask for the shared memory that lets them share a
+/// multiprocessor; on smaller ones that is no use, and a refused hint is no failure.
 #[test]
 fn products_go_before_digests_and_share_a_multiprocessor_where_both_fit() {
     let test = "products_go_before_digests_and_share_a_multiprocessor_where_both_fit";
-    let cases =
-        [("8.0", "", 100, 100), ("8.6", "", -1, -1), ("9.0", "", -1, -1), ("8.0", "cuFuncSetAttribute:2:1", -1, 100)];
-    for (capability, fault, product, digest) in cases {
+    let cases = [
+        ("8.0", "mma_sm80", "", 100, 100),
+        ("8.6", "mma_sm80", "", -1, -1),
+        ("9.0", "wgmma_sm90a", "", -1, -1),
+        ("10.0", "tcgen05_int8_sm100a", "", 100, 100),
+        ("8.0", "mma_sm80", "cuFuncSetAttribute:2:1", -1, 100),
+    ];
+    for (capability, family, fault, product, digest) in cases {
         let log = tempfile::NamedTempFile::new().unwrap();
         let scenario = Scenario::new(test, format!("{capability} {fault}")).with("CAPABILITY", capability);
-        scenario.with("FAULT", fault).with("LOG", log.path()).run(|| check_fill(&mut first(), &pass(256, 4, 1)));
+        let scenario = scenario.with("FAULT", fault).with("LOG", log.path()).with("DRIVER", "13000");
+        let untested = CudaConfig { untested: true, ..with_float_units(KernelChoice::Auto) };
+        scenario.run(|| check_fill(&mut try_open(0, untested).unwrap(), &pass(256, 4, 1)));
         if std::env::var_os("ASSAY_TEST_SCENARIO").is_none() {
             let log = fs::read_to_string(log.path()).unwrap();
-            let family = if capability == "9.0" { "wgmma_sm90a" } else { "mma_sm80" };
             let launches = |line: &str| log.matches(line).count();
             let products = format!("launch assay_product_{family} device 0 priority -5 carveout {product} blocks");
             assert_eq!(launches(&products), launches("launch assay_product"), "{capability}: {log}");

@@ -35,9 +35,9 @@ pub enum KernelChoice {
     /// BF16 tensor cores of Hopper: `wgmma`.
     #[value(name = "wgmma-bf16-sm90a")]
     WgmmaBf16Sm90a,
-    /// FP8 tensor cores of Blackwell's cards: `mma.sync`.
-    #[value(name = "mma-fp8-sm120")]
-    MmaFp8Sm120,
+    /// FP4 tensor cores of Blackwell's cards: `mma.sync`.
+    #[value(name = "mma-fp4-sm120f")]
+    MmaFp4Sm120f,
     /// INT8 tensor cores of B200: `tcgen05`.
     #[value(name = "tcgen05-int8-sm100a")]
     Tcgen05Int8Sm100a,
@@ -64,7 +64,7 @@ impl KernelChoice {
             Self::MmaF16Sm75 => "mma-f16-sm75",
             Self::MmaBf16Sm80 => "mma-bf16-sm80",
             Self::WgmmaBf16Sm90a => "wgmma-bf16-sm90a",
-            Self::MmaFp8Sm120 => "mma-fp8-sm120",
+            Self::MmaFp4Sm120f => "mma-fp4-sm120f",
             Self::Tcgen05Int8Sm100a => "tcgen05-int8-sm100a",
             Self::Tcgen05Bf16Sm100f => "tcgen05-bf16-sm100f",
             Self::Tcgen05Fp8Sm100f => "tcgen05-fp8-sm100f",

@@ -101,9 +101,11 @@ impl KernelFamily {
     }
 
     /// Whether a multiprocessor holds a block of the digest beside one of this product, if it has the most shared memory
-    /// that it can have (kernels/cuda/digest.cu): on an A100 97 + 13 of 164 KiB. Where there are 100 KiB, nothing helps.
+    /// that it can have (kernels/cuda/digest.cu): on an A100 97 + 13 of 164 KiB, on data-centre Blackwell 194 + 13 of 228.
+    /// Where there are 100 KiB, nothing helps.
     pub(super) fn shares_multiprocessor(&self, capability: Capability) -> bool {
-        self.choice == KernelChoice::MmaSm80 && capability == Capability { major: 8, minor: 0 }
+        let is_a100 = capability == Capability { major: 8, minor: 0 };
+        is_a100 && self.choice == KernelChoice::MmaSm80 || has_tcgen05(capability) && self.is_persistent
     }
 
     pub(super) const fn name(&self) -> &'static str {
@@ -137,9 +139,45 @@ const TCGEN05: KernelFamily = KernelFamily {
     takes_tensor_maps: true,
 };
 
+/// The common values of the families of Hopper.
+const WGMMA: KernelFamily = KernelFamily {
+    choice: KernelChoice::WgmmaSm90a,
+    module: "product_wgmma_sm90a",
+    entry: "assay_product_wgmma_sm90a",
+    // PTX for sm_90a runs on no other architecture, later ones included.
+    runs_on: |capability| capability == Capability { major: 9, minor: 0 },
+    needs: "compute capability 9.0 exactly",
+    format: OperandFormat::Int8,
+    computes: &BY_INT8,
+    threads: 384,
+    shared_bytes: 196_608,
+    tile_rows: 128,
+    tile_columns: 256,
+    is_persistent: true,
+    takes_tensor_maps: true,
+};
+
+/// The common values of the families by `mma.sync` of 16 rows.
+const MMA_SM80: KernelFamily = KernelFamily {
+    choice: KernelChoice::MmaSm80,
+    module: "product_mma_sm80",
+    entry: "assay_product_mma_sm80",
+    runs_on: |capability| capability.major >= 8,
+    needs: "compute capability 8.0 or higher",
+    format: OperandFormat::Int8,
+    computes: &BY_INT8,
+    threads: 256,
+    shared_bytes: 98_304,
+    tile_rows: 128,
+    tile_columns: 256,
+    is_persistent: false,
+    takes_tensor_maps: false,
+};
+
 /// All families, for each kind of work the fastest first, by the makers' figures (docs/gpus.md). Data-centre
 /// Blackwell has its rates with `tcgen05` alone. B300 has no INT8 by it, and INT8 by `mma.sync` at a fifteenth of the
-/// rate of BF16. FP8 units of cards come after INT8 ones: no card has them faster.
+/// rate of BF16. FP8 units of cards have no family: none is faster than the card's INT8, and those before Blackwell are not
+/// exact.
 pub(super) const FAMILIES: &[KernelFamily] = &[
     KernelFamily {
         choice: KernelChoice::Tcgen05Fp4Sm100f,
@@ -170,36 +208,17 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
     TCGEN05,
     KernelFamily {
-        choice: KernelChoice::WgmmaSm90a,
-        module: "product_wgmma_sm90a",
-        entry: "assay_product_wgmma_sm90a",
-        // PTX for sm_90a runs on no other architecture, later ones included.
-        runs_on: |capability| capability == Capability { major: 9, minor: 0 },
-        needs: "compute capability 9.0 exactly",
-        format: OperandFormat::Int8,
-        computes: &BY_INT8,
-        threads: 384,
-        shared_bytes: 196_608,
-        tile_rows: 128,
-        tile_columns: 256,
-        is_persistent: true,
-        takes_tensor_maps: true,
+        choice: KernelChoice::MmaFp4Sm120f,
+        module: "product_mma_fp4_sm120f",
+        entry: "assay_product_mma_fp4_sm120f",
+        runs_on: |capability| capability.major == 12,
+        needs: "compute capability 12.0 to 12.9",
+        format: OperandFormat::E2m1,
+        computes: &[Precision::Fp4],
+        ..MMA_SM80
     },
-    KernelFamily {
-        choice: KernelChoice::MmaSm80,
-        module: "product_mma_sm80",
-        entry: "assay_product_mma_sm80",
-        runs_on: |capability| capability.major >= 8,
-        needs: "compute capability 8.0 or higher",
-        format: OperandFormat::Int8,
-        computes: &BY_INT8,
-        threads: 256,
-        shared_bytes: 98_304,
-        tile_rows: 128,
-        tile_columns: 256,
-        is_persistent: false,
-        takes_tensor_maps: false,
-    },
+    WGMMA,
+    MMA_SM80,
     KernelFamily {
         choice: KernelChoice::MmaSm75,
         module: "product_mma_sm75",
@@ -234,31 +253,17 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
         choice: KernelChoice::WgmmaBf16Sm90a,
         module: "product_wgmma_bf16_sm90a",
         entry: "assay_product_wgmma_bf16_sm90a",
-        runs_on: |capability| capability == Capability { major: 9, minor: 0 },
-        needs: "compute capability 9.0 exactly",
         format: OperandFormat::Bf16,
         computes: &[Precision::F16],
-        threads: 384,
-        shared_bytes: 196_608,
-        tile_rows: 128,
-        tile_columns: 256,
-        is_persistent: true,
-        takes_tensor_maps: true,
+        ..WGMMA
     },
     KernelFamily {
         choice: KernelChoice::MmaBf16Sm80,
         module: "product_mma_bf16_sm80",
         entry: "assay_product_mma_bf16_sm80",
-        runs_on: |capability| capability.major >= 8,
-        needs: "compute capability 8.0 or higher",
         format: OperandFormat::Bf16,
         computes: &[Precision::F16],
-        threads: 256,
-        shared_bytes: 98_304,
-        tile_rows: 128,
-        tile_columns: 256,
-        is_persistent: false,
-        takes_tensor_maps: false,
+        ..MMA_SM80
     },
     KernelFamily {
         choice: KernelChoice::MmaF16Sm75,
@@ -275,23 +280,12 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
         is_persistent: false,
         takes_tensor_maps: false,
     },
-    KernelFamily {
-        choice: KernelChoice::MmaFp8Sm120,
-        module: "product_mma_fp8_sm120",
-        entry: "assay_product_mma_fp8_sm120",
-        // The same instruction of Ada and Hopper keeps 14 bits of a sum.
-        runs_on: |capability| capability.major == 12,
-        needs: "compute capability 12.0 to 12.9",
-        format: OperandFormat::E4m3,
-        computes: &[Precision::Fp8, Precision::Fp4],
-        threads: 256,
-        shared_bytes: 98_304,
-        tile_rows: 128,
-        tile_columns: 256,
-        is_persistent: false,
-        takes_tensor_maps: false,
-    },
 ];
+
+/// Whether a device has a family that leaves room for digests on a multiprocessor.
+pub(super) fn any_shares_multiprocessor(capability: Capability) -> bool {
+    FAMILIES.iter().any(|family| (family.runs_on)(capability) && family.shares_multiprocessor(capability))
+}
 
 /// The families to try on a device for a kind of work, the best first: the one asked for, if it computes that kind, else
 /// all that the device can run.
@@ -330,7 +324,8 @@ mod tests {
             // Never the FP8 units of Ada and Hopper.
             assert_eq!(names_of(precision, auto, 8, 9), names(auto, 8, 9));
             assert_eq!(names_of(precision, auto, 9, 0), names(auto, 9, 0));
-            assert_eq!(names_of(precision, auto, 12, 0), ["mma-sm80", "mma-sm75", "dp4a", "mma-fp8-sm120"]);
+            let own: &[_] = if precision == Precision::Fp4 { &["mma-fp4-sm120f"] } else { &[] };
+            assert_eq!(names_of(precision, auto, 12, 0), [own, &["mma-sm80", "mma-sm75", "dp4a"]].concat());
         }
         for minor in [0, 3] {
             // Only the first of the two has INT8 in tcgen05.

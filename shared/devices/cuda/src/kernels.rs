@@ -98,10 +98,8 @@ impl Kernels {
         step();
         marker.set();
         let digest = function(device, &common[1], "assay_digest")?;
-        let sharing =
-            products.of(Precision::Int8).filter(|product| product.family.shares_multiprocessor(device.capability));
-        if let Some(product) = sharing {
-            prefer_shared_memory(device, [&product.function, &digest]);
+        if family::any_shares_multiprocessor(device.capability) {
+            digest.prefer_shared_memory();
         }
         Ok(Self {
             keystream: function(device, &common[0], "assay_keystream")?,
@@ -442,14 +440,6 @@ struct PeerTable {
     bases: [u64; MAX_PEERS],
     first: [u32; MAX_PEERS],
     devices: u32,
-}
-
-/// The driver sizes shared memory for one kernel at a time, and leaves no room for the other one unless asked. A refused
-/// hint costs speed only.
-fn prefer_shared_memory(device: &DeviceDescription, functions: [&Function; 2]) {
-    for fault in functions.into_iter().filter_map(|function| function.prefer_shared_memory().err()) {
-        tracing::warn!(device = %device.id, %fault, "digests may not run beside products");
-    }
 }
 
 fn module(context: &Arc<Context>, device: &DeviceDescription, name: &str) -> Result<Arc<Module>, CudaError> {

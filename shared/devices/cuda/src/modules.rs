@@ -31,7 +31,7 @@ static MODULES: &[Ptx] = modules! {
     "product_dp4a"
     "product_mma_bf16_sm80"
     "product_mma_f16_sm75"
-    "product_mma_fp8_sm120"
+    "product_mma_fp4_sm120f"
     "product_mma_sm75"
     "product_mma_sm80"
     "product_tcgen05_bf16_sm100f"

@@ -157,12 +157,15 @@ impl Function {
         call(result, &format!("giving {} {bytes} bytes of shared memory", self.name))
     }
 
-    /// Asks for the largest shared memory of a multiprocessor while this runs. A hint, which the driver may ignore.
-    pub(in super::super) fn prefer_shared_memory(&self) -> Result<(), Fault> {
+    /// Asks for the largest shared memory of a multiprocessor while this runs. The driver sizes it for one kernel at a time, and
+    /// leaves no room for another one unless asked. A refusal costs speed only.
+    pub(in super::super) fn prefer_shared_memory(&self) {
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: the function is of a loaded module.
         let result = unsafe { sys::cuFuncSetAttribute(self.raw, which, MAX_CARVEOUT_PERCENT) };
-        call(result, &format!("asking for shared memory for {}", self.name))
+        if let Err(fault) = call(result, &format!("asking for shared memory for {}", self.name)) {
+            tracing::warn!(%fault, "digests may not run beside products");
+        }
     }
 
     /// Enqueues the kernel.
