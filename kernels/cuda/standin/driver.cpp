@@ -482,6 +482,7 @@ API cuEventDestroy_v2(Event* event) {
 
 API cuEventRecord(Event* event, Stream* stream) {
     IN_CONTEXT("cuEventRecord")
+    log("record priority " + std::to_string(stream->priority));
     stream->record(*event);
     return success;
 }

@@ -13,8 +13,8 @@
 //   ASSAY_STANDIN_ONCE         a file that the first fault makes; while it is there, no fault happens, in any process
 //   ASSAY_STANDIN_UNIT         matrix units, FORMAT:UNIT with commas between (emulation/unit.h); those of the instructions'
 //                              first architectures
-//   ASSAY_STANDIN_LOG          a file that gets a line for each module load and each launch, with the priority of the
-//                              stream and the kernel's carveout (-1: none was asked for)
+//   ASSAY_STANDIN_LOG          a file that gets a line for each module load, each recorded event and each launch, with the
+//                              priority of the stream and the kernel's carveout (-1: none was asked for)
 //   CUDA_VISIBLE_DEVICES       as the driver has it, numbers only
 #pragma once
 #include <cstdint>

@@ -312,6 +312,34 @@ fn products_go_before_digests_and_share_a_multiprocessor_where_both_fit() {
     }
 }
 
+/// Behind a launch of a product there is its mark alone, once launches as large were timed, then one in 16 times; of a kind
+/// whose operands are written out, theirs too. The pass has one of its own.
+#[test]
+fn marks_do_not_delay_products() {
+    for (kind, expanded) in [(Precision::Int8, 0), (Precision::F16, 38)] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let scenario = Scenario::new("marks_do_not_delay_products", kind.to_string()).with("CAPABILITY", "8.0");
+        scenario.with("DEVICES", "1").with("LOG", log.path()).run(|| {
+            let mut device =
+                try_open(0, CudaConfig { untested: true, ..with_float_units(KernelChoice::Auto) }).unwrap();
+            let path = std::env::var_os("ASSAY_STANDIN_LOG").unwrap();
+            let mut extra_marks = || {
+                fs::write(&path, "").unwrap();
+                device.fill(&pass_of(kind, 256, 40, 1), &Handle::default()).unwrap();
+                let log = fs::read_to_string(&path).unwrap();
+                let (marks, launches) = ("record priority -5", "launch assay_product");
+                let [marks, launches] = [marks, launches].map(|line| log.matches(line).count());
+                assert!(launches >= 38, "{log}");
+                (marks - launches - expanded - 3, launches / 16)
+            };
+            let (timed, fewest) = extra_marks();
+            assert!(timed >= fewest);
+            let (timed, expected) = extra_marks();
+            assert_eq!(timed, expected);
+        });
+    }
+}
+
 /// The report of the driver's compiler is in the log at level debug, for each module.
 #[test]
 fn the_drivers_log_of_a_compilation_is_kept() {

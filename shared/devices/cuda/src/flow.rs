@@ -14,6 +14,9 @@ use assay_device::{DeviceError, Handle};
 
 /// Marks of a lane, and so its pending launches at most: short ones reach this limit, long ones the limit in time.
 pub(super) const DEPTH: usize = 128;
+/// One of so many launches is timed, once one as large was: each mark before a product delays it, and lets a digest on the
+/// multiprocessors first.
+const TIMED_EVERY: usize = 16;
 
 /// The purpose of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +62,7 @@ struct PendingLaunch {
     what: LaunchPurpose,
     /// The index of its marks.
     mark: usize,
-    /// The amount of work, where it is measured.
+    /// The amount of work, where it is timed.
     work: Option<Workload>,
     estimate: Duration,
 }
@@ -69,13 +72,22 @@ pub(super) struct Lane<'a> {
     pub(super) stream: &'a Stream,
     marks: &'a [(CudaEvent, CudaEvent)],
     next: usize,
+    /// Launches of an amount of work.
+    measurable: usize,
     entries: VecDeque<PendingLaunch>,
     queued: Duration,
 }
 
 impl<'a> Lane<'a> {
     pub(super) fn new(stream: &'a Stream, marks: &'a LaunchMarks) -> Self {
-        Self { stream, marks: &marks.0, next: 0, entries: VecDeque::with_capacity(DEPTH), queued: Duration::ZERO }
+        Self {
+            stream,
+            marks: &marks.0,
+            next: 0,
+            measurable: 0,
+            entries: VecDeque::with_capacity(DEPTH),
+            queued: Duration::ZERO,
+        }
     }
 
     /// Whether no mark is free.
@@ -118,7 +130,7 @@ impl<'a> Flow<'a> {
         u32::try_from(pieces).unwrap_or(left).min(left)
     }
 
-    /// Enqueues on the compute lane, with marks around it; gives the mark of its end. There must be room.
+    /// Enqueues on the compute lane; gives the mark of its end. There must be room.
     pub(super) fn compute(
         &mut self,
         what: LaunchPurpose,
@@ -126,6 +138,9 @@ impl<'a> Flow<'a> {
         enqueue: impl FnOnce(&Stream) -> Result<(), Fault>,
     ) -> Result<&'a CudaEvent, Fault> {
         let estimate = work.and_then(|work| self.rates.estimate(work)).unwrap_or_default();
+        self.compute.measurable += usize::from(work.is_some());
+        let is_due = self.compute.measurable.is_multiple_of(TIMED_EVERY);
+        let work = work.filter(|work| is_due || !self.rates.is_measured(*work));
         push(&mut self.compute, PendingLaunch { what, mark: 0, work, estimate }, enqueue)
     }
 

@@ -54,6 +54,11 @@ impl<'a> Multiplier<'a> {
         self.loaded.family.tile_work(self.pass.precision, self.layout.n)
     }
 
+    /// Whether slots are operands as they are.
+    pub(super) fn takes_slots(&self) -> bool {
+        self.loaded.family.takes_slots(self.pass.precision)
+    }
+
     /// The rule's part of a product, in a kind that has one: a slot's bytes.
     pub(super) fn by_rule(&self) -> Option<Workload> {
         let expanded = Workload { kind: WorkKind::Expand, units: self.layout.slot_bytes() };
@@ -66,7 +71,7 @@ impl<'a> Multiplier<'a> {
         let (n, family, precision) = (self.layout.n, self.loaded.family, self.pass.precision);
         let mut product = Product::of_slots(self.slots.address(), n, parents, u, self.tiles());
         assert!(u < self.layout.count && parents.0 < u && parents.1 < u, "slots of this pass");
-        if family.takes_slots(precision) {
+        if self.takes_slots() {
             return Ok(product);
         }
         let matrix_bytes = self.layout.slot_bytes() * u64::from(family.bytes_per_byte(precision));

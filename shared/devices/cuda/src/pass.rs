@@ -81,13 +81,19 @@ impl FillPass<'_> {
         u: u32,
     ) -> Result<&'f CudaEvent, DeviceError> {
         let (tiles, most, tile_work) = (multiplier.tiles(), multiplier.most_tiles(), multiplier.tile_work());
-        let by_rule = multiplier.by_rule();
-        flow.make_way(by_rule.unwrap_or(Workload { kind: WorkKind::Product, units: 0 }))?;
+        let (by_rule, takes_slots) = (multiplier.by_rule(), multiplier.takes_slots());
         let mut expanded = None;
-        flow.compute(LaunchPurpose::Operands(u), by_rule, |stream| {
+        let mut enqueue = |stream: &Stream| {
             expanded = Some(multiplier.operands(stream, u, parents(&self.pass.key, u))?);
             Ok(())
-        })?;
+        };
+        if takes_slots {
+            // Nothing is enqueued: a mark would only delay the product.
+            enqueue(flow.compute.stream)?;
+        } else {
+            flow.make_way(by_rule.unwrap_or(Workload { kind: WorkKind::Product, units: 0 }))?;
+            flow.compute(LaunchPurpose::Operands(u), by_rule, enqueue)?;
+        }
         let Some(mut product) = expanded else { return Err(DeviceError::Sick("no operands were enqueued".into())) };
         loop {
             let left = tiles - product.first_tile;

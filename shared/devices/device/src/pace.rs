@@ -92,6 +92,11 @@ impl DeviceRates {
         Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
+    /// Whether a launch as large as this was measured.
+    pub fn is_measured(&self, work: Workload) -> bool {
+        self.known[work.kind as usize].is_some_and(|rate| rate.most_units >= work.units)
+    }
+
     /// Learns from how long a launch took. Its time corrects the rate of each kind by the share that the kind had in the
     /// estimate. A kind that is not measured yet must be alone in its launch.
     #[expect(clippy::cast_precision_loss, reason = "a rate to a few digits")]
