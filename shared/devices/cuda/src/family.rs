@@ -174,6 +174,23 @@ const MMA_SM80: KernelFamily = KernelFamily {
     takes_tensor_maps: false,
 };
 
+/// The common values of the families for any GPU.
+const MMA_SM75: KernelFamily = KernelFamily {
+    choice: KernelChoice::MmaSm75,
+    module: "product_mma_sm75",
+    entry: "assay_product_mma_sm75",
+    runs_on: |_| true,
+    needs: "compute capability 7.5 or higher",
+    format: OperandFormat::Int8,
+    computes: &BY_INT8,
+    threads: 256,
+    shared_bytes: 32_768,
+    tile_rows: 128,
+    tile_columns: 128,
+    is_persistent: false,
+    takes_tensor_maps: false,
+};
+
 /// All families, for each kind of work the fastest first, by the makers' figures (docs/gpus.md). Data-centre
 /// Blackwell has its rates with `tcgen05` alone. B300 has no INT8 by it, and INT8 by `mma.sync` at a fifteenth of the
 /// rate of BF16. FP8 units of cards have no family: none is faster than the card's INT8, and those before Blackwell are not
@@ -219,35 +236,13 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
     WGMMA,
     MMA_SM80,
-    KernelFamily {
-        choice: KernelChoice::MmaSm75,
-        module: "product_mma_sm75",
-        entry: "assay_product_mma_sm75",
-        runs_on: |_| true,
-        needs: "compute capability 7.5 or higher",
-        format: OperandFormat::Int8,
-        computes: &BY_INT8,
-        threads: 256,
-        shared_bytes: 32_768,
-        tile_rows: 128,
-        tile_columns: 128,
-        is_persistent: false,
-        takes_tensor_maps: false,
-    },
+    MMA_SM75,
     KernelFamily {
         choice: KernelChoice::Dp4a,
         module: "product_dp4a",
         entry: "assay_product_dp4a",
-        runs_on: |_| true,
-        needs: "compute capability 7.5 or higher",
-        format: OperandFormat::Int8,
-        computes: &BY_INT8,
-        threads: 256,
         shared_bytes: 0,
-        tile_rows: 128,
-        tile_columns: 128,
-        is_persistent: false,
-        takes_tensor_maps: false,
+        ..MMA_SM75
     },
     KernelFamily {
         choice: KernelChoice::WgmmaBf16Sm90a,
@@ -269,16 +264,9 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
         choice: KernelChoice::MmaF16Sm75,
         module: "product_mma_f16_sm75",
         entry: "assay_product_mma_f16_sm75",
-        runs_on: |_| true,
-        needs: "compute capability 7.5 or higher",
         format: OperandFormat::F16,
         computes: &[Precision::F16],
-        threads: 256,
-        shared_bytes: 32_768,
-        tile_rows: 128,
-        tile_columns: 128,
-        is_persistent: false,
-        takes_tensor_maps: false,
+        ..MMA_SM75
     },
 ];
 
