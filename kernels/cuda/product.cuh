@@ -25,6 +25,11 @@ static_assert(sizeof(Product) == 64, "the backend's struct");
 /// The integer of a sum. Float sums are integers below 2^24: nothing is rounded.
 __device__ __forceinline__ int32_t integer(int32_t sum) { return sum; }
 __device__ __forceinline__ int32_t integer(float sum) { return __float2int_rn(sum); }
+/// That of a sum in units of 2^-STEP.
+template <int STEP, class Sum>
+__device__ __forceinline__ int32_t integer_of_steps(Sum sum) {
+    return integer(sum * static_cast<Sum>(1 << STEP));
+}
 
 __device__ __forceinline__ uint32_t bits_of(int32_t sum) { return static_cast<uint32_t>(sum); }
 __device__ __forceinline__ uint32_t bits_of(float sum) { return __float_as_uint(sum); }

@@ -155,12 +155,6 @@ __device__ __forceinline__ void accumulate(Sums<typename Arithmetic::Sum>& sums,
 /// Where a thread's sum (i, j, e) is held between chunks, from the thread's first word on.
 __device__ __forceinline__ constexpr unsigned held_at(unsigned i, unsigned j, unsigned e) { return ((i * column_tiles + j) * 4 + e) * threads; }
 
-/// A sum of the unit, in units of 2^-step, as an integer. Nothing is rounded.
-template <class Arithmetic>
-__device__ __forceinline__ int32_t integer(typename Arithmetic::Sum sum) {
-    return assay::integer(sum * static_cast<typename Arithmetic::Sum>(1 << Arithmetic::step));
-}
-
 /// Adds the sums to those drained before, unless they are the first, and starts them anew.
 template <class Arithmetic>
 __device__ __forceinline__ void drain(Sums<typename Arithmetic::Sum>& sums, uint32_t* held, bool first) {
@@ -171,7 +165,7 @@ __device__ __forceinline__ void drain(Sums<typename Arithmetic::Sum>& sums, uint
 #pragma unroll
             for (unsigned e = 0; e < 4; ++e) {
                 uint32_t* const word = held + held_at(i, j, e);
-                *word = static_cast<uint32_t>(integer<Arithmetic>(sums[i][j][e])) + (first ? 0 : *word);
+                *word = static_cast<uint32_t>(assay::integer_of_steps<Arithmetic::step>(sums[i][j][e])) + (first ? 0 : *word);
                 sums[i][j][e] = 0;
             }
         // No registers for more words under way than these: the compiler moves no load over it.
@@ -205,7 +199,7 @@ __device__ __forceinline__ void total(int32_t (&integers)[column_tiles][2], cons
     for (unsigned j = 0; j < column_tiles; ++j)
 #pragma unroll
         for (unsigned e = 0; e < 2; ++e) {
-            integers[j][e] = integer<Arithmetic>(row[j][e]);
+            integers[j][e] = assay::integer_of_steps<Arithmetic::step>(row[j][e]);
             if (held) integers[j][e] += static_cast<int32_t>(held[held_at(i, j, 2 * half + e)]);
         }
 }

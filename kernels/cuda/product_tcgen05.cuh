@@ -186,7 +186,7 @@ template <class Arithmetic>
 __device__ __forceinline__ int32_t integer(uint32_t bits) {
     const auto sum = static_cast<int32_t>(bits);
     if constexpr (!Arithmetic::drains) return sum;
-    else return assay::integer(__int_as_float(sum) * static_cast<float>(1 << Arithmetic::step));
+    else return assay::integer_of_steps<Arithmetic::step>(__int_as_float(sum));
 }
 
 /// What becomes of one row's sums, 32 columns at a time.

@@ -59,7 +59,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Each launch is of one kind and timed by the device's own events: a measurement replaces the rate.
+    /// Launches are of one kind each, and timed by the device's own events: a measurement replaces the rate.
     pub const DEVICE_EVENTS: Self = Self { max_growth: 8, max_slower: f64::INFINITY, max_faster: f64::INFINITY };
     /// Launches of several kinds are timed together by the host's clock, which sees the queue and the driver as well: a
     /// rate is quick to be taken for slower and slow to be taken for faster.
