@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{TryRecvError, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use assay_api::{MinerConnection, ServerStatus};
@@ -17,10 +17,10 @@ use assay_client::place::ApiLocation;
 use assay_program::exit::{Exit, Failure};
 use assay_program::file;
 use assay_program::standard_error;
-use assay_protocol::identity::Identity;
 use assay_transport::own_key;
-use assay_work::Precision;
+use assay_work::{Precision, PublicKey};
 use clap::Parser;
+use rustix::process::Signal;
 
 use self::remote::{MinerFiles, RemoteHost};
 use crate::cli::try_host::TryArgs;
@@ -33,6 +33,12 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 /// Time for the miner to open its devices and connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(120);
+
+/// The command line of the validator of this process, without its files and keys.
+const SERVE: &str = "assay-validator serve --config=/dev/null --listen=127.0.0.1:0 --http-listen= --mode=audit \
+    --replay-locally=false --challenge-on-connect=false --challenge-interval-s=0 --drain-timeout-s=10";
+/// Its control socket.
+const SOCKET: &str = "validator.sock";
 
 const MEANING: &str = "
 A pass shows memory and arithmetic that this host had at the same time, now, within the bounds above. It does not show
@@ -49,9 +55,8 @@ pub fn execute(args: &TryArgs) -> anyhow::Result<Exit> {
     let key_file = folder.path().join("miner.key");
     let miner = own_key::identity(&key_file)?;
     let stopped = Arc::<AtomicBool>::default();
-    let socket = serve_miner(folder.path(), args, &miner, stopped.clone())?;
-    let validator = LocalValidator::start(socket)?;
-    let status = validator.status()?;
+    let served = serve_miner(folder.path(), args, miner.public_key(), stopped.clone())?;
+    let (validator, status) = LocalValidator::start(folder.path(), served)?;
     let address = status.address.parse().map_err(|_| Failure::new(Exit::Internal, "the validator has no address"))?;
     standard_error::print(&format!("logging in to {}", args.host));
     let files = MinerFiles { program: &program, key_file: &key_file };
@@ -80,51 +85,47 @@ fn miner_program(args: &TryArgs) -> Result<PathBuf, Failure> {
     Err(Failure::new(Exit::Config, message))
 }
 
-/// Starts a validator for this miner alone, in a thread. It ends with the process, or on Ctrl-C and when it cannot start,
-/// which `stopped` says.
-fn serve_miner(folder: &Path, args: &TryArgs, miner: &Identity, stopped: Arc<AtomicBool>) -> Result<PathBuf, Failure> {
-    let socket = folder.join("validator.sock");
+/// Starts a validator for this miner alone, in a thread. It ends on a signal, or when it cannot start, which `stopped`
+/// says.
+fn serve_miner(folder: &Path, args: &TryArgs, miner: PublicKey, stopped: Arc<AtomicBool>) -> Result<Served, Failure> {
     let file = |name: &str| folder.join(name).display().to_string();
-    let mut line = vec!["assay-validator".to_owned(), "serve".to_owned(), "--config=/dev/null".to_owned()];
-    line.extend(
-        ["--listen=127.0.0.1:0", "--http-listen=", "--mode=audit", "--replay-locally=false"].map(str::to_owned),
-    );
-    line.extend(["--challenge-on-connect=false", "--challenge-interval-s=0"].map(str::to_owned));
+    let mut line = SERVE.split(' ').map(str::to_owned).collect::<Vec<_>>();
     line.push(format!("--key-file={}", file("validator.key")));
-    line.push(format!("--control-socket={}", socket.display()));
+    line.push(format!("--control-socket={}", file(SOCKET)));
     line.push(format!("--log-file={}", file("validator.log")));
-    line.push(format!("--allowed-miners={}", miner.public_key()));
+    line.push(format!("--allowed-miners={miner}"));
     line.extend(args.policy_fields.as_ref().map(|fields| format!("--policy-fields={fields}")));
     let cli = Cli::try_parse_from(line).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let Command::Serve(serve) = cli.command else { return Err(Failure::new(Exit::Internal, "no validator")) };
-    thread::spawn(move || {
+    Ok(thread::spawn(move || {
         if let Err(error) = serve::execute(&serve.settings) {
             standard_error::print(&format!("the validator ended: {error:#}"));
         }
         stopped.store(true, Ordering::Relaxed);
-    });
-    Ok(socket)
+    }))
 }
 
-/// The validator of this process, by its control socket.
+type Served = JoinHandle<()>;
+
+/// The validator of this process, by its control socket. Dropped, it has ended, and writes no more.
 struct LocalValidator {
     socket: PathBuf,
     client: Client,
     runtime: tokio::runtime::Runtime,
+    /// Always there until it is dropped.
+    served: Option<Served>,
 }
 
 impl LocalValidator {
-    fn start(socket: PathBuf) -> anyhow::Result<Self> {
+    /// Waits until it serves, and takes signals.
+    fn start(folder: &Path, served: Served) -> anyhow::Result<(Self, ServerStatus)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let socket = folder.join(SOCKET);
         let client = Client::of(&ApiLocation::Socket(socket.clone()));
-        Ok(Self { socket, client, runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()? })
-    }
-
-    /// Its status, once it serves.
-    fn status(&self) -> anyhow::Result<ServerStatus> {
         let until = Instant::now() + START_LIMIT;
         loop {
-            match self.runtime.block_on(self.client.get::<ServerStatus>("/status")) {
-                Ok(status) => return Ok(status),
+            match runtime.block_on(client.get::<ServerStatus>("/status")) {
+                Ok(status) => return Ok((Self { socket, client, runtime, served: Some(served) }, status)),
                 Err(error) if Instant::now() >= until => {
                     return Err(Failure::new(Exit::Internal, format!("no validator in this process: {error}")).into());
                 }
@@ -197,6 +198,13 @@ impl LocalValidator {
         let mut path = receipt.clone().into_os_string();
         path.push(".keys.json");
         Ok(file::write_text(Path::new(&path), &format!("{keys:#}"))?)
+    }
+}
+
+impl Drop for LocalValidator {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
+        let _ = self.served.take().map(Served::join);
     }
 }
 
