@@ -11,8 +11,7 @@
 // bounds   chunks up to 2^31, so that counters fit in one word
 // exact    32-bit words, additions mod 2^32, rotations and XOR only. `arrivals` decides who finishes the
 //          tree, never in which order values are merged
-#include "blake3.cuh"
-#include "rows.cuh"
+#include "chunks.cuh"
 
 namespace digest {
 
@@ -24,8 +23,10 @@ constexpr unsigned warps = threads / 32;
 /// product_mma_sm80, so that one slot is hashed during the next one's product: 57344 + 8192 of 65536 registers,
 /// 97 + 13 of 164 KiB of shared memory. The driver must be told to make the SM's shared memory that large
 /// (CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT on both kernels): for the product alone it may choose 100 KiB.
-/// So beside product_tcgen05: 194 + 13 of 228 KiB, where it may choose 196. On sm_86, sm_89 and sm_120 an SM has 100 KiB, and on sm_90 product_wgmma_sm90a leaves 1024 registers: there the
-/// two never share an SM, and a digest runs where the product leaves SMs idle. None of this has run on a GPU.
+/// On sm_86, sm_89 and sm_120 an SM has 100 KiB: there the two never share one, and a digest runs where the product
+/// leaves SMs idle. A ninth warp in the product does not help: three warps in a quarter of an SM have 170 registers a
+/// thread, and the product needs 220. On sm_90 and sm_100 the product's idle warps hash (beside.cuh). None of this has
+/// run on a GPU.
 constexpr unsigned resident_blocks = 8;
 static_assert(threads % assay::warp_rows == 0);
 static_assert((threads & (threads - 1)) == 0, "a block's chunks are one subtree");
@@ -39,27 +40,6 @@ __device__ __forceinline__ Value take(const uint4* values, unsigned i) {
 __device__ __forceinline__ void put(uint4* values, unsigned i, const Value& v) {
     ptx::store_shared(values + 2 * i, uint4{v.w[0], v.w[1], v.w[2], v.w[3]});
     ptx::store_shared(values + 2 * i + 1, uint4{v.w[4], v.w[5], v.w[6], v.w[7]});
-}
-
-/// The chaining value of this thread's chunk, number `chunk` of the string; the warp's first is `first`.
-__device__ __forceinline__ Value hash_chunk(const uint8_t* data, uint32_t first, uint32_t chunk, uint32_t chunks, uint4* staging) {
-    const uint8_t* from = data + uint64_t{first} * assay::blake3::chunk_bytes;
-    const uint32_t rows = chunks - first;
-    Value value = assay::blake3::initial();
-    uint4 pieces[assay::row_pieces] = {};
-    assay::fetch_rows(pieces, from, assay::blake3::chunk_bytes, rows);
-    // Not unrolled: 16 copies of the compression would not fit in the instruction cache.
-#pragma unroll 1
-    for (unsigned i = 0; i < assay::blake3::chunk_blocks; ++i) {
-        uint32_t words[16];
-        assay::deal_rows(pieces, staging, words);
-        from += assay::blake3::block_bytes;
-        if (i + 1 < assay::blake3::chunk_blocks) assay::fetch_rows(pieces, from, assay::blake3::chunk_bytes, rows);
-        const bool at_start = i == 0, at_end = i + 1 == assay::blake3::chunk_blocks;
-        const uint32_t flags = (at_start ? assay::blake3::chunk_start : 0) | (at_end ? assay::blake3::chunk_end : 0);
-        value = assay::blake3::compress(value, words, chunk, flags);
-    }
-    return value;
 }
 
 /// Merges `width` values in place until `left` of them remain; the whole block calls it, after a barrier.
@@ -83,7 +63,7 @@ __device__ __forceinline__ unsigned hash_chunks(const uint8_t* data, uint32_t ch
     const uint32_t chunk = blockIdx.x * threads + threadIdx.x;
     const uint32_t first = chunk - threadIdx.x % assay::warp_rows;
     if (first < chunks) {  // the whole warp
-        const Value value = hash_chunk(data, first, chunk, chunks, staging + threadIdx.x / assay::warp_rows * assay::warp_pieces);
+        const Value value = assay::hash_chunk(data, first, chunk, chunks, staging + threadIdx.x / assay::warp_rows * assay::warp_pieces);
         put(values, threadIdx.x, value);
     }
     __syncthreads();
@@ -102,35 +82,11 @@ __device__ __forceinline__ bool arrive(uint32_t* arrivals, uint32_t* last) {
     return true;
 }
 
-/// Subtree number i of those that the blocks stored.
-__device__ __forceinline__ Value load_partial(const uint32_t* partials, unsigned i) {
-    Value value;
-#pragma unroll
-    for (unsigned w = 0; w < 8; ++w) value.w[w] = ptx::load_published(partials + 8 * i + w);
-    return value;
-}
-
-/// This thread's share of the stored subtrees, `each` of them (a power of two) from number `first` on,
-/// merged in place: no other thread touches them any more.
-__device__ __forceinline__ Value merge_share(uint32_t* partials, unsigned first, unsigned each) {
-#pragma unroll 1
-    for (unsigned width = each / 2; width > 0; width /= 2) {
-#pragma unroll 1
-        for (unsigned i = 0; i < width; ++i) {
-            const Value left = load_partial(partials, first + 2 * i), right = load_partial(partials, first + 2 * i + 1);
-            const Value merged = assay::blake3::merge(left, right, 0);
-#pragma unroll
-            for (unsigned w = 0; w < 8; ++w) partials[8 * (first + i) + w] = merged.w[w];
-        }
-    }
-    return load_partial(partials, first);
-}
-
 /// The last block: merges all stored subtrees into the root, and writes it.
 __device__ __forceinline__ void finish(uint32_t* partials, uint4* values, uint32_t* result) {
     const unsigned width = gridDim.x < threads ? gridDim.x : threads;
     const unsigned each = gridDim.x / width;
-    if (threadIdx.x < width) put(values, threadIdx.x, merge_share(partials, threadIdx.x * each, each));
+    if (threadIdx.x < width) put(values, threadIdx.x, assay::merge_share(partials, threadIdx.x * each, each));
     __syncthreads();
     merge_levels(values, width, 1, assay::blake3::root);
     if (threadIdx.x < 8) result[threadIdx.x] = ptx::load_shared(reinterpret_cast<const uint32_t*>(values) + threadIdx.x);
@@ -149,10 +105,9 @@ assay_digest(const uint8_t* data, uint32_t chunks, uint32_t* partials, uint32_t*
     // The thread that stores the value passes the fence and counts the block in, all by itself.
     if (threadIdx.x == 0) {
         const assay::blake3::Value value = digest::take(values, 0);
-        for (unsigned w = 0; w < 8; ++w) {
-            if (alone) result[w] = value.w[w];
-            else ptx::publish(partials + 8 * blockIdx.x + w, value.w[w]);
-        }
+        if (!alone) assay::publish_partial(partials, blockIdx.x, value);
+        else
+            for (unsigned w = 0; w < 8; ++w) result[w] = value.w[w];
     }
     if (alone || !digest::arrive(arrivals, last)) return;
     digest::finish(partials, values, result);

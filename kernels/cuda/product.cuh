@@ -19,8 +19,12 @@ struct Product {
     uint32_t raw;          // 1: the unit's own sums, unmixed and unconverted, go to sums[tile - first_tile][row][column]
     uint32_t u;            // the slot's number
     uint32_t first_tile, tiles;
+    const uint8_t* hashed;  // null, or a slot that idle warps hash (beside.cuh), of the same side
+    uint32_t* partials;     // the values of its groups
+    uint32_t* arrivals;     // a word: 0 before and afterwards
+    uint32_t* digest;
 };
-static_assert(sizeof(Product) == 64, "the backend's struct");
+static_assert(sizeof(Product) == 96, "the backend's struct");
 
 /// The integer of a sum. Float sums are integers below 2^24: nothing is rounded.
 __device__ __forceinline__ int32_t integer(int32_t sum) { return sum; }

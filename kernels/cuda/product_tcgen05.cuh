@@ -7,9 +7,11 @@
 // shapes   operands: maps of [n][depth] bytes, n and depth powers of two, n from 256 to 32768, depth from 256 to 65536;
 //          boxes of 128 rows (left) and 256 rows (right) by 128 bytes, 128-byte swizzle
 // tile     128 rows x 256 columns, 128 bytes of the inner dimension at a time; six warps: 0 to 3 read the sums, mix and
-//          store them, one row a thread; one thread of warp 4 multiplies, one of warp 5 copies
-// grid     persistent, 1 to `tiles` blocks (tiles.cuh numbers the tiles); block 192 threads, one block an SM
-// shared   192 KiB dynamic: 4 stages of 128 + 256 rows of 128 bytes; up to 96 bytes of barriers, an address
+//          store them, one row a thread; one thread of warp 4 multiplies, one of warp 5 copies,
+//          three warps hash (beside.cuh)
+// grid     persistent, 1 to `tiles` blocks (tiles.cuh numbers the tiles); block 288 threads, one block an SM
+// shared   192 KiB dynamic: 4 stages of 128 + 256 rows of 128 bytes; up to 96 bytes of barriers, an address;
+//          6 KiB to hash
 // tensor   512 columns, all there are: 256 for each buffer of sums, then 16 of scales
 // bounds   u < 2^20; offsets within a slot in 32 bits
 // exact    INT8: products summed in int32, |sum| ≤ 65536 · 2^14 = 2^30
@@ -27,7 +29,7 @@
 // fences: before an arrival, and after a wait.
 #pragma once
 #include "device_sm100.cuh"
-#include "product.cuh"
+#include "beside.cuh"
 
 namespace product_tcgen05 {
 
@@ -37,7 +39,8 @@ constexpr unsigned inner = 32;   // and in one instruction
 constexpr unsigned stages = 4;
 constexpr unsigned swizzle_bytes = 1024;  // the swizzle's pattern repeats
 constexpr unsigned readers = 4, multiplier = 4, copier = 5;  // warps: the first so many, and one each
-constexpr unsigned threads = 6 * 32;
+constexpr unsigned hashers = 3, first_hasher = 6;
+constexpr unsigned threads = (first_hasher + hashers) * 32;
 constexpr unsigned left_bytes = tile_rows * depth, right_bytes = tile_columns * depth;
 constexpr unsigned stage_bytes = left_bytes + right_bytes;
 constexpr unsigned shared_bytes = stages * stage_bytes;
@@ -49,7 +52,7 @@ constexpr uint32_t fp32_sums = 1, int32_sums = 2;  // in an instruction descript
 
 static_assert(readers * 32 == tile_rows, "one row a thread");
 static_assert(left_bytes % swizzle_bytes == 0 && right_bytes % swizzle_bytes == 0, "an operand begins where the swizzle's pattern does");
-static_assert(shared_bytes + 1024 <= 227 * 1024, "what a block gets");
+static_assert(shared_bytes + 1024 + hashers * assay::warp_pieces * 16 <= 227 * 1024, "what a block gets");
 
 /// PTX ISA, "Instruction descriptor": formats of the sums and of both operands, which are K-major, nothing negated.
 __device__ __forceinline__ constexpr uint32_t instruction(uint32_t sums, uint32_t format) {
@@ -270,6 +273,7 @@ __device__ __forceinline__ void run(const TensorMap& left, const TensorMap& righ
     ASSAY_DYNAMIC_SHARED(bytes);
     ASSAY_SHARED(uint64_t, barriers, Ring::barrier_count);
     ASSAY_SHARED(uint32_t, tensor, 1);
+    ASSAY_SHARED(uint4, staging, hashers * assay::warp_pieces);
     Ring ring{ptx::shared_address(bytes), ptx::shared_address(barriers), 0};
     // The same in all lanes, and by the shuffle known to be: addresses then stay in uniform registers.
     const uint32_t warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
@@ -287,6 +291,9 @@ __device__ __forceinline__ void run(const TensorMap& left, const TensorMap& righ
         if (ptx::elect_one()) multiply<Arithmetic>(ring, product);
         __syncwarp();
         ptx::tensor_free<tensor_columns>(ring.tensor);
+    } else if (warp >= first_hasher) {
+        const unsigned hasher = warp - first_hasher;
+        beside::hash<hashers>(product, hasher, staging + hasher * assay::warp_pieces);
     } else if (ptx::elect_one()) {
         ptx::prefetch_map(left);
         ptx::prefetch_map(right);

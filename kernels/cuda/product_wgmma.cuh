@@ -5,9 +5,10 @@
 // shapes   operands: maps of [n][depth] bytes, n and depth powers of two, n from 256 to 32768, depth from 256 to 65536;
 //          boxes of 128 rows (left) and 256 rows (right) by 128 bytes, 128-byte swizzle
 // tile     128 rows x 256 columns, 128 bytes of the inner dimension at a time; three warpgroups: one thread of
-//          the first starts the copies, the other two multiply 64 rows each, 128 sums for each thread
+//          the first starts the copies, its other warps hash (beside.cuh), the other two multiply 64 rows each,
+//          128 sums for each thread
 // grid     persistent, 1 to `tiles` blocks (tiles.cuh numbers the tiles); block 384 threads, one block an SM
-// shared   192 KiB dynamic: 4 stages of 128 + 256 rows of 128 bytes; 64 bytes of barriers
+// shared   192 KiB dynamic: 4 stages of 128 + 256 rows of 128 bytes; 64 bytes of barriers; 6 KiB to hash
 // bounds   u < 2^20; offsets within a slot in 32 bits
 // exact    INT8: products summed in int32, |sum| ≤ 65536 · 2^14 = 2^30
 //          floats: integers, summed in FP32 while all partial sums stay below 2^24, which `chunk` bounds. Then the sums
@@ -24,7 +25,7 @@
 // while the next one's are issued: the tensor cores never wait for a barrier.
 #pragma once
 #include "device_sm90.cuh"
-#include "product.cuh"
+#include "beside.cuh"
 
 namespace product_wgmma {
 
@@ -34,20 +35,18 @@ constexpr unsigned inner = 32;   // and in one wgmma
 constexpr unsigned stages = 4;
 constexpr unsigned swizzle_bytes = 1024;  // the swizzle's pattern repeats
 constexpr unsigned warpgroup = 128, consumers = 2;  // threads; warpgroups
+constexpr unsigned hashers = 3;  // warps of the first warpgroup
 constexpr unsigned threads = warpgroup * (1 + consumers);
 constexpr unsigned consumer_rows = tile_rows / consumers;
 constexpr unsigned consumer_warps = consumers * warpgroup / 32;
 constexpr unsigned left_bytes = tile_rows * depth, right_bytes = tile_columns * depth;
 constexpr unsigned stage_bytes = left_bytes + right_bytes;
 constexpr unsigned shared_bytes = stages * stage_bytes;
-// 65536 registers are 168 for each of 384 threads; the producer needs few, and gives the others the rest.
-constexpr unsigned producer_registers = 40, consumer_registers = 232;
 
 static_assert(consumer_rows == 64 && tile_columns == 256, "the shape of a wgmma");
 static_assert(left_bytes % swizzle_bytes == 0 && right_bytes % swizzle_bytes == 0 && consumer_rows * depth % swizzle_bytes == 0,
               "an operand begins where the swizzle's pattern does");
-static_assert((producer_registers + consumers * consumer_registers) * warpgroup <= 168 * threads);
-static_assert(shared_bytes + 1024 <= 227 * 1024, "what a block gets");
+static_assert(shared_bytes + 1024 + hashers * assay::warp_pieces * 16 <= 227 * 1024, "what a block gets");
 
 /// A stage of the ring, and the parity of the round.
 struct Walker {
@@ -242,6 +241,7 @@ template <class Arithmetic>
 __device__ __forceinline__ void run(const TensorMap& left, const TensorMap& right, const assay::Product& product) {
     ASSAY_DYNAMIC_SHARED(bytes);
     ASSAY_SHARED(uint64_t, barriers, 2 * stages);
+    ASSAY_SHARED(uint4, staging, hashers * assay::warp_pieces);
     const uint32_t first_barrier = ptx::shared_address(barriers);
     const Ring ring{ptx::shared_address(bytes), first_barrier, first_barrier + 8 * stages};
     // The same in all lanes, and by the shuffle known to be: descriptors then stay in uniform registers.
@@ -249,17 +249,15 @@ __device__ __forceinline__ void run(const TensorMap& left, const TensorMap& righ
     if (threadIdx.x == 0) ring.init();
     __syncthreads();
 
-    // Each role is one branch, so that the compiler can give each its own number of registers.
-    if (role == 0) {
-        ptx::registers_release<producer_registers>();
-        if (threadIdx.x < 32 && ptx::elect_one()) {
-            ptx::prefetch_map(left);
-            ptx::prefetch_map(right);
-            produce(ring, left, right, product);
-        }
-    } else {
-        ptx::registers_take<consumer_registers>();
+    if (role > 0) {
         consume<Arithmetic>(ring, product, role - 1);
+    } else if (threadIdx.x >= 32) {
+        const unsigned hasher = threadIdx.x / 32 - 1;
+        beside::hash<hashers>(product, hasher, staging + hasher * assay::warp_pieces);
+    } else if (ptx::elect_one()) {
+        ptx::prefetch_map(left);
+        ptx::prefetch_map(right);
+        produce(ring, left, right, product);
     }
 }
 

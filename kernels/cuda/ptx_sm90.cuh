@@ -151,19 +151,6 @@ __device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&sums)[128], uint64
     ASSAY_WGMMA("+f", "m64n256k16.f32.bf16.bf16", ", 1, 1, 0, 0");
 }
 
-// ---- registers, moved between the warpgroups of a block; all threads of a warpgroup call these
-
-/// Gives back the registers above `count` a thread.
-template <int count>
-__device__ __forceinline__ void registers_release() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
-}
-/// Waits until others have given back enough, and takes up to `count` registers a thread.
-template <int count>
-__device__ __forceinline__ void registers_take() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
-}
-
 }  // namespace ptx
 
 #undef ASSAY_WGMMA

@@ -38,9 +38,6 @@ enum Wrong : std::uint32_t {
     waited_for_others,    // a wgmma_wait_all for other accumulators
     copied_too_early,     // the next copy before wgmma_wait_all
     ring_misaligned,      // require_alignment
-    registers_odd,
-    registers_backwards,
-    registers_gone,
 };
 
 /// How the operands lie: the width of a row in shared memory, and the swizzle by its number in a descriptor.
@@ -103,12 +100,6 @@ extern "C" __global__ void check_hopper(const __grid_constant__ TensorMap left, 
         if (wrong != barrier_unfenced) ptx::barrier_init_fence();
     }
     __syncthreads();
-    if (wrong == registers_odd) ptx::registers_release<50>();
-    if (wrong == registers_backwards) ptx::registers_take<24>();
-    if (wrong == registers_gone) {
-        ptx::registers_release<24>();
-        ptx::registers_release<32>();
-    }
     if (t < 32 && ptx::elect_one()) copy(left, right, at, layout, wrong);
     if (wrong != read_too_early) ptx::barrier_wait(at.barrier + (wrong == barrier_unmade ? 8 : 0), wrong == parity_of_two ? 2 : 0);
     std::int32_t sums[128];
@@ -186,8 +177,6 @@ void faults(check::Case& c) {
         {lanes_apart, Code::divergent},           {warps_apart, Code::divergent},       {unfenced, Code::race},
         {fenced_others, Code::race},              {waited_for_others, Code::race},      {ring_misaligned, Code::misaligned},
         {sums_touched, Code::race},               {sums_of_two, Code::unsupported},     {copied_too_early, Code::race},
-        {registers_odd, Code::unsupported},       {registers_backwards, Code::unsupported},
-        {registers_gone, Code::unsupported},
     };
     Operands operands(c, {128, 1});
     for (const auto& [wrong, code] : expected) {

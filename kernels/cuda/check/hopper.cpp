@@ -1,6 +1,9 @@
 // The cases of the products that take tensor maps and sum integers: those of every family, launched with every size of a
 // persistent grid; and the refusals of the twin of the driver's encoding.
 #include "../emulation/hopper.h"
+
+#include <cstring>
+
 #include "product.h"
 
 namespace check {
@@ -56,6 +59,30 @@ void one_block(Case& c) {
     slots.expect_guards("the slots");
 }
 
+/// The digest of a slot beside some tiles of a product of zeros, in any grid; twice, over the same counter.
+void hashed(Case& c) {
+    for (const std::uint32_t n : {256u, 512u, 1024u, 2048u}) {
+        c.at("n = " + std::to_string(n));
+        const Buffer zeros(n * n), slot(n * n), before(n * n), partials(n * n / 1024), arrivals(4), digest(32);
+        std::memset(zeros.data(), 0, zeros.size());
+        *arrivals.words() = 0;
+        for (const std::uint32_t tiles : {1u, 2u}) {
+            c.fill(before);
+            ProductLaunch p{zeros.data(), zeros.data(), slot.data(), nullptr, n, n, n, 0, 2, 0, tiles};
+            p.hashed = before.data();
+            p.partials = partials.words();
+            p.arrivals = arrivals.words();
+            p.digest = digest.words();
+            launch_mapped(c, p);
+            const auto expected = reference::blake3(before.data(), before.size());
+            c.expect_same(digest.data(), reinterpret_cast<const std::uint8_t*>(expected.data()), 32, "the digest");
+            c.expect(*arrivals.words() == 0, "the counter of arrivals is not zero afterwards");
+        }
+        partials.expect_guards("the partial values");
+        digest.expect_guards("the digest");
+    }
+}
+
 void refused_maps(Case& c) {
     Buffer slots(4096);
     const auto refused = [&](const char* what, auto change) {
@@ -76,6 +103,8 @@ void refused_maps(Case& c) {
 const Registration registrations[] = {
     Registration({kernel, "n = 512, one block", one_block}),
     Registration({blackwell, "n = 512, one block", one_block}),
+    Registration({kernel, "a slot hashed beside a product", hashed}),
+    Registration({blackwell, "a slot hashed beside a product", hashed}),
     Registration({kernel, "tensor maps that the driver refuses", refused_maps}),
 };
 

@@ -10,6 +10,8 @@ struct ProductLaunch {
     std::uint8_t* slot;
     std::uint32_t* sums;
     std::uint32_t n, depth, chunk, raw, u, first_tile, tiles, unused = 0;
+    const std::uint8_t* hashed = nullptr;
+    std::uint32_t *partials = nullptr, *arrivals = nullptr, *digest = nullptr;
 };
 
 /// Launches a product, whatever else its kernel takes.

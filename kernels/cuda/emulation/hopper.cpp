@@ -81,8 +81,6 @@ void Hopper::begin() {
     shared = block().shared(shared_base, 0, 1) - shared_base;
     draw = Draw(block().launch().schedule.seed ^ (std::uint64_t{block().index().x} << 32) ^ 0x90);
     const unsigned threads = block().threads();
-    registers.assign(threads, std::min(register_file / threads / register_unit * register_unit, most_registers));
-    registers_left = register_file - threads * registers[0];
     warps.resize(threads / warp_threads);
     for (unsigned i = 0; i < warps.size(); ++i) warps[i].clock.step_warp(i);
     warpgroups.resize((threads + 127) / 128);
@@ -223,46 +221,6 @@ void Hopper::note_box(const Box& box) {
     const auto within = [&](const Box& old) { return old.begin >= box.begin && old.end <= box.end; };
     boxes.erase(std::remove_if(boxes.begin(), boxes.end(), within), boxes.end());
     boxes.push_back(box);
-}
-
-// ---- registers
-
-namespace {
-
-/// PTX ISA, "setmaxnreg".
-void check_count(unsigned count) {
-    if (count % register_unit != 0 || count < 24 || count > most_registers)
-        block().fail(Code::unsupported, "%u registers a thread", count);
-}
-
-struct Claim {
-    const Hopper* state;
-    unsigned more;
-};
-
-bool enough_left(const void* argument) {
-    const auto& claim = *static_cast<const Claim*>(argument);
-    return claim.state->registers_left >= claim.more;
-}
-
-}  // namespace
-
-void registers_release(unsigned count) {
-    check_count(count);
-    unsigned& mine = hopper().registers[block().thread()];
-    if (count > mine) block().fail(Code::unsupported, "%u registers kept of %u", count, mine);
-    hopper().registers_left += mine - count;
-    mine = count;
-}
-
-void registers_take(unsigned count) {
-    check_count(count);
-    unsigned& mine = hopper().registers[block().thread()];
-    if (count < mine) block().fail(Code::unsupported, "%u registers taken, with %u there", count, mine);
-    Claim claim{&hopper(), count - mine};
-    block().wait_until(enough_left, &claim);
-    hopper().registers_left -= claim.more;
-    mine = count;
 }
 
 }  // namespace emulation

@@ -59,8 +59,6 @@ void wgmma(std::int32_t* sums, std::uint64_t left, std::uint64_t right, bool acc
 /// Accumulators by their bits, as all but the arithmetic has them.
 inline std::int32_t* bits(std::int32_t* sums) { return sums; }
 inline std::int32_t* bits(float* sums) { return reinterpret_cast<std::int32_t*>(sums); }
-void registers_release(unsigned count);
-void registers_take(unsigned count);
 
 }  // namespace emulation
 
@@ -98,14 +96,6 @@ inline void wgmma_m64n256k32(std::int32_t (&sums)[128], std::uint64_t left, std:
 }
 inline void wgmma_m64n256k16_bf16(float (&sums)[128], std::uint64_t left, std::uint64_t right, bool accumulate) {
     emulation::wgmma(emulation::bits(sums), left, right, accumulate, true);
-}
-template <int count>
-void registers_release() {
-    emulation::registers_release(count);
-}
-template <int count>
-void registers_take() {
-    emulation::registers_take(count);
 }
 
 }  // namespace ptx

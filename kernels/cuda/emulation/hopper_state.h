@@ -9,7 +9,6 @@
 
 namespace emulation {
 
-constexpr unsigned register_file = 65536, register_unit = 8, most_registers = 256;
 /// Memory barriers of one block.
 constexpr unsigned most_barriers = 64;
 
@@ -106,8 +105,6 @@ struct Hopper {
     std::vector<Box> boxes;  // the last one at each place
     std::vector<WarpProducts> warps;
     std::vector<Warpgroup> warpgroups;
-    std::vector<unsigned> registers;  // of each thread
-    unsigned registers_left = 0;
     const char* late_fault = nullptr;  // found where no thread could be stopped
     Code late_code = Code::barrier;
     bool has_tensor = false;           // tcgen05 is used

@@ -27,7 +27,8 @@ pub(super) struct KernelFamily {
     pub(super) shared_bytes: u32,
     pub(super) tile_rows: u32,
     pub(super) tile_columns: u32,
-    /// Whether a block goes on with another tile, so that there are never more blocks than multiprocessors.
+    /// Whether a block goes on with another tile, so that there are never more blocks than multiprocessors, and has warps that
+    /// hash another slot meanwhile.
     pub(super) is_persistent: bool,
     /// Whether it takes tensor maps of its operands, for the tensor memory accelerator.
     pub(super) takes_tensor_maps: bool,
@@ -100,14 +101,6 @@ impl KernelFamily {
         self.chunk_bytes(precision, n) < n * self.bytes_per_byte(precision)
     }
 
-    /// Whether a multiprocessor holds a block of the digest beside one of this product, if it has the most shared memory
-    /// that it can have (kernels/cuda/digest.cu): on an A100 97 + 13 of 164 KiB, on data-centre Blackwell 194 + 13 of 228.
-    /// Where there are 100 KiB, nothing helps.
-    pub(super) fn shares_multiprocessor(&self, capability: Capability) -> bool {
-        let is_a100 = capability == Capability { major: 8, minor: 0 };
-        is_a100 && self.choice == KernelChoice::MmaSm80 || has_tcgen05(capability) && self.is_persistent
-    }
-
     pub(super) const fn name(&self) -> &'static str {
         self.choice.name()
     }
@@ -131,7 +124,7 @@ const TCGEN05: KernelFamily = KernelFamily {
     needs: "compute capability 10.0 or 10.3",
     format: OperandFormat::Bf16,
     computes: &[Precision::Int8, Precision::F16],
-    threads: 192,
+    threads: 288,
     shared_bytes: 196_608,
     tile_rows: 128,
     tile_columns: 256,
@@ -270,9 +263,10 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
 ];
 
-/// Whether a device has a family that leaves room for digests on a multiprocessor.
-pub(super) fn any_shares_multiprocessor(capability: Capability) -> bool {
-    FAMILIES.iter().any(|family| (family.runs_on)(capability) && family.shares_multiprocessor(capability))
+/// Whether a multiprocessor holds a block of the digest beside one of a product, if it has the most shared memory that it can
+/// have (kernels/cuda/digest.cu): on an A100 97 + 13 of 164 KiB. Where there are 100 KiB, nothing helps.
+pub(super) fn shares_multiprocessors(capability: Capability) -> bool {
+    capability == Capability { major: 8, minor: 0 }
 }
 
 /// The families to try on a device for a kind of work, the best first: the one asked for, if it computes that kind, else

@@ -26,6 +26,8 @@ pub(super) enum LaunchPurpose {
     Operands(u32),
     /// Tiles of a slot's product.
     Product(u32),
+    /// All of a slot's product, and the digest of the slot before it.
+    ProductAndDigest(u32),
     Digest(u32),
     /// Steps of a round of the probe.
     Steps,
@@ -38,7 +40,7 @@ impl std::fmt::Display for LaunchPurpose {
         match self {
             Self::Leaf(u) => write!(f, "filling leaf {u}"),
             Self::Operands(u) => write!(f, "expanding operands for slot {u}"),
-            Self::Product(u) => write!(f, "multiplying for slot {u}"),
+            Self::Product(u) | Self::ProductAndDigest(u) => write!(f, "multiplying for slot {u}"),
             Self::Digest(u) => write!(f, "hashing slot {u}"),
             Self::Steps => write!(f, "walking the probe"),
             Self::Sums => write!(f, "summing the rows of slots"),
@@ -192,14 +194,14 @@ impl<'a> Flow<'a> {
     /// Removes a finished launch from each lane; advances the handle and updates the rates.
     fn reap(&mut self) -> Result<bool, Fault> {
         let computed = self.compute.reap()?;
-        if let Some(PendingLaunch { work: Some(work), mark, .. }) = computed {
-            let (start, end) = &self.compute.marks[mark];
-            self.rates.learn(&[work], end.since(start)?);
+        if let Some(PendingLaunch { work: Some(work), mark, .. }) = &computed {
+            let (start, end) = &self.compute.marks[*mark];
+            self.rates.learn(&[*work], end.since(start)?);
         }
         let hashed = self.hash.reap()?;
-        if hashed.is_some() {
-            self.handle.advance(1);
-        }
+        let is_digest =
+            |done: &PendingLaunch| matches!(done.what, LaunchPurpose::ProductAndDigest(_) | LaunchPurpose::Digest(_));
+        self.handle.advance(computed.iter().chain(&hashed).filter(|done| is_digest(done)).count() as u64);
         Ok(computed.is_some() || hashed.is_some())
     }
 }

@@ -46,6 +46,13 @@ const MAX_FIELD_BLOCKS: u32 = 8192;
 /// Rows that a block sums.
 const SWEEP_BLOCK_ROWS: u32 = 64;
 
+/// Launches a kernel with arguments of the types of its parameters, by their values.
+macro_rules! launch {
+    ($function:expr, $stream:expr, $launch:expr, $($argument:expr),+) => {
+        $function.launch($stream, $launch, &mut [$(pointer(&mut { $argument })),+])
+    };
+}
+
 /// All kernels that a device needs.
 #[derive(Debug)]
 pub(super) struct Kernels {
@@ -98,7 +105,7 @@ impl Kernels {
         step();
         marker.set();
         let digest = function(device, &common[1], "assay_digest")?;
-        if family::any_shares_multiprocessor(device.capability) {
+        if family::shares_multiprocessors(device.capability) {
             digest.prefer_shared_memory();
         }
         Ok(Self {
@@ -137,13 +144,10 @@ impl Kernels {
         bytes: u64,
     ) -> Result<(), Fault> {
         // At most 2³⁰ bytes in a slot, and in the states.
-        let mut blocks = (bytes / KEYSTREAM_BLOCK_BYTES) as u32;
-        let (mut out, mut id) = (out, u64::from(id));
-        let mut words = words(key);
+        let blocks = (bytes / KEYSTREAM_BLOCK_BYTES) as u32;
         let launch = Launch { grid: blocks.div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
-        let mut arguments = [pointer(&mut out), pointer(&mut words), pointer(&mut id), pointer(&mut blocks)];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.keystream.launch(stream, launch, &mut arguments) }
+        unsafe { launch!(self.keystream, stream, launch, out, words(key), u64::from(id), blocks) }
     }
 
     /// Enqueues the operands of a slot: `bytes` bytes of them, in the format of a unit.
@@ -161,18 +165,11 @@ impl Kernels {
         format: OperandFormat,
     ) -> Result<(), Fault> {
         // At most 2³¹ bytes of operands.
-        let mut pieces = (bytes / EXPANDED_PIECE_BYTES) as u32;
-        let (mut slot, mut to, mut precision, mut encoding) = (slot, to, precision.code(), encoding_of(format));
+        let pieces = (bytes / EXPANDED_PIECE_BYTES) as u32;
+        let (kind, encoding) = (precision.code(), encoding_of(format));
         let launch = Launch { grid: pieces.div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
-        let mut arguments = [
-            pointer(&mut slot),
-            pointer(&mut to),
-            pointer(&mut pieces),
-            pointer(&mut precision),
-            pointer(&mut encoding),
-        ];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.expand.launch(stream, launch, &mut arguments) }
+        unsafe { launch!(self.expand, stream, launch, slot, to, pieces, kind, encoding) }
     }
 
     /// Enqueues y of slot `u` by the rule of precision 7, in launches that a small GPU computes in 20 ms.
@@ -181,16 +178,13 @@ impl Kernels {
     /// Both addresses are of the stream's context and live until the stream is done: the n-by-n slot, which earlier work of
     /// the stream has written, and as many bytes at `to`.
     pub(super) unsafe fn field(&self, stream: &Stream, slot: u64, to: u64, n: u32, u: u32) -> Result<(), Fault> {
-        let (mut slot, mut to, mut n, mut u) = (slot, to, n, u);
         // At most 2³⁰ bytes in a slot, and whole blocks.
         let blocks = n * n / (FIELD_THREADS * GROUP_BYTES as u32);
         for block in (0..blocks).step_by(MAX_FIELD_BLOCKS as usize) {
-            let mut first = block * FIELD_THREADS;
+            let first = block * FIELD_THREADS;
             let launch = Launch { grid: MAX_FIELD_BLOCKS.min(blocks - block), threads: FIELD_THREADS, shared_bytes: 0 };
-            let mut arguments =
-                [pointer(&mut slot), pointer(&mut to), pointer(&mut n), pointer(&mut u), pointer(&mut first)];
             // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-            unsafe { self.field.launch(stream, launch, &mut arguments) }?;
+            unsafe { launch!(self.field, stream, launch, slot, to, n, u, first) }?;
         }
         Ok(())
     }
@@ -200,26 +194,16 @@ impl Kernels {
     /// # Safety
     /// As for [`Kernels::field`], with n of the pass.
     pub(super) unsafe fn network(&self, stream: &Stream, slot: u64, to: u64, pass: &Pass, u: u32) -> Result<(), Fault> {
-        let (mut slot, mut to, mut n) = (slot, to, pass.n);
-        let (mut width, mut key) = (Tensor::new(n).width as u32, words(&network::noise_key(&pass.key, u)));
-        let mut arguments = vec![pointer(&mut slot), pointer(&mut to)];
-        let (function, thread_bytes) = match Layer::of(u) {
-            Layer::Convolution => {
-                arguments.extend([pointer(&mut n), pointer(&mut width)]);
-                (&self.convolution, 16)
-            }
-            Layer::Attention => {
-                arguments.push(pointer(&mut n));
-                (&self.attention, pass.n / 32)
-            }
-            Layer::Noise => {
-                arguments.push(pointer(&mut key));
-                (&self.noise, 32)
-            }
-        };
-        let launch = Launch { grid: pass.n * pass.n / thread_bytes / THREADS, threads: THREADS, shared_bytes: 0 };
+        let (n, width, key) = (pass.n, Tensor::new(pass.n).width as u32, words(&network::noise_key(&pass.key, u)));
+        let launch = |thread_bytes| Launch { grid: n * n / thread_bytes / THREADS, threads: THREADS, shared_bytes: 0 };
         // SAFETY: the types are those of the kernels in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { function.launch(stream, launch, &mut arguments) }
+        unsafe {
+            match Layer::of(u) {
+                Layer::Convolution => launch!(self.convolution, stream, launch(16), slot, to, n, width),
+                Layer::Attention => launch!(self.attention, stream, launch(n / 32), slot, to, n),
+                Layer::Noise => launch!(self.noise, stream, launch(32), slot, to, key),
+            }
+        }
     }
 
     /// Enqueues tiles of a product.
@@ -278,17 +262,9 @@ impl Kernels {
         arrivals: u64,
         digest: u64,
     ) -> Result<(), Fault> {
-        let (mut data, mut partials, mut arrivals, mut digest) = (data, partials, arrivals, digest);
-        let mut chunks = chunks(bytes);
-        let mut arguments = [
-            pointer(&mut data),
-            pointer(&mut chunks),
-            pointer(&mut partials),
-            pointer(&mut arrivals),
-            pointer(&mut digest),
-        ];
+        let chunks = chunks(bytes);
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.digest.launch(stream, by_chunks(chunks), &mut arguments) }
+        unsafe { launch!(self.digest, stream, by_chunks(chunks), data, chunks, partials, arrivals, digest) }
     }
 
     /// Enqueues the chaining values of the subtrees of `subtree_chunks` chunks that `bytes` bytes consist of.
@@ -304,12 +280,9 @@ impl Kernels {
         subtree_chunks: u32,
         values: u64,
     ) -> Result<(), Fault> {
-        let (mut data, mut subtree_chunks, mut values) = (data, subtree_chunks, values);
-        let mut chunks = chunks(bytes);
-        let mut arguments =
-            [pointer(&mut data), pointer(&mut chunks), pointer(&mut subtree_chunks), pointer(&mut values)];
+        let chunks = chunks(bytes);
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.subtrees.launch(stream, by_chunks(chunks), &mut arguments) }
+        unsafe { launch!(self.subtrees, stream, by_chunks(chunks), data, chunks, subtree_chunks, values) }
     }
 
     /// Enqueues `steps` steps of every walk over `count` slots of `slot_bytes`.
@@ -325,20 +298,11 @@ impl Kernels {
         (walks, steps): (u32, u32),
         states: u64,
     ) -> Result<(), Fault> {
-        let (mut slots, mut count, mut walks, mut steps, mut states) = (slots, count, walks, steps, states);
         // At most 2³⁰ / 64.
-        let mut lines = (slot_bytes / 64) as u32;
+        let lines = (slot_bytes / 64) as u32;
         let launch = Launch { grid: (walks * PROBE_LANES).div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
-        let mut arguments = [
-            pointer(&mut slots),
-            pointer(&mut count),
-            pointer(&mut lines),
-            pointer(&mut walks),
-            pointer(&mut steps),
-            pointer(&mut states),
-        ];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.probe.launch(stream, launch, &mut arguments) }
+        unsafe { launch!(self.probe, stream, launch, slots, count, lines, walks, steps, states) }
     }
 
     /// Enqueues `steps` steps of every walk over the slots of all devices.
@@ -361,19 +325,10 @@ impl Kernels {
         for (device, (first, address)) in peers.places.iter().enumerate() {
             (table.first[device], table.bases[device]) = (*first, *address);
         }
-        let (mut total, mut walks, mut steps, mut states) = (peers.total, walks, steps, states);
-        let mut lines = (slot_bytes / 64) as u32;
+        let lines = (slot_bytes / 64) as u32;
         let launch = Launch { grid: (walks * PROBE_LANES).div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
-        let mut arguments = [
-            pointer(&mut table),
-            pointer(&mut total),
-            pointer(&mut lines),
-            pointer(&mut walks),
-            pointer(&mut steps),
-            pointer(&mut states),
-        ];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.linked_probe.launch(stream, launch, &mut arguments) }
+        unsafe { launch!(self.linked_probe, stream, launch, table, peers.total, lines, walks, steps, states) }
     }
 
     /// Enqueues one step of `walks` linked walks, at least one, over the slots of a share.
@@ -390,23 +345,12 @@ impl Kernels {
         states: u64,
         refused: u64,
     ) -> Result<(), Fault> {
-        let LinkedShare { n, offset: mut first, mut count, mut total } = *share;
-        let (mut slots, mut walks, mut states, mut refused) = (slots, walks, states, refused);
+        let LinkedShare { n, offset: first, count, total } = *share;
         // At most 2³⁰ / 64.
-        let mut lines = (u64::from(n) * u64::from(n) / 64) as u32;
+        let lines = (u64::from(n) * u64::from(n) / 64) as u32;
         let launch = Launch { grid: (walks * PROBE_LANES).div_ceil(THREADS), threads: THREADS, shared_bytes: 0 };
-        let mut arguments = [
-            pointer(&mut slots),
-            pointer(&mut first),
-            pointer(&mut count),
-            pointer(&mut total),
-            pointer(&mut lines),
-            pointer(&mut walks),
-            pointer(&mut states),
-            pointer(&mut refused),
-        ];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.step.launch(stream, launch, &mut arguments) }
+        unsafe { launch!(self.step, stream, launch, slots, first, count, total, lines, walks, states, refused) }
     }
 
     /// Enqueues the sums of all rows of `count` n-by-n slots, at most 2²⁰ of them.
@@ -422,12 +366,10 @@ impl Kernels {
         (n, count): (u32, u32),
         sums: u64,
     ) -> Result<(), Fault> {
-        let (mut slots, mut weights, mut n, mut sums) = (slots, weights, n, sums);
         // At most 2⁹ blocks for a slot.
         let launch = Launch { grid: n / SWEEP_BLOCK_ROWS * count, threads: THREADS, shared_bytes: 0 };
-        let mut arguments = [pointer(&mut slots), pointer(&mut weights), pointer(&mut n), pointer(&mut sums)];
         // SAFETY: the types are those of the kernel in `kernels/cuda`; the caller vouches for the memory.
-        unsafe { self.sweep.launch(stream, launch, &mut arguments) }
+        unsafe { launch!(self.sweep, stream, launch, slots, weights, n, sums) }
     }
 }
 

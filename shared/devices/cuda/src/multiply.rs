@@ -59,6 +59,11 @@ impl<'a> Multiplier<'a> {
         self.loaded.family.takes_slots(self.pass.precision)
     }
 
+    /// Whether a launch of a whole product hashes another slot as well.
+    pub(super) const fn hashes(&self) -> bool {
+        self.loaded.family.is_persistent
+    }
+
     /// The rule's part of a product, in a kind that has one: a slot's bytes.
     pub(super) fn by_rule(&self) -> Option<Workload> {
         let expanded = Workload { kind: WorkKind::Expand, units: self.layout.slot_bytes() };

@@ -1,7 +1,7 @@
 //! A pass: leaves, products and digests on two streams (WORK.md, A pass).
 //!
-//! Slot u+1 is multiplied while slot u is hashed: the hash stream waits, on the device, for each slot's end. The host
-//! only enqueues, polls, and copies all digests at the end.
+//! Slot u+1 is multiplied while slot u is hashed: by idle warps of the product, or on the hash stream, which waits, on the
+//! device, for each slot's end. The host only enqueues, polls, and copies all digests at the end.
 
 use super::driver::{CudaEvent, DeviceMemory, Stream};
 use super::error::Fault;
@@ -9,10 +9,12 @@ use super::flow::{Flow, LaunchPurpose};
 use super::kernels::Kernels;
 use super::multiply::Multiplier;
 use super::plan::{HASH_BYTES, MemoryLayout};
+use super::product::HashedSlot;
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
 
+const WORD_BYTES: u64 = 4;
 /// The value of a poisoned byte: neither zero nor any that a kernel writes by rule.
 pub(super) const POISON: u8 = 0xA5;
 
@@ -44,12 +46,17 @@ impl FillPass<'_> {
         let Self { kernels, layout, slots, scratch, .. } = *self;
         let mut multiplier = Multiplier::new(kernels, pass, layout, slots, scratch)?;
         self.clear(flow)?;
-        for u in 0..pass.count {
-            let filled = if u < 2 { self.leaf(flow, u)? } else { self.product(flow, &mut multiplier, u)? };
-            flow.hash.stream.wait_for(filled)?;
-            self.digest(flow, u)?;
+        let mut filled = self.leaf(flow, 0)?;
+        for u in 1..pass.count {
+            if u == 1 {
+                self.digest(flow, 0, filled)?;
+                filled = self.leaf(flow, 1)?;
+            } else {
+                filled = self.product(flow, &mut multiplier, u, filled)?;
+            }
         }
-        Ok(())
+        flow.make_way(Workload { kind: WorkKind::Digest, units: 0 })?;
+        Ok(self.digest(flow, pass.count - 1, filled)?)
     }
 
     /// Clears the words that must be zero before the first digest; in the debug mode, poisons all other memory as if it
@@ -73,12 +80,14 @@ impl FillPass<'_> {
         Ok(flow.compute(LaunchPurpose::Leaf(u), None, enqueue)?)
     }
 
-    /// One product, in as many launches as its time asks for; gives the mark of the last one's end.
+    /// One product, in as many launches as its time asks for; gives the mark of the last one's end. Has the slot before
+    /// hashed, which `before` marks the end of.
     fn product<'f>(
         &self,
         flow: &mut Flow<'f>,
         multiplier: &mut Multiplier<'_>,
         u: u32,
+        before: &CudaEvent,
     ) -> Result<&'f CudaEvent, DeviceError> {
         let (tiles, most, tile_work) = (multiplier.tiles(), multiplier.most_tiles(), multiplier.tile_work());
         let (by_rule, takes_slots) = (multiplier.by_rule(), multiplier.takes_slots());
@@ -103,12 +112,19 @@ impl FillPass<'_> {
             // The rates may have changed while it waited for room; a launch has the latest size.
             product.tiles = pieces(flow);
             let work = Workload { kind: WorkKind::Product, units: u64::from(product.tiles) * tile_work };
+            let mut purpose = LaunchPurpose::Product(u);
+            if product.tiles == tiles && multiplier.hashes() {
+                purpose = LaunchPurpose::ProductAndDigest(u);
+                product.hashed = self.hashed(u - 1);
+            } else if product.first_tile == 0 {
+                self.digest(flow, u - 1, before)?;
+            }
             let enqueue = |stream: &Stream| {
                 // SAFETY: the slots and the scratch memory outlive the flow, as above; earlier work of this stream
                 // fills both parents, and the tiles are some that an n-by-n product has.
                 unsafe { multiplier.multiply(stream, product) }
             };
-            let end = flow.compute(LaunchPurpose::Product(u), Some(work), enqueue)?;
+            let end = flow.compute(purpose, Some(work), enqueue)?;
             product.first_tile += product.tiles;
             if product.first_tile == tiles {
                 return Ok(end);
@@ -116,15 +132,29 @@ impl FillPass<'_> {
         }
     }
 
-    fn digest(&self, flow: &mut Flow<'_>, u: u32) -> Result<(), Fault> {
+    /// Has a slot hashed on the hash stream, once it is `filled`.
+    fn digest(&self, flow: &mut Flow<'_>, u: u32, filled: &CudaEvent) -> Result<(), Fault> {
         let (layout, scratch) = (self.layout, self.scratch);
-        let digest = layout.digests.address(scratch) + u64::from(u) * HASH_BYTES;
         let (partials, arrivals) = (layout.partials.address(scratch), layout.arrivals.address(scratch));
+        flow.hash.stream.wait_for(filled)?;
         flow.hash(u, |stream| {
+            let (slot, digest) = (self.slot(u), self.digest_of(u));
             // SAFETY: all of it lies in `slots` and `scratch`, which outlive the flow, as above. Digests follow one
             // another on one stream, so that one set of partial results serves all.
-            unsafe { self.kernels.digest(stream, self.slot(u), layout.slot_bytes(), partials, arrivals, digest) }
+            unsafe { self.kernels.digest(stream, slot, layout.slot_bytes(), partials, arrivals, digest) }
         })
+    }
+
+    /// A slot that a product hashes: such products follow one another on one stream, too, with partial results of their own.
+    fn hashed(&self, u: u32) -> HashedSlot {
+        let MemoryLayout { values, arrivals, .. } = self.layout;
+        let (partials, arrivals) = (values.address(self.scratch), arrivals.address(self.scratch) + WORD_BYTES);
+        HashedSlot { slot: self.slot(u), partials, arrivals, digest: self.digest_of(u) }
+    }
+
+    /// The address of a slot's digest.
+    fn digest_of(&self, u: u32) -> u64 {
+        self.layout.digests.address(self.scratch) + u64::from(u) * HASH_BYTES
     }
 
     fn slot(&self, u: u32) -> u64 {

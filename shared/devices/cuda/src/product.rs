@@ -23,12 +23,24 @@ pub(super) struct Product {
     pub(super) u: u32,
     pub(super) first_tile: u32,
     pub(super) tiles: u32,
-    /// The kernel's struct ends at a multiple of its alignment.
     padding: u32,
+    pub(super) hashed: HashedSlot,
+}
+
+/// A slot that idle warps of a product hash (kernels/cuda/beside.cuh): addresses, all 0 without one.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct HashedSlot {
+    pub(super) slot: u64,
+    /// 32 bytes for each 32768 of the slot.
+    pub(super) partials: u64,
+    /// A word that is 0 and that nothing else uses meanwhile.
+    pub(super) arrivals: u64,
+    pub(super) digest: u64,
 }
 
 /// The size that the kernel's file asserts as well.
-const _: () = assert!(size_of::<Product>() == 64);
+const _: () = assert!(size_of::<Product>() == 96);
 
 impl Product {
     /// All of slot `u`, from operands that are bytes of its parents' slots. Slot 0 starts at `slots`.
@@ -47,6 +59,7 @@ impl Product {
             first_tile: 0,
             tiles,
             padding: 0,
+            hashed: HashedSlot { slot: 0, partials: 0, arrivals: 0, digest: 0 },
         }
     }
 }

@@ -186,7 +186,7 @@ fn load_family(
     if family.shared_bytes > UNASKED_SHARED_BYTES {
         function.allow_shared_bytes(family.shared_bytes).map_err(refused)?;
     }
-    if family.shares_multiprocessor(device.capability) {
+    if family::shares_multiprocessors(device.capability) {
         function.prefer_shared_memory();
     }
     Ok(function)

@@ -1,0 +1,79 @@
+// The digest of a slot, hashed in a product's launch by warps that the product does not need: slot u - 1 while slot u is
+// multiplied (WORK.md, A pass). So no digest waits for a multiprocessor, and no product for a digest.
+//
+// A warp takes groups of 32 chunks, merges each to one value and stores it; whoever stores the last merges those to
+// the root. Groups are dealt to the warps of all blocks in turn, so that it does not matter how many there are.
+//
+// shapes   product.hashed: n² bytes; product.partials: [n² / 32768][8] words; product.digest: [8]
+// shared   2 KiB a warp, for rows on their way in (rows.cuh)
+// bounds   n from 256 to 32768: 2 to 32768 groups
+// exact    as digest.cu. `arrivals` decides who finishes the tree, never in which order values are merged
+#pragma once
+#include "chunks.cuh"
+#include "product.cuh"
+
+namespace beside {
+
+using assay::blake3::Value;
+
+constexpr unsigned group_chunks = assay::warp_rows;
+
+/// The subtree over the values of the first `width` lanes, a power of two from 2; lane 0 has it. All lanes call it.
+__device__ __forceinline__ Value merge_lanes(Value value, unsigned width, uint32_t last_flags) {
+    const unsigned lane = threadIdx.x % 32;
+#pragma unroll 1
+    while (width > 1) {
+        width /= 2;
+        Value left, right;
+#pragma unroll
+        for (unsigned w = 0; w < 8; ++w) {
+            left.w[w] = __shfl_sync(0xFFFFFFFF, value.w[w], 2 * lane);
+            right.w[w] = __shfl_sync(0xFFFFFFFF, value.w[w], 2 * lane + 1);
+        }
+        // Lanes from `width` on merge what nobody reads.
+        value = assay::blake3::merge(left, right, width == 1 ? last_flags : 0);
+    }
+    return value;
+}
+
+/// Counts this warp's group in, whose value is stored. True, in all lanes, for the last of `groups`.
+__device__ __forceinline__ bool arrive(uint32_t* arrivals, uint32_t groups) {
+    uint32_t last = 0;
+    // The lane that stored the value passes the fence.
+    if (threadIdx.x % 32 == 0) {
+        __threadfence();
+        last = atomicAdd(arrivals, 1u) + 1 == groups;
+    }
+    if (__shfl_sync(0xFFFFFFFF, last, 0) == 0) return false;
+    __threadfence();
+    return true;
+}
+
+/// Warp number `warp` of `WARPS` that each block has for it. `staging` is this warp's.
+template <unsigned WARPS>
+__device__ __forceinline__ void hash(const assay::Product& product, unsigned warp, uint4* staging) {
+    if (!product.hashed) return;
+    const unsigned lane = threadIdx.x % 32;
+    const uint32_t chunks = product.n * product.n / assay::blake3::chunk_bytes, groups = chunks / group_chunks;
+    const unsigned width = groups < 32 ? groups : 32, each = groups / width;
+#pragma unroll 1
+    for (uint32_t group = blockIdx.x * WARPS + warp; group < groups; group += gridDim.x * WARPS) {
+        const uint32_t first = group * group_chunks;
+        Value value = assay::hash_chunk(product.hashed, first, first + lane, chunks, staging);
+        // A second time in the warp that is last: over the values of all groups. One copy of the code for both.
+        bool is_last = false;
+#pragma unroll 1
+        do {
+            value = merge_lanes(value, is_last ? width : group_chunks, is_last ? assay::blake3::root : 0);
+            if (is_last) break;
+            if (lane == 0) assay::publish_partial(product.partials, group, value);
+            is_last = arrive(product.arrivals, groups);
+            if (is_last && lane < width) value = assay::merge_share(product.partials, lane * each, each);
+        } while (is_last);
+        if (!is_last || lane != 0) continue;
+        for (unsigned w = 0; w < 8; ++w) product.digest[w] = value.w[w];
+        *product.arrivals = 0;
+    }
+}
+
+}  // namespace beside
