@@ -14,7 +14,9 @@ use super::describe::AdapterDescription;
 use super::error::WgpuError;
 use super::gpu::{CreationFailure, Gpu};
 use super::plan::{ALIGNMENT, AdapterBounds};
-use super::shaders::{self, CooperativeTile, Dot, Format, ProbeShape, QUAD_LANES, Shader, ShaderTile};
+use super::shaders::{
+    self, CooperativeTile, Dot, Format, ProbeShape, QUAD_LANES, Shader, ShaderTile, smallest_subgroup,
+};
 use assay_device::backend::StartupProgress;
 use assay_work::Precision;
 
@@ -134,7 +136,7 @@ impl Kernels {
         compiler.cache.save();
         let cooperative = gpu.has_cooperative().then(|| {
             let (properties, info) = (gpu.adapter.cooperative_matrix_properties(), gpu.adapter.get_info());
-            CooperativeTile::choose(&limits, &properties, info.subgroup_min_size)
+            CooperativeTile::choose(&limits, &properties, smallest_subgroup(info.backend, info.subgroup_min_size))
         });
         Ok(Self {
             keystream,

@@ -2,12 +2,17 @@
 
 use std::fmt::Write;
 
-use ::wgpu::{CooperativeMatrixProperties, CooperativeScalarType, Limits};
+use ::wgpu::{Backend, CooperativeMatrixProperties, CooperativeScalarType, Limits};
 
 /// Elements along a side of the tile of a workgroup.
 const SIDE: u32 = 64;
 /// Invocations of a workgroup.
 const THREADS: u32 = 128;
+
+/// The size of an adapter's smallest subgroup. Metal's say 4 of every GPU; those that multiply matrices have 32.
+pub(in super::super) fn smallest_subgroup(backend: Backend, reported: u32) -> u32 {
+    if backend == Backend::Metal { 32 } else { reported }
+}
 
 /// A tile of [`CooperativeTile::SIDE`] by as many elements, a region of it for each subgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

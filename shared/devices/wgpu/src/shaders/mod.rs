@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 #[cfg(any(test, feature = "bench"))]
 pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamParams};
-pub(super) use self::cooperative::CooperativeTile;
+pub(super) use self::cooperative::{CooperativeTile, smallest_subgroup};
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
     ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,

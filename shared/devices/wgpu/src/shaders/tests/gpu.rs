@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use ::wgpu::{self as api, BufferUsages as Usage};
 
 use super::super::params::Words;
-use super::{Checked, CooperativeTile, POISON, Shader};
+use super::{Checked, CooperativeTile, POISON, Shader, smallest_subgroup};
 use crate::gpu::COOPERATIVE;
 
 /// Bytes before and after a kernel's binding, which it must leave alone; a multiple of every alignment.
@@ -38,7 +38,8 @@ impl Gpu {
     async fn open() -> Self {
         let instance = api::Instance::new(api::InstanceDescriptor::new_without_display_handle());
         let adapter = instance.enumerate_adapters(api::Backends::all()).await.into_iter().next().expect(NO_ADAPTER);
-        let subgroup_size = adapter.get_info().subgroup_min_size;
+        let info = adapter.get_info();
+        let subgroup_size = smallest_subgroup(info.backend, info.subgroup_min_size);
         let properties = adapter.cooperative_matrix_properties();
         let cooperative = CooperativeTile::choose(&adapter.limits(), &properties, subgroup_size);
         let mut descriptor = api::DeviceDescriptor {

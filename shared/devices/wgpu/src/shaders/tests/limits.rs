@@ -66,6 +66,9 @@ fn cooperative_matrices_are_those_that_the_adapter_lists() {
     assert_eq!(chosen(16_384, 128, &[small], 8), tile(8, 16));
     assert_eq!(chosen(16_384, 128, &[small, large], 4), tile(8, 32), "regions of 16 by 8");
     assert_eq!(chosen(16_384, 128, &[large], 128), tile(16, 1));
+    // On Metal four regions of 32 by 32, each of which loads eight matrices for sixteen products; by 4 there were 32.
+    assert_eq!(chosen(16_384, 128, &[small], smallest_subgroup(::wgpu::Backend::Metal, 4)), tile(8, 4));
+    assert_eq!(smallest_subgroup(::wgpu::Backend::Vulkan, 4), 4);
     assert_eq!(chosen(16_383, 128, &[large], 32), None);
     assert_eq!(chosen(16_384, 127, &[large], 32), None);
     for subgroup_size in [0, 48, 256] {
