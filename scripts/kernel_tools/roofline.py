@@ -48,6 +48,7 @@ class Family:
     blocks: int         # of a multiprocessor
     start_clocks: int   # until a block's first operands are there; 0 where they are fetched during the tile before
     mixes_aside: bool = False  # while the next tile is multiplied
+    hashers: int = 0    # warps of a multiprocessor that hash meanwhile, each in a quarter of it (beside.cuh)
 
     def clocks(self, device, n):
         """Clocks of one tile on one multiprocessor: multiplying, reading and writing shared memory, mixing."""
@@ -63,8 +64,8 @@ BAND_TILES = 16     # tiles.cuh
 FAMILIES = {
     "mma_sm75": Family(128, 128, 32, 64, 2, 1000),
     "mma_sm80": Family(128, 256, 64, 64, 1, 1500),
-    "wgmma_sm90a": Family(128, 256, 64, 256, 1, 0),
-    "tcgen05_int8_sm100a": Family(128, 256, 128, 256, 1, 0, mixes_aside=True),
+    "wgmma_sm90a": Family(128, 256, 64, 256, 1, 0, hashers=3),
+    "tcgen05_int8_sm100a": Family(128, 256, 128, 256, 1, 0, mixes_aside=True, hashers=3),
 }
 
 # Instructions of the integer pipe, counted in the machine code for sm_90a: for each element mixed and stored, for each
@@ -130,12 +131,27 @@ def product_table():
     return table(["device"] + [f"n = {n}" for n in SIZES], rows)
 
 
-def digest_share(device, digest_gb_per_s):
-    """Time to hash a slot of n = 8192 over the time of its product."""
-    if not device.family:
-        return ""
-    seconds = 2 * 8192**3 / (product(device, 8192)[0] * peak_tops(device, device.macs) * 1e12)
-    return percent(8192**2 / (digest_gb_per_s * 1e9) / seconds)
+def product_seconds(device, n):
+    return 2 * n**3 / (product(device, n)[0] * peak_tops(device, device.macs) * 1e12)
+
+
+def digest_share(device, digest_gb_per_s, n):
+    """Time to hash a slot over the time of its product: at this rate, or by the warps that hash beside a product, if a
+    quarter's integer pipe is theirs."""
+    hashers = FAMILIES[device.family].hashers * device.multiprocessors
+    seconds = n * n / (digest_gb_per_s * 1e9)
+    if hashers:
+        compression = 64 * DIGEST_INTEGER * 32 / (device.integer_lanes / 4)
+        groups = n * n >> 15
+        # 16 blocks of a chunk and 5 levels a group; then the last warp's lanes merge their shares, and those.
+        merges = max(1, groups // 32) - 1 + 5
+        seconds = (-(-groups // hashers) * 21 + merges) * compression / (device.clock_ghz * 1e9)
+    return f"{100 * seconds / product_seconds(device, n):.0f}"
+
+
+def expansion_share(device):
+    """Time to write the operands of both factors out, in bytes, over the time of their product, n = 8192."""
+    return f"{400 * 8192**2 / (device.memory_gb_per_s * 1e9) / product_seconds(device, 8192):.0f}"
 
 
 def other_table():
@@ -146,7 +162,9 @@ def other_table():
                                     for cost in (KEYSTREAM_INTEGER, DIGEST_INTEGER, PROBE_INTEGER))
         under_way = device.multiprocessors * device.resident_threads // PROBE_LANES * 64
         field = 64 / FIELD_MULTIPLICATIONS * device.clock_ghz * device.multiprocessors
-        rows.append([device.name, f"{device.memory_gb_per_s}", f"{keystream:.0f}", f"{digest:.0f}", digest_share(device, digest),
+        rows.append([device.name, f"{device.memory_gb_per_s}", f"{keystream:.0f}", f"{digest:.0f}",
+                     "/".join(digest_share(device, digest, n) for n in (4096, 8192)), expansion_share(device),
                      f"{probe:.0f}", f"{under_way / device.memory_gb_per_s / 1e3:.1f}", f"{peak_tops(device, DP4A_MACS):.0f}", f"{field:.0f}"])
-    return table(["device", "memory, GB/s", "leaves, GB/s", "digests, GB/s", "digest / product, n = 8192", "probe, GB/s",
+    return table(["device", "memory, GB/s", "leaves, GB/s", "digests, GB/s", "digest / product, %, n = 4096/8192",
+                  "operands / product, %", "probe, GB/s",
                   "latency that the probe covers, µs", "`dp4a` peak, TOPS", "field, G steps/s"], rows)
