@@ -156,8 +156,8 @@ __device__ __forceinline__ void accumulate(Sums<typename Arithmetic::Sum>& sums,
 __device__ __forceinline__ constexpr unsigned held_at(unsigned i, unsigned j, unsigned e) { return ((i * column_tiles + j) * 4 + e) * threads; }
 
 /// Adds the sums to those drained before, unless they are the first, and starts them anew.
-template <class Arithmetic>
-__device__ __forceinline__ void drain(Sums<typename Arithmetic::Sum>& sums, uint32_t* held, bool first) {
+template <class Arithmetic, bool first>
+__device__ __forceinline__ void drain(Sums<typename Arithmetic::Sum>& sums, uint32_t* held) {
 #pragma unroll
     for (unsigned i = 0; i < row_tiles; ++i) {
 #pragma unroll
@@ -225,7 +225,8 @@ __device__ __forceinline__ void run(const assay::Product& product) {
         for (uint32_t left = product.depth;; left -= product.chunk) {
             accumulate<Arithmetic>(sums, loader, reader, product.chunk);
             if (left <= product.chunk) break;
-            drain<Arithmetic>(sums, own + threadIdx.x, !held);
+            if (held) drain<Arithmetic, false>(sums, own + threadIdx.x);
+            else drain<Arithmetic, true>(sums, own + threadIdx.x);
             held = own + threadIdx.x;
             // Every warp has left the stages that the next chunk's first copies go into.
             __syncthreads();

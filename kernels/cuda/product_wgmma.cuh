@@ -155,8 +155,8 @@ __device__ __forceinline__ void accumulate(Sums<typename Arithmetic::Sum>& sums,
 __device__ __forceinline__ constexpr uint32_t held_at(uint32_t i) { return i * consumers * warpgroup; }
 
 /// Adds the sums to those drained before, unless they are the first. The next wgmma starts them anew.
-template <class Sum>
-__device__ __forceinline__ void drain(const Sums<Sum>& sums, uint32_t* held, bool first) {
+template <bool first, class Sum>
+__device__ __forceinline__ void drain(const Sums<Sum>& sums, uint32_t* held) {
 #pragma unroll
     for (uint32_t eights = 0; eights < 128; eights += 16) {
 #pragma unroll
@@ -227,7 +227,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const assay::Product& 
                 accumulate<Arithmetic>(sums, ring, at, rows, product.chunk / depth);
                 if (left <= product.chunk) break;
                 uint32_t* const own = assay::raw_tile<tile_rows, tile_columns>(product, blockIdx.x) + threadIdx.x - warpgroup;
-                drain<typename Arithmetic::Sum>(sums, own, !held);
+                if (held) drain<false>(sums, own);
+                else drain<true>(sums, own);
                 held = own;
             }
         } else {
