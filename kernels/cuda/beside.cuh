@@ -39,14 +39,14 @@ __device__ __forceinline__ Value merge_lanes(Value value, unsigned width, uint32
 /// Counts this warp's group in, whose value is stored. True, in all lanes, for the last of `groups`.
 __device__ __forceinline__ bool arrive(uint32_t* arrivals, uint32_t groups) {
     uint32_t last = 0;
-    // The lane that stored the value passes the fence.
+    // The lane that stored the value passes the fences; the others see what it has seen.
     if (threadIdx.x % 32 == 0) {
         __threadfence();
         last = atomicAdd(arrivals, 1u) + 1 == groups;
+        __threadfence();
     }
-    if (__shfl_sync(0xFFFFFFFF, last, 0) == 0) return false;
-    __threadfence();
-    return true;
+    __syncwarp();
+    return __shfl_sync(0xFFFFFFFF, last, 0) != 0;
 }
 
 /// Warp number `warp` of `WARPS` that each block has for it. `staging` is this warp's.

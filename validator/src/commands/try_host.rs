@@ -126,7 +126,7 @@ impl LocalValidator {
         loop {
             match runtime.block_on(client.get::<ServerStatus>("/status")) {
                 Ok(status) => return Ok((Self { socket, client, runtime, served: Some(served) }, status)),
-                Err(error) if Instant::now() >= until => {
+                Err(error) if Instant::now() >= until || served.is_finished() => {
                     return Err(Failure::new(Exit::Internal, format!("no validator in this process: {error}")).into());
                 }
                 Err(_) => thread::sleep(POLL),

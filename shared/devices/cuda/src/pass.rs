@@ -55,7 +55,7 @@ impl FillPass<'_> {
                 filled = self.product(flow, &mut multiplier, u, filled)?;
             }
         }
-        flow.make_way(Workload { kind: WorkKind::Digest, units: 0 })?;
+        flow.make_way(Workload { kind: WorkKind::Product, units: 0 })?;
         Ok(self.digest(flow, pass.count - 1, filled)?)
     }
 
