@@ -61,16 +61,17 @@ __device__ __forceinline__ void hash(const assay::Product& product, unsigned war
         const uint32_t first = group * group_chunks;
         Value value = assay::hash_chunk(product.hashed, first, first + lane, chunks, staging);
         // A second time in the warp that is last: over the values of all groups. One copy of the code for both.
-        bool is_last = false;
+        bool is_root = false;
 #pragma unroll 1
-        do {
-            value = merge_lanes(value, is_last ? width : group_chunks, is_last ? assay::blake3::root : 0);
-            if (is_last) break;
+        for (;;) {
+            value = merge_lanes(value, is_root ? width : group_chunks, is_root ? assay::blake3::root : 0);
+            if (is_root) break;
             if (lane == 0) assay::publish_partial(product.partials, group, value);
-            is_last = arrive(product.arrivals, groups);
-            if (is_last && lane < width) value = assay::merge_share(product.partials, lane * each, each);
-        } while (is_last);
-        if (!is_last || lane != 0) continue;
+            if (!arrive(product.arrivals, groups)) break;
+            if (lane < width) value = assay::merge_share(product.partials, lane * each, each);
+            is_root = true;
+        }
+        if (!is_root || lane != 0) continue;
         for (unsigned w = 0; w < 8; ++w) product.digest[w] = value.w[w];
         *product.arrivals = 0;
     }

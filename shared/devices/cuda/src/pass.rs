@@ -8,13 +8,12 @@ use super::error::Fault;
 use super::flow::{Flow, LaunchPurpose};
 use super::kernels::Kernels;
 use super::multiply::Multiplier;
-use super::plan::{HASH_BYTES, MemoryLayout};
+use super::plan::{COUNTER_BYTES, HASH_BYTES, MemoryLayout};
 use super::product::HashedSlot;
 use assay_device::pace::{WorkKind, Workload};
 use assay_device::{DeviceError, Pass};
 use assay_work::keys::parents;
 
-const WORD_BYTES: u64 = 4;
 /// The value of a poisoned byte: neither zero nor any that a kernel writes by rule.
 pub(super) const POISON: u8 = 0xA5;
 
@@ -46,14 +45,11 @@ impl FillPass<'_> {
         let Self { kernels, layout, slots, scratch, .. } = *self;
         let mut multiplier = Multiplier::new(kernels, pass, layout, slots, scratch)?;
         self.clear(flow)?;
-        let mut filled = self.leaf(flow, 0)?;
-        for u in 1..pass.count {
-            if u == 1 {
-                self.digest(flow, 0, filled)?;
-                filled = self.leaf(flow, 1)?;
-            } else {
-                filled = self.product(flow, &mut multiplier, u, filled)?;
-            }
+        let first = self.leaf(flow, 0)?;
+        self.digest(flow, 0, first)?;
+        let mut filled = self.leaf(flow, 1)?;
+        for u in 2..pass.count {
+            filled = self.product(flow, &mut multiplier, u, filled)?;
         }
         flow.make_way(Workload { kind: WorkKind::Product, units: 0 })?;
         Ok(self.digest(flow, pass.count - 1, filled)?)
@@ -148,7 +144,7 @@ impl FillPass<'_> {
     /// A slot that a product hashes: such products follow one another on one stream, too, with partial results of their own.
     fn hashed(&self, u: u32) -> HashedSlot {
         let MemoryLayout { values, arrivals, .. } = self.layout;
-        let (partials, arrivals) = (values.address(self.scratch), arrivals.address(self.scratch) + WORD_BYTES);
+        let (partials, arrivals) = (values.address(self.scratch), arrivals.address(self.scratch) + COUNTER_BYTES);
         HashedSlot { slot: self.slot(u), partials, arrivals, digest: self.digest_of(u) }
     }
 

@@ -12,8 +12,8 @@ const ALIGNMENT: u64 = 256;
 const PAGE_BYTES: u64 = 2 << 20;
 /// The most of free memory that is used, in percent: the driver takes some for itself as kernels run.
 const MAX_PERCENT: u64 = 97;
-/// Counters of arrivals: of the digest kernel, and of digests beside products.
-const ARRIVALS_BYTES: u64 = 8;
+/// A counter of arrivals.
+pub(super) const COUNTER_BYTES: u64 = 4;
 /// Chunks that a block of the digest kernel takes.
 pub(super) const BLOCK_CHUNKS: u64 = 128;
 
@@ -66,7 +66,7 @@ pub(super) struct MemoryLayout {
     pub(super) round_digest: ProductBand,
     /// The hashes that the digest kernel's blocks leave for one another, for a slot, for states or for sums.
     pub(super) partials: ProductBand,
-    /// How many of its blocks have ended: a word, and one of digests beside products.
+    /// How many of its blocks have ended; behind that the counter of digests beside products.
     pub(super) arrivals: ProductBand,
     /// Chaining values of all chunks of a slot, or of those that a product's warps leave for one another; the weights of a
     /// round of the sweep, which are shorter: n ≤ n² / 32.
@@ -93,7 +93,7 @@ impl MemoryLayout {
         let digests = ProductBand { first: 0, bytes: count as u64 * HASH_BYTES };
         let round_digest = after(digests, HASH_BYTES);
         let partials = after(round_digest, partials_bytes(hashed_bytes));
-        let arrivals = after(partials, ARRIVALS_BYTES);
+        let arrivals = after(partials, 2 * COUNTER_BYTES);
         let values = after(arrivals, slot_bytes / CHUNK_BYTES * HASH_BYTES);
         let operands = after(values, room.operands_bytes);
         let sums = after(operands, room.sums_bytes);
