@@ -8,8 +8,8 @@ from .tools import KINDS, Tools
 SIZES = {8192: (["int8", "f16", "fp8", "fp4"], 200), 16384: (["int8", "f16"], 160)}
 # The kinds that have a peer and goals.
 JUDGED = ["int8", "f16"]
-# Product and peer stand next to each other in each of three rounds, with samples long enough for the clocks to settle.
-FLAGS = ["--rounds", "3", "--sample-ms", "1500"]
+# Product and peer stand next to each other in each of three rounds, with samples of many launches.
+FLAGS = ["--rounds", "3", "--sample-ms", "500"]
 # Of a pass: what one slot more or less costs is below the goals' last digit.
 SLOTS = 128
 RATIOS = [("product", "peer", 1.0), ("pass", "product", 0.98), ("pass", "peer", 0.98)]
