@@ -40,20 +40,4 @@ __device__ __forceinline__ blake3::Value load_partial(const uint32_t* partials, 
     return value;
 }
 
-/// This thread's share of the stored subtrees, `each` of them (a power of two) from number `first` on,
-/// merged in place: no other thread touches them any more.
-__device__ __forceinline__ blake3::Value merge_share(uint32_t* partials, unsigned first, unsigned each) {
-#pragma unroll 1
-    for (unsigned width = each / 2; width > 0; width /= 2) {
-#pragma unroll 1
-        for (unsigned i = 0; i < width; ++i) {
-            const blake3::Value left = load_partial(partials, first + 2 * i), right = load_partial(partials, first + 2 * i + 1);
-            const blake3::Value merged = blake3::merge(left, right, 0);
-#pragma unroll
-            for (unsigned w = 0; w < 8; ++w) partials[8 * (first + i) + w] = merged.w[w];
-        }
-    }
-    return load_partial(partials, first);
-}
-
 }  // namespace assay

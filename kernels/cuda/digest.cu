@@ -25,8 +25,8 @@ constexpr unsigned warps = threads / 32;
 /// (CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT on both kernels): for the product alone it may choose 100 KiB.
 /// On sm_86, sm_89 and sm_120 an SM has 100 KiB: there the two never share one, and a digest runs where the product
 /// leaves SMs idle. A ninth warp in the product does not help: three warps in a quarter of an SM have 170 registers a
-/// thread, and the product needs 220. On sm_90 and sm_100 the product's idle warps hash (beside.cuh). None of this has
-/// run on a GPU.
+/// thread, and the product needs 220. On sm_90 and sm_100 the product's idle warps hash (beside.cuh). No GPU but sm_90
+/// has run this.
 constexpr unsigned resident_blocks = 8;
 static_assert(threads % assay::warp_rows == 0);
 static_assert((threads & (threads - 1)) == 0, "a block's chunks are one subtree");
@@ -82,11 +82,27 @@ __device__ __forceinline__ bool arrive(uint32_t* arrivals, uint32_t* last) {
     return true;
 }
 
+/// This thread's share of the stored subtrees, `each` of them (a power of two) from number `first` on,
+/// merged in place: no other thread touches them any more.
+__device__ __forceinline__ Value merge_share(uint32_t* partials, unsigned first, unsigned each) {
+#pragma unroll 1
+    for (unsigned width = each / 2; width > 0; width /= 2) {
+#pragma unroll 1
+        for (unsigned i = 0; i < width; ++i) {
+            const Value left = assay::load_partial(partials, first + 2 * i), right = assay::load_partial(partials, first + 2 * i + 1);
+            const Value merged = assay::blake3::merge(left, right, 0);
+#pragma unroll
+            for (unsigned w = 0; w < 8; ++w) partials[8 * (first + i) + w] = merged.w[w];
+        }
+    }
+    return assay::load_partial(partials, first);
+}
+
 /// The last block: merges all stored subtrees into the root, and writes it.
 __device__ __forceinline__ void finish(uint32_t* partials, uint4* values, uint32_t* result) {
     const unsigned width = gridDim.x < threads ? gridDim.x : threads;
     const unsigned each = gridDim.x / width;
-    if (threadIdx.x < width) put(values, threadIdx.x, assay::merge_share(partials, threadIdx.x * each, each));
+    if (threadIdx.x < width) put(values, threadIdx.x, merge_share(partials, threadIdx.x * each, each));
     __syncthreads();
     merge_levels(values, width, 1, assay::blake3::root);
     if (threadIdx.x < 8) result[threadIdx.x] = ptx::load_shared(reinterpret_cast<const uint32_t*>(values) + threadIdx.x);

@@ -20,8 +20,8 @@ struct Product {
     uint32_t u;            // the slot's number
     uint32_t first_tile, tiles;
     const uint8_t* hashed;  // null, or a slot that idle warps hash (beside.cuh), of the same side
-    uint32_t* partials;     // the values of its groups
-    uint32_t* arrivals;     // a word: 0 before and afterwards
+    uint32_t* partials;     // the values of its groups, and of those
+    uint32_t* arrivals;     // counters: 0 before and afterwards
     uint32_t* digest;
 };
 static_assert(sizeof(Product) == 96, "the backend's struct");

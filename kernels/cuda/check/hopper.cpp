@@ -2,7 +2,9 @@
 // persistent grid; and the refusals of the twin of the driver's encoding.
 #include "../emulation/hopper.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "product.h"
 
@@ -59,26 +61,35 @@ void one_block(Case& c) {
     slots.expect_guards("the slots");
 }
 
-/// The digest of a slot beside some tiles of a product of zeros, in any grid; twice, over the same counter.
+/// The digest of a slot beside some tiles of a product of zeros, in any grid; twice, over the same counters; of n = 8192,
+/// whose tree has three levels above the groups, once.
 void hashed(Case& c) {
-    for (const std::uint32_t n : {256u, 512u, 1024u, 2048u}) {
+    for (const std::uint32_t n : {256u, 512u, 1024u, 2048u, 8192u}) {
         c.at("n = " + std::to_string(n));
-        const Buffer zeros(n * n), slot(n * n), before(n * n), partials(n * n / 1024), arrivals(4), digest(32);
+        const Buffer zeros(n * n), slot(n * n), before(n * n), digest(32);
+        // Of groups, and of values merged from them: a 31st more at most.
+        const std::uint32_t groups = n * n / 32768, counters = groups / 31 + 2;
+        const Buffer partials(std::size_t{32} * (groups + counters)), arrivals(std::size_t{4} * counters);
         std::memset(zeros.data(), 0, zeros.size());
-        *arrivals.words() = 0;
-        for (const std::uint32_t tiles : {1u, 2u}) {
+        std::memset(arrivals.data(), 0, arrivals.size());
+        // In 64 blocks, a value of a higher level is there before the others have groups.
+        const std::vector<std::uint32_t> of_tiles = n == 8192 ? std::vector{1u} : n == 2048 ? std::vector{1u, 64u} : std::vector{1u, 2u};
+        for (const std::uint32_t tiles : of_tiles) {
             c.fill(before);
-            ProductLaunch p{zeros.data(), zeros.data(), slot.data(), nullptr, n, n, n, 0, 2, 0, tiles};
+            ProductLaunch p{zeros.data(), zeros.data(), slot.data(), nullptr, n, 256, 256, 0, 2, 0, tiles};
             p.hashed = before.data();
             p.partials = partials.words();
             p.arrivals = arrivals.words();
             p.digest = digest.words();
-            launch_mapped(c, p);
+            if (tiles == 64) launch_on(c, 64, p);
+            else launch_mapped(c, p);
             const auto expected = reference::blake3(before.data(), before.size());
             c.expect_same(digest.data(), reinterpret_cast<const std::uint8_t*>(expected.data()), 32, "the digest");
-            c.expect(*arrivals.words() == 0, "the counter of arrivals is not zero afterwards");
+            const std::uint32_t* const counted = arrivals.words();
+            c.expect(std::count(counted, counted + counters, 0u) == counters, "a counter of arrivals is not zero afterwards");
         }
         partials.expect_guards("the partial values");
+        arrivals.expect_guards("the counters");
         digest.expect_guards("the digest");
     }
 }

@@ -14,6 +14,8 @@ const PAGE_BYTES: u64 = 2 << 20;
 const MAX_PERCENT: u64 = 97;
 /// A counter of arrivals.
 pub(super) const COUNTER_BYTES: u64 = 4;
+/// Values that a warp merges to one.
+const MERGED: u64 = 32;
 /// Chunks that a block of the digest kernel takes.
 pub(super) const BLOCK_CHUNKS: u64 = 128;
 
@@ -66,7 +68,7 @@ pub(super) struct MemoryLayout {
     pub(super) round_digest: ProductBand,
     /// The hashes that the digest kernel's blocks leave for one another, for a slot, for states or for sums.
     pub(super) partials: ProductBand,
-    /// How many of its blocks have ended; behind that the counter of digests beside products.
+    /// How many of its blocks have ended; behind that the counters of digests beside products.
     pub(super) arrivals: ProductBand,
     /// Chaining values of all chunks of a slot, or of those that a product's warps leave for one another; the weights of a
     /// round of the sweep, which are shorter: n ≤ n² / 32.
@@ -93,7 +95,7 @@ impl MemoryLayout {
         let digests = ProductBand { first: 0, bytes: count as u64 * HASH_BYTES };
         let round_digest = after(digests, HASH_BYTES);
         let partials = after(round_digest, partials_bytes(hashed_bytes));
-        let arrivals = after(partials, 2 * COUNTER_BYTES);
+        let arrivals = after(partials, COUNTER_BYTES + counters_bytes(slot_bytes));
         let values = after(arrivals, slot_bytes / CHUNK_BYTES * HASH_BYTES);
         let operands = after(values, room.operands_bytes);
         let sums = after(operands, room.sums_bytes);
@@ -145,6 +147,18 @@ pub(super) const fn usable_bytes(free_bytes: u64) -> u64 {
 /// Bytes that memory of this size takes of the device.
 pub(super) const fn paged(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES)
+}
+
+/// Bytes of the counters of a digest beside a product (`beside.cuh`): one for every 32 values of each level, of which the
+/// first has one for every 32 chunks.
+const fn counters_bytes(slot_bytes: u64) -> u64 {
+    let mut counters = 0;
+    let mut values = slot_bytes / CHUNK_BYTES / MERGED;
+    while values > 1 {
+        values = values.div_ceil(MERGED);
+        counters += values;
+    }
+    counters * COUNTER_BYTES
 }
 
 /// Bytes of the hashes that the digest kernel's blocks leave, for a string of this size.

@@ -1,7 +1,7 @@
 //! Measuring a device: the stages, the number of their samples, and their order.
 //!
-//! Clocks drift, so all stages of one matrix size are measured in turn, round after round, and the medians are
-//! reported. A first sample of each stage, which is not counted, warms up and determines the repeats that fill a
+//! Clocks drift, so stages of one matrix size are measured in turn, round after round, and the medians are
+//! reported; those that multiply apart from the others, behind which clocks are higher than the power limit allows. A first sample of each stage, which is not counted, warms up and determines the repeats that fill a
 //! sample.
 
 use std::collections::HashMap;
@@ -171,8 +171,9 @@ pub fn measure(
                 let kernels = if stage.depends_on_kernel() { &kernels[..] } else { &kernels[..1] };
                 kernels.iter().map(move |kernel| BenchCell { stage, precision: *precision, n, kernel: kernel.clone() })
             });
-            let cells: Vec<BenchCell> = cells.filter(|cell| run.is_worth_it(cell, count)).collect();
-            if !cells.is_empty() {
+            let cells = cells.filter(|cell| run.is_worth_it(cell, count));
+            let (products, others): (Vec<_>, Vec<_>) = cells.partition(|cell| cell.stage.depends_on_kind());
+            for cells in [products, others].into_iter().filter(|cells| !cells.is_empty()) {
                 run.size(bench, *precision, n, count, cells)?;
             }
         }
