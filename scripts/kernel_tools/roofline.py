@@ -1,6 +1,6 @@
 """What each kernel can reach on paper: a model from tile sizes, counted instructions and the vendor's figures.
 
-No GPU has run any of it. The assumptions stand in docs/KERNELS.md above the tables that this writes.
+A model: docs/measured.md has what GPUs gave. The assumptions stand in docs/KERNELS.md above the tables that this writes.
 """
 
 from dataclasses import dataclass
