@@ -171,6 +171,11 @@ impl<'a> Flow<'a> {
         self.finish_with(Some(self.handle))
     }
 
+    /// Whether what is pending will never be done.
+    pub(super) fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
     /// Waits for all pending launches, cancelled or not. Afterwards nothing uses the device's memory.
     pub(super) fn drain(&mut self) -> Result<(), DeviceError> {
         self.finish_with(None)

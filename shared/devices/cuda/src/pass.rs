@@ -34,7 +34,8 @@ impl FillPass<'_> {
     /// device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
         match self.enqueue_all(flow).and_then(|()| flow.finish()) {
-            Err(DeviceError::Cancelled) => flow.drain().and(Err(DeviceError::Cancelled)),
+            // The driver may refuse a launch, for memory, and run those before it.
+            Err(error) if !flow.is_lost() => flow.drain().and(Err(error)),
             other => other,
         }
     }

@@ -70,7 +70,7 @@ impl ResidentRound<'_> {
     /// is pending, or the device is lost.
     pub(super) fn run(&self, flow: &mut Flow<'_>) -> Result<(), DeviceError> {
         match self.enqueue_all(flow).and_then(|()| flow.finish()) {
-            Err(DeviceError::Cancelled) => flow.drain().and(Err(DeviceError::Cancelled)),
+            Err(error) if !flow.is_lost() => flow.drain().and(Err(error)),
             other => other,
         }
     }
