@@ -171,7 +171,7 @@ impl<'a> Flow<'a> {
         self.finish_with(Some(self.handle))
     }
 
-    /// Whether what is pending will never be done.
+    /// Whether pending launches will never end.
     pub(super) fn is_lost(&self) -> bool {
         self.context.is_lost()
     }
