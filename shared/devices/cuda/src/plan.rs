@@ -192,6 +192,13 @@ mod tests {
     }
 
     #[test]
+    fn digests_beside_products_have_a_counter_for_every_32_values() {
+        let counters = |n: u64| counters_bytes(n * n) / COUNTER_BYTES;
+        let expected = [1, 1, 1, 4 + 1, 16 + 1, 64 + 2 + 1, 256 + 8 + 1, 1024 + 32 + 1];
+        assert_eq!([256, 512, 1024, 2048, 4096, 8192, 16384, 32768].map(counters), expected);
+    }
+
+    #[test]
     fn pieces_follow_one_another_and_stay_inside() {
         for (n, count) in [(256, 3), (256, 1 << 20), (8192, 1000), (32_768, 3)] {
             let layout = MemoryLayout::new(n, count, room(n));

@@ -1,8 +1,8 @@
 //! Measuring a device: the stages, the number of their samples, and their order.
 //!
 //! Clocks drift, so stages of one matrix size are measured in turn, round after round, and the medians are
-//! reported; those that multiply apart from the others, behind which clocks are higher than the power limit allows. A first sample of each stage, which is not counted, warms up and determines the repeats that fill a
-//! sample.
+//! reported; those that multiply apart from the others, behind which clocks are higher than the power limit allows. A first
+//! sample of each stage, which is not counted, warms up and determines the repeats that fill a sample.
 
 use std::collections::HashMap;
 use std::time::Duration;
