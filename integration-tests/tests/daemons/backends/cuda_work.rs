@@ -284,19 +284,19 @@ fn a_family_that_does_not_load_is_passed_over_and_that_is_said() {
 }
 
 /// Products have the higher priority. On an A100 both ask for the shared memory that lets them share a multiprocessor, which
-/// is no use on smaller ones; a refused hint is no failure. On Hopper and Blackwell in data centres all but the first and the
-/// last slot are hashed by products.
+/// is no use on smaller ones; a refused hint is no failure. On Hopper and Blackwell in data centres a product that is one
+/// launch, as the first one here, hashes the slot before.
 #[test]
 fn digests_run_beside_products_as_the_multiprocessor_allows() {
     let test = "digests_run_beside_products_as_the_multiprocessor_allows";
     let cases = [
-        ("8.0", "mma_sm80", "", 100, 100, 4),
-        ("8.6", "mma_sm80", "", -1, -1, 4),
-        ("9.0", "wgmma_sm90a", "", -1, -1, 2),
-        ("10.0", "tcgen05_int8_sm100a", "", -1, -1, 2),
-        ("8.0", "mma_sm80", "cuFuncSetAttribute:2:1", -1, 100, 4),
+        ("8.0", "mma_sm80", "", 100, 100, false),
+        ("8.6", "mma_sm80", "", -1, -1, false),
+        ("9.0", "wgmma_sm90a", "", -1, -1, true),
+        ("10.0", "tcgen05_int8_sm100a", "", -1, -1, true),
+        ("8.0", "mma_sm80", "cuFuncSetAttribute:2:1", -1, 100, false),
     ];
-    for (capability, family, fault, product, digest, count) in cases {
+    for (capability, family, fault, product, digest, hashes) in cases {
         let log = tempfile::NamedTempFile::new().unwrap();
         let scenario = Scenario::new(test, format!("{capability} {fault}")).with("CAPABILITY", capability);
         let scenario = scenario.with("FAULT", fault).with("LOG", log.path()).with("DRIVER", "13000");
@@ -307,7 +307,12 @@ fn digests_run_beside_products_as_the_multiprocessor_allows() {
             let launches = |line: &str| log.matches(line).count();
             let products = format!("launch assay_product_{family} device 0 priority -5 carveout {product} blocks");
             assert_eq!(launches(&products), launches("launch assay_product"), "{capability}: {log}");
-            let digests = format!("launch assay_digest device 0 priority 0 carveout {digest} blocks");
+            // On a slow processor a later product may be cut.
+            let whole = log.lines().find(|line| line.starts_with(&products)).expect("a product");
+            let hashed = if hashes { log.lines().filter(|line| *line == whole).count() } else { 0 };
+            assert!(!hashes || hashed >= 1, "{capability}: {log}");
+            let (digests, count) =
+                (format!("launch assay_digest device 0 priority 0 carveout {digest} blocks"), 4 - hashed);
             assert_eq!((launches(&digests), launches("launch assay_digest")), (count, count), "{capability}: {log}");
         }
     }
