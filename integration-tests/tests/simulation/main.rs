@@ -7,6 +7,7 @@ mod hiding;
 mod miner_states;
 mod recording;
 mod sessions;
+mod standing;
 mod states;
 mod table;
 mod validator;

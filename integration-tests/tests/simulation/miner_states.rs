@@ -23,6 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::recording::{MinerStep, Recording};
 use super::sessions::{MINER_NONCE, engine, miner_identity, start_of};
+use super::standing::MinerStanding;
 use super::table::{Named, StateTable, cells, page};
 
 /// A challenge that never was.
@@ -37,9 +38,7 @@ const PING: u64 = 17;
 struct Miner {
     now: Instant,
     session: MinerSession,
-    state: &'static str,
-    this: Option<ChallengeId>,
-    ended: Option<ChallengeId>,
+    standing: MinerStanding,
 }
 
 impl Miner {
@@ -48,38 +47,13 @@ impl Miner {
         let now = Instant::now();
         let inventory = recording.inventory.clone();
         let (session, _) = MinerSession::start(start_of(miner_identity(), None, inventory), now);
-        let mut miner = Self { now, session, state: "welcome", this: None, ended: None };
+        let mut miner = Self { now, session, standing: MinerStanding::new() };
         for step in steps {
+            miner.standing.given(&step.event());
             let actions = miner.session.handle(step.event(), now);
-            miner.note(step, &actions);
+            miner.standing.acted(&actions);
         }
         miner
-    }
-
-    /// Follows the state over a step.
-    fn note(&mut self, step: &MinerStep, actions: &[SessionAction]) {
-        match step {
-            MinerStep::Message(ValidatorMessage::Welcome(_)) => self.state = "accepted",
-            MinerStep::Message(ValidatorMessage::Accepted(_)) => self.state = "idle",
-            MinerStep::Message(ValidatorMessage::Challenge(offer)) => {
-                self.state = "working";
-                self.this = Some(offer.challenge_id);
-            }
-            MinerStep::Worked(..) => self.state = "committed",
-            MinerStep::Message(ValidatorMessage::Probe { .. }) => self.state = "probing",
-            MinerStep::Probed(..) => self.state = "answered",
-            MinerStep::Message(ValidatorMessage::Open { .. }) => self.state = "opening",
-            MinerStep::Opened(_) => self.state = "opened",
-            MinerStep::Message(ValidatorMessage::Verdict(_)) => {
-                self.state = "idle";
-                self.ended = self.this.take();
-            }
-            MinerStep::Message(_) => {}
-        }
-        if matches!(actions.last(), Some(SessionAction::Close(_))) {
-            self.state = "closed";
-            self.this = None;
-        }
     }
 }
 
@@ -282,7 +256,7 @@ fn a_miner_does_what_the_table_of_its_states_says() {
         let recording = Recording::of(mode);
         for steps in moments(&recording) {
             let fresh = || Miner::after(&recording, &steps);
-            let Miner { state, this, ended, .. } = fresh();
+            let MinerStanding { state, this, ended, .. } = fresh().standing;
             let mut subjects: Vec<_> =
                 about_none(&recording).into_iter().map(|(kind, m)| (kind, Named::None, m)).collect();
             for (named, id) in [(Named::This, this), (Named::Other, ended), (Named::Other, Some(UNKNOWN))] {

@@ -8,6 +8,7 @@ use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode};
 use assay_work::ChallengeId;
 
 use super::recording::{Recording, Step};
+use super::standing::{challenge_of, kind_of_miner, name_challenge};
 use super::table::{Named, StateTable, cells, page};
 use super::validator::{PING_INTERVAL, Validator};
 
@@ -37,7 +38,8 @@ impl Subject {
 fn about_none(validator: &mut Validator, recording: &Recording) -> Vec<(&'static str, Subject)> {
     let first =
         |is: fn(&MinerMessage) -> bool| Subject::Message(recording.sent.iter().find(|m| is(m)).unwrap().clone());
-    let inventory = Inventory { sequence: validator.inventory.sequence + 1, ..validator.inventory.clone() };
+    let inventory =
+        Inventory { sequence: validator.standing.inventory.sequence + 1, ..validator.standing.inventory.clone() };
     vec![
         ("malformed", Subject::Malformed),
         ("Hello", first(|m| matches!(m, MinerMessage::Hello(_)))),
@@ -58,42 +60,20 @@ fn about(id: ChallengeId, given: &[Step], recording: &Recording) -> Vec<(&'stati
         ("Progress", MinerMessage::Progress { challenge_id: id, done_slots: 0, all_slots: 1 }),
     ];
     for kind in ["Commitment", "DeviceRoots", "ProbeAnswer", "DeviceDigests", "OpeningsChunk"] {
-        let is_it = |message: &&MinerMessage| challenge_of(message).is_some_and(|(found, _)| found == kind);
-        let of_id = |message: &&MinerMessage| challenge_of(message) == Some((kind, id));
+        let is_it = |message: &&MinerMessage| kind_of_miner(message) == kind;
+        let of_id = |message: &&MinerMessage| is_it(message) && challenge_of(message) == Some(id);
         let came = given.iter().filter_map(Step::message).filter(of_id).count();
         let next = recording.sent.iter().filter(of_id).nth(came);
         let mut message = next.or_else(|| recording.sent.iter().find(is_it)).expect("the miner sends each").clone();
-        name(&mut message, id);
+        name_challenge(&mut message, id);
         messages.push((kind, message));
     }
     messages.into_iter().map(|(kind, message)| (kind, Subject::Message(message))).collect()
 }
 
-/// The name and the challenge of a message that a stage of a challenge gives.
-fn challenge_of(message: &MinerMessage) -> Option<(&'static str, ChallengeId)> {
-    Some(match message {
-        MinerMessage::Commitment(m) => ("Commitment", m.challenge_id),
-        MinerMessage::DeviceRoots(m) => ("DeviceRoots", m.challenge_id),
-        MinerMessage::ProbeAnswer(m) => ("ProbeAnswer", m.challenge_id),
-        MinerMessage::DeviceDigests(m) => ("DeviceDigests", m.challenge_id),
-        MinerMessage::OpeningsChunk(m) => ("OpeningsChunk", m.challenge_id),
-        _ => return None,
-    })
-}
-
-fn name(message: &mut MinerMessage, id: ChallengeId) {
-    match message {
-        MinerMessage::Commitment(m) | MinerMessage::ProbeAnswer(m) => m.challenge_id = id,
-        MinerMessage::DeviceRoots(m) => m.challenge_id = id,
-        MinerMessage::DeviceDigests(m) => m.challenge_id = id,
-        MinerMessage::OpeningsChunk(m) => m.challenge_id = id,
-        _ => {}
-    }
-}
-
 /// The session's reaction to a subject, in the words of the page; a text of its own where no words fit.
 fn done(validator: &mut Validator, kind: &str, subject: &Subject) -> String {
-    let (state, before) = (validator.state, validator.shown());
+    let (state, before) = (validator.standing.state, validator.shown());
     let ran = validator.session.is_running();
     let actions = subject.give(validator);
     let mut actions = validator.concluded(actions);
@@ -153,12 +133,12 @@ fn left_as(state: &str, subject: &Subject) -> Option<ReasonCode> {
 fn moments(recording: &Recording) -> Vec<(&'static str, Vec<Step>)> {
     let steps = &recording.validator;
     let mut validator = Validator::new(recording);
-    let mut found: Vec<(&'static str, usize, usize)> = vec![(validator.state, 0, 0)];
+    let mut found: Vec<(&'static str, usize, usize)> = vec![(validator.standing.state, 0, 0)];
     for (at, step) in steps.iter().enumerate() {
         validator.take(step);
-        match found.iter_mut().find(|found| found.0 == validator.state) {
+        match found.iter_mut().find(|found| found.0 == validator.standing.state) {
             Some(found) => found.2 = at + 1,
-            None => found.push((validator.state, at + 1, at + 1)),
+            None => found.push((validator.standing.state, at + 1, at + 1)),
         }
     }
     let goodbye = Step::Message(MinerMessage::Goodbye(StopCode::Draining, String::new()));
@@ -191,7 +171,7 @@ fn a_validator_does_what_the_table_of_its_states_says() {
         let recording = Recording::of(mode);
         for (state, steps) in moments(&recording) {
             let fresh = || Validator::after(&recording, &steps);
-            assert_eq!(fresh().state, state, "in mode {mode}");
+            assert_eq!(fresh().standing.state, state, "in mode {mode}");
             let subjects = |named| match named {
                 Named::None => about_none(&mut fresh(), &recording),
                 named => fresh().id(named).map(|id| about(id, &steps, &recording)).unwrap_or_default(),
@@ -228,7 +208,7 @@ fn an_inventory_out_of_sequence_and_a_pong_for_no_ping_end_the_session() {
     let recording = Recording::of(Mode::Replay);
     for (state, steps) in connected(&recording) {
         let mut validator = Validator::after(&recording, &steps);
-        let (sequence, ping) = (validator.inventory.sequence, validator.ping());
+        let (sequence, ping) = (validator.standing.inventory.sequence, validator.ping());
         let inventory = |sequence| MinerMessage::Inventory(Inventory { sequence, ..recording.inventory.clone() });
         let refused = [inventory(sequence), inventory(sequence + 2), MinerMessage::Pong(ping.wrapping_add(1))];
         for message in refused {
@@ -251,7 +231,7 @@ fn a_message_more_than_a_ping_interval_may_have_ends_the_session() {
         validator.now += PING_INTERVAL;
         validator.tick();
         let mut next = || {
-            let sequence = validator.inventory.sequence + 1;
+            let sequence = validator.standing.inventory.sequence + 1;
             let message = MinerMessage::Inventory(Inventory { sequence, ..recording.inventory.clone() });
             let found = done(&mut validator, "Inventory", &Subject::Message(message.clone()));
             validator.note_message(&message);
@@ -274,7 +254,7 @@ fn the_last_eight_challenges_that_ended_are_known() {
     let after_nine = || Validator::after(&recording, &[&recording.validator[..begun], &nine].concat());
     for at in 0..9 {
         let mut validator = after_nine();
-        let challenge_id = validator.ended[at].0;
+        let challenge_id = validator.standing.ended[at].0;
         let progress = MinerMessage::Progress { challenge_id, done_slots: 0, all_slots: 1 };
         let found = done(&mut validator, "Progress", &Subject::Message(progress));
         assert_eq!(found, if at == 0 { "end" } else { "drop" }, "about challenge {at} of nine");
@@ -286,12 +266,12 @@ fn who_leaves_while_it_is_judged_has_a_verdict_and_is_not_heard_any_more() {
     let recording = Recording::of(Mode::Replay);
     let after = || {
         let mut validator = Validator::after(&recording, &recording.validator);
-        assert_eq!((validator.state, validator.session.is_running()), ("judging", true));
+        assert_eq!((validator.standing.state, validator.session.is_running()), ("judging", true));
         assert_eq!(done(&mut validator, "end of stream", &Subject::EndOfStream), "leave");
         validator
     };
     let subjects = about_none(&mut after(), &recording);
-    let id = after().this.unwrap();
+    let id = after().standing.this.unwrap();
     for (kind, subject) in subjects.into_iter().chain(about(id, &recording.validator, &recording)) {
         let mut validator = after();
         let before = validator.shown();
@@ -308,7 +288,7 @@ fn who_leaves_while_it_is_judged_has_a_verdict_and_is_not_heard_any_more() {
     let actions = validator.concluded(actions);
     assert!(matches!(actions.last(), Some(Action::Close(_))), "{actions:?}");
     validator.carry_out(actions);
-    assert_eq!((validator.verdicts.last().unwrap().outcome, validator.state), (Outcome::Pass, "closed"));
+    assert_eq!((validator.verdicts.last().unwrap().outcome, validator.standing.state), (Outcome::Pass, "closed"));
 }
 
 #[test]
@@ -365,7 +345,7 @@ fn a_challenge_ends_by_the_stop_code_as_its_table_says() {
                 _ => row[2].trim_matches('`'),
             };
             let validator = Validator::after(&recording, &steps);
-            let stop = Stop { challenge_id: validator.this.unwrap(), code, detail: String::new() };
+            let stop = Stop { challenge_id: validator.standing.this.unwrap(), code, detail: String::new() };
             let mut messages = vec![MinerMessage::Abort(stop.clone())];
             if state == "working" {
                 messages.push(MinerMessage::Declined(stop));

@@ -1,8 +1,8 @@
 //! The tables of states in docs/PROTOCOL.md, as the tests hold them against the sessions.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 /// Which challenge a message names, in the order of how much is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +19,16 @@ pub enum Named {
     Other,
 }
 
+impl fmt::Display for TableCell<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { message, id, state, reaction } = self;
+        let of = if id.is_empty() { "" } else { " of " };
+        write!(f, "{message}{of}{id} in {state}: {reaction}")
+    }
+}
+
 /// One side's table: the reaction to each message in each state.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StateTable {
     states: Vec<String>,
     rows: Vec<Row>,
@@ -28,7 +36,16 @@ pub struct StateTable {
     seen: BTreeSet<(usize, usize)>,
 }
 
-#[derive(Debug)]
+/// A reaction with its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableCell<'a> {
+    pub message: &'a str,
+    pub id: &'a str,
+    pub state: &'a str,
+    pub reaction: &'a str,
+}
+
+#[derive(Debug, Clone)]
 struct Row {
     message: String,
     id: String,
@@ -76,6 +93,21 @@ impl StateTable {
         let row = row.unwrap_or_else(|| panic!("no row for {message} of {named:?}"));
         self.seen.insert((row, column));
         self.rows[row].cells[column].clone()
+    }
+
+    /// Takes over the cells that another copy of the table has looked up.
+    pub fn add_seen(&mut self, other: &Self) {
+        self.seen.extend(&other.seen);
+    }
+
+    /// Cells that can occur, by message, id, state and reaction, and whether each was looked up.
+    pub fn all_cells(&self) -> impl Iterator<Item = (TableCell<'_>, bool)> {
+        self.rows.iter().enumerate().flat_map(move |(at, row)| {
+            row.cells.iter().enumerate().filter(|(_, cell)| *cell != "-").map(move |(column, reaction)| {
+                let (message, id, state) = (&*row.message, &*row.id, &*self.states[column]);
+                (TableCell { message, id, state, reaction }, self.seen.contains(&(at, column)))
+            })
+        })
     }
 
     /// Requires that every cell was looked up, but for those that cannot occur.

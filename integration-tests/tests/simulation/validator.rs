@@ -11,12 +11,13 @@ use assay_judge::session::{Admission, SessionContext, StartError, ValidatorSessi
 use assay_keeper::allow::AllowList;
 use assay_policy::Policy;
 use assay_protocol::channel::Channel;
-use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
-use assay_work::{ChallengeId, Precision};
+use assay_work::ChallengeId;
 
 use super::recording::{Recording, SEED, Step};
 use super::sessions::validator_identity;
+use super::standing::ValidatorStanding;
 use super::table::Named;
 
 /// Short, so that a ping is due before any deadline of a challenge.
@@ -24,23 +25,14 @@ pub const PING_INTERVAL: Duration = Duration::from_millis(10);
 /// A challenge that never was.
 const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 
-/// A validator's session, and the other side's knowledge of it from its messages: its state in the words of the page.
+/// A validator's session, and the other side's knowledge of it from its messages.
 pub struct Validator {
     pub now: Instant,
     entropy: SeededEntropy,
     pub session: ValidatorSession,
-    pub state: &'static str,
-    pub this: Option<ChallengeId>,
-    is_committed: bool,
-    /// Challenges that ended, and whether the miner had committed to them.
-    pub ended: Vec<(ChallengeId, bool)>,
+    pub standing: ValidatorStanding,
     /// Sequences of pings not answered.
     pings: VecDeque<u64>,
-    pub inventory: Inventory,
-    /// Shares whose roots are due.
-    roots_due: usize,
-    /// Items whose end is due.
-    items_due: usize,
     pub verdicts: Vec<Verdict>,
 }
 
@@ -58,14 +50,8 @@ impl Validator {
             now,
             entropy: SeededEntropy::new(SEED),
             session: ValidatorSession::new(Arc::new(admission), Channel::Plaintext, now),
-            state: "hello",
-            this: None,
-            is_committed: false,
-            ended: Vec::new(),
+            standing: ValidatorStanding::new(recording.inventory.clone()),
             pings: VecDeque::new(),
-            inventory: recording.inventory.clone(),
-            roots_due: 0,
-            items_due: 0,
             verdicts: Vec::new(),
         }
     }
@@ -139,7 +125,7 @@ impl Validator {
                     self.carry_out(actions);
                 }
                 Action::Judged(verdict) => self.verdicts.push(*verdict),
-                Action::Close(_) => self.state = "closed",
+                Action::Close(_) => self.standing.state = "closed",
                 // A replay is never answered.
                 _ => {}
             }
@@ -148,60 +134,27 @@ impl Validator {
 
     /// Follows the state over a message of the miner that the session does not answer.
     pub fn note_message(&mut self, message: &MinerMessage) {
-        match message {
-            MinerMessage::Pong(sequence) => {
-                let place = self.pings.iter().position(|ping| ping == sequence).expect("an honest miner answers pings");
-                self.pings.drain(..=place);
-            }
-            MinerMessage::Inventory(inventory) => self.inventory = inventory.clone(),
-            MinerMessage::Commitment(_) => self.is_committed = true,
-            MinerMessage::DeviceRoots(_) => {
-                self.roots_due -= 1;
-                if self.roots_due == 0 {
-                    self.state = "probing";
-                }
-            }
-            MinerMessage::ProbeAnswer(_) => self.state = "digests",
-            MinerMessage::OpeningsChunk(chunk) if chunk.part == OpeningsPart::End => {
-                self.items_due -= 1;
-                if self.items_due == 0 {
-                    self.state = "judging";
-                }
-            }
-            _ => {}
+        if let MinerMessage::Pong(sequence) = message {
+            let place = self.pings.iter().position(|ping| ping == sequence).expect("an honest miner answers pings");
+            self.pings.drain(..=place);
         }
+        self.standing.given(message);
     }
 
     fn note_sent(&mut self, message: &ValidatorMessage) {
-        match message {
-            ValidatorMessage::Welcome(_) => self.state = "proof",
-            ValidatorMessage::Accepted(_) => self.state = "idle",
-            ValidatorMessage::Ping(sequence) => self.pings.push_back(*sequence),
-            ValidatorMessage::Challenge(offer) => {
-                self.state = "working";
-                self.this = Some(offer.challenge_id);
-                self.is_committed = false;
-                self.roots_due = self.inventory.weights(Precision::Int8, offer.n, offer.min_slots).len();
-            }
-            ValidatorMessage::Probe { .. } => self.state = "roots",
-            ValidatorMessage::Open { items, .. } => {
-                self.state = "opening";
-                self.items_due = items.len();
-            }
-            ValidatorMessage::Verdict(_) => {
-                self.state = "idle";
-                self.ended.extend(self.this.take().map(|id| (id, self.is_committed)));
-            }
-            ValidatorMessage::Sweep { .. } | ValidatorMessage::Refused { .. } | ValidatorMessage::Goodbye(..) => {}
+        if let ValidatorMessage::Ping(sequence) = message {
+            self.pings.push_back(*sequence);
         }
+        self.standing.sent(message);
     }
 
     /// A challenge of this kind, where there is one.
     pub fn id(&self, named: Named) -> Option<ChallengeId> {
-        let ended = |committed| self.ended.iter().rev().find(|ended| ended.1 == committed).map(|ended| ended.0);
+        let ended =
+            |committed| self.standing.ended.iter().rev().find(|ended| ended.1 == committed).map(|ended| ended.0);
         match named {
             Named::None => None,
-            Named::This => self.this,
+            Named::This => self.standing.this,
             Named::Committed => ended(true),
             Named::Ended => ended(false),
             Named::Other => Some(UNKNOWN),
@@ -210,7 +163,7 @@ impl Validator {
 
     /// A sequence that a pong may have.
     pub fn ping(&mut self) -> u64 {
-        if self.pings.is_empty() && !matches!(self.state, "hello" | "proof" | "closed") {
+        if self.pings.is_empty() && !matches!(self.standing.state, "hello" | "proof" | "closed") {
             self.now += PING_INTERVAL;
             self.tick();
         }

@@ -1,18 +1,26 @@
 //! A connection between a simulated miner and a validator: messages take time, wait for partitions to end, and are lost
 //! with the connection.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use assay_keeper::driver::{IncomingMessage, OutgoingMessage, ReadFailure};
 use assay_program::clock;
-use assay_protocol::message::{MinerMessage, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, ValidatorMessage};
 use tokio::sync::{mpsc, watch};
 
+use super::plan::Conduct;
 use super::planted::Planted;
-use super::world::{Pair, World};
+use super::transitions::StreamEnd;
+use super::world::{Pair, World, lock};
+use crate::standing::{ValidatorStanding, kind_of_validator};
 
 /// Messages on their way.
 const QUEUE: usize = 32;
+
+/// Of so many messages of a miner that babbles, one cannot be read.
+const GARBLED: u64 = 150;
+/// Behind so many messages to one, an earlier one comes again.
+const REPEATED: u64 = 12;
 
 /// The miner's end of a connection.
 pub struct Line {
@@ -56,14 +64,19 @@ impl Carriers {
     /// Starts both directions.
     pub fn start(self) -> [tokio::task::AbortHandle; 2] {
         let Self { pair, world, cuts, from_miner, incoming, from_validator, session, inbound } = self;
-        let up = tokio::spawn(carry_up((pair, world.clone()), cuts.clone(), from_miner, incoming));
-        let down = tokio::spawn(carry_down((pair, world), cuts, (from_validator, session), inbound));
+        let standing = Arc::new(Mutex::new(ValidatorStanding::new(Inventory::default())));
+        let up = carry_up((pair, world.clone(), standing.clone()), cuts.clone(), from_miner, incoming);
+        let (up, way) = (tokio::spawn(up), (pair, world, standing));
+        let down = tokio::spawn(carry_down(way, cuts, (from_validator, session), inbound));
         [up.abort_handle(), down.abort_handle()]
     }
 }
 
+/// A connection's pair, world and validator, as its messages show it.
+type Way = (Pair, Arc<World>, Arc<Mutex<ValidatorStanding>>);
+
 async fn carry_up(
-    (pair, world): (Pair, Arc<World>),
+    (pair, world, standing): Way,
     mut cuts: watch::Receiver<u64>,
     mut from: mpsc::Receiver<MinerMessage>,
     to: mpsc::Sender<Box<IncomingMessage>>,
@@ -79,11 +92,13 @@ async fn carry_up(
             _ = cuts.changed() => Err(ReadFailure::Disconnected("the connection broke".to_owned())),
             message = carried => message.ok_or_else(|| ReadFailure::Disconnected("the miner has gone".to_owned())),
         };
+        let message = message.and_then(|message| garbled(pair, &world, message));
         let is_over = message.is_err();
         if is_over && world.draw(3) == 0 {
             // A host that vanishes says nothing.
             tokio::time::sleep(world.draw_ms(8000)).await;
         }
+        follow(&world, &standing, &message);
         let given = to.send(Box::new(IncomingMessage { message, at: clock::now() })).await;
         if is_over || given.is_err() {
             return;
@@ -91,8 +106,43 @@ async fn carry_up(
     }
 }
 
+/// The message, or what cannot be read in its place.
+fn garbled(pair: Pair, world: &World, message: MinerMessage) -> Result<MinerMessage, ReadFailure> {
+    let is_garbled = world.plan.conduct[pair.1] == Conduct::Babbles && world.draw(GARBLED) == 0;
+    if is_garbled { Err(ReadFailure::Malformed("no message of the protocol".to_owned())) } else { Ok(message) }
+}
+
+/// An earlier message of the validator, which the link of a miner that babbles says again behind this one.
+fn repeated(pair: Pair, world: &World, message: &ValidatorMessage) -> Option<ValidatorMessage> {
+    if world.plan.conduct[pair.1] != Conduct::Babbles {
+        return None;
+    }
+    let mut heard = lock(&world.heard);
+    let again = (world.draw(REPEATED) == 0).then(|| {
+        let of_pair: Vec<_> = heard.iter().filter(|((of, _), _)| *of == pair).map(|(_, message)| message).collect();
+        of_pair.get(world.draw(of_pair.len().max(1) as u64) as usize).copied().cloned()
+    });
+    if world.draw(2) == 0 {
+        heard.insert((pair, kind_of_validator(message)), message.clone());
+    }
+    again.flatten()
+}
+
+/// Notes what the validator is given, and its state from then on.
+fn follow(world: &World, standing: &Mutex<ValidatorStanding>, message: &Result<MinerMessage, ReadFailure>) {
+    let mut standing = lock(standing);
+    let given = message.as_ref().map_err(|failure| match failure {
+        ReadFailure::Malformed(_) => StreamEnd::Malformed,
+        ReadFailure::Disconnected(_) => StreamEnd::End,
+    });
+    world.transitions().at_validator(&standing, given);
+    if let Ok(message) = message {
+        standing.given(message);
+    }
+}
+
 async fn carry_down(
-    (pair, world): (Pair, Arc<World>),
+    (pair, world, standing): Way,
     mut cuts: watch::Receiver<u64>,
     (mut from, session): (mpsc::Receiver<OutgoingMessage>, mpsc::WeakSender<OutgoingMessage>),
     to: mpsc::Sender<ValidatorMessage>,
@@ -106,6 +156,7 @@ async fn carry_down(
         };
         let Some((message, sent)) = message.map(|message| *message) else { break };
         sent.set(clock::now());
+        lock(&standing).sent(&message);
         world.sent(pair, &message, &session);
         if world.is_planted(Planted::VerdictTwice) && matches!(message, ValidatorMessage::Verdict(_)) {
             world.sent(pair, &message, &session);
@@ -118,7 +169,12 @@ async fn carry_down(
             _ = cuts.changed() => break,
             () = world.travel(pair) => {}
         }
-        if to.send(message).await.is_err() {
+        let again = repeated(pair, &world, &message);
+        let mut is_over = to.send(message).await.is_err();
+        if let Some(again) = again {
+            is_over |= to.send(again).await.is_err();
+        }
+        if is_over {
             break;
         }
     }

@@ -1,6 +1,7 @@
 //! A simulated miner: its sessions are real, one for each validator, over devices that may lie. Work is done at once, and
 //! its result comes after the time that it is to take.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,10 @@ use assay_miner::turns::{Turn, Turns};
 use assay_program::clock;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{MinerMessage, Stop, StopCode, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, Stop, StopCode, ValidatorMessage};
 use assay_work::probe::MemoryProbe;
 use assay_work::{ChallengeId, Nonce};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::sleep_until;
 
 use super::link::Line;
@@ -25,6 +26,7 @@ use super::plan::Conduct;
 use super::planted::Planted;
 use super::validator::ValidatorHost;
 use super::world::{World, lock};
+use crate::standing::{MinerStanding, kind_of_miner, name_challenge};
 
 /// How late a late miner commits: after the deadline of the commitment.
 const LATE: Duration = Duration::from_secs(31);
@@ -45,9 +47,16 @@ pub struct MinerHost {
     /// The parts of a miner that lies.
     liar: Option<Liar>,
     turns: Turns,
+    /// Whether another program has half of the memory.
+    pub is_shared: watch::Sender<bool>,
+    /// What a miner that babbles said, a message of each kind.
+    said: Mutex<BTreeMap<&'static str, MinerMessage>>,
     /// The nonce of the last session with each validator.
     resumes: Vec<Mutex<Option<Nonce>>>,
 }
+
+/// A challenge that never was.
+const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 
 /// Work that is done, until its result comes.
 struct Pending {
@@ -65,6 +74,7 @@ struct Session<'a> {
     pending: Option<Pending>,
     turn: Option<Turn>,
     handle: Handle,
+    standing: MinerStanding,
 }
 
 impl MinerHost {
@@ -90,6 +100,8 @@ impl MinerHost {
             engine,
             liar,
             turns: Turns::default(),
+            is_shared: watch::Sender::new(false),
+            said: Mutex::default(),
             resumes,
         })
     }
@@ -113,7 +125,8 @@ impl MinerHost {
         let pair = (validator.number, self.number);
         self.world.travel(pair).await;
         let Some(line) = validator.dial(self.number) else { return "it does not listen".to_owned() };
-        let Some(inventory) = self.engine.last_inventory().or_else(|| self.engine.inventory(0).ok()) else {
+        let mut is_shared = self.is_shared.subscribe();
+        let Some(inventory) = self.inventory(*is_shared.borrow_and_update()) else {
             return "no inventory".to_owned();
         };
         let start = SessionStart {
@@ -128,11 +141,23 @@ impl MinerHost {
         };
         let (session, first) = MinerSession::start(start, clock::now());
         let Line { inbound, outbound } = line;
+        let (validator, standing) = (validator.number, MinerStanding::new());
         let (turn, pending, handle) = (None, None, Handle::default());
-        let mut session = Session { host: self, validator: validator.number, session, outbound, pending, turn, handle };
-        let why = session.run(first, inbound).await;
-        self.turns.of(validator.number).leave();
+        let mut session = Session { host: self, validator, session, outbound, pending, turn, handle, standing };
+        let why = session.run(first, inbound, is_shared).await;
+        self.turns.of(validator).leave();
         why
+    }
+}
+
+impl MinerHost {
+    fn inventory(&self, is_shared: bool) -> Option<Inventory> {
+        let mut inventory = self.engine.last_inventory().or_else(|| self.engine.inventory(0).ok())?;
+        for device in inventory.devices.iter_mut().filter(|_| is_shared) {
+            device.free_bytes /= 2;
+            device.slots = device.slots.map(|slots| slots / 2);
+        }
+        Some(inventory)
     }
 }
 
@@ -155,7 +180,12 @@ impl Drop for Session<'_> {
 }
 
 impl Session<'_> {
-    async fn run(&mut self, first: Vec<SessionAction>, mut inbound: mpsc::Receiver<ValidatorMessage>) -> String {
+    async fn run(
+        &mut self,
+        first: Vec<SessionAction>,
+        mut inbound: mpsc::Receiver<ValidatorMessage>,
+        mut is_shared: watch::Receiver<bool>,
+    ) -> String {
         if let Some(why) = self.act(first).await {
             return why;
         }
@@ -165,7 +195,10 @@ impl Session<'_> {
                 biased;
                 message = inbound.recv() => match message {
                     Some(message) => SessionEvent::Message(message),
-                    None => return "the validator closed the stream".to_owned(),
+                    None => {
+                        self.host.world.transitions().at_miner(&self.standing, None);
+                        return "the validator closed the stream".to_owned();
+                    }
                 },
                 () = sleep_until(due.unwrap_or_else(clock::now).into()), if due.is_some() => {
                     let Some(Pending { sends, event, .. }) = self.pending.take() else { continue };
@@ -174,13 +207,22 @@ impl Session<'_> {
                     }
                     event
                 }
+                Ok(()) = is_shared.changed() => {
+                    let Some(inventory) = self.host.inventory(*is_shared.borrow_and_update()) else { continue };
+                    SessionEvent::Inventory(inventory)
+                }
                 () = sleep_until(self.session.poll_timeout().into()) => SessionEvent::Tick,
             };
             let turn = match &event {
                 SessionEvent::Message(ValidatorMessage::Challenge(_)) => self.take_turn(),
                 _ => None,
             };
+            if let SessionEvent::Message(message) = &event {
+                self.host.world.transitions().at_miner(&self.standing, Some(message));
+            }
+            self.standing.given(&event);
             let actions = self.session.handle(event, clock::now());
+            self.standing.acted(&actions);
             self.turn = turn.filter(|_| self.session.is_running()).or(self.turn.take());
             if let Some(why) = self.act(actions).await {
                 return why;
@@ -205,10 +247,43 @@ impl Session<'_> {
     async fn send(&self, message: MinerMessage) {
         let said = self.host.liar.as_ref().map_or_else(|| vec![message.clone()], |liar| liar.says(message.clone()));
         for message in said {
-            self.host.world.reach(format!("miner sends {}", name(&message)));
+            self.host.world.reach(format!("miner sends {}", kind_of_miner(&message)));
+            let one_of = if matches!(message, MinerMessage::OpeningsChunk(_)) { 60 } else { 12 };
+            self.babble(one_of).await;
+            if self.host.conduct == Conduct::Babbles && self.host.world.draw(2) == 0 {
+                lock(&self.host.said).insert(kind_of_miner(&message), message.clone());
+            }
             // A broken connection is seen where messages come in.
             let _ = self.outbound.send(message).await;
         }
+    }
+
+    /// Once of so many times, a miner that babbles says what it said before, or what it may say elsewhere, of this
+    /// challenge, an earlier one, or none.
+    async fn babble(&self, one_of: u64) {
+        let world = &self.host.world;
+        if self.host.conduct != Conduct::Babbles || world.draw(one_of) != 0 {
+            return;
+        }
+        let stop = || Stop { challenge_id: UNKNOWN, code: StopCode::StaleInventory, detail: String::new() };
+        let mut sayings: Vec<_> = lock(&self.host.said).values().cloned().collect();
+        sayings.extend([
+            MinerMessage::Progress { challenge_id: UNKNOWN, done_slots: 0, all_slots: 1 },
+            MinerMessage::Declined(stop()),
+            MinerMessage::Abort(stop()),
+            MinerMessage::Goodbye(StopCode::Draining, String::new()),
+        ]);
+        let mut message = sayings.swap_remove(world.draw(sayings.len() as u64) as usize);
+        match (world.draw(4), self.standing.this) {
+            (0, _) => name_challenge(&mut message, UNKNOWN),
+            (1 | 2, Some(this)) => name_challenge(&mut message, this),
+            // As it was.
+            _ => {}
+        }
+        let kind = kind_of_miner(&message);
+        world.say(format!("m{} babbles {kind} at v{}", self.host.number, self.validator));
+        world.reach(format!("miner babbles {kind}"));
+        let _ = self.outbound.send(message).await;
     }
 
     /// Has a result come after the time that the work takes.
@@ -229,6 +304,7 @@ impl Session<'_> {
                         turn.begin();
                     }
                     self.host.liar.iter().for_each(|liar| liar.works_on(&challenge));
+                    self.babble(4).await;
                     self.handle = Handle::default();
                     let worked = engine.work(&challenge, &self.handle);
                     self.later(1500, Vec::new(), SessionEvent::Worked(challenge.id(), worked));
@@ -238,6 +314,7 @@ impl Session<'_> {
                         MemoryProbe::Walks(probe) => probe.read_bytes(),
                         MemoryProbe::Sweep(_) => 0,
                     };
+                    self.babble(12).await;
                     let probed = engine.probe(id, probe, &self.handle);
                     self.later(20, Vec::new(), SessionEvent::Probed(id, probed));
                     let reads = Duration::from_secs_f64(read_bytes as f64 / PROBE_BYTES_PER_S);
@@ -284,23 +361,5 @@ impl Session<'_> {
         let kind = kind.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
         self.host.world.reach(format!("miner closes: {kind}"));
         text
-    }
-}
-
-fn name(message: &MinerMessage) -> &'static str {
-    match message {
-        MinerMessage::Hello(_) => "Hello",
-        MinerMessage::Proof(..) => "Proof",
-        MinerMessage::Inventory(_) => "Inventory",
-        MinerMessage::Pong(_) => "Pong",
-        MinerMessage::Progress { .. } => "Progress",
-        MinerMessage::Declined(_) => "Declined",
-        MinerMessage::Abort(_) => "Abort",
-        MinerMessage::Commitment(_) => "Commitment",
-        MinerMessage::DeviceRoots(_) => "DeviceRoots",
-        MinerMessage::ProbeAnswer(_) => "ProbeAnswer",
-        MinerMessage::DeviceDigests(_) => "DeviceDigests",
-        MinerMessage::OpeningsChunk(_) => "OpeningsChunk",
-        MinerMessage::Goodbye(..) => "Goodbye",
     }
 }

@@ -28,6 +28,8 @@ pub enum Conduct {
     Abandons,
     /// Loses a device, and hides that.
     LosesDevice,
+    /// Does the work; now and then it says what has no place there, or its link repeats or garbles a message.
+    Babbles,
 }
 
 /// A fault of the world.
@@ -68,6 +70,11 @@ pub enum Fault {
     Clock {
         seconds: i64,
     },
+    /// Another program takes half of a miner's memory for a while.
+    Tenant {
+        miner: usize,
+        time: Duration,
+    },
     /// The disk of a validator is slow.
     SlowDisk {
         validator: usize,
@@ -91,11 +98,12 @@ impl Plan {
     pub fn new(seed: u64, planted: Option<Planted>) -> Self {
         let mut draws = SeededEntropy::new(seed.wrapping_mul(2));
         let mut draw = |bound: u64| draws.below(bound).expect("a seed does not end");
-        let third = match draw(5) {
+        let third = match draw(6) {
             0 => Conduct::Honest,
             1 => Conduct::Forges,
             2 => Conduct::Late,
             3 => Conduct::Abandons,
+            4 => Conduct::Babbles,
             _ => Conduct::LosesDevice,
         };
         let count = draw(7);
@@ -112,7 +120,7 @@ impl Plan {
     fn fault(draw: &mut impl FnMut(u64) -> u64) -> Fault {
         let (validator, miner) = (draw(VALIDATORS as u64) as usize, draw(MINERS as u64) as usize);
         let away = Duration::from_millis(100 + draw(4000));
-        match draw(9) {
+        match draw(10) {
             0 => Fault::CrashValidator { validator, away },
             1 | 2 => Fault::CrashValidatorAfter { validator, points: 1 + draw(90), away },
             3 => Fault::CrashMiner { miner, away },
@@ -120,6 +128,7 @@ impl Plan {
             5 => Fault::Block { validator, miner, time: Duration::from_millis(500 + draw(5500)) },
             6 => Fault::Duplicate { validator, miner },
             7 => Fault::Clock { seconds: draw(240) as i64 - 120 },
+            8 => Fault::Tenant { miner, time: Duration::from_millis(500 + draw(5500)) },
             _ => Fault::SlowDisk { validator, most_ms: 1 + draw(120), time: Duration::from_millis(500 + draw(4000)) },
         }
     }
@@ -136,6 +145,7 @@ impl fmt::Display for Fault {
             Self::Cut { validator, miner } => write!(f, "the connection of v{validator} and m{miner} breaks"),
             Self::Block { validator, miner, time } => write!(f, "v{validator} and m{miner} are parted for {time:?}"),
             Self::Duplicate { validator, miner } => write!(f, "m{miner} connects to v{validator} once more"),
+            Self::Tenant { miner, time } => write!(f, "half of the memory of m{miner} is taken for {time:?}"),
             Self::Clock { seconds } => write!(f, "the clocks jump by {seconds} s"),
             Self::SlowDisk { validator, most_ms, time } => {
                 write!(f, "the disk of v{validator} takes up to {most_ms} ms for {time:?}")
@@ -155,6 +165,7 @@ impl Fault {
             Self::Block { .. } => "partition",
             Self::Duplicate { .. } => "duplicate connection",
             Self::Clock { .. } => "clock jump",
+            Self::Tenant { .. } => "tenant",
             Self::SlowDisk { .. } => "slow disk",
         }
     }

@@ -157,6 +157,14 @@ impl Run {
                 self.time.daemons = Duration::from_secs(jumped);
                 testing::simulate(Some(self.time));
             }
+            Fault::Tenant { miner, time } => {
+                let host = self.miners[miner].clone();
+                host.is_shared.send_replace(true);
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    host.is_shared.send_replace(false);
+                });
+            }
             Fault::SlowDisk { validator, most_ms, time } => self.slow_disk(validator, most_ms, time),
         }
     }

@@ -15,6 +15,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::plan::{MINERS, Plan, VALIDATORS};
 use super::planted::Planted;
+use super::transitions::Transitions;
+use crate::standing::kind_of_validator;
 
 /// The most lines of a trace.
 const MAX_TRACE_LINES: usize = 20_000;
@@ -29,8 +31,11 @@ pub struct World {
     draws: Mutex<SeededEntropy>,
     trace: Mutex<Vec<String>>,
     ledger: Mutex<Ledger>,
+    transitions: Mutex<Transitions>,
     /// Until when nothing passes between a pair.
     blocked: Mutex<BTreeMap<Pair, Instant>>,
+    /// Messages that validators sent to a miner that babbles, the last of each kind, by pair.
+    pub heard: Mutex<BTreeMap<(Pair, &'static str), ValidatorMessage>>,
     /// Counts of cuts of a pair's connections.
     cuts: BTreeMap<Pair, watch::Sender<u64>>,
 }
@@ -74,7 +79,9 @@ impl World {
             draws: Mutex::new(SeededEntropy::new(plan.seed.wrapping_mul(2).wrapping_add(1))),
             trace: Mutex::default(),
             ledger: Mutex::default(),
+            transitions: Mutex::default(),
             blocked: Mutex::default(),
+            heard: Mutex::default(),
             cuts: pairs.map(|pair| (pair, watch::Sender::new(0))).collect(),
             plan,
         }
@@ -112,6 +119,10 @@ impl World {
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.ledger)
+    }
+
+    pub fn transitions(&self) -> MutexGuard<'_, Transitions> {
+        lock(&self.transitions)
     }
 
     /// Counts an event that was reached.
@@ -160,7 +171,7 @@ impl World {
 
     /// Notes a message that a validator sends.
     pub fn sent(&self, pair: Pair, message: &ValidatorMessage, session: &mpsc::WeakSender<OutgoingMessage>) {
-        self.reach(format!("validator sends {}", name(message)));
+        self.reach(format!("validator sends {}", kind_of_validator(message)));
         match message {
             ValidatorMessage::Challenge(offer) => self.offered(pair, offer, session.clone()),
             ValidatorMessage::Verdict(verdict) => self.told(pair, verdict),
@@ -230,21 +241,6 @@ impl World {
 /// The first digits of an id.
 pub fn short(id: ChallengeId) -> String {
     id.to_string()[..8].to_owned()
-}
-
-fn name(message: &ValidatorMessage) -> &'static str {
-    match message {
-        ValidatorMessage::Welcome(_) => "Welcome",
-        ValidatorMessage::Accepted(_) => "Accepted",
-        ValidatorMessage::Refused { .. } => "Refused",
-        ValidatorMessage::Ping(_) => "Ping",
-        ValidatorMessage::Challenge(_) => "Challenge",
-        ValidatorMessage::Probe { .. } => "Probe",
-        ValidatorMessage::Sweep { .. } => "Sweep",
-        ValidatorMessage::Open { .. } => "Open",
-        ValidatorMessage::Verdict(_) => "Verdict",
-        ValidatorMessage::Goodbye(..) => "Goodbye",
-    }
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,0 +1,72 @@
+//! The cells of the tables of states in docs/PROTOCOL.md that simulated fleets reach.
+
+use std::sync::LazyLock;
+
+use assay_protocol::message::{MinerMessage, ValidatorMessage};
+
+use crate::standing::{MinerStanding, ValidatorStanding, kind_of_miner, kind_of_validator};
+use crate::table::{Named, StateTable};
+
+/// Both tables, without a cell that was reached.
+static TABLES: LazyLock<Transitions> =
+    LazyLock::new(|| Transitions { validator: StateTable::read("states"), miner: StateTable::read("miner-states") });
+
+/// The tables of both sides, with the cells reached.
+#[derive(Clone)]
+pub struct Transitions {
+    validator: StateTable,
+    miner: StateTable,
+}
+
+impl Default for Transitions {
+    fn default() -> Self {
+        TABLES.clone()
+    }
+}
+
+/// The end of a stream, or a message that a validator cannot read.
+#[derive(Debug, Clone, Copy)]
+pub enum StreamEnd {
+    Malformed,
+    End,
+}
+
+impl Transitions {
+    /// Notes what a validator is given.
+    pub fn at_validator(&mut self, standing: &ValidatorStanding, given: Result<&MinerMessage, StreamEnd>) {
+        let (kind, named) = match given {
+            Ok(message) => (kind_of_miner(message), standing.named(message)),
+            Err(StreamEnd::Malformed) => ("malformed", Named::None),
+            Err(StreamEnd::End) => ("end of stream", Named::None),
+        };
+        self.validator.cell(kind, named, standing.state);
+    }
+
+    /// Notes what a miner is given; `None`: the end of the stream.
+    pub fn at_miner(&mut self, standing: &MinerStanding, given: Option<&ValidatorMessage>) {
+        let (kind, named) =
+            given.map_or(("end of stream", Named::None), |given| (kind_of_validator(given), standing.named(given)));
+        self.miner.cell(kind, named, standing.state);
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.validator.add_seen(&other.validator);
+        self.miner.add_seen(&other.miner);
+    }
+
+    /// Cells reached, cells that can occur, and those not reached, in words.
+    pub fn reached(&self) -> (usize, usize, Vec<String>) {
+        let tables = [("validator", &self.validator), ("miner", &self.miner)];
+        let (mut reached, mut all, mut missing) = (0, 0, Vec::new());
+        for (side, table) in tables {
+            for (cell, is_reached) in table.all_cells() {
+                all += 1;
+                reached += usize::from(is_reached);
+                if !is_reached {
+                    missing.push(format!("{side}: {cell}"));
+                }
+            }
+        }
+        (reached, all, missing)
+    }
+}
