@@ -83,7 +83,7 @@ async fn a_bad_configuration_changes_nothing() {
     configured.validator.wait_for_miner(miner.key, true).await;
     for (text, why) in [
         ("kinds = [\"fp8\"]\nsampels = 3\n", "did you mean `samples`?"),
-        ("kinds = [\"fp8\"]\nmin_held_percent = 100\n", "from 0 to 99"),
+        ("kinds = [\"fp8\"]\nfill_percent = 98\n", "from 1 to 97"),
         ("kinds = [\"fp8\"]\nreplay_budget_s = 60\n", "it is gone, `policy_fields = [\"replay_budget=VALUE\"]`"),
         ("kinds = \n", "not valid TOML"),
     ] {

@@ -27,7 +27,10 @@ async fn a_miner_does_not_choose_smaller_matrices() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_asks_for_a_share_of_the_memory() {
-    let with = |percent: u32| Policy { flags: vec![format!("--min-held-percent={percent}")], ..Policy::default() };
+    let with = |percent: u32| Policy {
+        flags: vec![format!("--policy-fields=min_held_percent={percent}")],
+        ..Policy::default()
+    };
     // A probe of 64 walks, 8 steps and 3 rounds takes longer than its lines to be moved over any bus.
     let ruling = Stage::new(&with(90), &[14]).await.challenge(Mode::Audit).await;
     ruling.expect(ReasonCode::ResidencyShare);

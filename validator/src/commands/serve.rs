@@ -289,7 +289,7 @@ async fn serve(
     tokio::spawn(upkeep::check_records(records.clone()));
     let watched = records.clone();
     tokio::spawn(async move { watched.watch_server().await });
-    tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.limits));
+    tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.clone()));
     tokio::spawn(validator.reports.log.clone().run());
     share(&validator);
     let running = RunningValidator {

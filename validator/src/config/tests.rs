@@ -110,8 +110,9 @@ const BOUNDS: &[(&str, &str, &str, &[&str], &str)] = &[
     ("iterations", "1", "65536", &["0", "65537"], "from 1 to 65536"),
     ("fill-percent", "1", "97", &["0", "98"], "from 1 to 97"),
     ("samples", "1", "4096", &["0", "4097"], "from 1 to 4096"),
-    ("min-held-percent", "0", "99", &["100"], "from 0 to 99"),
     ("challenge-interval-s", "0", "86400", &["86401"], "from 0 to 86400"),
+    ("evidence-max-age-d", "0", "3650", &["3651"], "from 0 to 3650"),
+    ("verdicts-max-age-d", "0", "3650", &["3651"], "from 0 to 3650"),
     ("cpu-devices", "1", "64", &["0", "65"], "from 1 to 64"),
 ];
 

@@ -252,7 +252,7 @@ fields! {
     copy_gb_per_s: f64, Judged, "", "", "0", Bounds::Number(0.0, 1e6),
         "outside the range of real buses";
     /// Least percentage of each device's challenged memory that a pass must show; 0: report only
-    min_held_percent: u32, Asked, "min_held_percent", "PERCENT", "0", Bounds::Whole(0, 99),
+    min_held_percent: u32, Asked, "", "", "0", Bounds::Whole(0, 99),
         "the leaves aside, no probe shows all of the memory";
     /// Deadline for the openings, beside the time in which they arrive at link_min_kb_per_s or faster
     openings_deadline: Duration, Settings, "", "", "120s", Bounds::Seconds(1, DAY_S),

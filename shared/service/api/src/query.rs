@@ -25,39 +25,29 @@ pub enum MinerOrder {
 pub struct MinersQuery {
     /// The status; `pending`: those that wait for a decision.
     #[param(inline)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Approval>,
     /// The attestation state; `not_passing`: each but `passing`, `suspended` and `revoked`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// A label that it has, `NAME=VALUE`; several are separated by commas, and it has all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// A model that one of its devices claims.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The outcome of its last verdict.
     #[param(inline)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Connected to a validator now, or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
     /// The order of the list. Default: by id.
     #[param(inline)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<MinerOrder>,
     /// A text that one of its keys begins with, or that its labels or its address have in them.
     #[param(max_length = 128)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The most items.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
     #[param(value_type = Option<String>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
@@ -67,24 +57,18 @@ pub struct MinersQuery {
 #[into_params(parameter_in = Query)]
 pub struct DevicesQuery {
     /// The miner: the first digits of one of its keys, at least 4.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub miner: Option<String>,
     /// The device's id, or its first digits, at least 4.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
     /// The product name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Whether to include devices that are no longer listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gone: Option<bool>,
     /// The most items.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
     #[param(value_type = Option<String>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
@@ -97,19 +81,15 @@ pub struct ReceiptsQuery {
     pub miner: String,
     /// Issued not before this time, in milliseconds since 1970.
     #[param(minimum = 0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
     /// Issued before this time, in milliseconds since 1970.
     #[param(minimum = 0)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
     /// The most items.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
     #[param(value_type = Option<String>)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
@@ -119,48 +99,25 @@ pub struct ReceiptsQuery {
 #[into_params(parameter_in = Query)]
 pub struct VerdictsQuery {
     /// The miner: the first digits of one of its keys, at least 4.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub miner: Option<String>,
     /// The outcome.
     #[param(inline)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// The code of one of its reasons.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The round.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub round: Option<String>,
     /// Not before this time, in milliseconds since 1970.
     #[param(minimum = 0)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
     /// Before this time, in milliseconds since 1970.
     #[param(minimum = 0)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
     /// The most items.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
     #[param(value_type = Option<String>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<Cursor>,
-}
-
-/// Rounds, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct RoundsQuery {
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// The page after another one: its `next`.
-    #[param(value_type = Option<String>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
@@ -171,11 +128,9 @@ pub struct RoundsQuery {
 pub struct PageQuery {
     /// The most items.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The page after another one: its `next`.
     #[param(value_type = Option<String>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<Cursor>,
 }
 
@@ -186,7 +141,6 @@ pub struct PageQuery {
 pub struct HistoryQuery {
     /// The most items.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
@@ -197,11 +151,9 @@ pub struct HistoryQuery {
 pub struct SeriesQuery {
     /// Not before this time, in milliseconds since 1970.
     #[param(minimum = 0)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<i64>,
     /// The most points; the newest are kept.
     #[param(minimum = 1, maximum = 1000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
@@ -234,10 +186,8 @@ pub struct EventsQuery {
     /// The event after which to begin; the header `Last-Event-ID` takes precedence. Without both, the stream begins
     /// with new events.
     #[param(minimum = 0)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<i64>,
     /// Only these kinds, separated by commas.
     #[param(max_length = 256)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kinds: Option<String>,
 }

@@ -13,6 +13,11 @@ pub(crate) fn new(at_ms: i64) -> Result<String, RecordsError> {
     Ok(hex::encode(bytes))
 }
 
+/// An id before which are those of before this time, and behind which are all others.
+pub(crate) fn first_at(at_ms: i64) -> String {
+    hex::encode(&at_ms.max(0).to_be_bytes()[2..])
+}
+
 /// A new id without a time in it, so that its first digits name it.
 pub(crate) fn random() -> Result<String, RecordsError> {
     let mut bytes = [0; ID_BYTES];
@@ -32,5 +37,7 @@ mod tests {
         assert_eq!(early.len(), 32);
         assert!(again < early && early < late, "{again} {early} {late}");
         assert_ne!(new(1).unwrap(), new(1).unwrap());
+        assert!(early < first_at(1_700_000_000_001) && first_at(1_700_000_000_001) < late);
+        assert!(first_at(-1) < again);
     }
 }

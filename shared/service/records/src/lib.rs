@@ -44,6 +44,7 @@ mod queue;
 mod readers;
 mod receipts;
 mod request_group;
+mod retention;
 mod rounds;
 mod rows;
 mod schema;

@@ -2,6 +2,7 @@
 //! nothing, so their rows are bounded.
 
 use crate::column::get;
+use crate::retention::OF_A_CHALLENGE;
 use crate::tx::Tx;
 use crate::{Records, RecordsError};
 
@@ -19,16 +20,8 @@ pub(crate) const IS_STRANGER: &str = "m.status = 'pending' AND m.labels = '{}' \
      AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.miner = m.id AND s.disconnected_ms IS NULL) \
      AND NOT EXISTS (SELECT 1 FROM challenges c WHERE c.miner = m.id AND c.ended_ms IS NULL)";
 
-/// Every table with rows of a miner and the condition that finds them; rows that refer to others come before them.
-const OF_A_STRANGER: [(&str, &str); 17] = [
-    ("telemetry", "challenge IN (SELECT v.challenge FROM verdicts v WHERE v.miner = $1)"),
-    ("commitments", "challenge IN (SELECT c.id FROM challenges c WHERE c.miner = $1)"),
-    ("reasons", "challenge IN (SELECT v.challenge FROM verdicts v WHERE v.miner = $1)"),
-    ("device_results", "challenge IN (SELECT v.challenge FROM verdicts v WHERE v.miner = $1)"),
-    ("evidence", "challenge IN (SELECT v.challenge FROM verdicts v WHERE v.miner = $1)"),
-    ("receipts", "miner = $1"),
-    ("verdicts", "miner = $1"),
-    ("challenges", "miner = $1"),
+/// The other tables with rows of a miner and the condition that finds them; rows that refer to others come before them.
+const OF_A_STRANGER: [(&str, &str); 9] = [
     ("transitions", "miner = $1"),
     ("findings", "miner = $1"),
     ("device_events", "miner = $1"),
@@ -114,8 +107,11 @@ async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result
     let sql = "SELECT e.digest FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
          WHERE v.miner = $1 AND e.dropped_ms IS NULL";
     removed.evidence.extend(sqlx::query_scalar::<_, String>(sql).bind(id).fetch_all(&mut **tx).await?);
-    for (table, condition) in OF_A_STRANGER {
-        let sql = sql!("DELETE FROM {table} WHERE {condition}");
+    let of_challenges = OF_A_CHALLENGE.map(|(table, column)| {
+        sql!("DELETE FROM {table} WHERE {column} IN (SELECT c.id FROM challenges c WHERE c.miner = $1)")
+    });
+    let others = OF_A_STRANGER.map(|(table, condition)| sql!("DELETE FROM {table} WHERE {condition}"));
+    for sql in of_challenges.into_iter().chain(others) {
         sqlx::query(sql).bind(id).execute(&mut **tx).await?;
     }
     removed.miners += 1;

@@ -9,7 +9,7 @@ use clap::Args;
 
 /// Folder for evidence, and for uploads to a bucket, beside the key file.
 const FOLDER: &str = "evidence";
-/// The longest age of evidence, in days: ten years.
+/// The longest age of evidence and verdicts, in days: ten years.
 const MAX_AGE_D: u64 = 3650;
 /// The most GiB of evidence: a pebibyte.
 const MAX_GIB: u64 = 1 << 20;
@@ -28,6 +28,9 @@ pub struct RawEvidence {
     /// Total size of the evidence in GiB, above which the oldest is removed; 0: no limit
     #[arg(long, value_name = "GIB", default_value_t = 100)]
     pub evidence_max_gib: u64,
+    /// Days after which verdicts are removed from the records, once nothing rests on them; 0: never
+    #[arg(long, value_name = "DAYS", default_value_t = 730)]
+    pub verdicts_max_age_d: u64,
 }
 
 /// Checked settings of the evidence store.
@@ -38,6 +41,8 @@ pub struct EvidenceConfig {
     pub outbox: PathBuf,
     /// Limits on size and age.
     pub limits: StoreLimits,
+    /// The greatest age of verdicts.
+    pub verdicts_max_age: Option<Duration>,
 }
 
 impl EvidenceConfig {
@@ -51,14 +56,15 @@ impl EvidenceConfig {
             Some(text) => settings.parsed("evidence", text)?,
             None => EvidenceLocation::Folder(beside.clone()),
         };
-        let years = "ten years are as good as for ever";
-        let days = settings.in_range("evidence_max_age_d", raw.evidence_max_age_d, 0..=MAX_AGE_D, years)?;
+        let age = |name, days| {
+            let days = settings.in_range(name, days, 0..=MAX_AGE_D, "ten years are as good as for ever")?;
+            Ok(Some(Duration::from_secs(days * 86_400)).filter(|age| !age.is_zero()))
+        };
+        let verdicts_max_age = age("verdicts_max_age_d", raw.verdicts_max_age_d)?;
+        let max_age = age("evidence_max_age_d", raw.evidence_max_age_d)?;
         let size = "no store is larger than a pebibyte";
         let gib = settings.in_range("evidence_max_gib", raw.evidence_max_gib, 0..=MAX_GIB, size)?;
-        let limits = StoreLimits {
-            max_age: Some(Duration::from_secs(days * 86_400)).filter(|age| !age.is_zero()),
-            max_bytes: Some(gib << 30).filter(|bytes| *bytes > 0),
-        };
-        Ok(Self { location, outbox: beside, limits })
+        let limits = StoreLimits { max_age, max_bytes: Some(gib << 30).filter(|bytes| *bytes > 0) };
+        Ok(Self { location, outbox: beside, limits, verdicts_max_age })
     }
 }

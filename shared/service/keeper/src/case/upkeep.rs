@@ -1,12 +1,14 @@
-//! Background tasks of the evidence store: uploads to its bucket, and removal by age and size.
+//! Background tasks of the evidence store and the records: uploads to the bucket, and removal by age and size.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use assay_evidence::{Digest, EvidenceError, EvidenceStore, StoreLimits, SweepReport};
+use assay_evidence::{Digest, EvidenceError, EvidenceStore, SweepReport};
 use assay_observe::prometheus::IntCounter;
 use assay_program::clock::unix_ms;
 use assay_records::{MAX_STRANGERS, Records, RecordsError, RemovedStrangers};
+
+use super::settings::EvidenceConfig;
 
 /// Interval of uploads to a bucket.
 const DELIVER_INTERVAL: Duration = Duration::from_secs(10);
@@ -56,27 +58,22 @@ pub async fn deliver(store: EvidenceStore, failures: IntCounter) {
 }
 
 /// Applies the limits for ever: at intervals, and when the store was full.
-pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, limits: StoreLimits) {
+pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, mut config: EvidenceConfig) {
     // Leaves room for new evidence until the next sweep.
-    let limits = StoreLimits { max_bytes: limits.max_bytes.map(|most| most - most / SWEPT_PART), ..limits };
+    config.limits.max_bytes = config.limits.max_bytes.map(|most| most - most / SWEPT_PART);
     let mut told = 0;
     loop {
-        match sweep(&store, &records, &limits, SystemTime::now()).await {
+        match sweep(&store, &records, &config, SystemTime::now()).await {
             Ok(SweepReport { removed, removed_bytes, kept, kept_bytes, bytes_over }) => {
                 if bytes_over > 0 {
                     tracing::warn!(bytes_over, kept, kept_bytes, "evidence is above its limit: states rest on it");
                 }
                 if !removed.is_empty() {
-                    tracing::info!(
-                        removed = removed.len(),
-                        removed_bytes,
-                        kept,
-                        kept_bytes,
-                        "old evidence was removed"
-                    );
+                    let removed = removed.len();
+                    tracing::info!(removed, removed_bytes, kept, kept_bytes, "old evidence was removed");
                 }
             }
-            Err(error) => tracing::error!(%error, "the limits of evidence could not be applied"),
+            Err(error) => tracing::error!(%error, "the limits of evidence and verdicts could not be applied"),
         }
         tokio::select! {
             () = tokio::time::sleep(SWEEP_INTERVAL) => {}
@@ -140,17 +137,20 @@ async fn check_records_once(records: &Records, checked: &mut Option<Instant>) {
     }
 }
 
-/// Applies the limits once, and removes old join tokens. What an attestation state rests on stays.
+/// Applies the limits once, and removes old verdicts and join tokens. What an attestation state rests on stays.
 ///
 /// # Errors
 /// [`SweepError`]. Without an answer of the records no evidence is removed.
 pub async fn sweep(
     store: &EvidenceStore,
     records: &Records,
-    limits: &StoreLimits,
+    config: &EvidenceConfig,
     now: SystemTime,
 ) -> Result<SweepReport, SweepError> {
     records.remove_expired_tokens(unix_ms()).await?;
+    if let Some(max_age) = config.verdicts_max_age {
+        records.remove_old(max_age, unix_ms()).await?;
+    }
     let needed = records.needed_evidence().await?;
     let needed: HashSet<Digest> = needed.iter().filter_map(|digest| digest.parse().ok()).collect();
     // Down to three quarters of the strangers' share, which leaves room for further ones.
@@ -163,7 +163,7 @@ pub async fn sweep(
     }
     let strangers = if spare.is_empty() { strangers.stored_bytes } else { most };
     store.counted_of_strangers(strangers.unsigned_abs());
-    let swept = store.sweep(limits, &|digest| needed.contains(digest), now).await?;
+    let swept = store.sweep(&config.limits, &|digest| needed.contains(digest), now).await?;
     for digest in &swept.removed {
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }

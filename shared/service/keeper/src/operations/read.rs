@@ -2,7 +2,7 @@
 
 use assay_api::{
     ChallengeDetail, Cursor, CursorError, DeviceDetail, DevicesQuery, HistoryQuery, ListPage, Miner, MinerDetail,
-    MinerOrder, MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Round, RoundsQuery, SearchResult,
+    MinerOrder, MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Round, SearchResult,
     VerdictsQuery, parse_label,
 };
 use assay_listen::bounds::MAX_PAGE;
@@ -348,7 +348,7 @@ async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail, 
 }
 
 /// Lists rounds, newest first.
-pub async fn rounds(validator: &Validator, query: RoundsQuery) -> Result<ListPage<RoundRecord>, OperationError> {
+pub async fn rounds(validator: &Validator, query: PageQuery) -> Result<ListPage<RoundRecord>, OperationError> {
     let limit = page(query.limit)?;
     let filter =
         RoundFilter { before: place(query.cursor.as_ref())?, limit: Some(limit + 1), ..RoundFilter::default() };

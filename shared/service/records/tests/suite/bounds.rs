@@ -1,5 +1,7 @@
 //! Bounds of the rows of miners that cost nothing to make up.
 
+use std::time::Duration;
+
 use assay_protocol::verdict::{Outcome, ReasonCode};
 use assay_records::{Approval, DeviceQuery, ListedDevice, STRANGER_AGE_MS};
 use sqlx::Row;
@@ -113,4 +115,95 @@ pub async fn evidence_of_strangers_is_told_from_that_of_others(store: &TestStore
     assert_eq!((found.stored_bytes, found.spare.len()), (2 * each, 0));
     let found = records.stranger_evidence(each).await.unwrap();
     assert_eq!(found.spare, [format!("{:064x}", 1)], "the oldest");
+}
+
+pub async fn old_verdicts_are_removed_unless_something_rests_on_them(store: &TestStore) {
+    const BEFORE_MS: i64 = THEN_MS + 24_000;
+    const LATER_MS: i64 = THEN_MS + 7_200_000;
+    let records = store.open().await;
+    for miner in [1, 2] {
+        records.connected(&connected(u32::from(miner), &[miner], &[miner], THEN_MS)).await.unwrap();
+    }
+    let concluded = async |number: u32, miner: u8, seconds: u64, codes: &[ReasonCode]| {
+        let mut concluded = conclusion(number, miner, codes, seconds);
+        concluded.verdict.mode = concluded.verdict.mode.filter(|_| miner == 1);
+        concluded.verdict.devices.retain(|_| codes.is_empty());
+        records.conclude(&concluded).await.unwrap();
+    };
+    for number in 1..=25 {
+        concluded(number, 1, number.into(), &[]).await;
+    }
+    // These name no positions; the device's last one is not the miner's.
+    concluded(29, 2, 0, &[]).await;
+    concluded(30, 2, 1, &[]).await;
+    concluded(31, 2, 2, &[ReasonCode::Disconnected]).await;
+    let removed = async |now_ms: i64| {
+        let max_age = Duration::from_millis((now_ms - BEFORE_MS).unsigned_abs());
+        records.remove_old(max_age, now_ms).await.unwrap()
+    };
+    let left = async || {
+        let rows = store.sql("SELECT challenge FROM verdicts ORDER BY challenge").await;
+        rows.iter().map(|row| row.get::<String, _>(0)).collect::<Vec<_>>()
+    };
+    let names = |numbers: &[u32]| numbers.iter().map(|number| challenge(*number)).collect::<Vec<_>>();
+    let all: Vec<_> = (1..=25).chain([29, 30, 31]).collect();
+
+    assert_eq!(removed(LATER_MS).await, 0, "no log has them");
+    // The first verdict is the log's last entry.
+    let logged = (2..=25).chain([29, 30, 31, 1]).collect::<Vec<_>>();
+    records.note_logged(0, &names(&logged)).await.unwrap();
+    assert_eq!(removed(LATER_MS).await, 0, "their evidence is kept");
+    for number in all.iter().filter(|number| **number != 2) {
+        records.evidence_dropped(&format!("{number:064x}"), THEN_MS).await.unwrap();
+    }
+    assert_eq!(removed(BEFORE_MS).await, 0, "their receipts are valid");
+    assert_eq!(left().await, names(&all));
+    let ends = records.memory(&key(1)).await.unwrap().ends;
+    assert_eq!(ends.len(), 20);
+
+    assert_eq!(removed(LATER_MS).await, 3);
+    let kept: Vec<_> = [1, 2].into_iter().chain(5..=25).chain([30, 31]).collect();
+    assert_eq!(
+        left().await,
+        names(&kept),
+        "the log's last, kept evidence, ends that count, the last of a device and a miner"
+    );
+    assert_eq!(records.memory(&key(1)).await.unwrap().ends, ends);
+    for (table, rows) in [
+        ("challenges", 25),
+        ("commitments", 25),
+        ("evidence", 25),
+        ("receipts", 25),
+        ("device_results", 24),
+        ("telemetry", 24),
+    ] {
+        assert_eq!(store.rows_of(table).await, rows, "{table}");
+    }
+    for table in ["transitions", "findings"] {
+        assert_eq!(store.rows_of(table).await, 2, "{table}: those of the last two verdicts are not old");
+    }
+    records.evidence_dropped(&format!("{:064x}", 2), THEN_MS).await.unwrap();
+    assert_eq!((removed(LATER_MS).await, removed(LATER_MS).await), (1, 0));
+}
+
+pub async fn old_rounds_are_removed_with_their_members(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[], THEN_MS)).await.unwrap();
+    for (round, begun_ms, ended) in [("old", 1, "2"), ("runs", 1, "NULL"), ("new", THEN_MS, "NULL")] {
+        let insert = format!(
+            "INSERT INTO rounds (id, grp, asked, validator, begun_ms, ended_ms, detail) \
+             VALUES ('{round}', 'g', 'a', 'v', {begun_ms}, {ended}, '') RETURNING 1"
+        );
+        store.sql(&insert).await;
+        let member = format!(
+            "INSERT INTO round_members (round, miner, state, at_ms, detail) \
+             SELECT '{round}', id, 'passed', 1, '' FROM miners RETURNING 1"
+        );
+        store.sql(&member).await;
+    }
+    records.remove_old(Duration::ZERO, THEN_MS).await.unwrap();
+    for table in ["SELECT id FROM rounds ORDER BY id", "SELECT round FROM round_members ORDER BY round"] {
+        let left = store.sql(table).await;
+        assert_eq!(left.iter().map(|row| row.get::<String, _>(0)).collect::<Vec<_>>(), ["new", "runs"]);
+    }
 }

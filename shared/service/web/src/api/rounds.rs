@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{BeginRound, ListPage, Round, RoundsQuery, StartedRound};
+use assay_api::{BeginRound, ListPage, PageQuery, Round, StartedRound};
 use assay_keeper::operations::{read, rounds as operation};
 use assay_records::RoundRecord;
 use axum::extract::State;
@@ -21,13 +21,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 }
 
 /// Rounds, newest first
-#[utoipa::path(get, path = "/api/v1/rounds", tag = "rounds", params(RoundsQuery),
+#[utoipa::path(get, path = "/api/v1/rounds", tag = "rounds", params(PageQuery),
     responses((status = 200, description = "A page of them", body = ListPage<RoundRecord>)),
     security(("token" = ["read"])))]
 async fn rounds(
     _: Caller,
     State(web): State<Arc<Web>>,
-    Query(query): Query<RoundsQuery>,
+    Query(query): Query<PageQuery>,
 ) -> ApiResult<ListPage<RoundRecord>> {
     Ok(Json(read::rounds(&web.running.validator, query).await?))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_api::{Cursor, Round, RoundsQuery};
+use assay_api::{Cursor, PageQuery, Round};
 use assay_keeper::operations::read;
 use assay_keeper::validator::Validator;
 use assay_page::{MAX_COLUMNS, Outcomes, RoundView, RoundsView};
@@ -30,7 +30,7 @@ pub(super) async fn list(visitor: Visitor, Query(page): Query<RoundsPageQuery>) 
 
 async fn listed(visitor: &Visitor, RoundsPageQuery { cursor }: RoundsPageQuery) -> PageResult {
     let validator = visitor.validator();
-    let found = read::rounds(validator, RoundsQuery { limit: Some(MAX_COLUMNS as u32), cursor }).await?;
+    let found = read::rounds(validator, PageQuery { limit: Some(MAX_COLUMNS as u32), cursor }).await?;
     let (rounds, outcomes) = with_members(validator, found.items).await?;
     let names = names(&validator.records, members(&rounds)).await?;
     let next = found.next.as_ref().map(Cursor::as_str);

@@ -9,7 +9,7 @@ use assay_program::render::{Screen, table};
 use assay_work::text::printable;
 use serde_json::Value;
 
-use super::{NOTHING, ask, list, minute, moment, print_all, short, text};
+use super::{NOTHING, ask, list, minute, moment, short, shown, text};
 use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ItemArgs, ListAccessArgs, PageArgs};
 use crate::escaped;
 use crate::place::ApiLocation;
@@ -163,22 +163,6 @@ fn meant(known: &[Value], what: &str, id: &str) -> Result<Value, Failure> {
         [] => Err(Failure::new(Exit::Inconclusive, format!("no {what} has an id that starts with {id}"))),
         _ => Err(Failure::new(Exit::Usage, format!("{id} could be any of {} {what}s: give more digits", found.len()))),
     }
-}
-
-fn shown(
-    found: &[Value],
-    as_json: bool,
-    none: &str,
-    table: impl FnOnce(&[Value], &Screen) -> String,
-) -> anyhow::Result<Exit> {
-    if as_json {
-        print_all(found)?;
-    } else if found.is_empty() {
-        print(none)?;
-    } else {
-        print(&table(found, &Screen::stdout()))?;
-    }
-    Ok(Exit::Done)
 }
 
 fn tokens_table(tokens: &[Value], screen: &Screen) -> String {

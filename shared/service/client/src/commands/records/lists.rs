@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use assay_api::MAX_DOCUMENTS;
 use assay_api::{DevicesQuery, MinerOrder, MinersQuery, VerdictsQuery};
 use assay_program::clock::unix_millis;
-use assay_program::exit::{Exit, print};
+use assay_program::exit::Exit;
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_work::text::printable;
 use serde_json::Value;
 
-use super::{NOTHING, claimed, follow, labels, list, moment, print_all, short, text};
+use super::{NOTHING, claimed, follow, labels, list, moment, short, shown, text};
 use crate::cli::records::{ListDevicesArgs, VerdictsArgs};
 use crate::cli::running::MinersArgs;
 use crate::place::ApiLocation;
@@ -71,20 +71,6 @@ pub fn verdicts(place: &ApiLocation, args: &VerdictsArgs) -> anyhow::Result<Exit
         ..VerdictsQuery::default()
     };
     shown(&list(place, "/verdicts", &query, args.limit)?, args.common.json, "there is no such verdict", verdicts_table)
-}
-
-fn shown(
-    found: &[Value],
-    as_json: bool,
-    none: &str,
-    table: impl FnOnce(&[Value], &Screen) -> String,
-) -> anyhow::Result<Exit> {
-    match found {
-        found if as_json => print_all(found)?,
-        [] => print(none)?,
-        found => print(&table(found, &Screen::stdout()))?,
-    }
-    Ok(Exit::Done)
 }
 
 /// Names for the ids of a field, as short as is unambiguous; repeated ids share a name.

@@ -12,6 +12,7 @@ pub mod show;
 
 use assay_api::MAX_DOCUMENTS;
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::render::Screen;
 use assay_program::utc;
 use assay_work::text::quoted;
 use serde::Serialize;
@@ -52,6 +53,21 @@ pub fn ask<T: DeserializeOwned>(
     question: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
 ) -> anyhow::Result<T> {
     crate::block_on(async { Ok(question(Client::of(place)).await.map_err(Failure::from)?) })
+}
+
+/// Prints documents of a list as JSON or as a table; `none` in place of an empty table.
+fn shown(
+    found: &[Value],
+    as_json: bool,
+    none: &str,
+    table: impl FnOnce(&[Value], &Screen) -> String,
+) -> anyhow::Result<Exit> {
+    match found {
+        found if as_json => print_all(found)?,
+        [] => print(none)?,
+        found => print(&table(found, &Screen::stdout()))?,
+    }
+    Ok(Exit::Done)
 }
 
 /// Prints documents as a JSON array.
