@@ -71,7 +71,9 @@ impl ValidatorStanding {
                 self.is_committed = false;
                 self.roots_due = self.inventory.weights(Precision::Int8, offer.n, offer.min_slots).len();
             }
-            ValidatorMessage::Probe { .. } => self.state = "roots",
+            ValidatorMessage::Probe { .. } if self.state == "working" => self.state = "roots",
+            // A further one.
+            ValidatorMessage::Probe { .. } | ValidatorMessage::Sweep { .. } => self.state = "probing",
             ValidatorMessage::Open { items, .. } => {
                 self.state = "opening";
                 self.items_due = items.len();
@@ -81,7 +83,7 @@ impl ValidatorStanding {
                 self.ended.extend(self.this.take().map(|id| (id, self.is_committed)));
             }
             ValidatorMessage::Refused { .. } | ValidatorMessage::Goodbye(..) => self.state = "closed",
-            ValidatorMessage::Ping(_) | ValidatorMessage::Sweep { .. } => {}
+            ValidatorMessage::Ping(_) => {}
         }
     }
 
@@ -112,7 +114,9 @@ impl MinerStanding {
             SessionEvent::Message(ValidatorMessage::Accepted(_)) => self.state = "idle",
             SessionEvent::Message(ValidatorMessage::Challenge(offer)) => self.offered = Some(offer.challenge_id),
             SessionEvent::Worked(_, Ok(_)) => self.state = "committed",
-            SessionEvent::Message(ValidatorMessage::Probe { .. }) => self.state = "probing",
+            SessionEvent::Message(ValidatorMessage::Probe { .. } | ValidatorMessage::Sweep { .. }) => {
+                self.state = "probing";
+            }
             SessionEvent::Probed(_, Ok(_)) => self.state = "answered",
             SessionEvent::Message(ValidatorMessage::Open { .. }) => self.state = "opening",
             SessionEvent::Opened(_, Ok(())) => self.state = "opened",

@@ -15,7 +15,7 @@ use assay_miner::turns::{Turn, Turns};
 use assay_program::clock;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Inventory, MinerMessage, Stop, StopCode, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsChunk, OpeningsPart, Stop, StopCode, ValidatorMessage};
 use assay_work::probe::MemoryProbe;
 use assay_work::{ChallengeId, Nonce};
 use tokio::sync::{mpsc, watch};
@@ -81,7 +81,7 @@ impl MinerHost {
     /// A host that has just started; `lost_device`: it has one device less.
     pub fn new(world: &Arc<World>, number: usize, validators: usize, lost_device: bool) -> Arc<Self> {
         let conduct = world.plan.conduct[number];
-        let devices = if conduct == Conduct::LosesDevice && !lost_device { 2 } else { 1 };
+        let devices = if number == 1 || (conduct == Conduct::LosesDevice && !lost_device) { 2 } else { 1 };
         let is_liar = conduct == Conduct::Forges || (number == 0 && world.is_planted(Planted::FailedHonest));
         let identity = Identity::from_seed(&[1 + number as u8; 32]);
         let liar = is_liar.then(|| {
@@ -248,7 +248,9 @@ impl Session<'_> {
         let said = self.host.liar.as_ref().map_or_else(|| vec![message.clone()], |liar| liar.says(message.clone()));
         for message in said {
             self.host.world.reach(format!("miner sends {}", kind_of_miner(&message)));
-            let one_of = if matches!(message, MinerMessage::OpeningsChunk(_)) { 60 } else { 12 };
+            let is_inside = |chunk: &OpeningsChunk| chunk.part != OpeningsPart::End;
+            let is_one_of_many = matches!(&message, MinerMessage::OpeningsChunk(chunk) if is_inside(chunk));
+            let one_of = if is_one_of_many { 60 } else { 12 };
             self.babble(one_of).await;
             if self.host.conduct == Conduct::Babbles && self.host.world.draw(2) == 0 {
                 lock(&self.host.said).insert(kind_of_miner(&message), message.clone());

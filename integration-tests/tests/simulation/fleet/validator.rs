@@ -25,7 +25,7 @@ use assay_listen::gate::Gate;
 use assay_listen::lag::Lag;
 use assay_observe::Traces;
 use assay_policy::FleetRules;
-use assay_policy::challenge::{AbandonedPolicy, OpeningsPolicy, Policy, ProbePolicy};
+use assay_policy::challenge::{AbandonedPolicy, LinkedPolicy, OpeningsPolicy, Policy, ProbePolicy};
 use assay_program::clock;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
@@ -75,6 +75,8 @@ fn policy(world: &World) -> Policy {
     let target = Duration::from_millis(10);
     let is_forgetful = world.is_planted(Planted::ForgottenAbandonment);
     let expect_gb_per_s = PROBE_BYTES_PER_S / 1e9;
+    // A third of the seeds each: no further probe, one over the memory of all devices, a sweep.
+    let linked = (world.plan.seed % 3 == 1).then_some(LinkedPolicy { expect_gb_per_s, min_gb_per_s: 0.0 });
     let probe = ProbePolicy { target, expect_gb_per_s, walks: 64, steps: 4, deadline: Duration::from_secs(30) };
     Policy {
         mode: Some(Mode::Audit),
@@ -84,6 +86,8 @@ fn policy(world: &World) -> Policy {
         segments: 2,
         commit_deadline: Duration::from_secs(30),
         probe,
+        linked,
+        sweep: world.plan.seed % 3 == 2,
         openings: OpeningsPolicy { deadline: Duration::from_secs(30), ..Policy::default().openings },
         challenge_interval: Some(Duration::from_secs(4)),
         busy_retry: Some(Duration::from_secs(2)),
