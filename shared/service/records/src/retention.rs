@@ -27,8 +27,9 @@ pub(crate) const OF_A_CHALLENGE: [(&str, &str); 8] = [
 const OF_A_ROUND: [(&str, &str); 2] = [("round_members", "round"), ("rounds", "id")];
 
 impl Records {
-    /// Removes verdicts and what else is older at `now_ms`, unless something rests on it: kept evidence, a valid receipt, the last verdict of a miner or a device, the ends that count of a miner's challenges, a
-    /// log that lacks it or ends with it. Gives the count of verdicts.
+    /// Removes verdicts and what else is older at `now_ms`, unless something rests on it: kept evidence, a valid receipt,
+    /// the last verdict of a miner or a device, the ends that count of a miner's challenges, a log that lacks it or ends
+    /// with it. Gives the count of verdicts.
     pub async fn remove_old(&self, max_age: Duration, now_ms: i64) -> Result<u64, RecordsError> {
         let before_ms = now_ms.saturating_sub_unsigned(max_age.as_millis().try_into().unwrap_or(u64::MAX));
         let sql = format!(
