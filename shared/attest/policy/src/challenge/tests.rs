@@ -101,8 +101,8 @@ fn what_depends_on_another_field_is_held_beside_it() {
         let (named, text) = refused(&overrides).unwrap_or_else(|| panic!("{overrides:?}"));
         assert!(named == name && text.starts_with(&format!("{name}: expected {bound}: ")), "{named}: {text}");
     }
-    let held = refused(&Overrides { min_held_percent: Some(100), ..none() });
-    assert!(held.is_some_and(|(name, text)| name == "min_held_percent" && text.starts_with("must be from 0 to 99: ")));
+    let held = refused(&Overrides { fill_percent: Some(98), ..none() });
+    assert!(held.is_some_and(|(name, text)| name == "fill_percent" && text.starts_with("must be from 1 to 97: ")));
     let linked = Overrides { linked_probe: Some(true), linked_min_gb_per_s: Some(1.0), ..none() };
     assert_eq!(refused(&linked), None);
 }
