@@ -23,11 +23,9 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::recording::{MinerStep, Recording};
 use super::sessions::{MINER_NONCE, engine, miner_identity, start_of};
-use super::standing::MinerStanding;
+use super::standing::{MinerStanding, UNKNOWN};
 use super::table::{Named, StateTable, cells, page};
 
-/// A challenge that never was.
-const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 /// The texts with which a probe out of its order is refused.
 const REFUSALS: [&str; 3] =
     ["the probe breaks rule link: ", "the linked probe breaks rule link: ", "the sweep breaks rule sweep: "];

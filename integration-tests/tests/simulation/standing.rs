@@ -8,6 +8,9 @@ use assay_work::{ChallengeId, Precision};
 
 use super::table::Named;
 
+/// A challenge that never was.
+pub const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
+
 /// The state of a validator's session.
 #[derive(Debug, Clone)]
 pub struct ValidatorStanding {

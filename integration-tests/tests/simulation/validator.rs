@@ -17,13 +17,11 @@ use assay_work::ChallengeId;
 
 use super::recording::{Recording, SEED, Step};
 use super::sessions::validator_identity;
-use super::standing::ValidatorStanding;
+use super::standing::{UNKNOWN, ValidatorStanding};
 use super::table::Named;
 
 /// Short, so that a ping is due before any deadline of a challenge.
 pub const PING_INTERVAL: Duration = Duration::from_millis(10);
-/// A challenge that never was.
-const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 
 /// A validator's session, and the other side's knowledge of it from its messages.
 pub struct Validator {

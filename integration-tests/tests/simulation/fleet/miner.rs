@@ -26,7 +26,7 @@ use super::plan::Conduct;
 use super::planted::Planted;
 use super::validator::ValidatorHost;
 use super::world::{World, lock};
-use crate::standing::{MinerStanding, kind_of_miner, name_challenge};
+use crate::standing::{MinerStanding, UNKNOWN, kind_of_miner, name_challenge};
 
 /// How late a late miner commits: after the deadline of the commitment.
 const LATE: Duration = Duration::from_secs(31);
@@ -54,9 +54,6 @@ pub struct MinerHost {
     /// The nonce of the last session with each validator.
     resumes: Vec<Mutex<Option<Nonce>>>,
 }
-
-/// A challenge that never was.
-const UNKNOWN: ChallengeId = ChallengeId([0xab; 16]);
 
 /// Work that is done, until its result comes.
 struct Pending {
@@ -110,6 +107,16 @@ impl MinerHost {
         self.identity.public_key().to_string()
     }
 
+    /// The inventory that it offers, while another program has half of the memory or none does.
+    fn inventory(&self, is_shared: bool) -> Option<Inventory> {
+        let mut inventory = self.engine.last_inventory().or_else(|| self.engine.inventory(0).ok())?;
+        for device in inventory.devices.iter_mut().filter(|_| is_shared) {
+            device.free_bytes /= 2;
+            device.slots = device.slots.map(|slots| slots / 2);
+        }
+        Some(inventory)
+    }
+
     /// Keeps a session with a validator, for ever.
     pub async fn keep(self: Arc<Self>, validator: Arc<ValidatorHost>) {
         loop {
@@ -147,17 +154,6 @@ impl MinerHost {
         let why = session.run(first, inbound, is_shared).await;
         self.turns.of(validator).leave();
         why
-    }
-}
-
-impl MinerHost {
-    fn inventory(&self, is_shared: bool) -> Option<Inventory> {
-        let mut inventory = self.engine.last_inventory().or_else(|| self.engine.inventory(0).ok())?;
-        for device in inventory.devices.iter_mut().filter(|_| is_shared) {
-            device.free_bytes /= 2;
-            device.slots = device.slots.map(|slots| slots / 2);
-        }
-        Some(inventory)
     }
 }
 

@@ -174,9 +174,29 @@ pub async fn sweep(
 mod tests {
     use std::fs;
 
-    use assay_records::Location;
+    use assay_evidence::{EvidenceLocation, StoreLimits};
+    use assay_records::{Location, RoundRecord};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_sweep_removes_what_is_older_than_verdicts_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let (location, outbox) =
+            (EvidenceLocation::Folder(folder.path().join("evidence")), folder.path().join("outbox"));
+        let store = EvidenceStore::open(&location, &outbox).unwrap();
+        let text = || "old".to_owned();
+        let (id, group, asked, validator, detail) = (text(), text(), text(), text(), text());
+        let round = RoundRecord { id, group, asked, validator, begun_ms: 1, ended_ms: Some(2), detail };
+        records.plan_round(&round, &[]).await.unwrap();
+        for (verdicts_max_age, stays) in [(None, true), (Some(Duration::from_secs(86_400)), false)] {
+            let (location, outbox, limits) = (location.clone(), outbox.clone(), StoreLimits::default());
+            let config = EvidenceConfig { location, outbox, limits, verdicts_max_age };
+            sweep(&store, &records, &config, SystemTime::now()).await.unwrap();
+            assert_eq!(records.round("old").await.unwrap().is_some(), stays);
+        }
+    }
 
     /// A page of SQLite's files.
     const PAGE_BYTES: usize = 4096;
