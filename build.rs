@@ -15,6 +15,8 @@ const PACKAGE_DIR: &str = "assay/v1";
 const CODEC: &str = "crate::wire::bounded::BoundedCodec";
 /// Kept out of the message that lists are made of: what a stranger's empty entry stands for in memory stays small.
 const BOXED: &str = ".assay.v1.Device.claimed_hardware";
+/// Its bytes stay in the message that they came in until they are read: openings are nearly all that a validator receives.
+const SHARED: &str = ".assay.v1.OpenedRange";
 const DESCRIPTOR_FILE: &str = "assay_descriptor.bin";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(proto_files(&proto_root.join(PACKAGE_DIR))?, [&proto_root])?;
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out_dir.join(DESCRIPTOR_FILE), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().codec_path(CODEC).boxed(BOXED).compile_fds(descriptors)?;
+    tonic_prost_build::configure().codec_path(CODEC).boxed(BOXED).bytes(SHARED).compile_fds(descriptors)?;
     Ok(())
 }
 

@@ -112,9 +112,9 @@ fn check(opened: &[DeviceOpenings]) -> Result<VerifyTimes, Box<dyn Error>> {
 
 /// Decodes everything from its wire form.
 fn decode(opened: &[DeviceOpenings]) -> Result<Duration, Box<dyn Error>> {
-    let messages: Vec<Vec<u8>> = opened.iter().flat_map(DeviceOpenings::encoded).collect();
+    let messages: Vec<_> = opened.iter().flat_map(DeviceOpenings::encoded).collect();
     let began = Instant::now();
-    for message in &messages {
+    for message in messages {
         std::hint::black_box(opened::decoded(message)?);
     }
     Ok(began.elapsed())

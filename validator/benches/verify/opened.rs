@@ -21,6 +21,7 @@ use assay_work::{
     UncheckedProbe,
 };
 use prost::Message;
+use prost::bytes::Bytes;
 
 use crate::VerifyOptions;
 
@@ -150,15 +151,16 @@ impl DeviceOpenings {
     }
 
     /// The parts as they are sent.
-    pub fn encoded(&self) -> Vec<Vec<u8>> {
-        let encoded =
-            |chunk: &OpeningsChunk| SessionRequest::from(MinerMessage::OpeningsChunk(chunk.clone())).encode_to_vec();
+    pub fn encoded(&self) -> Vec<Bytes> {
+        let encoded = |chunk: &OpeningsChunk| {
+            SessionRequest::from(MinerMessage::OpeningsChunk(chunk.clone())).encode_to_vec().into()
+        };
         self.chunks.iter().map(encoded).collect()
     }
 }
 
 /// A message from its wire form.
-pub fn decoded(bytes: &[u8]) -> Result<MinerMessage, Box<dyn Error>> {
+pub fn decoded(bytes: Bytes) -> Result<MinerMessage, Box<dyn Error>> {
     let request = SessionRequest::from_wire(bytes)?;
     MinerMessage::try_from(request).map_err(|error| error.to_string().into())
 }

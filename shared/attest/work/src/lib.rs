@@ -1,7 +1,7 @@
 //! `docs/WORK.md` in code: pure functions and types, no I/O, no clock, no randomness.
 
 #![warn(missing_docs)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod audit;
 pub mod bounds;

@@ -3,13 +3,16 @@
 //! All strings here are a power of two long, so that their trees are perfect: level by level the chaining
 //! values halve, until two are left, whose merge is the digest.
 
-use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::{HasherExt, Mode, merge_subtrees_root};
 
 use super::bytes::{ChainingValue, Digest};
-use super::lanes::{LANES, PAIR_BYTES, chunk_values, merge_pairs};
+use super::lanes::{LANES, NumberedChunk, PAIR_BYTES, chunk_values, merge_pairs, numbered_values};
 
 /// Bytes of a chunk, BLAKE3's smallest subtree.
 pub const CHUNK_BYTES: u64 = 1024;
+
+/// Chunks of a range from which on they are hashed faster by themselves than with those of other ranges.
+const CONSECUTIVE: usize = 4;
 
 /// Bytes of the range that a row of an n-by-n slot is opened as.
 #[must_use]
@@ -98,18 +101,8 @@ pub fn siblings(values: &[ChainingValue], index: usize) -> Vec<ChainingValue> {
 /// [`expected_siblings`]: a caller checks both first.
 #[must_use]
 pub fn digest_of_range(bytes: &[u8], first_byte: u64, siblings: &[ChainingValue], total_bytes: u64) -> Digest {
-    let range_bytes = bytes.len() as u64;
-    assert_eq!(siblings.len(), expected_siblings(range_bytes, total_bytes), "siblings up to the root");
-    assert!(first_byte.is_multiple_of(range_bytes) && first_byte < total_bytes, "an aligned range of the string");
-    let mut value = chaining_value(bytes, first_byte);
-    let mut index = first_byte / range_bytes;
-    for sibling in &siblings[..siblings.len() - 1] {
-        let (left, right) = in_order(index, &value, sibling);
-        value = merge(left, right);
-        index /= 2;
-    }
-    let (left, right) = in_order(index, &value, &siblings[siblings.len() - 1]);
-    root(left, right)
+    assert_eq!(siblings.len(), expected_siblings(bytes.len() as u64, total_bytes), "siblings up to the root");
+    digests_of_ranges(&[RangePath { bytes, first_byte, siblings }], total_bytes)[0]
 }
 
 /// A range of a string, and its way to the digest.
@@ -132,10 +125,18 @@ pub(crate) fn digests_of_ranges(ranges: &[RangePath<'_>], total_bytes: u64) -> V
         let levels = expected_siblings(range_bytes, total_bytes);
         let chunks = (range_bytes / CHUNK_BYTES) as usize;
         let mut values = vec![ChainingValue([0; 32]); ranges.len() * chunks];
+        let mut numbered: Vec<NumberedChunk<'_>> = Vec::with_capacity(values.len());
         for (values, RangePath { bytes, first_byte, siblings }) in values.chunks_mut(chunks).zip(ranges) {
             assert_eq!((bytes.len() as u64, siblings.len()), (range_bytes, levels), "ranges of one length");
             assert!(first_byte.is_multiple_of(range_bytes) && *first_byte < total_bytes, "an aligned range");
-            fill_chunk_values(bytes, *first_byte, values);
+            if chunks < CONSECUTIVE {
+                numbered.extend(bytes.as_chunks().0.iter().zip(first_byte / CHUNK_BYTES..));
+            } else {
+                fill_chunk_values(bytes, *first_byte, values);
+            }
+        }
+        if chunks < CONSECUTIVE {
+            numbered_values(&numbered, &mut values);
         }
         let mut values = over_subtrees(values, range_bytes);
         for level in 0..levels {
@@ -212,10 +213,6 @@ fn in_order<'a>(
     sibling: &'a ChainingValue,
 ) -> (&'a ChainingValue, &'a ChainingValue) {
     if index.is_multiple_of(2) { (value, sibling) } else { (sibling, value) }
-}
-
-fn merge(left: &ChainingValue, right: &ChainingValue) -> ChainingValue {
-    ChainingValue(merge_subtrees_non_root(left.as_bytes(), right.as_bytes(), Mode::Hash))
 }
 
 fn root(left: &ChainingValue, right: &ChainingValue) -> Digest {

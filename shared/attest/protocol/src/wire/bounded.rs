@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use prost::{DecodeError, EncodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -23,7 +23,7 @@ const YIELD_BYTES: usize = 32 << 10;
 pub trait SessionMessage: Message + Default + 'static {
     /// # Errors
     /// Bytes that are not this message.
-    fn from_wire(bytes: &[u8]) -> Result<Self, DecodeError>;
+    fn from_wire(bytes: Bytes) -> Result<Self, DecodeError>;
 
     /// # Errors
     /// Too little room in the buffer.
@@ -33,7 +33,7 @@ pub trait SessionMessage: Message + Default + 'static {
 macro_rules! session_message {
     ($($message:ty),*) => {$(
         impl SessionMessage for $message {
-            fn from_wire(bytes: &[u8]) -> Result<Self, DecodeError> {
+            fn from_wire(bytes: Bytes) -> Result<Self, DecodeError> {
                 Self::decode(bytes)
             }
 
@@ -117,8 +117,7 @@ impl<U: SessionMessage> Decoder for BoundedDecoder<U> {
     type Error = Status;
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
-        // A message is one piece of memory here; of several, the first would be refused as incomplete.
-        let encoded = buf.chunk();
+        let encoded = buf.copy_to_bytes(buf.remaining());
         if self.handshake_messages > 0 {
             self.handshake_messages -= 1;
             let bytes = encoded.len();
@@ -128,10 +127,8 @@ impl<U: SessionMessage> Decoder for BoundedDecoder<U> {
                 )));
             }
         }
-        lists::check::<U>(encoded).map_err(|error| Status::out_of_range(error.to_string()))?;
-        let message = U::from_wire(encoded).map_err(|error| Status::internal(error.to_string()))?;
-        buf.advance(buf.remaining());
-        Ok(Some(message))
+        lists::check::<U>(&encoded).map_err(|error| Status::out_of_range(error.to_string()))?;
+        U::from_wire(encoded).map(Some).map_err(|error| Status::internal(error.to_string()))
     }
 
     fn buffer_settings(&self) -> BufferSettings {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use assay_work::DeviceId;
 use assay_work::text::is_printable;
 pub use assay_work::text::printable;
+use bytes::Bytes;
 
 use super::error::{FieldProblem, WireError};
 
@@ -197,8 +198,13 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, T> for B
 /// [`FieldProblem::TooMany`].
 pub struct ConcatenatedBytes<const N: usize>(pub usize);
 
-impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> for ConcatenatedBytes<N> {
-    fn read(&self, field: &'static str, bytes: Vec<u8>) -> Result<Vec<T>, WireError> {
+impl<const N: usize, W, T> FieldKind<W, Vec<T>> for ConcatenatedBytes<N>
+where
+    W: AsRef<[u8]> + From<Vec<u8>>,
+    T: From<[u8; N]> + AsRef<[u8]>,
+{
+    fn read(&self, field: &'static str, bytes: W) -> Result<Vec<T>, WireError> {
+        let bytes = bytes.as_ref();
         let (values, rest) = bytes.as_chunks::<N>();
         if !rest.is_empty() {
             return Err(WireError::new(field, FieldProblem::CutOff { unit: N, found: bytes.len() }));
@@ -207,10 +213,25 @@ impl<const N: usize, T: From<[u8; N]> + AsRef<[u8]>> FieldKind<Vec<u8>, Vec<T>> 
         Ok(values.iter().map(|value| T::from(*value)).collect())
     }
 
-    fn write(&self, values: Vec<T>) -> Vec<u8> {
+    fn write(&self, values: Vec<T>) -> W {
         let mut bytes = Vec::with_capacity(N * values.len());
         values.iter().for_each(|value| bytes.extend_from_slice(value.as_ref()));
-        bytes
+        bytes.into()
+    }
+}
+
+/// At most this number of bytes: [`FieldProblem::TooLong`]. They are copied, so that the rest of the message goes. A
+/// sender keeps to the bound itself.
+pub struct BytesUpTo(pub usize);
+
+impl FieldKind<Bytes, Vec<u8>> for BytesUpTo {
+    fn read(&self, field: &'static str, bytes: Bytes) -> Result<Vec<u8>, WireError> {
+        not_longer(field, self.0, bytes.len())?;
+        Ok(bytes.to_vec())
+    }
+
+    fn write(&self, bytes: Vec<u8>) -> Bytes {
+        bytes.into()
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::error::WireError;
 use super::field::{
-    self, ByteString, CheckedValue, ConcatenatedBytes, FieldKind, List, NamedField, NestedMessage, NotEmpty, Optional,
-    RequiredMessage,
+    self, ByteString, BytesUpTo, CheckedValue, ConcatenatedBytes, FieldKind, List, NamedField, NestedMessage, NotEmpty,
+    Optional, RequiredMessage,
 };
 use super::limits::{
     MAX_CHUNK_DIGESTS, MAX_LINES, MAX_OPEN_DRAWS, MAX_OPEN_ITEMS, MAX_RANGE_BYTES, MAX_SAMPLE_OPENINGS, MAX_SIBLINGS,
@@ -61,7 +61,7 @@ messages! {
     v1::OpenedRange = OpenedRange {
         slot,
         first_byte,
-        bytes: CheckedValue(|field, bytes: &Vec<u8>| field::not_longer(field, MAX_RANGE_BYTES, bytes.len())),
+        bytes: BytesUpTo(MAX_RANGE_BYTES),
         siblings: ConcatenatedBytes(MAX_SIBLINGS),
     }
 }

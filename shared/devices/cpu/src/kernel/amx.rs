@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 use super::super::{row_sums, walk};
 use super::avx512::{self, PLAIN};
-use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack};
+use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, ROW_GROUP, Tile, TileKernel, pack};
 
 const ROWS: usize = 32;
 const COLUMNS: usize = 32;
@@ -37,16 +37,7 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
-    TileKernel {
-        rows: ROWS,
-        columns: COLUMNS,
-        operands: operands_per_byte(KIND),
-        x_bytes: operands_per_byte(KIND),
-        y_bytes: operands_per_byte(KIND),
-        pack_x: pack_x::<KIND>,
-        pack_y: avx512::pack_y::<KIND, PLAIN>,
-        tile,
-    }
+    TileKernel::of_bytes(KIND, [ROWS, COLUMNS], pack_x::<KIND>, avx512::pack_y::<KIND, PLAIN>, tile)
 }
 
 /// Whether the processor has AMX for bytes, and the system lets this process use it. Asked of the system once: it then

@@ -28,28 +28,19 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
-    TileKernel {
-        rows: ROWS,
-        columns: COLUMNS,
-        operands: operands_per_byte(KIND),
-        x_bytes: 2 * operands_per_byte(KIND),
-        y_bytes: operands_per_byte(KIND),
-        pack_x: x86::pack_x_words::<KIND>,
-        pack_y: pack_y::<KIND>,
-        tile: tile::<false>,
-    }
+    let of_bytes =
+        TileKernel::of_bytes(KIND, [ROWS, COLUMNS], x86::pack_x_words::<KIND>, pack_y::<KIND>, tile::<false>);
+    TileKernel { x_bytes: 2 * operands_per_byte(KIND), ..of_bytes }
 }
 
-const OF_WORDS: TileKernel = TileKernel {
-    rows: ROWS,
-    columns: COLUMNS,
-    operands: 1,
-    x_bytes: 2,
-    y_bytes: 2,
-    pack_x: x86::pack_x_words::<F16>,
-    pack_y: x86::pack_y_words::<F16, COLUMNS>,
-    tile: tile::<true>,
-};
+const OF_WORDS: TileKernel = TileKernel::of_bytes(
+    F16,
+    [ROWS, COLUMNS],
+    x86::pack_x_words::<F16>,
+    x86::pack_y_words::<F16, COLUMNS>,
+    tile::<true>,
+)
+.of_words();
 
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2")

@@ -12,9 +12,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::super::{row_sums, walk};
-use super::{
-    F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack, x86,
-};
+use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, pack, x86};
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 2 * x86::LANES;
@@ -29,28 +27,17 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
-    TileKernel {
-        rows: ROWS,
-        columns: COLUMNS,
-        operands: operands_per_byte(KIND),
-        x_bytes: operands_per_byte(KIND),
-        y_bytes: operands_per_byte(KIND),
-        pack_x: pack_x::<KIND>,
-        pack_y: pack_y::<KIND>,
-        tile: tile::<false>,
-    }
+    TileKernel::of_bytes(KIND, [ROWS, COLUMNS], pack_x::<KIND>, pack_y::<KIND>, tile::<false>)
 }
 
-const OF_WORDS: TileKernel = TileKernel {
-    rows: ROWS,
-    columns: COLUMNS,
-    operands: 1,
-    x_bytes: 2,
-    y_bytes: 2,
-    pack_x: x86::pack_x_words::<F16>,
-    pack_y: x86::pack_y_words::<F16, COLUMNS>,
-    tile: tile::<true>,
-};
+const OF_WORDS: TileKernel = TileKernel::of_bytes(
+    F16,
+    [ROWS, COLUMNS],
+    x86::pack_x_words::<F16>,
+    x86::pack_y_words::<F16, COLUMNS>,
+    tile::<true>,
+)
+.of_words();
 
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni")

@@ -192,6 +192,25 @@ pub(super) struct TileKernel {
     pub(super) tile: unsafe fn(&Tile),
 }
 
+impl TileKernel {
+    /// For operands in bytes, by rows and columns of a tile.
+    const fn of_bytes(
+        kind: usize,
+        [rows, columns]: [usize; 2],
+        pack_x: unsafe fn(&PackX),
+        pack_y: unsafe fn(&PackY),
+        tile: unsafe fn(&Tile),
+    ) -> Self {
+        let operands = operands_per_byte(kind);
+        Self { rows, columns, operands, x_bytes: operands, y_bytes: operands, pack_x, pack_y, tile }
+    }
+
+    /// The same with operands in words, those of F16.
+    const fn of_words(self) -> Self {
+        Self { x_bytes: 2, y_bytes: 2, ..self }
+    }
+}
+
 /// Rows of X to pack.
 pub(super) struct PackX {
     /// The first row; rows follow every `stride` bytes.

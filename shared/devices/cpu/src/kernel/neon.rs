@@ -14,9 +14,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 
 use super::super::{mix, row_sums, walk};
-use super::{
-    F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack,
-};
+use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, pack};
 
 pub(super) const ROWS: usize = 8;
 pub(super) const COLUMNS: usize = 8;
@@ -33,29 +31,12 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
-    TileKernel {
-        rows: ROWS,
-        columns: COLUMNS,
-        operands: operands_per_byte(KIND),
-        x_bytes: operands_per_byte(KIND),
-        y_bytes: operands_per_byte(KIND),
-        pack_x: pack_x::<KIND, 4>,
-        pack_y: pack_y::<KIND, 4>,
-        tile,
-    }
+    TileKernel::of_bytes(KIND, [ROWS, COLUMNS], pack_x::<KIND, 4>, pack_y::<KIND, 4>, tile)
 }
 
 /// F16 on any NEON.
-pub(super) const OF_WORDS: TileKernel = TileKernel {
-    rows: ROWS,
-    columns: COLUMNS,
-    operands: 1,
-    x_bytes: 2,
-    y_bytes: 2,
-    pack_x: pack_x_words,
-    pack_y: pack_y_words,
-    tile: tile_of_words,
-};
+pub(super) const OF_WORDS: TileKernel =
+    TileKernel::of_bytes(F16, [ROWS, COLUMNS], pack_x_words, pack_y_words, tile_of_words).of_words();
 
 pub(super) fn is_available() -> bool {
     std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("dotprod")

@@ -13,7 +13,7 @@ use std::arch::asm;
 
 use super::super::{row_sums, walk};
 use super::neon::{self, COLUMNS, ROWS};
-use super::{FP4, FP8, INT8, Kernel, KernelKind, Tile, TileKernel, operands_per_byte};
+use super::{FP4, FP8, INT8, Kernel, KernelKind, Tile, TileKernel};
 
 /// Operands of a row that one step takes.
 const STEP: usize = 8;
@@ -30,16 +30,7 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
-    TileKernel {
-        rows: ROWS,
-        columns: COLUMNS,
-        operands: operands_per_byte(KIND),
-        x_bytes: operands_per_byte(KIND),
-        y_bytes: operands_per_byte(KIND),
-        pack_x: neon::pack_x::<KIND, STEP>,
-        pack_y: neon::pack_y::<KIND, STEP>,
-        tile,
-    }
+    TileKernel::of_bytes(KIND, [ROWS, COLUMNS], neon::pack_x::<KIND, STEP>, neon::pack_y::<KIND, STEP>, tile)
 }
 
 pub(super) fn is_available() -> bool {

@@ -19,29 +19,11 @@ pub(super) const KERNEL: Kernel = Kernel {
 };
 
 const fn of_bytes<const KIND: usize>() -> TileKernel {
-    let row_bytes = operands_per_byte(KIND);
-    TileKernel {
-        rows: ROWS,
-        columns: COLUMNS,
-        operands: operands_per_byte(KIND),
-        x_bytes: row_bytes,
-        y_bytes: row_bytes,
-        pack_x: pack_x::<u8, KIND>,
-        pack_y: pack_y::<u8, KIND>,
-        tile: tile::<i8>,
-    }
+    TileKernel::of_bytes(KIND, [ROWS, COLUMNS], pack_x::<u8, KIND>, pack_y::<u8, KIND>, tile::<i8>)
 }
 
-const OF_WORDS: TileKernel = TileKernel {
-    rows: ROWS,
-    columns: COLUMNS,
-    operands: 1,
-    x_bytes: 2,
-    y_bytes: 2,
-    pack_x: pack_x::<i16, F16>,
-    pack_y: pack_y::<i16, F16>,
-    tile: tile::<i16>,
-};
+const OF_WORDS: TileKernel =
+    TileKernel::of_bytes(F16, [ROWS, COLUMNS], pack_x::<i16, F16>, pack_y::<i16, F16>, tile::<i16>).of_words();
 
 /// # Safety
 /// As [`PackX`] says of its fields.

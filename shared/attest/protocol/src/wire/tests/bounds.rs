@@ -309,7 +309,7 @@ fn a_sequence_whose_last_value_is_cut_off() {
     assert_eq!(refused(digests, "DeviceDigests.digests"), cut_off);
     assert_eq!(refused(samples::chunk(Part::SlotDigests(vec![0; 63])), "OpeningsChunk.slot_digests"), cut_off);
     let mut segment = samples::segment_openings(1);
-    segment.lines[0].siblings = vec![0; 63];
+    segment.lines[0].siblings = vec![0; 63].into();
     assert_eq!(refused(samples::chunk(Part::Segment(segment)), "OpenedRange.siblings"), cut_off);
 }
 

@@ -177,7 +177,12 @@ pub fn open() -> v1::Open {
 }
 
 pub fn range(bytes: usize, siblings: usize) -> v1::OpenedRange {
-    v1::OpenedRange { slot: 0, first_byte: u64::MAX, bytes: vec![1; bytes], siblings: vec![2; 32 * siblings] }
+    v1::OpenedRange {
+        slot: 0,
+        first_byte: u64::MAX,
+        bytes: vec![1; bytes].into(),
+        siblings: vec![2; 32 * siblings].into(),
+    }
 }
 
 pub fn sample_openings(ranges: usize) -> v1::SampleOpenings {
