@@ -63,15 +63,14 @@ pub(super) fn values(chunks: &[NumberedChunk<'_>; GROUP]) -> [ChainingValue; GRO
 fn mix(state: &mut [__m256i; 16], block: &[__m256i; 16]) {
     for words in &ROUNDS {
         let words = words.map(|word| block[word]);
-        let [a, b, c, d, e, f, g, h] = *words.as_chunks().0 else { return };
-        quarter(state, [0, 4, 8, 12], a);
-        quarter(state, [1, 5, 9, 13], b);
-        quarter(state, [2, 6, 10, 14], c);
-        quarter(state, [3, 7, 11, 15], d);
-        quarter(state, [0, 5, 10, 15], e);
-        quarter(state, [1, 6, 11, 12], f);
-        quarter(state, [2, 7, 8, 13], g);
-        quarter(state, [3, 4, 9, 14], h);
+        quarter(state, [0, 4, 8, 12], [words[0], words[1]]);
+        quarter(state, [1, 5, 9, 13], [words[2], words[3]]);
+        quarter(state, [2, 6, 10, 14], [words[4], words[5]]);
+        quarter(state, [3, 7, 11, 15], [words[6], words[7]]);
+        quarter(state, [0, 5, 10, 15], [words[8], words[9]]);
+        quarter(state, [1, 6, 11, 12], [words[10], words[11]]);
+        quarter(state, [2, 7, 8, 13], [words[12], words[13]]);
+        quarter(state, [3, 4, 9, 14], [words[14], words[15]]);
     }
 }
 

@@ -11,9 +11,7 @@
 use std::arch::x86_64::*;
 
 use super::super::{row_sums, walk};
-use super::{
-    F16, FP4, FP8, INT8, Kernel, KernelKind, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack, x86,
-};
+use super::{FP4, FP8, INT8, Kernel, KernelKind, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, pack, x86};
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 2 * x86::LANES;
@@ -33,14 +31,7 @@ const fn of_bytes<const KIND: usize>() -> TileKernel {
     TileKernel { x_bytes: 2 * operands_per_byte(KIND), ..of_bytes }
 }
 
-const OF_WORDS: TileKernel = TileKernel::of_bytes(
-    F16,
-    [ROWS, COLUMNS],
-    x86::pack_x_words::<F16>,
-    x86::pack_y_words::<F16, COLUMNS>,
-    tile::<true>,
-)
-.of_words();
+const OF_WORDS: TileKernel = x86::of_words::<COLUMNS>(ROWS, tile::<true>);
 
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2")

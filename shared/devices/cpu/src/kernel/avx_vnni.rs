@@ -12,7 +12,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::super::{row_sums, walk};
-use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, pack, x86};
+use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, pack, x86};
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 2 * x86::LANES;
@@ -30,14 +30,7 @@ const fn of_bytes<const KIND: usize>() -> TileKernel {
     TileKernel::of_bytes(KIND, [ROWS, COLUMNS], pack_x::<KIND>, pack_y::<KIND>, tile::<false>)
 }
 
-const OF_WORDS: TileKernel = TileKernel::of_bytes(
-    F16,
-    [ROWS, COLUMNS],
-    x86::pack_x_words::<F16>,
-    x86::pack_y_words::<F16, COLUMNS>,
-    tile::<true>,
-)
-.of_words();
+const OF_WORDS: TileKernel = x86::of_words::<COLUMNS>(ROWS, tile::<true>);
 
 pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni")

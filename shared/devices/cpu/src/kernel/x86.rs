@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::super::mix;
-use super::{PackX, PackY, Tile, pack};
+use super::{F16, PackX, PackY, Tile, TileKernel, pack};
 
 /// Lanes of a vector of sums.
 pub(super) const LANES: usize = 8;
@@ -26,6 +26,11 @@ pub(super) unsafe fn pack_x_words<const KIND: usize>(p: &PackX) {
 pub(super) unsafe fn pack_y_words<const KIND: usize, const COLUMNS: usize>(p: &PackY) {
     // SAFETY: the caller's promises, passed on.
     unsafe { pack::pack_y::<i16, KIND, 2, COLUMNS, 0>(p) };
+}
+
+/// A kernel's part for F16, in words.
+pub(super) const fn of_words<const COLUMNS: usize>(rows: usize, tile: unsafe fn(&Tile)) -> TileKernel {
+    TileKernel::of_bytes(F16, [rows, COLUMNS], pack_x_words::<F16>, pack_y_words::<F16, COLUMNS>, tile).of_words()
 }
 
 /// Mixes the sums of a tile of R rows and 16 columns and writes its elements.
