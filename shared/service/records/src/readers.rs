@@ -204,6 +204,9 @@ mod tests {
             SELECT 'x' || i, 'c' || i, 'm' || (i % 10), 'k', i, i, '' FROM number;
         INSERT INTO transitions (id, miner, at_ms, from_state, to_state, why, detail)
             SELECT 't' || i, 'm' || (i % 10), i, 'passing', 'passing', 'verdict', '' FROM number;
+        INSERT INTO evidence (challenge, digest, bytes, stored_bytes, why, at_ms)
+            SELECT 'c' || i, 'x' || i, 1, 1, 'verdict', i FROM number WHERE i % 7 = 0;
+        UPDATE miners SET state = 'failed' WHERE id IN ('m3', 'm4');
         DROP TABLE number";
 
     async fn filled(folder: &std::path::Path) -> Records {
@@ -261,7 +264,9 @@ mod tests {
             records.find("c77"),
             records.miner_counts(),
             records.model_counts(20),
+            records.needed_evidence(),
         ];
+        assert_eq!(records.needed_evidence().await.unwrap(), ["x19943", "x19964"], "of the last fail of m3 and m4");
     }
 
     /// The API runs queries without end: its statements end at the limit, and sessions do not wait for them.
