@@ -1,5 +1,6 @@
 //! The events of a miner, from all tables, and the objects of an id.
 
+use crate::column::get;
 use crate::devices::event_of;
 use crate::miners::action_of;
 use crate::standing::finding_of;
@@ -7,6 +8,17 @@ use crate::{MAX_ROWS, MinerEvent, Records, RecordsError, ResolvedId, VerdictFilt
 
 /// The most objects of one kind that [`Records::find`] gives: a prefix with more matches is too short.
 const MAX_FOUND: u32 = 8;
+
+/// A table, its column that is searched, the id that it gives, and what that stands for.
+type SearchedColumn = (&'static str, &'static str, &'static str, fn(String) -> ResolvedId);
+
+const SEARCHED: [SearchedColumn; 5] = [
+    ("miner_keys", "key", "miner", ResolvedId::Miner),
+    ("challenges", "id", "id", ResolvedId::Challenge),
+    ("devices", "device_id", "device_id", ResolvedId::Device),
+    ("receipts", "id", "id", ResolvedId::Receipt),
+    ("rounds", "id", "id", ResolvedId::Round),
+];
 
 impl Records {
     /// The events of a miner, newest first.
@@ -39,22 +51,22 @@ impl Records {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found: Vec<_> =
-            self.miners_by_prefix(prefix, MAX_FOUND).await?.into_iter().map(ResolvedId::Miner).collect();
-        for (table, column, kind) in [
-            ("challenges", "id", ResolvedId::Challenge as fn(String) -> ResolvedId),
-            ("devices", "device_id", ResolvedId::Device),
-            ("receipts", "id", ResolvedId::Receipt),
-            ("rounds", "id", ResolvedId::Round),
-        ] {
-            let sql = sql!(
-                "SELECT DISTINCT {column} FROM {table} WHERE {column} >= $1 AND {column} < $2 \
-                 ORDER BY {column} LIMIT $3"
-            );
-            let ids = sqlx::query_scalar(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(MAX_FOUND));
-            let ids: Vec<String> =
-                ids.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("look up an id"))?;
-            found.extend(ids.into_iter().map(kind));
+        let of_table = |(table, column, id, _): &SearchedColumn| {
+            format!(
+                "SELECT * FROM (SELECT DISTINCT '{table}' AS kind, {id} AS id FROM {table} WHERE {column} >= $1 \
+                 AND {column} < $2 ORDER BY {id} LIMIT $3) AS of_{table}"
+            )
+        };
+        let sql = sql!("{} ORDER BY id", SEARCHED.each_ref().map(of_table).join(" UNION ALL "));
+        let rows = sqlx::query(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(MAX_FOUND));
+        let rows = rows.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("look up an id"))?;
+        let mut found = Vec::new();
+        for (table, .., resolved) in SEARCHED {
+            for row in &rows {
+                if get::<String>(row, "kind")? == table {
+                    found.push(resolved(get(row, "id")?));
+                }
+            }
         }
         Ok(found)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use assay_policy::MAX_ENDS;
 
 use crate::column::get;
+use crate::rows::Rows;
 use crate::{Records, RecordsError, id};
 
 /// Rows that one transaction removes of a table: other writers wait for it.
@@ -85,10 +86,9 @@ impl Records {
         self.write("remove old records", async {
             let mut tx = self.begin().await?;
             for (table, column) in tables {
-                for id in ids {
-                    let sql = sql!("DELETE FROM {table} WHERE {column} = $1");
-                    sqlx::query(sql).bind(id.as_str()).execute(&mut *tx).await?;
-                }
+                let mut delete = Rows::new(format!("DELETE FROM {table} WHERE {column} IN (VALUES"), ")");
+                ids.iter().for_each(|id| delete.push([id.as_str().into()]));
+                delete.execute(&mut tx).await?;
             }
             tx.commit().await
         })

@@ -131,8 +131,9 @@ async fn check_records_once(records: &Records, checked: &mut Option<Instant>) {
     let is_damaged = records.is_damaged();
     if is_damaged || checked.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL) {
         *checked = Some(Instant::now());
-        if let Err(error) = records.check(is_damaged).await {
-            tracing::warn!(%error, "the file of the records was not checked for damage");
+        match records.check(is_damaged).await {
+            Ok(damage) => tracing::debug!(?damage, "the file of the records was checked for damage"),
+            Err(error) => tracing::warn!(%error, "the file of the records was not checked for damage"),
         }
     }
 }
