@@ -165,6 +165,25 @@ async fn peaks_of_the_claimed_model_bound_hidden_memory() {
     let hiding = ruling.verdict.devices[0].hiding.as_ref().unwrap();
     assert_eq!((hiding.rate_per_s, hiding.rate_is_shown_only), (5e14, false), "half of its operations a second");
     assert!(hiding.operand_bytes_per_s >= 9e12, "what its memory reads at least: {hiding:?}");
+    assert_eq!(hiding.bus_bytes_per_s, 64e9, "a GPU's, though its miner calls it a processor");
+}
+
+/// Of sizes beyond the policy's a host cannot hold enough, and smaller ones show little.
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_that_an_operator_asks_for_change_no_attestation() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let asked = operate(&validator, &format!("challenge --miner {} --samples 16", miner.key));
+    assert!(asked.out.starts_with("PASS"), "{}", asked.out);
+    assert_eq!(state(&validator, miner.key), "enrolled");
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(state(&validator, miner.key), "passing");
+    for _ in 0..3 {
+        let asked = operate(&validator, &format!("challenge --miner {} --n 32768", miner.key));
+        assert_ne!(asked.code, 0, "it has too little memory");
+    }
+    assert_eq!(state(&validator, miner.key), "passing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

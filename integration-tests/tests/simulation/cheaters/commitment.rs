@@ -161,6 +161,23 @@ fn fewer_roots_than_iterations() {
     });
 }
 
+/// They would be kept until those of the last device are there.
+#[test]
+fn more_roots_than_iterations_before_those_of_a_device_that_never_come() {
+    let mut stage = Stage::with_two_devices();
+    stage.catches(&[Mode::Audit], ReasonCode::CommitmentRoots, |lies| {
+        let mut is_first = true;
+        lies.in_what_goes_out(move |message| match message {
+            MinerMessage::DeviceRoots(mut roots) if std::mem::take(&mut is_first) => {
+                roots.evidence.roots.extend(vec![roots.evidence.roots[0]; 1000]);
+                vec![MinerMessage::DeviceRoots(roots)]
+            }
+            MinerMessage::DeviceRoots(_) => Vec::new(),
+            other => vec![other],
+        });
+    });
+}
+
 /// The session is proved with one key, the work is signed with another.
 #[test]
 fn a_signature_by_another_key() {

@@ -80,6 +80,23 @@ fn an_answer_that_is_not_what_was_signed() {
     }
 }
 
+/// They would be kept until those of the last device are there.
+#[test]
+fn more_digests_than_rounds_before_those_of_a_device_that_never_come() {
+    let mut stage = Stage::with_two_devices();
+    stage.catches(&[Mode::Audit], ReasonCode::ProbeDigests, |lies| {
+        let mut is_first = true;
+        lies.in_what_goes_out(move |message| match message {
+            MinerMessage::DeviceDigests(mut digests) if std::mem::take(&mut is_first) => {
+                digests.answer.digests.extend(vec![Digest([0; 32]); 1000]);
+                vec![MinerMessage::DeviceDigests(digests)]
+            }
+            MinerMessage::DeviceDigests(_) => Vec::new(),
+            other => vec![other],
+        });
+    });
+}
+
 fn digests(message: &mut MinerMessage, bend: fn(&mut Vec<Digest>)) {
     if let MinerMessage::DeviceDigests(digests) = message {
         bend(&mut digests.answer.digests);

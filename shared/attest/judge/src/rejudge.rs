@@ -179,6 +179,7 @@ impl CaseContents {
             self.held_up.excuse(verdict);
             // Further findings are events, not part of the verdict.
             drop(FleetFacts { bands: *bands, ..self.facts.clone() }.judge(verdict));
+            self.held_up.excuse(verdict);
         }
         Ok(judgement)
     }

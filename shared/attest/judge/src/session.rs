@@ -379,8 +379,8 @@ impl ValidatorSession {
 
     /// Sends a ping after a message with a deadline: while it waits for the transport, the miner does not read.
     fn ping_after(&mut self, actions: &[Action], now: Instant) {
-        use ValidatorMessage::{Challenge, Open, Probe};
-        let timed = |a: &Action| matches!(a, Action::Send(Challenge(_) | Probe { .. } | Open { .. }, _));
+        use ValidatorMessage::{Challenge, Open, Probe, Sweep};
+        let timed = |a: &Action| matches!(a, Action::Send(Challenge(_) | Probe { .. } | Sweep { .. } | Open { .. }, _));
         if actions.iter().any(timed) {
             self.pings.follow_ups = FOLLOW_UP_PINGS.map(|after| now + after).into();
         }

@@ -337,6 +337,10 @@ impl Policy {
             memory_bytes_per_s: own.memory_bytes_per_s.or_else(|| giga(|model| &model.memory_gb_per_s)),
             peak_field_per_s: own.peak_field_per_s.or_else(|| giga(|model| &model.field_gops)),
             chip_bytes: chips.fold(own.chip_bytes, f64::max),
+            // A model of a GPU has its bus, whatever backend its miner claims.
+            bus_bytes_per_s: own
+                .bus_bytes_per_s
+                .or_else(|| models.iter().any(Option::is_some).then_some(GPU_BUS_PER_S)),
             ..own
         };
         Self { hiding, ..self.clone() }
@@ -516,7 +520,7 @@ impl HidingPolicy {
     /// Bytes per second of all memory outside a device that any processor reads: a host's beside a GPU; beside a
     /// processor, a disk or a network.
     pub fn elsewhere_bytes_per_s(&self, device: Option<&DeviceClaim>) -> f64 {
-        let assumed = if is_processor(device) { PROCESSOR_BUS_PER_S } else { HOST_MEMORY_PER_S };
+        let assumed = if self.is_processor(device) { PROCESSOR_BUS_PER_S } else { HOST_MEMORY_PER_S };
         self.copy_bytes_per_s.max(assumed)
     }
 
@@ -533,6 +537,11 @@ impl HidingPolicy {
     /// processor's memory is the host's, and data elsewhere comes from disks or the network.
     pub fn bus_bytes_per_s(&self, device: Option<&DeviceClaim>) -> f64 {
         self.bus_bytes_per_s.unwrap_or(if is_processor(device) { PROCESSOR_BUS_PER_S } else { GPU_BUS_PER_S })
+    }
+
+    /// Whether memory beside a device is not read by processors: it is one, and no bus of a GPU is assumed for it.
+    fn is_processor(&self, device: Option<&DeviceClaim>) -> bool {
+        is_processor(device) && self.bus_bytes_per_s.is_none_or(|bus| bus < GPU_BUS_PER_S)
     }
 }
 

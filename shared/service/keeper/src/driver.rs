@@ -9,8 +9,9 @@ mod stages;
 mod standing;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use assay_device::Handle;
 use assay_policy::DeviceRate;
@@ -18,7 +19,7 @@ use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::Reason;
 use assay_records::{CommitmentRecord, ListedDevice, MinerRecord};
-use assay_work::ChallengeId;
+use assay_work::{ChallengeId, DeviceId};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -234,11 +235,15 @@ struct OngoingChallenge {
     /// `None` where the host had no device to challenge.
     facts: Option<ChallengeFacts>,
     began: Instant,
+    /// The validator's own longest delay until the last answer of a probe.
+    timed: Option<Duration>,
     /// Time spent in its phases.
     stages: ChallengePhases,
     /// Start, in milliseconds since 1970.
     began_ms: i64,
     order: Order,
+    /// The models that its devices claimed at the start: a later inventory changes nothing of it.
+    models: BTreeMap<DeviceId, String>,
     /// The commitment signed by the miner, as received.
     signed: Option<CommitmentRecord>,
     /// Results of its devices.

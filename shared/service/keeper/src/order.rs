@@ -36,6 +36,8 @@ pub struct Order {
     pub kind: String,
     /// Group of the fleet's policy; empty for an operator's request.
     pub group: String,
+    /// Whether its verdict counts in the attestation, as a forged one always does: its sizes are those of the policy.
+    pub counts: bool,
     /// Nonce for the receipt (EAT), from its requester.
     pub eat_nonce: Option<String>,
     /// Its part in a round.
@@ -59,6 +61,7 @@ impl Order {
             asked: OrderOrigin::Operator,
             kind: MANUAL.to_owned(),
             group: String::new(),
+            counts: true,
             eat_nonce: None,
             round: None,
         }

@@ -70,7 +70,7 @@ impl Fleet {
         }
         let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
         let was_due = miner.due.as_ref().is_some_and(|due| due.at_ms + MISSED_AFTER_MS < unix_ms());
-        let is_awaited = miner.status == Approval::Approved && miner.connected_to.is_none() && was_due;
+        let is_awaited = is_expected(miner.status, &miner.state) && miner.connected_to.is_none() && was_due;
         if is_awaited {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
@@ -84,6 +84,11 @@ impl Fleet {
             Ok(())
         }
     }
+}
+
+/// Whether the absence of a miner counts: of one that an operator admitted, and of any that is attested.
+fn is_expected(status: Approval, state: &str) -> bool {
+    status == Approval::Approved || State::named(state).is_some_and(State::is_attested)
 }
 
 /// A decision of operators that the state does not follow yet: by the settings, from a release without states, or about
@@ -123,6 +128,16 @@ fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn absence_counts_for_all_that_are_attested() {
+        for status in Approval::ALL {
+            for state in State::ALL {
+                let counts = status == Approval::Approved || matches!(state, State::Passing | State::Suspect);
+                assert_eq!(is_expected(status, state.name()), counts, "{status} {state}");
+            }
+        }
+    }
 
     #[test]
     fn a_state_follows_what_operators_decided() {

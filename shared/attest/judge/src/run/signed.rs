@@ -52,7 +52,8 @@ pub fn commitment_reason(error: &CommitmentError) -> Reason {
     Reason::new(code, error.to_string())
 }
 
-fn answer_reason(error: &AnswerError) -> Reason {
+/// Returns the reason for digests that do not answer their probe.
+pub(super) fn answer_reason(error: &AnswerError) -> Reason {
     let code = match error {
         AnswerError::Checksum => ReasonCode::ProbeChecksum,
         _ => ReasonCode::ProbeDigests,

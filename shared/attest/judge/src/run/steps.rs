@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use assay_protocol::message::{DeviceDigests, DeviceRoots, OpeningsChunk, SignedChecksum, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
-use assay_work::probe::{Link, MemoryProbe, ProbeStage};
+use assay_work::commitment::CommitmentError;
+use assay_work::probe::{AnswerError, Link, MemoryProbe, ProbeStage};
 
 use super::pace::OpeningsPace;
-use super::signed::{check_answer, check_commitment};
+use super::signed::{answer_reason, check_answer, check_commitment, commitment_reason};
 use super::{
     AnswerDigests, AnsweredProbe, AnsweredRun, ChallengeRun, CommitmentRoots, HELD, LINKED_PROBE, Replay, RunStage,
     SWEEP, Step, TimedChecksum,
@@ -109,6 +110,12 @@ impl ChallengeRun {
             );
             return Err(Reason::new(ReasonCode::CommitmentSplit, detail));
         }
+        // Roots are kept until the last device's are there: no more than were asked for.
+        let (expected, found) = (self.challenge.iterations(), device.evidence.roots.len());
+        if found != expected as usize {
+            let device_id = share.device_id;
+            return Err(commitment_reason(&CommitmentError::RootCount { device_id, expected, found }));
+        }
         self.claimed.push(DeviceClaims {
             device_id: share.device_id,
             elapsed: device.claimed,
@@ -189,6 +196,11 @@ impl ChallengeRun {
             let name = of.probe.stage().name();
             let detail = format!("those of the {name} took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::DigestsLate, detail));
+        }
+        // Kept until the last device's are there, too.
+        let (device_id, expected, found) = (digests.answer.device_id, of.probe.rounds(), digests.answer.digests.len());
+        if found != expected as usize {
+            return Err(answer_reason(&AnswerError::DigestCount { device_id, expected, found }));
         }
         devices.push(digests.answer);
         if devices.len() < self.challenge.shares().len() {

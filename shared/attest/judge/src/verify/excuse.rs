@@ -12,15 +12,24 @@ pub struct ValidatorDelays {
     pub at_the_end: Option<Duration>,
     /// Delay of at least a tenth of the challenge.
     pub for_long: Option<Duration>,
+    /// The longest delay between the start of the challenge and the last answer of a probe.
+    #[serde(default)]
+    pub timed: Option<Duration>,
 }
 
 impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
-    /// ended: a miner that was late before it has no excuse. A missed expectation, which may be one of a rate, is ours
-    /// where we were held up for a tenth of the challenge.
+    /// ended: a miner that was late before it has no excuse. A rate that is too low is ours where we were held up for a
+    /// tenth of the challenge, or for a tenth of the probe before its answer.
     pub fn excuse(&self, verdict: &mut Verdict) {
+        let timed = self.timed.filter(|held_up| held_up.as_secs_f64() * 10.0 >= verdict.whole.probe_seconds);
         let held_up = |reason: &Reason| match reason.code {
-            ReasonCode::ExpectationMissed => self.for_long,
+            ReasonCode::ExpectationMissed
+            | ReasonCode::LinkSlow
+            | ReasonCode::TooSlow
+            | ReasonCode::MemoryBelowClaim
+            | ReasonCode::ModelMismatch => self.for_long.max(timed),
+            ReasonCode::ResidencyShare => self.at_the_end.max(timed),
             code if code.class() == Class::Late => self.at_the_end,
             _ => None,
         };
@@ -33,5 +42,53 @@ impl ValidatorDelays {
             verdict.outcome = Outcome::Inconclusive;
             verdict.reasons = vec![Reason::new(ReasonCode::ValidatorOverloaded, detail)];
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_work::{ChallengeId, PublicKey};
+
+    use super::*;
+    use crate::history::AbandonedCount;
+    use crate::history::devices::Difference;
+    use crate::verify::judge::UnmadeVerdict;
+
+    /// A failed challenge whose probe took two seconds.
+    fn failed(codes: &[ReasonCode]) -> Verdict {
+        let mut verdict = UnmadeVerdict {
+            challenge_id: ChallengeId([1; 16]),
+            miner_key: PublicKey([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            n: 256,
+            iterations: 1,
+            reason: Reason::new(ReasonCode::MinerBusy, ""),
+            not_challenged: Vec::new(),
+            difference: Difference::default(),
+            recent: AbandonedCount::default(),
+            unix_seconds: 0,
+        }
+        .verdict();
+        verdict.outcome = Outcome::Fail;
+        verdict.whole.probe_seconds = 2.0;
+        verdict.reasons = codes.iter().map(|code| Reason::new(*code, "")).collect();
+        verdict
+    }
+
+    #[test]
+    fn rates_are_excused_by_a_delay_while_they_were_measured() {
+        use ReasonCode::{CommitmentLate, LinkSlow, ModelMismatch, ResidencyShare, RootMismatch, TooSlow};
+        let timed = |ms| ValidatorDelays { timed: Some(Duration::from_millis(ms)), ..ValidatorDelays::default() };
+        let outcome = |delays: ValidatorDelays, codes: &[ReasonCode]| {
+            let mut verdict = failed(codes);
+            delays.excuse(&mut verdict);
+            verdict.outcome
+        };
+        for code in [ResidencyShare, LinkSlow, TooSlow, ModelMismatch] {
+            assert_eq!(outcome(timed(250), &[code]), Outcome::Inconclusive, "{code}");
+            assert_eq!(outcome(timed(150), &[code]), Outcome::Fail, "{code}: less than a tenth of the probe");
+            assert_eq!(outcome(timed(250), &[code, RootMismatch]), Outcome::Fail, "{code}, and no rate");
+        }
+        assert_eq!(outcome(timed(250), &[CommitmentLate]), Outcome::Fail, "it was not held up at the end");
     }
 }

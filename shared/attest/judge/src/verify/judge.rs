@@ -223,7 +223,7 @@ impl Findings<'_> {
             claimed_seconds: claims.map(|claims| claims.elapsed.as_secs_f64()),
             ..Work::default()
         };
-        let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.name.clone());
+        let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.claimed_model().to_owned());
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
         let work = self.timed(work);
         let rates = self.rates_of(share.device_id, &work);

@@ -1,3 +1,6 @@
+use assay_protocol::message::{DeviceClaim, MATRIX_SIZES};
+use assay_work::DeviceId;
+
 use super::*;
 use crate::challenge::{HidingPolicy, Policy};
 
@@ -97,7 +100,23 @@ fn a_policy_takes_the_figures_of_the_models_that_it_is_for() {
     let both = of(&default, &["NVIDIA H200", "AMD Instinct MI300X"]);
     assert_eq!((both.peak_per_s, both.peak_field_per_s), (Some(1307.45e12), None), "one states no rate of the field");
     assert_eq!(both.chip_bytes, 512e6);
-    assert_eq!(of(&default, &["NVIDIA H200", "llvmpipe"]), default.hiding, "an unknown model has no peak");
+    let gpu = HidingPolicy { bus_bytes_per_s: Some(64e9), ..default.hiding };
+    assert_eq!(of(&default, &["NVIDIA H200", "llvmpipe"]), gpu, "an unknown model has no peak");
+    let claim = DeviceClaim {
+        id: DeviceId([1; 16]),
+        name: "NVIDIA H200".to_owned(),
+        backend: "cpu".to_owned(),
+        detail: String::new(),
+        total_bytes: 0,
+        free_bytes: 0,
+        slots: MATRIX_SIZES.map(|_| 0),
+        precisions: Vec::new(),
+        claimed_hardware: None,
+    };
+    let rates =
+        |hiding: &HidingPolicy| [hiding.bus_bytes_per_s(Some(&claim)), hiding.elsewhere_bytes_per_s(Some(&claim))];
+    assert_eq!(rates(&default.hiding), [1e9, 1e9]);
+    assert_eq!(rates(&h200), [64e9, 500e9], "a GPU's, whatever its miner calls the backend");
     assert_eq!(of(&default, &[]), default.hiding);
     let stated = Policy { hiding: HidingPolicy { peak_per_s: Some(1.0), ..default.hiding }, ..default };
     assert_eq!(of(&stated, &["NVIDIA H200"]).peak_per_s, Some(1.0), "the operator's own figure stands");

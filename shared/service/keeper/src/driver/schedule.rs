@@ -142,9 +142,11 @@ impl Driver {
                 self.running.challenge = Some(OngoingChallenge {
                     facts,
                     began,
+                    timed: None,
                     stages,
                     began_ms: unix_ms(),
                     order,
+                    models,
                     signed: None,
                     shown: Vec::new(),
                 });

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::{Driver, OngoingChallenge};
 use crate::case::capture::Capture;
 use crate::events;
-use crate::fleet::conclude::{CaseMaterial, ConcludedChallenge, Draft};
+use crate::fleet::conclude::{ConcludedChallenge, Draft};
 use crate::freed_memory::return_freed_soon;
 use crate::metrics::RECORD;
 use crate::operations::rounds;
@@ -29,7 +29,13 @@ const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
     pub(super) fn note_signed(&mut self, message: &MinerMessage) {
-        let Some(OngoingChallenge { facts: Some(facts), signed, .. }) = &mut self.running.challenge else { return };
+        let Some(OngoingChallenge { facts: Some(facts), signed, began, timed, .. }) = &mut self.running.challenge
+        else {
+            return;
+        };
+        if matches!(message, MinerMessage::ProbeAnswer(head) if head.challenge_id == facts.id) {
+            *timed = self.validator.listening.lag.since(*began, clock::now());
+        }
         match (message, &mut *signed) {
             (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
                 *signed = Some(CommitmentRecord {
@@ -50,9 +56,7 @@ impl Driver {
     }
 
     /// Starts the task that checks a verdict against the fleet and records it.
-    pub(super) fn conclude(&mut self, mut verdict: Box<Verdict>) {
-        let held_up = self.held_up();
-        held_up.excuse(&mut verdict);
+    pub(super) fn conclude(&mut self, verdict: Box<Verdict>) {
         self.running.replay.cancel();
         // An immediate verdict has this phase already.
         self.advance(|course| {
@@ -64,23 +68,26 @@ impl Driver {
             ongoing.stages.enter(RECORD, &self.validator);
         }
         let draft = self.draft(verdict);
-        let case = self.running.capture.take().map(|capture| CaseMaterial { capture, held_up });
+        let case = self.running.capture.take();
         let validator = self.validator.clone();
         // The task continues after the session's end.
         self.running.recording = Some(tokio::spawn(async move { validator.fleet.conclude(draft, case).await }));
     }
 
-    fn draft(&self, verdict: Box<Verdict>) -> Draft {
+    fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
+        let held_up = self.held_up();
+        held_up.excuse(&mut verdict);
         let challenge = self.running.challenge.as_ref();
         let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());
         let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
         Draft {
             nonce: challenge.and_then(|it| it.facts).map(|facts| facts.nonce),
             session: self.session_id(),
-            models: self.models(),
+            models: challenge.map_or_else(|| self.models(), |it| it.models.clone()),
             commitment: challenge.and_then(|it| it.signed.clone()),
             shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
             took: challenge.map(|it| clock::since(it.began)).unwrap_or_default(),
+            held_up,
             is_recognised: self.is_recognised(),
             busy: self.due.busy + u32::from(was_busy && order.asked == OrderOrigin::Schedule),
             verdict,
@@ -115,11 +122,13 @@ impl Driver {
 
     /// Delays of this validator itself.
     fn held_up(&self) -> ValidatorDelays {
-        let Some(OngoingChallenge { began, .. }) = &self.running.challenge else { return ValidatorDelays::default() };
+        let Some(OngoingChallenge { began, timed, .. }) = &self.running.challenge else {
+            return ValidatorDelays::default();
+        };
         let (now, lag) = (clock::now(), &self.validator.listening.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        ValidatorDelays { at_the_end, for_long }
+        ValidatorDelays { at_the_end, for_long, timed: *timed }
     }
 
     /// Requests a round with the other miners that showed a disputed device.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use assay_policy::DeviceRate;
 use assay_policy::Policy;
 use assay_policy::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
-use assay_protocol::verdict::{Outcome, Reason, ReasonCode, Verdict, outcome_of};
+use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{EatNonce, Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
 use assay_work::{DeviceId, Nonce};
@@ -48,6 +48,8 @@ pub struct Draft {
     pub commitment: Option<CommitmentRecord>,
     /// Duration of the challenge.
     pub took: Duration,
+    /// Delays of the validator itself.
+    pub held_up: ValidatorDelays,
     /// Whether the operator admitted exactly this key.
     pub is_recognised: bool,
     /// Consecutive due challenges for which the miner was busy, this one included.
@@ -63,15 +65,6 @@ pub struct ConcludedChallenge {
     pub change: Option<Change>,
     /// Findings beside the work.
     pub found: Vec<FleetFinding>,
-}
-
-/// Material of a case file, from which the challenge can be judged again.
-#[derive(Debug)]
-pub struct CaseMaterial {
-    /// Draws and answers.
-    pub capture: Capture,
-    /// Delays of the validator itself.
-    pub held_up: ValidatorDelays,
 }
 
 /// A final verdict, after the check against the fleet.
@@ -98,7 +91,7 @@ impl Fleet {
     /// Concludes a challenge: retries until it is written.
     ///
     /// The facts of the check are read once. They are in the case, which may be judged again by them.
-    pub async fn conclude(&self, draft: Draft, case: Option<CaseMaterial>) -> ConcludedChallenge {
+    pub async fn conclude(&self, draft: Draft, case: Option<Capture>) -> ConcludedChallenge {
         let id = draft.verdict.challenge_id;
         self.note_pending(&draft.verdict);
         let mut pause = RETRY;
@@ -110,9 +103,10 @@ impl Fleet {
         };
         let mut verdict = draft.verdict.clone();
         let found = facts.judge(&mut verdict);
+        draft.held_up.excuse(&mut verdict);
         // Evidence comes first: a verdict that is given out has its evidence.
         let evidence = match case {
-            Some(case) => case.finish(&verdict, &facts, &subjected).await,
+            Some(case) => finish(case, draft.held_up, &verdict, &facts, &subjected).await,
             None => None,
         };
         self.note_pending(&verdict);
@@ -198,7 +192,11 @@ impl Fleet {
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
             heavy: is_heavy(group, &draft.order.kind),
         };
-        let (standing, change) = step(&standing, &event, &group.rules, unix_seconds());
+        let is_forged = verdict.reasons.iter().any(|reason| reason.code.class() == Class::Forged);
+        let (standing, change) = match draft.order.counts || is_forged {
+            true => step(&standing, &event, &group.rules, unix_seconds()),
+            false => (standing, None),
+        };
         let next = next_challenge(draft, verdict, group, &mut self.entropy.clone());
         let receipt = self.receipt(judged, &standing);
         let conclusion = Conclusion {
@@ -258,7 +256,7 @@ impl Fleet {
             .await?;
         let policy = &draft.order.policy;
         let fill_share = policy.fills_memory().then(|| f64::from(policy.fill_percent) / 100.0);
-        let mut identity = self.presences.findings(&draft.session, &subjected.group.identity);
+        let mut identity = self.presences.findings(&draft.session, draft.models.keys(), &subjected.group.identity);
         identity.retain(|finding| finding.miner == subjected.id);
         let mut facts = FleetFacts {
             bands: subjected.group.bands,
@@ -302,26 +300,29 @@ impl Fleet {
     }
 }
 
-impl CaseMaterial {
-    /// Keeps or drops the evidence, now that the verdict is known.
-    async fn finish(self, verdict: &Verdict, facts: &FleetFacts, subjected: &VerdictSubject) -> Option<EvidenceRecord> {
-        let Self { capture, held_up } = self;
-        let share = subjected.group.evidence.passes_percent / 100.0;
-        let is_stranger = verdict.outcome != Outcome::Pass && subjected.standing.last_pass_s.is_none();
-        let why = CaptureReason::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
-        let facts = toml::to_string(facts);
-        if let Err(error) = &facts {
-            tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
-        }
-        let kept = capture.finish(verdict, held_up, facts.ok(), (why, is_stranger)).await?;
-        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        Some(EvidenceRecord {
-            digest: kept.digest.to_string(),
-            bytes: bytes(kept.bytes),
-            stored_bytes: bytes(kept.stored_bytes),
-            why: kept.why.name().to_owned(),
-        })
+/// Keeps or drops the evidence, now that the verdict is known.
+async fn finish(
+    capture: Capture,
+    held_up: ValidatorDelays,
+    verdict: &Verdict,
+    facts: &FleetFacts,
+    subjected: &VerdictSubject,
+) -> Option<EvidenceRecord> {
+    let share = subjected.group.evidence.passes_percent / 100.0;
+    let is_stranger = verdict.outcome != Outcome::Pass && subjected.standing.last_pass_s.is_none();
+    let why = CaptureReason::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
+    let facts = toml::to_string(facts);
+    if let Err(error) = &facts {
+        tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
     }
+    let kept = capture.finish(verdict, held_up, facts.ok(), (why, is_stranger)).await?;
+    let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    Some(EvidenceRecord {
+        digest: kept.digest.to_string(),
+        bytes: bytes(kept.bytes),
+        stored_bytes: bytes(kept.stored_bytes),
+        why: kept.why.name().to_owned(),
+    })
 }
 
 /// The result of a challenge that another validator concluded: only data that its records have.

@@ -42,7 +42,7 @@ impl Fleet {
         let events = self.records.device_events(Some(&record.id), None, MAX_EVENTS).await?;
         let of_session = |event: &&DeviceEvent| event.session.as_deref() == Some(presence.session.as_str());
         let events: Vec<_> = events.iter().filter(of_session).collect();
-        let mut findings = self.presences.findings(&presence.session, &group.identity);
+        let mut findings = self.presences.findings(&presence.session, [], &group.identity);
         findings.extend(changes(presence, before(presence, &events), moved(&events)));
         for finding in findings {
             self.note_finding(finding).await?;

@@ -139,12 +139,20 @@ impl Presences {
         }
     }
 
-    /// Findings about a session against the other ones; empty for a session that has ended.
-    pub fn findings(&self, session: &str, policy: &IdentityPolicy) -> Vec<IdentityFinding> {
+    /// Findings about a session against the other ones, with the devices of its challenge even where it lists them no
+    /// more; empty for a session that has ended.
+    pub fn findings<'a>(
+        &self,
+        session: &str,
+        challenged: impl IntoIterator<Item = &'a DeviceId>,
+        policy: &IdentityPolicy,
+    ) -> Vec<IdentityFinding> {
         let known = self.0.lock();
-        let Some(present) = known.sessions.get(session) else { return Vec::new() };
-        let others = known.concerned(present);
-        among(present, &others, policy)
+        let Some(mut present) = known.sessions.get(session).cloned() else { return Vec::new() };
+        for id in challenged {
+            present.devices.entry(*id).or_default();
+        }
+        among(&present, &known.concerned(&present), policy)
     }
 }
 
@@ -193,7 +201,7 @@ mod tests {
     }
 
     fn findings(presences: &Presences, session: &str) -> Vec<IdentityFinding> {
-        presences.findings(session, &IdentityPolicy::default())
+        presences.findings(session, [], &IdentityPolicy::default())
     }
 
     #[test]
@@ -248,8 +256,12 @@ mod tests {
         assert!(!disputed("s2"), "whoever only lists it");
         presences.showed("s1", [(id(1), 5)]);
         assert!(disputed("s2") && findings(&presences, "s2").iter().all(|it| !it.enforced));
-        presences.left("s1", false);
+        presences.note(&presence("a", "s2", 2, &[], 102), &[]);
         assert_eq!(findings(&presences, "s2"), []);
+        let challenged = presences.findings("s2", [&id(1)], &IdentityPolicy::default());
+        assert!(challenged.iter().any(|it| it.disputed), "it was challenged, and is no longer listed");
+        presences.left("s1", false);
+        assert_eq!(presences.findings("s2", [&id(1)], &IdentityPolicy::default()), []);
     }
 
     #[test]

@@ -179,7 +179,8 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
     let gone = || OperationError::Refused(ProblemCode::MinerLeft, format!("miner {key} is no longer connected"));
     let commands = validator.registry.commands(key).ok_or_else(gone)?;
     let (started, answer) = oneshot::channel();
-    let order = Order { eat_nonce, ..Order::manual(policy) };
+    let counts = [asked.n, asked.iterations, asked.samples, asked.fill_percent].iter().all(Option::is_none);
+    let order = Order { eat_nonce, counts, ..Order::manual(policy) };
     let run = SessionCommand::Run { order: Box::new(order), place: None, started };
     commands.send(run).await.map_err(|_| gone())?;
     let mut course = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
