@@ -99,7 +99,7 @@ async fn an_overlap_that_is_over_admits_nobody_and_says_so() {
         let statement = old.succeed(new.public_key(), until);
         hello(&new.clone().following(&[statement], old.public_key()))
     };
-    let said = format!("this key followed {}, which is on the validator's list of miners, until", old.public_key());
+    let said = format!("this key followed {}, which the validator's operator had let in, until", old.public_key());
     match proved(&validator, &until(unix_seconds()), &new).await {
         ValidatorMessage::Refused { code: RefusedCode::NotAllowed, detail, .. } => {
             assert!(detail.contains(&said), "{detail}")

@@ -160,8 +160,9 @@ fn serve_metrics(
     board: &StatusBoard,
 ) -> anyhow::Result<()> {
     let bound = runtime.block_on(address.bind());
-    let (listener, bound) = bound
-        .map_err(|error| Failure::new(Exit::Config, format!("metrics_listen: cannot listen on {address}: {error}")))?;
+    let (listener, bound) = bound.map_err(|error| {
+        Failure::new(Exit::Io, format!("metrics_listen: cannot listen on {address}: {error}: give another"))
+    })?;
     tracing::info!(address = %bound, "metrics are served at http://{bound}/metrics");
     let (metrics, board) = (metrics.clone(), board.clone());
     runtime.spawn(metrics_endpoint::serve(listener, Arc::new(move || metrics.page(&board))));

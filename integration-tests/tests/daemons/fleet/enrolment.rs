@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use assay_integration_tests::daemon::{Daemon, program};
+use assay_integration_tests::daemon::{Daemon, PATIENCE, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::postgres::Postgres;
 use assay_integration_tests::raw::{hello, proved};
@@ -92,6 +92,30 @@ async fn a_token_lets_in_one_miner_with_its_labels() {
             fs::read(&path).is_ok_and(|bytes| bytes.windows(token.len()).any(|part| part == token.as_bytes()));
         assert!(!is_kept, "only the token's hash is kept, not in {}", path.display());
     }
+}
+
+/// By its own word, not only while the old key vouches for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_new_key_of_an_approved_miner_is_approved() {
+    let (mut validator, folder) = (validator("token").await, tempfile::tempdir().unwrap());
+    let file = token_file(folder.path(), &enroll(&validator, ""));
+    let mut miner = TestMiner::start(validator.address, 1, &[&file]);
+    validator.wait_for_miner(miner.key, true).await;
+    let key_file = format!("--key-file={}", miner.file("miner.key").display());
+    let rotated = run("assay-miner", ["key", "rotate", &key_file]);
+    let new: PublicKey = String::from_utf8(rotated.stdout).unwrap().trim().parse().unwrap();
+    miner.restart();
+    validator.wait_for_miner(new, true).await;
+    let is_approved = async {
+        while record(&validator, new)["admitted"] != "approved" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, is_approved).await.expect("it is approved");
+    assert!(!validator.daemon.log().join("\n").contains("allowed_miners"), "there is no such list");
+    let old = &miner.key.to_string()[..8];
+    let asked = operate(&validator, &format!("challenge --miner {old}"));
+    assert!(asked.out.starts_with("PASS"), "by its old key: {} {}", asked.out, asked.errors);
 }
 
 /// Also where a key is let in without a token, or waits.

@@ -23,7 +23,7 @@ async fn a_certificate_is_for_its_host_and_its_time_and_is_renewed_while_the_val
     let mut validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
     let trusts = format!("--validator-ca={}", trusted.display());
     let mut miner = TestMiner::start_at(&format!("assay://{}", validator.address), &[&trusts], Vec::new());
-    miner.daemon.wait_for("no authority in the file of validator_ca issued");
+    miner.daemon.wait_for("no authority that is trusted here issued");
     // Another host's certificate.
     let _ = authority.issue(folder.path(), &["other.example", "10.0.0.1"], 2099);
     validator.daemon.hang_up();

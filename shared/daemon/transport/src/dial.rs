@@ -15,7 +15,7 @@ use crate::proxy::{Proxies, ProxyError};
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// No server answers there.
-    #[error("no connection to {address}: {problem}")]
+    #[error("no connection to {address}: {problem}: check the address, and that the validator listens there")]
     Unreachable {
         address: Address,
         /// The system's error.

@@ -54,8 +54,8 @@ pub enum TlsFailure {
     },
     /// No authority that is trusted issued it.
     #[error(
-        "no authority in the file of validator_ca issued the server's certificate: add its authority's certificate to \
-         the file; where the validator has no certificate of an authority, give its key in place of validator_ca"
+        "no authority that is trusted here issued the server's certificate: add its authority's to the file of \
+         validator_ca; where the validator has none, give its key (behind # in its address)"
     )]
     UnknownIssuer,
     /// Another fault of the certificate.

@@ -83,8 +83,8 @@ pub enum AdmissionError {
     Revoked,
     /// The key followed one on the list, and the overlap is over.
     #[error(
-        "this key followed {old_key}, which is on the validator's list of miners, until {}: have its operator put this \
-         key there",
+        "this key followed {old_key}, which the validator's operator had let in, until {}: have the operator approve this \
+         one (`assay-validator approve`) or put it on the list",
         utc::text(*until_unix_seconds)
     )]
     Ended {

@@ -15,7 +15,7 @@ use assay_work::PublicKey;
 use tokio::sync::watch;
 
 use super::Driver;
-use crate::allow::{AdmissionError, FollowedKey, Lists};
+use crate::allow::{AdmissionError, AdmissionReason, FollowedKey, Lists};
 use crate::events::{self, EventSession};
 use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, SessionNonces};
@@ -50,6 +50,7 @@ impl Driver {
             counts.refused(error);
             events::not_entered(gate, &who, *error);
         })?;
+        self.follow_approval(&lineage).await;
         counts.entered();
         events::connected(gate, &who, devices, before.as_ref());
         self.host.noted_devices = connected.devices;
@@ -103,8 +104,9 @@ impl Driver {
     fn stand(&self, hello: &Hello) -> Lineage {
         let now = unix_seconds();
         let lineage = Lineage::verify(hello.miner_key, &hello.successors);
-        if let Ok(Some(FollowedKey { old_key, until_unix_seconds })) =
-            self.validator.access.allowed.check(&lineage, now)
+        let allowed = &self.validator.access.allowed;
+        if let Ok(Some(FollowedKey { old_key, until_unix_seconds })) = allowed.check(&lineage, now)
+            && allowed.admitted(&old_key) == AdmissionReason::Listed
         {
             tracing::warn!(
                 miner = %lineage.key(),
@@ -114,6 +116,17 @@ impl Driver {
             );
         }
         lineage
+    }
+
+    /// Admits the new key of an approved miner on its own: an approval is of the miner, whose key this is by now.
+    async fn follow_approval(&self, lineage: &Lineage) {
+        let allowed = &self.validator.access.allowed;
+        if let Ok(Some(FollowedKey { old_key, .. })) = allowed.check(lineage, unix_seconds())
+            && allowed.admitted(&old_key) == AdmissionReason::Approved
+            && let Err(error) = self.validator.follow_decisions().await
+        {
+            tracing::warn!(%error, "the approval of a miner does not hold for its new key yet");
+        }
     }
 
     /// Key of the miner, once proved.

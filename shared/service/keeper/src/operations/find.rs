@@ -40,7 +40,9 @@ pub(super) async fn miner(records: &Records, text: &str) -> Result<String, Opera
 
 /// Finds a miner by digits or by its name, for reading only: the right to set labels does not include decisions.
 pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<String, OperationError> {
-    let Err(none) = digits(text) else { return miner(records, text).await };
+    if digits(text).is_ok() {
+        return miner(records, text).await;
+    }
     let filter = MinerFilter {
         labels: [(NAME_LABEL.to_owned(), text.to_owned())].into(),
         limit: Some(MAX_LISTED as u32 + 1),
@@ -49,7 +51,10 @@ pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<Strin
     let mut found: Vec<_> = records.miners(&filter).await?.into_iter().map(|miner| miner.id).collect();
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(none),
+        0 => Err(OperationError::Invalid(format!(
+            "no miner has the name {}; an id takes its first {MIN_DIGITS} to {MAX_DIGITS} hex digits",
+            quoted(text)
+        ))),
         _ => Err(several(&quoted(text).to_string(), found)),
     }
 }
@@ -154,7 +159,10 @@ mod tests {
         assert!(several.starts_with("\"twice\" could be any of cdcdcdcd, efefefef"), "{several}");
         for none in ["", "node-08"] {
             let error = miner_or_name(&records, none).await.unwrap_err();
-            assert!(matches!(&error, OperationError::Invalid(why) if why.starts_with("expected an id")), "{error}");
+            assert!(
+                matches!(&error, OperationError::Invalid(why) if why.starts_with("no miner has the name")),
+                "{error}"
+            );
         }
         assert!(miner_or_key(&records, "node-07").await.is_err());
     }

@@ -50,7 +50,8 @@ fn of_verdict(record: &MinerRecord, summary: &MinerSummary) -> Option<Attestatio
 }
 
 fn of_state(state: State, standing: &Standing) -> Option<AttestationGap> {
-    let challenge = "wait for its next challenges, or challenge it: `assay-validator challenge`";
+    let challenge = "wait for its next challenges, or challenge it: `assay-validator challenge` counts, but not for a \
+                     fail in a group with `heavy`";
     let because = match standing.because.as_str() {
         "" => String::new(),
         because => format!(" ({because})"),
@@ -58,8 +59,14 @@ fn of_state(state: State, standing: &Standing) -> Option<AttestationGap> {
     match state {
         State::Passing => None,
         State::Enrolled => said("it has not passed the first challenges that its group asks for yet", challenge),
-        State::Suspect => said(&format!("results that show nothing add up{because}"), challenge),
-        State::Failed => said(&format!("it failed{because}, and has not passed as often as it must since"), challenge),
+        State::Suspect => said(
+            &format!("results that show nothing add up{because}"),
+            "wait until they are older than `window` in the group's `grace`",
+        ),
+        State::Failed => {
+            let paid = standing.paid;
+            said(&format!("it failed{because}, and has not passed as often as it must since: {paid} so far"), challenge)
+        }
         State::Expired => said(&format!("its attestation has ended{because}"), challenge),
         State::Quarantined => {
             let until = match standing.quarantine {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use assay_api::MAX_DOCUMENTS;
-use assay_api::{BeginChallenge, MinerConnection};
+use assay_api::{BeginChallenge, MinerConnection, MinerDetail};
 use assay_program::exit::{Exit, Failure};
 use assay_program::prefix::Prefix;
 use assay_program::render::short_ids;
@@ -65,7 +65,11 @@ pub async fn keys(client: &Client, target: &ChallengeTarget) -> Result<Vec<Publi
                 Err(ChallengeStartError::Final(Failure::new(Exit::Usage, format!("--miner: {error}"))))
             }
             Err(error) => {
-                Err(ChallengeStartError::Later(inconclusive(format!("miner {prefix} is not connected: {error}"))))
+                // By another of its keys: the validator knows which one it uses.
+                let known = client.get::<MinerDetail>(&format!("/miners/{prefix}")).await;
+                let used = known.ok().and_then(|miner| miner.connection).map(|connection| connection.miner_key);
+                let later = || inconclusive(format!("miner {prefix} is not connected: {error}"));
+                used.map(|key| vec![key]).ok_or_else(|| ChallengeStartError::Later(later()))
             }
         },
         ChallengeTarget::Only => match connected.as_slice() {
