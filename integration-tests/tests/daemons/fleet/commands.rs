@@ -107,8 +107,8 @@ async fn what_has_no_one_meaning_is_refused() {
     let validator = TestValidator::start(&Policy::default()).await;
     for (command, code, why) in [
         ("show abcd", 2, "nothing in the records has an id that starts with abcd"),
-        ("show abc", 64, "expected an id"),
-        ("show wxyz", 64, "expected an id"),
+        ("show abc", 64, "no miner has the name \"abc\"; an id takes its first 4"),
+        ("show wxyz", 64, "no miner has the name"),
         ("history abcd", 2, "no miner in the records"),
         ("verdicts --miner abcd", 2, "no miner in the records"),
         ("suspend abcd", 2, "takes its whole key"),
