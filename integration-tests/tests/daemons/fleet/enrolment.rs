@@ -101,6 +101,8 @@ async fn the_new_key_of_an_approved_miner_is_approved() {
     let file = token_file(folder.path(), &enroll(&validator, ""));
     let mut miner = TestMiner::start(validator.address, 1, &[&file]);
     validator.wait_for_miner(miner.key, true).await;
+    // The validator has read the decisions again, once a second where there are new ones, and reads them no more.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let key_file = format!("--key-file={}", miner.file("miner.key").display());
     let rotated = run("assay-miner", ["key", "rotate", &key_file]);
     let new: PublicKey = String::from_utf8(rotated.stdout).unwrap().trim().parse().unwrap();
