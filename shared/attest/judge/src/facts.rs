@@ -116,7 +116,7 @@ impl From<BandFinding> for FleetFinding {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use assay_protocol::verdict::{Reason, ReasonCode};
     use assay_work::{ChallengeId, PublicKey};
@@ -125,7 +125,7 @@ mod tests {
     use crate::history::devices::Difference;
     use crate::verify::judge::UnmadeVerdict;
 
-    fn pass() -> Verdict {
+    pub(crate) fn pass() -> Verdict {
         let verdict = UnmadeVerdict {
             challenge_id: ChallengeId([1; 16]),
             miner_key: PublicKey([2; 32]),

@@ -47,31 +47,14 @@ impl ValidatorDelays {
 
 #[cfg(test)]
 mod tests {
-    use assay_work::{ChallengeId, PublicKey};
-
     use super::*;
-    use crate::history::AbandonedCount;
-    use crate::history::devices::Difference;
-    use crate::verify::judge::UnmadeVerdict;
+    use crate::facts::tests::pass;
 
     /// A failed challenge whose probe took two seconds.
     fn failed(codes: &[ReasonCode]) -> Verdict {
-        let mut verdict = UnmadeVerdict {
-            challenge_id: ChallengeId([1; 16]),
-            miner_key: PublicKey([2; 32]),
-            validator_key: PublicKey([3; 32]),
-            n: 256,
-            iterations: 1,
-            reason: Reason::new(ReasonCode::MinerBusy, ""),
-            not_challenged: Vec::new(),
-            difference: Difference::default(),
-            recent: AbandonedCount::default(),
-            unix_seconds: 0,
-        }
-        .verdict();
-        verdict.outcome = Outcome::Fail;
+        let reasons = codes.iter().map(|code| Reason::new(*code, "")).collect();
+        let mut verdict = Verdict { outcome: Outcome::Fail, reasons, ..pass() };
         verdict.whole.probe_seconds = 2.0;
-        verdict.reasons = codes.iter().map(|code| Reason::new(*code, "")).collect();
         verdict
     }
 
