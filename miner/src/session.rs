@@ -240,6 +240,11 @@ impl MinerSession {
         Vec::new()
     }
 
+    /// Ends the session without waiting for the challenge that runs.
+    pub fn stop(&mut self) -> Vec<SessionAction> {
+        self.close(CloseReason::Drained)
+    }
+
     fn close(&mut self, why: CloseReason) -> Vec<SessionAction> {
         self.handshake = Handshake::Closed;
         let mut actions = Vec::new();

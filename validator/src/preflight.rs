@@ -37,7 +37,7 @@ pub fn check(config: &ValidatorConfig) -> Result<(), Failure> {
     check_records(&config.records)?;
     check_evidence(&config.evidence.location)?;
     check_replays(config)?;
-    config.log.file.as_deref().map_or(Ok(()), check_log)
+    config.log.check_file()
 }
 
 fn check_records(records: &Location) -> Result<(), Failure> {
@@ -118,17 +118,6 @@ fn check_file(name: &str, path: &Path) -> Result<(), Failure> {
     if path.is_dir() { Err(wrong(name, path, "a folder is there, where a file is expected")) } else { Ok(()) }
 }
 
-/// Checks the log file, and its folder, which is not created.
-fn check_log(path: &Path) -> Result<(), Failure> {
-    check_file("log_file", path)?;
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) if !folder.is_dir() => {
-            Err(wrong("log_file", path, &format!("the folder {} is missing: make it", folder.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Checks the ancestors: folders are created, but a file in their place is an error.
 fn check_ancestor(name: &str, path: &Path) -> Result<(), Failure> {
     match path.ancestors().skip(1).find(|folder| folder.exists()) {
@@ -166,10 +155,6 @@ mod tests {
         assert!(said(check_socket(&path(&"x".repeat(107)))).contains("too many"));
         assert!(said(check_socket(&path("file/a.sock"))).contains("is a file, where a folder is expected"));
         assert!(check_socket(&path("new/a.sock")).is_ok(), "folders are made for it");
-        assert!(said(check_log(folder.path())).contains("a folder is there"));
-        assert!(said(check_log(Path::new(""))).contains("empty"));
-        assert!(said(check_log(&path("missing/log"))).contains("missing: make it"));
-        assert!(check_log(Path::new("log")).is_ok());
         assert!(said(check_key("key_file", &path("file"))).contains("file"), "it is no key");
         assert!(check_key("key_file", &path("new/validator.key")).is_ok() && !path("new").exists(), "nothing is made");
     }

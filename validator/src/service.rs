@@ -84,9 +84,13 @@ async fn read(mut stream: Streaming<SessionRequest>, peer: Peer, incoming: mpsc:
     }
 }
 
+/// The text of tonic for a stream that ends inside a message, as one does whose connection goes silent.
+const CUT: &str = "Unexpected EOF decoding stream.";
+
 /// A message that cannot be decoded or is too large is malformed; every other status is a broken connection.
 fn broken(status: &Status) -> ReadFailure {
-    let undecodable = status.code() == Code::Internal && std::error::Error::source(status).is_none();
+    let is_whole = status.message() != CUT && std::error::Error::source(status).is_none();
+    let undecodable = status.code() == Code::Internal && is_whole;
     if undecodable || status.code() == Code::OutOfRange {
         ReadFailure::Malformed(status.message().to_owned())
     } else {

@@ -60,12 +60,13 @@ async fn a_miner_that_breaks_its_challenge_off_did_not_drain() {
     let validator = TestValidator::start(&endless_work()).await;
     let mut miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
-    let _challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
+    let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     miner.daemon.terminate();
     miner.daemon.wait_for("draining");
     miner.daemon.terminate();
     miner.daemon.wait_for("stopped before it was drained");
+    challenge.ruling().await.unwrap().expect(ReasonCode::MinerDraining);
     assert_eq!(miner.daemon.wait().code(), Some(75));
     assert!(!miner.daemon.log().iter().any(|line| line.contains("\"drained\"")));
 }

@@ -181,6 +181,8 @@ async fn a_receipt_has_its_proof_and_the_log_goes_on_after_a_kill() {
     scene.validator.wait_for_miner(scene.miner.key, true).await;
     let ruling = scene.validator.challenge(scene.miner.key, None).await.unwrap();
     assert!(ruling.verdict.receipt.is_some(), "verdicts do not wait for the log");
+    let told = String::from_utf8(scene.operator(&["status"]).stdout).unwrap();
+    assert!(told.contains("NOT APPENDED TO: \"the log has 2 entries and the records know of 8"), "{told}");
     scene.validator.daemon.kill();
     assert!(scene.log_command(&["verify"], &local).1.contains("holds: 2 entries"));
 

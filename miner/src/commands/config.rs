@@ -18,6 +18,7 @@ pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
     if config.key_file.exists() {
         own_key::identity(&config.key_file)?;
     }
+    config.log.check_file()?;
     reach::each(&config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     print(&settings.summary())?;
     Ok(Exit::Done)

@@ -52,7 +52,8 @@ pub fn execute(config: &ValidatorConfig, args: &ValidatorArgs) -> anyhow::Result
     print(&told.target.to_string())?;
     // Standard output has the address alone, for scripts. A closed standard error is ignored.
     let mut stderr = std::io::stderr();
-    if place.is_socket() && is_of_this_machine(&told.target.address, &nodename()) {
+    let is_chosen = config.tls.advertise.as_ref() == Some(&told.target.address);
+    if place.is_socket() && !is_chosen && is_of_this_machine(&told.target.address, &nodename()) {
         let _ = writeln!(stderr, "Where miners do not reach this validator by that address, set `advertise`.");
     }
     if let Some(expires) = told.expires {

@@ -15,6 +15,9 @@ use crate::cli::log::{LogArgs, LogCommand, WatchLogArgs, WitnessArgs};
 /// Key of a witness in its folder.
 const WITNESS_KEY: &str = "witness.key";
 
+/// Two attempts of the validator to have a checkpoint cosigned.
+const COSIGNED_WITHIN: Duration = Duration::from_secs(70);
+
 pub fn execute(command: LogCommand) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
@@ -45,7 +48,8 @@ async fn whole(args: LogArgs) -> anyhow::Result<Exit> {
 
 async fn watch(args: WatchLogArgs) -> anyhow::Result<Exit> {
     let LogArgs { log, validator, witness } = args.log;
-    let follower = Follower { source: log, log: log_key(validator), witnesses: witness, file: args.state };
+    let (log_key, patience) = (log_key(validator), COSIGNED_WITHIN);
+    let follower = Follower { source: log, log: log_key, witnesses: witness, file: args.state, patience };
     let every = Duration::from(args.every).max(Duration::from_secs(1));
     loop {
         match follower.check().await {
@@ -77,7 +81,7 @@ async fn witness(args: &WitnessArgs) -> anyhow::Result<Exit> {
 fn failure(error: LogError) -> Failure {
     let exit = match error {
         LogError::Malformed(_) | LogError::Inconsistent(_) => Exit::Fail,
-        LogError::File { .. } | LogError::Http(_) => Exit::Io,
+        LogError::File { .. } | LogError::Http(_) | LogError::NotThere(_) => Exit::Io,
     };
     Failure::new(exit, error.to_string())
 }

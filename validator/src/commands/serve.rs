@@ -238,6 +238,7 @@ fn validator(
             replays: ReplayPool::new(replayer, shared),
             challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
             rounds: Arc::new(Semaphore::new(MAX_ROUNDS_AT_ONCE)),
+            disputes: Semaphore::new(MAX_ROUNDS_AT_ONCE),
             checks: Semaphore::new(cores),
         },
         evidence,

@@ -138,6 +138,17 @@ async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
     passes_again(&validator, &miner, 2).await;
 }
 
+/// A card that falls off the bus while nothing runs: its worker is replaced although no request of a challenge failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_is_lost_while_idle_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once").display().to_string();
+    let settings = [("FAULT", "cuMemGetInfo_v2@0:22:sticky999"), ("ONCE", once.as_str())];
+    let (validator, mut miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    miner.daemon.wait_for("has lost its worker");
+    passes_again(&validator, &miner, 2).await;
+}
+
 /// As the kernel does when the host is out of memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {

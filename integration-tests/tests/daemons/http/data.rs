@@ -6,6 +6,7 @@ use assay_api::{
 };
 use assay_api::{ProblemCode, Role};
 use assay_integration_tests::daemon::PATIENCE;
+use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::Policy;
 use assay_integration_tests::web::Caller;
 use assay_receipts::{KeySet, ReceiptExpectations};
@@ -130,7 +131,7 @@ async fn labels_are_set_filtered_by_and_taken_away() {
 #[tokio::test]
 async fn a_miner_that_waits_for_an_operator_says_so() {
     let (validator, address) = serving(&["--enrolment=approve"]).await;
-    let miner = assay_integration_tests::miner::TestMiner::start(validator.address, 1, &[]);
+    let miner = TestMiner::start(validator.address, 1, &[]);
     let admin = Caller::of_role(&validator, address, Role::Admin).await;
     let until = Instant::now() + PATIENCE;
     let waiting = loop {
@@ -210,6 +211,14 @@ async fn an_address_that_is_taken_is_told() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(74), "{said}");
     assert!(said.contains("http_listen"), "{said}");
+}
+
+/// A miner with the address of the API: its stream was answered with a body of JSON, which it cannot read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_dials_the_api_is_told_where_miners_connect() {
+    let (_validator, address) = serving(&[]).await;
+    let mut miner = TestMiner::start(address, 1, &[]);
+    miner.daemon.wait_for("this is the validator's HTTP API: miners connect to its `listen`");
 }
 
 #[tokio::test]

@@ -205,6 +205,7 @@ impl ValidatorHost {
                 replays: ReplayPool::new(None, None),
                 challenges: Arc::new(Semaphore::new(bounds.max_challenges as usize)),
                 rounds: Arc::new(Semaphore::new(1)),
+                disputes: Semaphore::new(1),
                 checks: Semaphore::new(1),
             },
             evidence,

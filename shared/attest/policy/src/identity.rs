@@ -117,7 +117,8 @@ fn one_key(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Opt
     })
 }
 
-/// Devices that two miners show at once: a finding about each of the two.
+/// Devices that two miners show at once: a finding about each where it is a lie, else about the one that lists what the
+/// other one showed in work that held. A listed id can be copied by any number of keys, and says nothing.
 fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Vec<IdentityFinding> {
     let both = present.devices.iter().filter_map(|(id, first)| Some((*id, *first, *other.devices.get(id)?)));
     let is_one_operator = present.operator.is_some() && present.operator == other.operator;
@@ -126,19 +127,21 @@ fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> 
         Enforcement::Proved => is_one_operator,
         Enforcement::Both => true,
     };
-    let finding = |miner: &Presence, beside: &Presence, device_id: DeviceId, disputed: bool| IdentityFinding {
-        code: FindingCode::DeviceAtTwoMiners,
-        miner: miner.miner.clone(),
-        other: Some(beside.miner.clone()),
-        device_id: Some(device_id),
-        detail: format!("the miner {} shows it at the same time", beside.miner),
-        enforced: is_lie,
-        disputed: disputed && !is_lie && policy.device_at_two_miners != Enforcement::Record,
+    let finding = |miner: &Presence, beside: &Presence, device_id: DeviceId, is_shown: bool| {
+        (is_lie || is_shown).then(|| IdentityFinding {
+            code: FindingCode::DeviceAtTwoMiners,
+            miner: miner.miner.clone(),
+            other: Some(beside.miner.clone()),
+            device_id: Some(device_id),
+            detail: format!("the miner {} shows it at the same time", beside.miner),
+            enforced: is_lie,
+            disputed: !is_lie && policy.device_at_two_miners != Enforcement::Record,
+        })
     };
     let pair = |(device_id, first, other_first): (DeviceId, Option<u64>, Option<u64>)| {
-        // A listed id can be copied: only work that held speaks against the other miner.
-        let (disputed, other_disputed) = (other_first.is_some(), first.is_some());
-        [finding(present, other, device_id, disputed), finding(other, present, device_id, other_disputed)]
+        [finding(present, other, device_id, other_first.is_some()), finding(other, present, device_id, first.is_some())]
+            .into_iter()
+            .flatten()
     };
     both.flat_map(pair).collect()
 }

@@ -196,10 +196,9 @@ impl CudaDevice {
     ) -> Result<Duration, DeviceError> {
         let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
         start.record(&self.compute)?;
-        (0..repeats).try_for_each(enqueue)?;
-        end.record(&self.compute)?;
+        let enqueued = (0..repeats).try_for_each(enqueue);
         let doing = || format!("measuring {stage:?}");
-        wait::until(&self.context, LONGEST_SAMPLE, None, doing, || end.is_done(doing))?;
+        wait::for_enqueued(&self.compute, &end, LONGEST_SAMPLE, enqueued, doing)?;
         Ok(end.since(&start)?)
     }
 

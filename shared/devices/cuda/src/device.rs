@@ -328,13 +328,8 @@ impl CudaDevice {
         // below, which follows on the same stream and is waited for, or the context is lost.
         let launched = unsafe { self.kernels.step(stream, slots.address(), share, walks, to, refused) };
         let enqueued = launched.and_then(|()| stepped.copy_out(stream, 0, bytes, &self.staging));
-        // A launch that memory ran out for leaves the copy before it, which reads the staging memory.
-        if !self.context.is_lost() {
-            self.copied.record(stream)?;
-            let doing = || "stepping linked walks".to_owned();
-            wait::until(&self.context, self.config.stall_limit, None, doing, || self.copied.is_done(doing))?;
-        }
-        enqueued?;
+        let doing = || "stepping linked walks".to_owned();
+        wait::for_enqueued(stream, &self.copied, self.config.stall_limit, enqueued, doing)?;
         let (moved, refused) = self.staging.as_slice()[..bytes].split_at(refused_at);
         if refused.iter().any(|byte| *byte != 0) {
             return Err(DeviceError::Unsupported(format!("a line of another device than that of {share:?}")));
@@ -533,13 +528,11 @@ impl Device for CudaDevice {
         let mut multiplier = Multiplier::new(&self.kernels, &pass, &layout, slots, scratch)?;
         let (start, end) = (CudaEvent::new(&self.context)?, CudaEvent::new(&self.context)?);
         start.record(&self.compute)?;
-        for u in 2..products.saturating_add(2).clamp(3, pass.count) {
+        let enqueued = (2..products.saturating_add(2).clamp(3, pass.count)).try_for_each(|u| {
             // SAFETY: all slots are resident; the wait below is for the stream, or the context is lost.
-            unsafe { multiplier.multiply_all(&self.compute, u, parents(&pass.key, u)) }?;
-        }
-        end.record(&self.compute)?;
-        let doing = || "timing products".to_owned();
-        wait::until(&self.context, MAX_TIMED, None, doing, || end.is_done(doing))?;
+            unsafe { multiplier.multiply_all(&self.compute, u, parents(&pass.key, u)) }
+        });
+        wait::for_enqueued(&self.compute, &end, MAX_TIMED, enqueued, || "timing products".to_owned())?;
         Ok(end.since(&start)?)
     }
 

@@ -222,11 +222,18 @@ fn push<'a>(
     if entry.work.is_some() {
         start.record(lane.stream)?;
     }
-    enqueue(lane.stream)?;
+    let enqueued = enqueue(lane.stream);
+    if enqueued.is_err() {
+        // Its launches before the refused one run, and are waited for.
+        if lane.stream.context().is_lost() {
+            return enqueued.map(|()| end);
+        }
+        entry.work = None;
+    }
     end.record(lane.stream)?;
     entry.mark = lane.next;
     lane.queued = lane.queued.saturating_add(entry.estimate);
     lane.entries.push_back(entry);
     lane.next = (lane.next + 1) % lane.marks.len();
-    Ok(end)
+    enqueued.map(|()| end)
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::driver::Context;
+use super::driver::{Context, CudaEvent, Stream};
 use super::error::Fault;
 use assay_device::{DeviceError, Handle};
 
@@ -46,4 +46,22 @@ pub(super) fn until(
         sleep = (sleep * 2).min(MAX_SLEEP);
     }
     Ok(())
+}
+
+/// Waits for work enqueued on a stream, which ends with `end`. Where a launch was refused, those before it are waited for.
+///
+/// # Errors
+/// The refusal, or as [`until`] without a handle.
+pub(super) fn for_enqueued(
+    stream: &Stream,
+    end: &CudaEvent,
+    limit: Duration,
+    enqueued: Result<(), Fault>,
+    doing: impl Fn() -> String,
+) -> Result<(), DeviceError> {
+    if enqueued.is_ok() || !stream.context().is_lost() {
+        end.record(stream)?;
+        until(stream.context(), limit, None, &doing, || end.is_done(&doing))?;
+    }
+    Ok(enqueued?)
 }

@@ -32,6 +32,11 @@ pub const CANCEL_LIMIT: Duration = Duration::from_secs(10);
 /// How long one slot or one round of a probe may take: n = 32768 on a slow processor takes a quarter of an hour.
 /// Deadlines of challenges, which cancel, come long before.
 pub const STEP_LIMIT: Duration = Duration::from_secs(3600);
+/// Steps after which the longest one tells how long the others may take: leaves, which come first, are short.
+const MEASURED_AFTER: u32 = 8;
+/// How much longer than the longest step before another one may take, and the least limit for it.
+const STEP_FACTOR: u32 = 50;
+const MIN_STEP_LIMIT: Duration = Duration::from_secs(60);
 /// How long a device's start-up may go on without progress: one kernel is compiled in seconds.
 pub const START_UP_LIMIT: Duration = Duration::from_secs(300);
 /// The longest time of any other request.
@@ -407,6 +412,9 @@ struct HangDetector {
     silence: SilenceClock,
     /// Time in the current step.
     step: Duration,
+    /// How often it came further, and the longest time until then.
+    moves: u32,
+    longest: Duration,
     told: u64,
     preparing: StartupProgress,
     /// Time since the request was cancelled.
@@ -416,7 +424,15 @@ struct HangDetector {
 impl HangDetector {
     fn new(beats: u64) -> Self {
         let silence = SilenceClock { beats, ..SilenceClock::default() };
-        Self { silence, step: Duration::ZERO, told: 0, preparing: StartupProgress::default(), cancelled: None }
+        Self {
+            silence,
+            step: Duration::ZERO,
+            moves: 0,
+            longest: Duration::ZERO,
+            told: 0,
+            preparing: StartupProgress::default(),
+            cancelled: None,
+        }
     }
 
     /// Why the worker counts as hung after a further `slice` of time, if it does. `moved`: it came further in it.
@@ -432,7 +448,13 @@ impl HangDetector {
         if silent >= silence {
             return Some(format!("said nothing for {silent:.1?}"));
         }
-        self.step = if moved { Duration::ZERO } else { self.step + slice };
+        self.step += slice;
+        if moved {
+            self.longest = self.longest.max(self.step);
+            (self.moves, self.step) = (self.moves.saturating_add(1), Duration::ZERO);
+        }
+        let is_measured = limit == STEP_LIMIT && self.moves >= MEASURED_AFTER;
+        let limit = if is_measured { (self.longest * STEP_FACTOR).clamp(MIN_STEP_LIMIT, limit) } else { limit };
         if self.step >= limit {
             return Some(format!("finished nothing for {:.0?}", self.step));
         }
@@ -512,9 +534,21 @@ mod tests {
             let (why, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |_| false);
             assert_eq!((why, after), (format!("finished nothing for {limit:.0?}"), limit));
             // Every step starts the time again.
-            let (_, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |poll| poll <= 50);
-            assert_eq!(after, limit + 50 * SLICE);
+            let (_, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |poll| poll <= 7);
+            assert_eq!(after, limit + 7 * SLICE);
         }
+    }
+
+    /// A call of a driver that blocks is found before the deadline of a challenge, by the steps before it.
+    #[test]
+    fn a_step_far_longer_than_those_before_it_hangs() {
+        let (why, after) = hangs(&mut HangDetector::new(0), STEP_LIMIT, |poll| poll, |poll| poll <= 50);
+        assert_eq!((why.as_str(), after), ("finished nothing for 60s", MIN_STEP_LIMIT + 50 * SLICE));
+        let slow = |poll: u64| poll <= 1000 && poll.is_multiple_of(100);
+        let (_, after) = hangs(&mut HangDetector::new(0), STEP_LIMIT, |poll| poll, slow);
+        assert_eq!(after, 1000 * SLICE + 50 * 100 * SLICE);
+        let (_, after) = hangs(&mut HangDetector::new(0), CALL_LIMIT, |poll| poll, |poll| poll <= 50);
+        assert_eq!(after, CALL_LIMIT + 50 * SLICE, "other requests have no like steps");
     }
 
     #[test]

@@ -170,11 +170,18 @@ impl DeviceServer {
                 Ok(Reply::Done)
             }
             Request::Describe => {
-                let mut info = self.device()?.info();
+                let device = self.device()?;
+                let mut info = device.info();
+                // A lost device's figures are zeros, and only a new process gives others.
+                device.fault().map_or(Ok(()), Err)?;
                 info.precisions.retain(|precision| self.passed.contains(precision));
                 Ok(Reply::Device(info))
             }
-            Request::CountSlots(n) => Ok(Reply::Slots(self.device()?.slots_that_fit(n))),
+            Request::CountSlots(n) => {
+                let device = self.device()?;
+                let slots = device.slots_that_fit(n);
+                device.fault().map_or(Ok(Reply::Slots(slots)), |fault| Err(fault.into()))
+            }
             Request::Fill(pass) => {
                 pass.check_precision(&self.passed)?;
                 let digests = self.device()?.fill(&pass, handle)?;

@@ -50,6 +50,9 @@ pub struct ServerStatus {
     pub records: String,
     /// The reason why records cannot be written now, or are unreliable.
     pub records_problem: Option<String>,
+    /// The reason why verdicts are not appended to the log now.
+    #[serde(default)]
+    pub log_problem: Option<String>,
     /// Number of challenges since the start whose evidence could not be written: their verdicts stand without it.
     #[serde(default)]
     pub evidence_lost: u64,

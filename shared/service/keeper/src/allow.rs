@@ -268,6 +268,12 @@ impl AllowList {
         self.0.borrow().check(miner, now_unix_seconds)
     }
 
+    /// Whether an operator admitted this very key: none that it follows.
+    pub fn recognises(&self, key: &PublicKey) -> bool {
+        let lists = self.0.borrow();
+        lists.is_listed(key) || lists.decided.get(key) == Some(&Approval::Approved)
+    }
+
     /// Whether the records have a miner as approved, by its own key or by one that it follows now, whether approval is
     /// required or not.
     pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {

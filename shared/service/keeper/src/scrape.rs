@@ -97,6 +97,7 @@ impl Families {
         for (outcome, count) in [("delivered", taken), ("failed", failed)] {
             advance(&self.webhook_deliveries_total.with_label_values(&[outcome]), count);
         }
+        set(&self.jobs_waiting, [("log", validator.reports.log.trouble().is_some().into())]);
         let evidence = validator.evidence.clone();
         for (cause, count) in [("lost", evidence.lost()), ("no_room", evidence.refused())] {
             advance(&self.evidence_failures_total.with_label_values(&[cause]), count);

@@ -84,6 +84,8 @@ pub struct Capacity {
     pub challenges: Arc<Semaphore>,
     /// One permit for each concurrent round of an operator.
     pub rounds: Arc<Semaphore>,
+    /// One permit for each round of a disputed device.
+    pub disputes: Semaphore,
     /// One permit for each concurrent check: one per core.
     pub checks: Semaphore,
 }

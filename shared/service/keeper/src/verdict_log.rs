@@ -43,6 +43,8 @@ pub struct VerdictLog {
     identity: Identity,
     witnesses: Vec<WitnessAddress>,
     writing: Mutex<Option<OpenLog>>,
+    /// Why verdicts are not appended now.
+    trouble: parking_lot::Mutex<Option<String>>,
 }
 
 /// The log while it is open.
@@ -56,7 +58,12 @@ struct OpenLog {
 
 impl VerdictLog {
     pub fn new(records: Records, folder: PathBuf, identity: Identity, witnesses: Vec<WitnessAddress>) -> Self {
-        Self { records, folder, identity, witnesses, writing: Mutex::default() }
+        Self { records, folder, identity, witnesses, writing: Mutex::default(), trouble: Default::default() }
+    }
+
+    /// The reason why verdicts are not appended now.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().clone()
     }
 
     /// Appends verdicts as they are concluded, for ever.
@@ -64,7 +71,9 @@ impl VerdictLog {
         let mut events = self.records.event_watch();
         loop {
             events.mark_unchanged();
-            if let Err(error) = self.catch_up().await {
+            let appended = self.catch_up().await;
+            *self.trouble.lock() = appended.as_ref().err().map(ToString::to_string);
+            if let Err(error) = appended {
                 tracing::error!(%error, "verdicts are not in the log yet: they are appended once this is mended");
                 tokio::time::sleep(RETRY).await;
                 continue;

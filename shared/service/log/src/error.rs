@@ -16,6 +16,9 @@ pub enum LogError {
     /// A server refused, or did not answer.
     #[error("{0}")]
     Http(String),
+    /// Neither a checkpoint nor tiles: the place of no log.
+    #[error("{0} has no checkpoint: it is not the folder or the URL of a log")]
+    NotThere(String),
     /// Bytes that are not in the form of their specification.
     #[error("{0}")]
     Malformed(String),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::error::LogError;
@@ -10,6 +11,9 @@ use crate::note::{MAX_NOTE_BYTES, NoteKey};
 use crate::proof::is_consistent;
 use crate::source::Source;
 use crate::tree::TreeReader;
+
+/// Pause before a checkpoint that lacks a cosignature is read again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows a log, with the last checkpoint in a file.
 #[derive(Debug)]
@@ -20,6 +24,8 @@ pub struct Follower {
     pub witnesses: Vec<NoteKey>,
     /// The file with the last checkpoint.
     pub file: PathBuf,
+    /// How long a checkpoint may lack a cosignature: it is published before witnesses are asked.
+    pub patience: Duration,
 }
 
 impl Follower {
@@ -30,10 +36,20 @@ impl Follower {
     /// be read now.
     pub async fn check(&self) -> Result<Checkpoint, LogError> {
         let kept = self.kept()?;
-        let signed = SignedCheckpoint::open(&self.source.checkpoint().await?, &self.log, &self.witnesses)?;
-        if let Some(missing) = signed.missing(&self.witnesses).next() {
-            return Err(LogError::Inconsistent(missing));
-        }
+        let until = Instant::now() + self.patience;
+        let signed = loop {
+            let note = self.source.checkpoint().await.map_err(|error| match (error, &kept) {
+                (LogError::NotThere(source), Some(_)) => LogError::inconsistent(format!("the log of {source} is gone")),
+                (error, _) => error,
+            })?;
+            let signed = SignedCheckpoint::open(&note, &self.log, &self.witnesses)?;
+            let missing = signed.missing(&self.witnesses).next();
+            match missing {
+                None => break signed,
+                Some(missing) if Instant::now() >= until => return Err(LogError::Inconsistent(missing)),
+                Some(_) => tokio::time::sleep(AGAIN).await,
+            }
+        };
         let now = signed.checkpoint;
         let mut tree = TreeReader::new(&self.source, now.size);
         if tree.root().await? != now.root {

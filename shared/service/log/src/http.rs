@@ -1,6 +1,9 @@
 //! HTTP/1.1, one request a connection: the client of logs and witnesses, and the server of a witness.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +20,7 @@ use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -33,8 +37,11 @@ const EXCHANGE_LIMIT: Duration = Duration::from_secs(10);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Attempts of a request whose answers ask for a pause.
 const MAX_ATTEMPTS: u32 = 30;
-/// Connections of a server at once.
+/// Connections of a server at once, and of one address.
 const MAX_CONNECTIONS: usize = 64;
+const MAX_OF_ADDRESS: usize = 8;
+/// How long the head of a request may take.
+const HEAD_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where a log or a witness is: `http://HOST[:PORT]/PREFIX`, `https://…`, or `https://…#KEY` for a validator whose
 /// certificate is its own.
@@ -169,22 +176,53 @@ where
     F: Fn(&Method, &str, &[u8]) -> Answer + Send + Sync + 'static,
 {
     let (answer, places) = (Arc::new(answer), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+    let addresses = Arc::new(Mutex::new(HashMap::<IpAddr, usize>::new()));
     loop {
         // The semaphore is never closed; a failed accept may be a lack of file descriptors, which passes.
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             sleep(RETRY_PAUSE).await;
             continue;
         };
+        let Some(of_address) = OfAddress::take(&addresses, peer.ip()) else { continue };
         let answer = answer.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| respond(request, max_bytes, answer.clone()));
             let mut server = hyper::server::conn::http1::Builder::new();
-            let server = server.timer(TokioTimer::new()).max_buf_size(MAX_HEAD_BYTES).keep_alive(false);
+            let server = server
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_LIMIT)
+                .max_buf_size(MAX_HEAD_BYTES)
+                .keep_alive(false);
             // A client that breaks off hears nothing more.
             let _ = timeout(EXCHANGE_LIMIT, server.serve_connection(TokioIo::new(stream), service)).await;
-            drop(place);
+            drop((place, of_address));
         });
+    }
+}
+
+/// A place among the connections of an address.
+struct OfAddress(Arc<Mutex<HashMap<IpAddr, usize>>>, IpAddr);
+
+impl OfAddress {
+    fn take(all: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Option<Self> {
+        let mut counts = all.lock();
+        let count = counts.entry(address).or_default();
+        let is_free = *count < MAX_OF_ADDRESS;
+        *count += usize::from(is_free);
+        is_free.then(|| Self(all.clone(), address))
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let mut counts = self.0.lock();
+        if let Entry::Occupied(mut count) = counts.entry(self.1) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 }
 

@@ -54,9 +54,22 @@ impl Source {
 
     /// The checkpoint's note, unchecked.
     pub async fn checkpoint(&self) -> Result<String, LogError> {
-        let note = self.read(CHECKPOINT, MAX_NOTE_BYTES as u64).await?;
-        let note = note.ok_or_else(|| LogError::inconsistent(format!("{self} has no checkpoint")))?;
+        let Some(note) = self.read(CHECKPOINT, MAX_NOTE_BYTES as u64).await? else {
+            return Err(match self.has_tiles().await? {
+                true => LogError::inconsistent(format!("{self} has tiles, and no checkpoint")),
+                false => LogError::NotThere(self.to_string()),
+            });
+        };
         String::from_utf8(note).map_err(|_| LogError::malformed("the checkpoint is not UTF-8"))
+    }
+
+    /// Whether a folder has tiles, or a URL the first full one.
+    async fn has_tiles(&self) -> Result<bool, LogError> {
+        let first = Tile { kind: TileKind::Hashes(0), index: 0, width: TILE_WIDTH };
+        match self {
+            Self::Folder(folder) => Ok(folder.join("tile").exists()),
+            Self::Url(url) => Ok(url.get(&first.path(), first.max_bytes()).await?.is_some()),
+        }
     }
 
     /// A tile's bytes, of the full tile where the partial one is gone.

@@ -31,7 +31,7 @@ pub struct VerifiedLog {
 /// Checks a whole log. Each of these witnesses must have cosigned its checkpoint.
 ///
 /// # Errors
-/// [`LogError::File`] or [`LogError::Http`]: it cannot be read. What contradicts is among the problems.
+/// [`LogError::File`], [`LogError::Http`] or [`LogError::NotThere`]: it cannot be read. What contradicts is among the problems.
 pub async fn verify(source: &Source, log: &NoteKey, witnesses: &[NoteKey]) -> Result<VerifiedLog, LogError> {
     // Before the checkpoint: a file that comes meanwhile is beyond it.
     let files = match source {
@@ -178,7 +178,7 @@ impl VerifiedLog {
     fn note<T>(&mut self, read: Result<T, LogError>) -> Result<Option<T>, LogError> {
         match read {
             Ok(read) => Ok(Some(read)),
-            Err(error @ (LogError::File { .. } | LogError::Http(_))) => Err(error),
+            Err(error @ (LogError::File { .. } | LogError::Http(_) | LogError::NotThere(_))) => Err(error),
             Err(error) => {
                 self.problem(error.to_string());
                 Ok(None)

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use assay_policy::{Labels, Standing};
+
 use crate::column::get;
+use crate::document::{json, to_json};
 use crate::miner::status_of;
 use crate::rows::Rows;
 use crate::tx::Tx;
@@ -69,11 +72,8 @@ const OF_A_MINER: [(&str, &str); 14] = [
     ("shown", "miner"),
 ];
 
-/// States that a new key does not shed, the strictest last.
-const STRICT_STATES: [&str; 4] = ["failed", "quarantined", "suspended", "revoked"];
-
 /// Makes a chain of keys, oldest first, one miner, and gives its id. The records of several ids become the oldest's,
-/// with the strictest status and state: a new key does not shed a record.
+/// with the stricter status and [`Standing::joined`], and the labels of both: a new key sheds nothing.
 pub(crate) async fn join_keys(
     tx: &mut Tx,
     chain: &[&str],
@@ -108,27 +108,42 @@ pub(crate) async fn join_keys(
     Ok(miner)
 }
 
+/// What is joined of two records.
+struct Joined {
+    status: Approval,
+    standing: Standing,
+    labels: Labels,
+    first_seen_ms: i64,
+}
+
+async fn read(tx: &mut Tx, miner: &str) -> Result<Joined, RecordsError> {
+    let sql = "SELECT status, state, standing, labels, first_seen_ms FROM miners WHERE id = $1";
+    let row = sqlx::query(sql).bind(miner).fetch_one(&mut **tx).await?;
+    let text = |name| get::<String>(&row, name);
+    let standing: Option<String> = get(&row, "standing")?;
+    let standing = standing.map(|standing| json::<Standing>(&standing, "standing")).transpose()?.unwrap_or_default();
+    Ok(Joined {
+        status: status_of(&text("status")?)?,
+        standing: Standing { state: json(&format!("\"{}\"", text("state")?), "state")?, ..standing },
+        labels: json(&text("labels")?, "labels")?,
+        first_seen_ms: get(&row, "first_seen_ms")?,
+    })
+}
+
 /// Makes everything of one miner another's.
 async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
-    let mut statuses = [Approval::Pending; 2];
-    for (status, miner) in statuses.iter_mut().zip([kept, gone]) {
-        let text: String =
-            sqlx::query_scalar("SELECT status FROM miners WHERE id = $1").bind(miner).fetch_one(&mut **tx).await?;
-        *status = status_of(&text)?;
-    }
-    let status = statuses[0].stricter(statuses[1]).name();
-    sqlx::query("UPDATE miners SET status = $2 WHERE id = $1").bind(kept).bind(status).execute(&mut **tx).await?;
-    let mut ranks = [0; 2];
-    for (rank, miner) in ranks.iter_mut().zip([kept, gone]) {
-        let state: String =
-            sqlx::query_scalar("SELECT state FROM miners WHERE id = $1").bind(miner).fetch_one(&mut **tx).await?;
-        *rank = STRICT_STATES.iter().position(|strict| *strict == state).map_or(0, |place| place + 1);
-    }
-    if ranks[1] > ranks[0] {
-        let sql = "UPDATE miners SET state = (SELECT g.state FROM miners g WHERE g.id = $2), \
-             standing = (SELECT g.standing FROM miners g WHERE g.id = $2) WHERE id = $1";
-        sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
-    }
+    let (ours, theirs) = (read(tx, kept).await?, read(tx, gone).await?);
+    let standing = ours.standing.joined(theirs.standing);
+    let (mut labels, older) = match theirs.first_seen_ms < ours.first_seen_ms {
+        true => (ours.labels, theirs.labels),
+        false => (theirs.labels, ours.labels),
+    };
+    labels.extend(older);
+    let sql = "UPDATE miners SET status = $2, state = $3, standing = $4, labels = $5, first_seen_ms = $6 WHERE id = $1";
+    let update = sqlx::query(sql).bind(kept).bind(ours.status.stricter(theirs.status).name());
+    let update =
+        update.bind(standing.state.name()).bind(to_json(&standing, "standing")?).bind(to_json(&labels, "labels")?);
+    update.bind(ours.first_seen_ms.min(theirs.first_seen_ms)).execute(&mut **tx).await?;
     // Rows that both have are kept once.
     for (table, column) in [("devices", "device_id"), ("round_members", "round")] {
         let sql = sql!(

@@ -98,12 +98,17 @@ impl Records {
         .await
     }
 
-    /// Whether a miner was a member of a round of this group since a time.
-    pub async fn was_in_round(&self, miner: &str, group: &str, since_ms: i64) -> Result<bool, RecordsError> {
+    /// Whether two miners were members of one round of this group since a time.
+    pub async fn were_in_round(&self, miners: [&str; 2], group: &str, since_ms: i64) -> Result<bool, RecordsError> {
         let sql = "SELECT COUNT(*) FROM round_members m JOIN rounds r ON r.id = m.round \
-             WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3";
-        let found = sqlx::query_scalar(sql).bind(miner).bind(since_ms).bind(group).fetch_one(self.read()).await;
-        let found: i64 = found.map_err(|e| RecordsError::from(e).doing("look for rounds of a miner"))?;
+             JOIN round_members o ON o.round = m.round \
+             WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3 \
+             AND o.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $4)";
+        let found = sqlx::query_scalar(sql).bind(miners[0]).bind(since_ms).bind(group).bind(miners[1]);
+        let found: i64 = found
+            .fetch_one(self.read())
+            .await
+            .map_err(|e| RecordsError::from(e).doing("look for rounds of a miner"))?;
         Ok(found > 0)
     }
 

@@ -20,6 +20,10 @@ pub(crate) const IS_STRANGER: &str = "m.status = 'pending' AND m.labels = '{}' \
      AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.miner = m.id AND s.disconnected_ms IS NULL) \
      AND NOT EXISTS (SELECT 1 FROM challenges c WHERE c.miner = m.id AND c.ended_ms IS NULL)";
 
+/// No log lacks a verdict of it, or ends with one: a log that ended with less would pass for the newest.
+const IS_LOGGED: &str = "NOT EXISTS (SELECT 1 FROM verdicts v WHERE v.miner = m.id AND (v.log_index IS NULL OR v.log_index = \
+     (SELECT MAX(l.log_index) FROM verdicts l WHERE l.validator = v.validator AND l.log_index IS NOT NULL)))";
+
 /// The other tables with rows of a miner and the condition that finds them; rows that refer to others come before them.
 const OF_A_STRANGER: [(&str, &str); 9] = [
     ("transitions", "miner = $1"),
@@ -57,7 +61,9 @@ impl Records {
         let sql = sql!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
         let strangers: i64 = sqlx::query_scalar(sql).fetch_one(self.read()).await?;
         let over = (strangers - most).clamp(0, BATCH);
-        let sql = sql!("SELECT id, last_seen_ms FROM miners m WHERE {IS_STRANGER} ORDER BY last_seen_ms, id LIMIT $1");
+        let sql = sql!(
+            "SELECT id, last_seen_ms FROM miners m WHERE {IS_STRANGER} AND {IS_LOGGED} ORDER BY last_seen_ms, id LIMIT $1"
+        );
         let oldest = sqlx::query(sql).bind(BATCH).fetch_all(self.read()).await;
         let oldest = oldest.map_err(|e| RecordsError::from(e).doing("look for strangers"))?;
         let mut ids = Vec::new();
@@ -99,7 +105,7 @@ impl Records {
 
 /// Removes a miner, where it is still a stranger.
 async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result<(), RecordsError> {
-    let sql = sql!("SELECT COUNT(*) FROM miners m WHERE m.id = $1 AND {IS_STRANGER}");
+    let sql = sql!("SELECT COUNT(*) FROM miners m WHERE m.id = $1 AND {IS_STRANGER} AND {IS_LOGGED}");
     let is_stranger: i64 = sqlx::query_scalar(sql).bind(id).fetch_one(&mut **tx).await?;
     if is_stranger == 0 {
         return Ok(());

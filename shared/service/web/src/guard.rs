@@ -14,7 +14,7 @@ use assay_records::with_api_limit;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, ORIGIN, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::uri::Authority;
@@ -127,6 +127,20 @@ impl RequestPlaces {
     }
 }
 
+/// Whether a gRPC client asks: a miner that was given the address of `http_listen`.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    header(headers, &CONTENT_TYPE).is_some_and(|media_type| media_type.starts_with("application/grpc"))
+}
+
+/// The answer to a gRPC client, in its own form: its body is not read.
+fn no_grpc() -> Response {
+    let why =
+        "this is the validator's HTTP API: miners connect to its `listen`, which `assay-validator address` prints";
+    // 12: UNIMPLEMENTED.
+    let headers = [("content-type", "application/grpc"), ("grpc-status", "12"), ("grpc-message", why)];
+    headers.into_response()
+}
+
 /// Reads the whole body into memory.
 async fn with_body(request: Request, most: usize) -> Result<Request, ApiError> {
     let (parts, body) = request.into_parts();
@@ -154,8 +168,10 @@ pub async fn guard(State(web): State<Arc<Web>>, mut request: Request, next: Next
     let origin = request.extensions().get::<RequestOrigin>();
     let is_local = origin.is_some_and(RequestOrigin::is_socket);
     let is_encrypted = origin.is_some_and(RequestOrigin::is_encrypted);
+    let is_grpc = is_grpc(request.headers());
     let answer = async {
         let answered = match admit(&web, &mut request).await {
+            _ if is_grpc => Ok(no_grpc()),
             // A local caller does not wait for callers on the network.
             Ok(()) if is_local => Ok(next.run(request).await),
             Ok(()) => web.places.work(request, |request| next.run(request)).await,

@@ -47,19 +47,20 @@ fn whose_a_device_is_of_two_operators_is_not_known() {
         let mut findings = among(present, std::slice::from_ref(other), policy);
         assert!(findings.iter().all(|finding| !finding.enforced), "nobody fails");
         findings.sort_by(|a, b| a.miner.cmp(&b.miner));
-        findings.into_iter().map(|finding| finding.disputed).collect::<Vec<_>>()
+        findings.into_iter().map(|finding| (finding.miner, finding.disputed)).collect::<Vec<_>>()
     };
+    let of = |miners: &[&str], disputed| miners.iter().map(|miner| ((*miner).to_owned(), disputed)).collect::<Vec<_>>();
     // A miner that only lists a device takes nothing from the one that showed it, in either order of sessions.
     let proved = policy(Enforcement::Proved);
-    assert_eq!(disputed(&other, &owner, &proved), [true, false]);
-    assert_eq!(disputed(&owner, &other, &proved), [true, false]);
+    assert_eq!(disputed(&other, &owner, &proved), of(&["other"], true));
+    assert_eq!(disputed(&owner, &other, &proved), of(&["other"], true));
     let mut shown = other.clone();
     shown.devices.insert(id(1), Some(5));
-    assert_eq!(disputed(&owner, &shown, &proved), [true, true], "who showed it first decides nothing");
-    assert_eq!(disputed(&owner, &shown, &policy(Enforcement::Record)), [false, false]);
+    assert_eq!(disputed(&owner, &shown, &proved), of(&["other", "owner"], true), "who showed it first decides nothing");
+    assert_eq!(disputed(&owner, &shown, &policy(Enforcement::Record)), of(&["other", "owner"], false));
     // Two miners without labels do not belong to one operator.
     let (a, b) = (presence("a", None, 0, &[1]), presence("b", None, 50, &[1]));
-    assert_eq!(disputed(&b, &a, &proved), [false, false]);
+    assert_eq!(disputed(&b, &a, &proved), [], "a listed id says nothing");
     assert_eq!(named(&among(&b, &[a], &policy(Enforcement::Both))), [("b", true), ("a", true)]);
 }
 

@@ -146,6 +146,37 @@ impl Standing {
         times.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
     }
 
+    /// The standing of one miner of which there were two records: a key that follows another one sheds nothing of it.
+    pub fn joined(self, other: Self) -> Self {
+        let (mut stricter, other) =
+            if other.state.strictness() > self.state.strictness() { (other, self) } else { (self, other) };
+        if !stricter.state.is_attested() {
+            // Passes that one of them owes still are not those of the other.
+            stricter.paid = if stricter.debt == other.debt { stricter.paid.min(other.paid) } else { stricter.paid };
+            stricter.debt = stricter.debt.max(other.debt);
+        }
+        stricter.last_pass_s = stricter.last_pass_s.max(other.last_pass_s);
+        stricter.last_heavy_s = stricter.last_heavy_s.max(other.last_heavy_s);
+        stricter.heavy_due |= other.heavy_due;
+        stricter.quarantine = match (stricter.quarantine, other.quarantine) {
+            (Some(QuarantineEnd::Time(one)), Some(QuarantineEnd::Time(two))) => Some(QuarantineEnd::Time(one.max(two))),
+            (Some(QuarantineEnd::Release), _) | (_, Some(QuarantineEnd::Release)) => Some(QuarantineEnd::Release),
+            (one, two) => one.or(two),
+        };
+        stricter.fails = newest(stricter.fails, other.fails, MAX_FAILS);
+        for (cause, times) in other.unclear {
+            let own = stricter.unclear.remove(&cause).unwrap_or_default();
+            stricter.unclear.insert(cause, newest(own, times, MAX_LIMIT as usize));
+        }
+        let (totals, more) = (&mut stricter.totals, other.totals);
+        totals.passes += more.passes;
+        totals.fails += more.fails;
+        totals.inconclusive += more.inconclusive;
+        totals.declined += more.declined;
+        totals.missed += more.missed;
+        stricter
+    }
+
     /// Moves times beyond now back to now, after the clock was set back.
     pub(super) fn turn_back(&mut self, now_s: u64) {
         let times = self.unclear.values_mut().flatten().chain(&mut self.fails).chain(&mut self.last_pass_s);
@@ -378,6 +409,13 @@ fn push(times: &mut VecDeque<u64>, now_s: u64, most: usize) {
     while times.len() > most {
         times.pop_front();
     }
+}
+
+/// The newest of two series of times, oldest first.
+fn newest(one: VecDeque<u64>, two: VecDeque<u64>, most: usize) -> VecDeque<u64> {
+    let mut all: Vec<_> = one.into_iter().chain(two).collect();
+    all.sort_unstable();
+    all.split_off(all.len().saturating_sub(most)).into()
 }
 
 /// Names of the codes, without repetition.

@@ -91,6 +91,11 @@ impl State {
         matches!(self, Self::Passing | Self::Suspect)
     }
 
+    /// Its place where the stricter of two states stands.
+    pub(super) const fn strictness(self) -> u8 {
+        if matches!(self, Self::Expired) { 2 * Self::Failed as u8 - 1 } else { 2 * self as u8 }
+    }
+
     pub const fn is_challenged(self) -> bool {
         !matches!(self, Self::Suspended | Self::Revoked)
     }

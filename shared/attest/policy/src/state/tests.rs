@@ -48,6 +48,39 @@ impl Miner {
     }
 }
 
+/// Whatever two records hold, their miner owes, and has counted against it, no less than either.
+#[test]
+fn two_records_that_become_one_shed_nothing() {
+    let reached = |events: &[Event]| {
+        let mut miner = Miner::new();
+        events.iter().for_each(|event| drop(miner.sees(event)));
+        miner.standing
+    };
+    let passed = vec![pass(); 3];
+    let [suspect, expired] = [1, 40].map(|count| [passed.clone(), vec![Event::Missed; count]].concat());
+    let failed = [passed.clone(), vec![fail(), pass()]].concat();
+    let set_apart = vec![Event::Operator(Word::Quarantine), Event::Operator(Word::Suspend)];
+    let all: Vec<_> =
+        [vec![], passed, suspect, expired, failed, vec![fail(); 5], set_apart].map(|it| reached(&it)).into();
+    let rules = Rules::default();
+    for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+        let joined = one.clone().joined(other.clone());
+        let back = other.clone().joined(one.clone());
+        assert_eq!((joined.state, joined.owed(&rules)), (back.state, back.owed(&rules)));
+        for before in [one, other] {
+            assert!(joined.state.strictness() >= before.state.strictness(), "{before:?}");
+            assert!(
+                joined.fails.len() >= before.fails.len() && joined.quarantine.is_some() >= before.quarantine.is_some()
+            );
+            assert!(before.unclear.iter().all(|(cause, times)| joined.unclear[cause].len() >= times.len()));
+            let owes = before.owed(&rules);
+            assert!(joined.owed(&rules) >= owes || before.state == State::Enrolled, "{before:?} in {joined:?}");
+        }
+    }
+    let renewed = reached(&[]).joined(all[3].clone());
+    assert_eq!((renewed.state, renewed.debt), (State::Expired, all[3].debt), "a key that was only seen");
+}
+
 #[test]
 fn a_new_miner_is_attested_by_its_first_passes() {
     let mut miner = Miner::new();

@@ -86,6 +86,22 @@ impl LogConfig {
         Ok(Self { format: *log_format, filter: log.clone(), file: log_file.clone() })
     }
 
+    /// Checks the log file, and its folder, which is not created.
+    ///
+    /// # Errors
+    /// [`Failure`] with the remedy.
+    pub fn check_file(&self) -> Result<(), Failure> {
+        let Some(path) = &self.file else { return Ok(()) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let why = match folder {
+            _ if path.as_os_str().is_empty() => "the path is empty".to_owned(),
+            _ if path.is_dir() => "a folder is there, where a file is expected".to_owned(),
+            Some(folder) if !folder.is_dir() => format!("the folder {} is missing: make it", folder.display()),
+            _ => return Ok(()),
+        };
+        Err(Failure::new(Exit::Config, format!("log_file = {}: {why}", path.display())))
+    }
+
     /// The same without a file: for commands, which must not write into the log of a daemon.
     pub fn on_standard_error(&self) -> Self {
         Self { file: None, ..self.clone() }
@@ -225,5 +241,24 @@ impl<T> Deref for LoggedValue<T> {
 
     fn deref(&self) -> &T {
         &self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_file_that_cannot_be_made_is_refused_before_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |path: PathBuf| {
+            LogConfig { format: LogFormat::Human, filter: "info".to_owned(), file: Some(path) }.check_file()
+        };
+        let said = |path: PathBuf| check(path).unwrap_err().message;
+        assert!(said(folder.path().into()).contains("a folder is there"));
+        assert!(said(PathBuf::new()).contains("empty"));
+        assert!(said(folder.path().join("missing/log")).contains("missing: make it"));
+        assert!(check("log".into()).is_ok() && check(folder.path().join("log")).is_ok());
+        assert!(!folder.path().join("log").exists(), "nothing is made");
     }
 }

@@ -10,13 +10,14 @@ use crate::span::Span;
 /// The same argument, where it is a number, with an error of its own for other text; a negative number is a value, too.
 pub(super) fn with_words(argument: Arg) -> Arg {
     let of = argument.get_value_parser().type_id();
-    let whole = |most: u64| format!("expected a whole number from 0 to {most}, such as 90");
+    // The bounds of a setting say more than those of 64 bits, and are checked once it is a number.
+    let whole = || "expected a whole number, such as 90".to_owned();
     if of == TypeId::of::<u32>() {
-        with::<u32>(argument, whole(u32::MAX.into()))
+        with::<u32>(argument, format!("expected a whole number from 0 to {}, such as 90", u32::MAX))
     } else if of == TypeId::of::<u64>() {
-        with::<u64>(argument, whole(u64::MAX))
+        with::<u64>(argument, whole())
     } else if of == TypeId::of::<usize>() {
-        with::<usize>(argument, whole(usize::MAX as u64))
+        with::<usize>(argument, whole())
     } else if of == TypeId::of::<f64>() {
         with::<f64>(argument, "expected a number, such as 1.5".to_owned())
     } else {

@@ -95,6 +95,9 @@ fn text(status: &ServerStatus, screen: &Screen) -> String {
             None => status.records.clone(),
         },
     );
+    if let Some(problem) = &status.log_problem {
+        line("log", format!("NOT APPENDED TO: {}", quoted(problem)));
+    }
     if status.evidence_lost > 0 {
         let lost = counted(status.evidence_lost, "challenge");
         line("evidence", format!("LOST of {lost} since the start: the log says why"));
@@ -159,6 +162,7 @@ mod tests {
             verdicts: VerdictCounts { pass: 5, ..VerdictCounts::default() },
             records: "postgres://assay@db:5432/assay".to_owned(),
             records_problem: None,
+            log_problem: None,
             evidence_lost: 0,
             challenges: vec![ChallengeProgress {
                 challenge_id: ChallengeId([0xcd; 16]),
@@ -196,11 +200,17 @@ mod tests {
         let worker =
             ReplayWorkerStatus { name: "gpu-3".to_owned(), machine: "gpu-3".to_owned(), devices: 8, macs_per_s: 4e15 };
         let records_problem = Some("no disk".to_owned());
-        let shared = ServerStatus { replay_workers: vec![worker], records_problem, evidence_lost: 3, ..status() };
+        let log_problem = Some("an old copy".to_owned());
+        let shared =
+            ServerStatus { replay_workers: vec![worker], records_problem, log_problem, evidence_lost: 3, ..status() };
         let text = text_of(&shared);
-        for part in
-            ["none of its own", "\"gpu-3\", devices: 8, 4000.000 T", "NOT WRITTEN: \"no disk\"", "LOST of 3 challenges"]
-        {
+        for part in [
+            "none of its own",
+            "\"gpu-3\", devices: 8, 4000.000 T",
+            "NOT WRITTEN: \"no disk\"",
+            "log        NOT APPENDED TO: \"an old copy\"",
+            "LOST of 3 challenges",
+        ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         let unserved = ServerStatus { http_address: None, ..status() };

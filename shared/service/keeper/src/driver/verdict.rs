@@ -5,7 +5,7 @@ use std::time::Duration;
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{ReasonCode, Verdict};
-use assay_records::{Approval, CommitmentRecord, MinerRecord};
+use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
 use super::{Driver, OngoingChallenge};
@@ -97,8 +97,7 @@ impl Driver {
 
     /// Whether an operator admitted exactly this key.
     fn is_recognised(&self) -> bool {
-        let approved = |record: &MinerRecord| record.status == Approval::Approved;
-        !self.validator.access.allowed.is_open() || self.host.record.as_ref().is_some_and(approved)
+        self.key().is_some_and(|key| self.validator.access.allowed.recognises(&key))
     }
 
     /// Stores entries of the case. The time of the disk does not count against the miner.
@@ -137,10 +136,9 @@ impl Driver {
             return;
         }
         let others = found.iter().filter(|found| found.disputed).filter_map(|found| found.other.clone());
-        let own = verdict.miner_key.to_string();
-        let (miners, validator) = (std::iter::once(own).chain(others).collect(), self.validator.clone());
+        let (own, others, validator) = (verdict.miner_key.to_string(), others.collect(), self.validator.clone());
         tokio::spawn(async move {
-            if let Err(error) = rounds::of_disputed(&validator, miners).await {
+            if let Err(error) = rounds::of_disputed(&validator, own, others).await {
                 tracing::warn!("no round of miners that show one device: {error}");
             }
         });

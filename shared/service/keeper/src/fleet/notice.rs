@@ -23,6 +23,8 @@ pub const MAX_TRIES: u32 = 16;
 const MAX_EVENTS: u32 = 512;
 /// The most findings of a miner compared with a new one.
 const MAX_FINDINGS: u32 = 256;
+/// The most findings of a look that are recorded: a key without work can list what 64 other devices are called.
+const MAX_NOTED: usize = 64;
 
 impl Fleet {
     /// Checks a session that began, or whose devices changed, against the other sessions.
@@ -44,14 +46,31 @@ impl Fleet {
         let events: Vec<_> = events.iter().filter(of_session).collect();
         let mut findings = self.presences.findings(&presence.session, [], &group.identity);
         findings.extend(changes(presence, before(presence, &events), moved(&events)));
-        for finding in findings {
-            self.note_finding(finding).await?;
+        let left_out = findings.len().saturating_sub(MAX_NOTED);
+        if left_out > 0 {
+            tracing::warn!(miner = record.key, "found: {left_out} more, which are not recorded");
+        }
+        // A proved lie comes before a warning.
+        findings.sort_by_key(|finding| !finding.enforced);
+        let (mut noted, mut lies) = (Vec::new(), Vec::new());
+        for finding in findings.into_iter().take(MAX_NOTED) {
+            let lie = finding.enforced.then(|| (finding.miner.clone(), finding.code));
+            if let Some(finding) = self.unknown(finding).await? {
+                noted.push(finding);
+                lies.extend(lie);
+            }
+        }
+        if !noted.is_empty() {
+            self.records.note_findings(&noted, unix_ms()).await?;
+        }
+        for (miner, code) in lies {
+            self.happened(&miner, &Event::Finding { code, fails: true }).await?;
         }
         Ok(())
     }
 
-    /// Records a finding, unless it was recorded recently, and fails the attestation of a miner whose lie it proves.
-    async fn note_finding(&self, finding: IdentityFinding) -> Result<(), RecordsError> {
+    /// A finding to record, unless it was recorded recently.
+    async fn unknown(&self, finding: IdentityFinding) -> Result<Option<FindingRecord>, RecordsError> {
         let IdentityFinding { code, miner, other, device_id, detail, enforced, disputed: _ } = finding;
         let device_id = device_id.map(|id| id.to_string());
         let filter = FindingFilter {
@@ -65,22 +84,10 @@ impl Fleet {
             known.device_id == device_id && known.other_miner == other && known.enforced == enforced
         };
         if known.iter().any(|known| is_same(&known.finding)) {
-            return Ok(());
+            return Ok(None);
         }
         tracing::warn!(miner, other, device = device_id, enforced, finding = %code, "found: {detail}");
-        let noted = FindingRecord {
-            code: code.name().to_owned(),
-            miner: miner.clone(),
-            other_miner: other,
-            device_id,
-            detail,
-            enforced,
-        };
-        self.records.note_findings(&[noted], unix_ms()).await?;
-        if enforced {
-            self.happened(&miner, &Event::Finding { code, fails: true }).await?;
-        }
-        Ok(())
+        Ok(Some(FindingRecord { code: code.name().to_owned(), miner, other_miner: other, device_id, detail, enforced }))
     }
 
     /// Applies an event outside a verdict to the attestation state of a miner.

@@ -1,5 +1,6 @@
 //! Rounds: the members of a group are challenged at the same time, and late starters are named.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::validator::Validator;
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_listen::bounds::MAX_ROUNDS_AT_ONCE;
 use assay_program::clock::{unix_ms, unix_seconds};
+use tokio::time::timeout;
 
 /// Default time limit for a member to take its challenge.
 const START_WITHIN: Duration = Duration::from_secs(10);
@@ -26,10 +28,8 @@ const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
 /// Label of the rounds for disputed devices.
 const DISPUTED: &str = "disputed device";
-/// Time in ms within which a miner is not in another such round.
+/// Time in ms within which two miners are not in another such round.
 const DISPUTED_AGAIN_MS: i64 = 3_600_000;
-/// The most members of such a round.
-const MAX_DISPUTING: usize = 64;
 
 /// A possible member of a round.
 struct RoundCandidate {
@@ -42,17 +42,27 @@ pub async fn of_group(validator: &Validator, group: &str) -> Result<(), Operatio
     run(validator, plan(validator, Some(group), OrderOrigin::Schedule).await?).await
 }
 
-/// Challenges miners that show one device in one round, at most once an hour: it is unknown which of them lies.
-pub async fn of_disputed(validator: &Validator, mut miners: Vec<String>) -> Result<(), OperationError> {
-    let Ok(_place) = validator.capacity.rounds.clone().try_acquire_owned() else { return Ok(()) };
-    miners.truncate(MAX_DISPUTING);
+/// Challenges a miner in one round with the others that show its devices: it is unknown which of them lies. With each of
+/// them it is in one such round an hour; rounds of theirs with others delay none of its own.
+pub async fn of_disputed(
+    validator: &Validator,
+    asking: String,
+    others: BTreeSet<String>,
+) -> Result<(), OperationError> {
+    let place = timeout(Duration::from_millis(DISPUTED_AGAIN_MS.unsigned_abs()), validator.capacity.disputes.acquire());
+    let Ok(Ok(_place)) = place.await else { return Ok(()) };
+    let since_ms = unix_ms() - DISPUTED_AGAIN_MS;
+    let mut is_open = false;
+    for other in &others {
+        is_open = is_open || !validator.records.were_in_round([&asking, other], DISPUTED, since_ms).await?;
+    }
+    if !is_open {
+        return Ok(());
+    }
     let connected = validator.registry.miners();
     let mut invited = Vec::new();
-    for miner in miners {
-        if validator.records.was_in_round(&miner, DISPUTED, unix_ms() - DISPUTED_AGAIN_MS).await? {
-            return Ok(());
-        }
-        let record = validator.records.miner(&miner).await?;
+    for miner in std::iter::once(&asking).chain(&others).take(MAX_MEMBERS) {
+        let record = validator.records.miner(miner).await?;
         let Some(record) = record.filter(|it| it.standing().state.is_challenged()) else { continue };
         let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
         invited.push(RoundCandidate { record, connected });

@@ -73,6 +73,7 @@ pub fn status(serving: &Serving) -> ServerStatus {
         },
         records: validator.records.location().to_string(),
         records_problem: validator.records.trouble(),
+        log_problem: validator.reports.log.trouble(),
         evidence_lost: validator.evidence.lost(),
         challenges: challenges(validator),
     }

@@ -1,6 +1,7 @@
 //! Forks, rollbacks and old backups, which one log alone does not show: a follower and a witness see them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use assay_protocol::identity::Identity;
 use tokio::net::TcpListener;
@@ -25,7 +26,13 @@ fn fork(folder: &Path, size: u64) -> LogWriter {
 }
 
 fn follower(folder: &Path, state: &Path) -> Follower {
-    Follower { source: source(folder), log: key(), witnesses: Vec::new(), file: state.join("last") }
+    Follower {
+        source: source(folder),
+        log: key(),
+        witnesses: Vec::new(),
+        file: state.join("last"),
+        patience: Duration::ZERO,
+    }
 }
 
 fn is_inconsistent<T: std::fmt::Debug>(result: Result<T, LogError>, words: &str) {
@@ -41,6 +48,14 @@ async fn a_follower_sees_rollback_fork_and_an_old_backup() {
         assert_eq!(follower(good.path(), state.path()).check().await.unwrap().size, size);
         // The same again.
         follower(good.path(), state.path()).check().await.unwrap();
+    }
+    let (gone, nowhere) = (tempfile::tempdir().unwrap(), bad.path().join("x"));
+    is_inconsistent(follower(gone.path(), state.path()).check().await, "is gone");
+    for mistyped in [gone.path(), &nowhere] {
+        let unknown = follower(mistyped, gone.path()).check().await;
+        assert!(matches!(unknown, Err(LogError::NotThere(_) | LogError::File { .. })), "{unknown:?}");
+        let unknown = verify(&source(mistyped), &key(), &[]).await;
+        assert!(matches!(unknown, Err(LogError::NotThere(_) | LogError::File { .. })), "{unknown:?}");
     }
     log(bad.path(), 300, 100);
     is_inconsistent(follower(bad.path(), state.path()).check().await, "rolled back: it has 300 entries, and had 700");

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use assay_policy::rules::Cause;
+use assay_policy::state::{Debt, Standing, State};
 use assay_records::{
     Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, Labels, MinerChange, MinerFilter,
     RecordsError, StandingChange,
@@ -56,6 +58,34 @@ pub async fn two_records_become_one_with_the_stricter_status(store: &TestStore) 
     assert_eq!(ids, [1, 2, 3].map(device_id));
     let verdicts = records.verdicts(&Default::default()).await.unwrap();
     assert_eq!(verdicts[0].miner, key(1));
+}
+
+/// A key of its own that claims to be older: the joined miner keeps what it owes, what is counted, and its labels.
+pub async fn a_new_key_sheds_nothing_of_a_record(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[5], &[1], THEN_MS)).await.unwrap();
+    let grown = Standing {
+        state: State::Expired,
+        debt: Some(Debt::Fail),
+        unclear: BTreeMap::from([(Cause::Absent, [7, 8].into())]),
+        fails: [9].into(),
+        because: "absent".to_owned(),
+        ..Standing::default()
+    };
+    let mut concluded = conclusion(1, 5, &[], 0);
+    let standing = concluded.standing.as_mut().unwrap();
+    standing.after = serde_json::to_string(&grown).unwrap();
+    standing.transition.as_mut().unwrap().to = "expired".to_owned();
+    records.conclude(&concluded).await.unwrap();
+    records.set_labels(&key(5), &label("operator", "acme"), &operator()).await.unwrap();
+    records.connected(&connected(2, &[1], &[], THEN_MS + 1)).await.unwrap();
+    records.set_labels(&key(1), &label("operator", "other"), &operator()).await.unwrap();
+    records.set_labels(&key(1), &label("rack", "7"), &operator()).await.unwrap();
+    let joined = records.connected(&connected(3, &[1, 5], &[1], THEN_MS + 2)).await.unwrap();
+    assert_eq!((joined.id.clone(), joined.state.as_str(), joined.first_seen_ms), (key(1), "expired", THEN_MS));
+    assert_eq!(joined.standing(), grown);
+    let labels = [("operator", "acme"), ("rack", "7")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(joined.labels, Labels::from(labels));
 }
 
 pub async fn every_decision_says_who_and_when(store: &TestStore) {
