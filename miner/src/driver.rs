@@ -252,7 +252,7 @@ pub async fn drive(
     // Without a sender the stream ends once the queue has been sent; the validator then ends its half.
     drop(outbox);
     let _ = tokio::time::timeout(FLUSH_LIMIT, async { while inbound.next().await.is_some() {} }).await;
-    // Pending work may wait for room in what nobody reads any more: openings, and reports.
+    // Pending work may wait for room in queues without a reader: openings, and reports.
     drop((inbound, reports));
     if let Some(last) = queue {
         let _ = last.await;

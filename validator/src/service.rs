@@ -114,3 +114,33 @@ fn refuse(code: RefusedCode, detail: &str) -> Response<Responses> {
     let _ = outgoing.try_send(Box::new((refusal(code, detail.into()), SentAt::default())));
     Response::new(Box::pin(stamped(queue)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::codec::{DecodeBuf, Decoder};
+
+    struct Whole;
+
+    impl Decoder for Whole {
+        type Item = ();
+        type Error = Status;
+
+        fn decode(&mut self, _: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
+            Ok(Some(()))
+        }
+    }
+
+    /// A silent connection, which the transport ends without an error, is no forged message.
+    #[tokio::test]
+    async fn a_stream_that_ends_inside_a_message_is_a_lost_connection() {
+        let mut cut = Streaming::new_request(Whole, "\0\0\0\0\x09half".to_owned(), None, None);
+        let status = cut.message().await.unwrap_err();
+        assert!(matches!(broken(&status), ReadFailure::Disconnected(_)), "{status:?}");
+        let undecodable = Status::internal("failed to decode Protobuf message: invalid wire type");
+        assert!(matches!(broken(&undecodable), ReadFailure::Malformed(_)));
+        let mut large = Streaming::new_request(Whole, "\0\0\0\0\x09all of it".to_owned(), None, Some(8));
+        let status = large.message().await.unwrap_err();
+        assert!(matches!(broken(&status), ReadFailure::Malformed(_)), "{status:?}");
+    }
+}

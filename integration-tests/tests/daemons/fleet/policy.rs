@@ -2,12 +2,15 @@
 
 use std::fs;
 
+use assay_api::ListPage;
 use assay_integration_tests::daemon::{PATIENCE, run};
 use assay_integration_tests::dishonest::{Disguise, DishonestMiner, WorkLie};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_integration_tests::web::Caller;
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::Outcome;
+use assay_records::RoundRecord;
 use assay_work::PublicKey;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -211,30 +214,55 @@ async fn a_band_is_recorded_until_it_is_enforced() {
     assert_eq!(state(&validator, miner.key), "failed");
 }
 
-/// Ids are claims: who showed it first decides nothing, and the validator asks both in one round.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_two_miners_show_is_disputed_until_both_are_asked_in_one_round() {
-    let (validator, _folder) = validator_with("", &[]).await;
-    let first = DishonestMiner::connect(validator.address, &Disguise::new(&[60])).await;
-    validator.wait_for_miner(first.key, true).await;
-    validator.challenge(first.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-    let second = DishonestMiner::connect(validator.address, &Disguise { seed: 2, ..Disguise::new(&[60]) }).await;
-    validator.wait_for_miner(second.key, true).await;
+/// Challenges a miner until its device is disputed, then waits until both were challenged in one round, and it passed
+/// there: each has memory and a processor of its own.
+async fn disputes(validator: &TestValidator, asking: &DishonestMiner, other: &DishonestMiner) {
     // Until each was heard while the other one was there.
     let until = std::time::Instant::now() + PATIENCE;
     loop {
-        let ruling = validator.challenge(second.key, Some(Mode::Audit)).await.unwrap();
+        let ruling = validator.challenge(asking.key, Some(Mode::Audit)).await.unwrap();
         if ruling.verdict.reasons.iter().any(|reason| reason.code == "device_disputed") {
             assert_eq!(ruling.verdict.outcome(), Outcome::Inconclusive);
             break;
         }
-        assert!(std::time::Instant::now() < until, "the second one passes");
+        assert!(std::time::Instant::now() < until, "it passes");
     }
-    // Each has memory and a processor of its own, and answers for itself.
-    while [first.key, second.key].iter().any(|key| state(&validator, *key) != "passing") {
+    let operator = Caller::at_socket(validator);
+    let is_settled = async |round: &RoundRecord| {
+        let verdicts: Value = operator.read(&format!("/api/v1/verdicts?round={}", round.id)).await;
+        let of =
+            |key: PublicKey| verdicts["items"].as_array().unwrap().iter().find(|it| it["miner"] == key.to_string());
+        of(other.key).is_some() && of(asking.key).is_some_and(|verdict| verdict["outcome"] == "pass")
+    };
+    loop {
+        let rounds: ListPage<RoundRecord> = operator.read("/api/v1/rounds").await;
+        for round in rounds.items.iter().filter(|round| round.group == "disputed device") {
+            if is_settled(round).await {
+                return;
+            }
+        }
         assert!(std::time::Instant::now() < until, "no round");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
+}
+
+/// Ids are claims: who showed it first decides nothing, and the validator asks both in one round. A miner that is in
+/// rounds with others all the time keeps no other one from its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_two_miners_show_is_disputed_until_both_are_asked_in_one_round() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let connect = async |seed: u8, first_device: u8, slots: &[u64]| {
+        let disguise = Disguise { seed, first_device, ..Disguise::new(slots) };
+        let miner = DishonestMiner::connect(validator.address, &disguise).await;
+        validator.wait_for_miner(miner.key, true).await;
+        miner
+    };
+    let first = connect(1, 1, &[60]).await;
+    validator.challenge(first.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    let second = connect(2, 1, &[60, 60]).await;
+    disputes(&validator, &second, &first).await;
+    let third = connect(3, 2, &[60]).await;
+    disputes(&validator, &third, &second).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -117,8 +117,8 @@ fn one_key(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Opt
     })
 }
 
-/// Devices that two miners show at once: a finding about each where it is a lie, else about the one that lists what the
-/// other one showed in work that held. A listed id can be copied by any number of keys, and says nothing.
+/// Devices that two miners show at once: a finding about each where it is a lie, else about the one that lists devices
+/// of the other one's work that held. A listed id can be copied by any number of keys, and says nothing.
 fn one_device(present: &Presence, other: &Presence, policy: &IdentityPolicy) -> Vec<IdentityFinding> {
     let both = present.devices.iter().filter_map(|(id, first)| Some((*id, *first, *other.devices.get(id)?)));
     let is_one_operator = present.operator.is_some() && present.operator == other.operator;

@@ -28,7 +28,6 @@ impl Channel {
     const WITHOUT_EXPORTER: [Self; 2] = [Self::Proxied, Self::Plaintext];
 
     /// The channel's part of the signed bytes.
-    #[must_use]
     pub const fn bytes(&self) -> [u8; 32] {
         match self {
             Self::Tls(exporter) => *exporter,

@@ -31,7 +31,6 @@ impl std::fmt::Debug for Identity {
 
 impl Identity {
     /// The identity of an RFC 8032 seed, which followed no other.
-    #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
         let key = Arc::new(SigningKey::from_bytes(seed));
         let origin = PublicKey(key.verifying_key().to_bytes());
@@ -39,33 +38,28 @@ impl Identity {
     }
 
     /// The same key after those that made these statements, and the first of which was `origin`.
-    #[must_use]
     pub fn following(self, successors: &[Successor], origin: PublicKey) -> Self {
         Self { successors: successors.into(), origin, ..self }
     }
 
     /// The public half.
-    #[must_use]
     pub fn public_key(&self) -> PublicKey {
         PublicKey(self.key.verifying_key().to_bytes())
     }
 
     /// The statements by which earlier keys are followed to this one, at most
     /// [`MAX_SUCCESSORS`](crate::successor::MAX_SUCCESSORS).
-    #[must_use]
     pub fn successors(&self) -> &[Successor] {
         &self.successors
     }
 
     /// The first key, of which this one is a successor or itself. Values that are derived from the key and must outlast
     /// it, such as ids of devices, are derived from this one.
-    #[must_use]
     pub const fn origin(&self) -> PublicKey {
         self.origin
     }
 
     /// The secret key in PKCS #8 version 1 (RFC 8410), as the makers of certificates take it. Overwritten when dropped.
-    #[must_use]
     pub fn pkcs8_der(&self) -> Zeroizing<[u8; 48]> {
         let mut der = Zeroizing::new([0; 48]);
         der[..16].copy_from_slice(&PKCS8_HEADER);
@@ -74,13 +68,11 @@ impl Identity {
     }
 
     /// This key's statement that `new_key` follows it until then.
-    #[must_use]
     pub fn succeed(&self, new_key: PublicKey, until_unix_seconds: u64) -> Successor {
         Successor::sign(self.public_key(), new_key, until_unix_seconds, |message| self.sign(message))
     }
 
     /// Signs the raw bytes (RFC 8032, no prehash).
-    #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature(self.key.sign(message).to_bytes())
     }
@@ -106,13 +98,11 @@ pub struct SessionTranscript {
 
 impl SessionTranscript {
     /// The message that the validator signs in its welcome.
-    #[must_use]
     pub fn welcome_message(&self) -> Vec<u8> {
         self.message(b"assay v1 welcome")
     }
 
     /// The message that the miner signs in its proof.
-    #[must_use]
     pub fn proof_message(&self) -> Vec<u8> {
         self.message(b"assay v1 session")
     }

@@ -26,7 +26,6 @@ pub enum JoinTokenError {
 
 impl JoinToken {
     /// The secret, to check or to send it.
-    #[must_use]
     pub fn secret(&self) -> &str {
         &self.0
     }

@@ -105,7 +105,6 @@ impl Identity {
 }
 
 /// The file with the statements about a key file.
-#[must_use]
 pub fn successors_file(key_file: &Path) -> PathBuf {
     beside(key_file, ".successors")
 }

@@ -48,26 +48,22 @@ pub struct DeviceClaim {
 
 impl DeviceClaim {
     /// The model that it claims to be: by its management library, else by its name.
-    #[must_use]
     pub fn claimed_model(&self) -> &str {
         self.claimed_hardware.as_ref().and_then(|hardware| hardware.model.as_deref()).unwrap_or(&self.name)
     }
 
     /// Number of n-by-n slots that fit by its claim; 0 for an n outside [`MATRIX_SIZES`].
-    #[must_use]
     pub fn slots_of(&self, n: u32) -> u32 {
         MATRIX_SIZES.iter().position(|size| *size == n).map_or(0, |size| self.slots[size])
     }
 
     /// The most n-by-n slots that `free_bytes` hold, for each of [`MATRIX_SIZES`].
-    #[must_use]
     pub fn max_slots(free_bytes: u64) -> [u32; MATRIX_SIZES.len()] {
         MATRIX_SIZES.map(|n| u32::try_from(free_bytes / (u64::from(n) * u64::from(n))).unwrap_or(u32::MAX))
     }
 
     /// The claim without its contradictions: free bytes beyond all, slots beyond the free bytes. A device counts the
     /// three at different moments, while other programs take and give memory.
-    #[must_use]
     pub fn consistent(mut self) -> Self {
         self.free_bytes = self.free_bytes.min(self.total_bytes);
         let most = Self::max_slots(self.free_bytes);
@@ -94,7 +90,6 @@ impl Inventory {
     /// least `min_slots` slots, and at least one, weighs its number of slots.
     ///
     /// An n outside [`MATRIX_SIZES`] gives no weights.
-    #[must_use]
     pub fn weights(&self, precision: Precision, n: u32, min_slots: u32) -> Vec<Weight> {
         let computes = |d: &&DeviceClaim| d.precisions.contains(&precision);
         let weight = |d: &DeviceClaim| Weight { device_id: d.id, weight: u64::from(d.slots_of(n)) };
@@ -103,7 +98,6 @@ impl Inventory {
     }
 
     /// The device with an id.
-    #[must_use]
     pub fn device(&self, id: DeviceId) -> Option<&DeviceClaim> {
         self.devices.iter().find(|d| d.id == id)
     }
@@ -200,7 +194,6 @@ pub enum StopCode {
 
 impl StopCode {
     /// The reason that a validator gives when a miner stops with this code.
-    #[must_use]
     pub const fn reason(self) -> ReasonCode {
         match self {
             Self::Busy => ReasonCode::MinerBusy,
@@ -473,7 +466,6 @@ pub enum ValidatorMessage {
 
 impl ValidatorMessage {
     /// The message that asks for a probe of any stage.
-    #[must_use]
     pub const fn asking(challenge_id: ChallengeId, probe: MemoryProbe, deadline: Duration) -> Self {
         match probe {
             MemoryProbe::Walks(probe) => Self::Probe { challenge_id, probe, deadline },

@@ -52,7 +52,6 @@ pub enum SuccessorError {
 
 impl Successor {
     /// The statement of `old_key`, which `sign` signs with, that `new_key` follows it until then.
-    #[must_use]
     pub fn sign(
         old_key: PublicKey,
         new_key: PublicKey,
@@ -64,7 +63,6 @@ impl Successor {
     }
 
     /// The 136 bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; SUCCESSOR_BYTES] {
         let mut bytes = [0; SUCCESSOR_BYTES];
         bytes[..32].copy_from_slice(&self.old_key.0);
@@ -94,7 +92,6 @@ impl Successor {
     }
 
     /// The hex form.
-    #[must_use]
     pub fn to_hex(&self) -> String {
         hex::encode(self.encode())
     }
@@ -134,7 +131,6 @@ impl From<Successor> for [u8; SUCCESSOR_BYTES] {
 }
 
 /// Statements one after the other, as a certificate carries them.
-#[must_use]
 pub fn encode_all(statements: &[Successor]) -> Vec<u8> {
     statements.iter().flat_map(Successor::encode).collect()
 }
@@ -170,14 +166,12 @@ pub struct Lineage {
 
 impl Lineage {
     /// The lineage of a key that follows no other.
-    #[must_use]
     pub const fn alone(key: PublicKey) -> Self {
         Self { key, statements: Vec::new() }
     }
 
     /// Of a key that says that these statements lead to it. One whose signature does not hold is passed over; of more
     /// than 8 all are.
-    #[must_use]
     pub fn verify(key: PublicKey, statements: &[Successor]) -> Self {
         let statements = if statements.len() > MAX_SUCCESSORS { &[] } else { statements };
         let mut statements: Vec<_> = statements.iter().copied().filter(Successor::is_signed).collect();
@@ -187,7 +181,6 @@ impl Lineage {
     }
 
     /// The key.
-    #[must_use]
     pub const fn key(&self) -> PublicKey {
         self.key
     }

@@ -28,7 +28,6 @@ impl Mode {
     pub const ALL: [Self; 3] = [Self::Replay, Self::ReplaySample, Self::Audit];
 
     /// The name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Replay => "replay",
@@ -121,7 +120,6 @@ pub struct SweepWork {
 
 impl SweepWork {
     /// The meaning of the figures, with their weakness.
-    #[must_use]
     pub fn meaning(&self) -> String {
         format!(
             "its memory was read whole and in order at {:.1} GB/s. A model that fills it and is read once for a token \
@@ -248,7 +246,6 @@ pub const HIDING_RULE: u32 = 3;
 pub const WALKS_ELSEWHERE_RULE: u32 = 2;
 
 /// The rule of evidence that does not name one.
-#[must_use]
 pub const fn first_rule() -> u32 {
     1
 }
@@ -392,13 +389,11 @@ pub struct Verdict {
 
 impl Verdict {
     /// The results of a device.
-    #[must_use]
     pub fn device(&self, id: DeviceId) -> Option<&DeviceWork> {
         self.devices.iter().find(|device| device.device_id == id)
     }
 
     /// Field operations per second in work of this challenge; 0 in kinds other than `field`.
-    #[must_use]
     pub fn field_operations_per_s(&self, work: &Work) -> f64 {
         self.precision.field_operations_per_s(self.n, work.tops * 1e12 / 2.0)
     }
@@ -416,7 +411,6 @@ impl Verdict {
     }
 
     /// The meaning of the outcome here, in a few words.
-    #[must_use]
     pub fn meaning(&self) -> &'static str {
         let has = |class| self.reasons.iter().any(|r| r.code.class() == class);
         match self.outcome {

@@ -35,7 +35,6 @@ pub enum Tier {
 
 impl Tier {
     /// The name in JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -92,7 +91,6 @@ pub struct Submods {
 }
 
 /// The label of a device's submodule.
-#[must_use]
 pub fn device_label(id: DeviceId) -> String {
     format!("device-{id}")
 }

@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 pub const MAX_KEY_SET_BYTES: usize = 64 << 10;
 
 /// The id of a key: the thumbprint of its JWK (RFC 7638; RFC 8037, appendix A.3).
-#[must_use]
 pub fn key_id(key: &PublicKey) -> String {
     let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, URL_SAFE_NO_PAD.encode(key.0));
     URL_SAFE_NO_PAD.encode(Sha256::digest(jwk))
@@ -92,14 +91,12 @@ impl KeySet {
     }
 
     /// A set of these keys, each with the end of its use.
-    #[must_use]
     pub fn of(keys: impl IntoIterator<Item = (PublicKey, Option<u64>)>) -> Self {
         let entry = |(public_key, expires_s)| (key_id(&public_key), ReceiptKey { public_key, expires_s });
         Self { keys: keys.into_iter().map(entry).collect() }
     }
 
     /// The JWK set.
-    #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let jwk = |(id, key): (&String, &ReceiptKey)| Jwk {
             kty: "OKP".into(),

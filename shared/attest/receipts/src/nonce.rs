@@ -38,7 +38,6 @@ impl EatNonce {
     }
 
     /// The text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -160,7 +160,6 @@ pub struct PeriodReport {
 impl PeriodReport {
     /// The report of these receipts of one host, whose signatures hold. Those issued before the period count for the time
     /// in it that they are in force.
-    #[must_use]
     pub fn of(mut receipts: Vec<Claims>, from_s: u64, until_s: u64) -> Self {
         receipts.sort_by(|one, other| (one.iat, &one.jti).cmp(&(other.iat, &other.jti)));
         receipts.dedup_by(|one, other| one.jti == other.jti);

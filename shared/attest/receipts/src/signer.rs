@@ -71,7 +71,6 @@ pub enum ReceiptIssueError {
 }
 
 /// The file with the JWK set of a key file: `receipt.jwks.json` beside `receipt.key`.
-#[must_use]
 pub fn key_set_file(key_file: &Path) -> PathBuf {
     key_file.with_extension("jwks.json")
 }
@@ -111,7 +110,6 @@ impl Signer {
     }
 
     /// The JWK set: the key that signs, and those before it whose overlap lasts.
-    #[must_use]
     pub fn key_set(&self) -> KeySet {
         key_set(&self.identity.read())
     }

@@ -124,7 +124,6 @@ pub enum ReceiptError {
 
 impl ReceiptError {
     /// The stable, machine-readable name.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::TooLarge(_) => "too_large",

@@ -37,7 +37,6 @@ impl RangeRequest {
     }
 
     /// The range that holds a row of an n-by-n slot.
-    #[must_use]
     pub const fn of_row(n: u32, slot: u32, row: u32) -> Self {
         Self::new(slot, row as u64 * n as u64, n as u64)
     }
@@ -53,7 +52,6 @@ impl RangeRequest {
 }
 
 /// The ranges that a sample asks for, in the order of WORK.md's list.
-#[must_use]
 pub fn sample_ranges(precision: Precision, key: &PassKey, n: u32, sample: &PassSample) -> Vec<RangeRequest> {
     SampleRequest::new(precision, key, n, sample).ranges
 }
@@ -135,7 +133,6 @@ impl<'a> Audit<'a> {
     /// # Panics
     /// When the challenge has no share for the device or not this many iterations, or the pass has no such sample:
     /// the commitment was checked and the samples were drawn before.
-    #[must_use]
     pub fn new(
         challenge: &'a Challenge,
         device_id: DeviceId,
@@ -151,7 +148,6 @@ impl<'a> Audit<'a> {
     }
 
     /// The key of the pass, from the roots committed.
-    #[must_use]
     pub fn pass_key(&self) -> PassKey {
         pass_key(self.challenge.work_key(), self.share.device_id, self.iteration, &self.previous_root)
     }
@@ -227,7 +223,6 @@ impl PassCheck {
     ///
     /// # Panics
     /// When there is not a digest for every slot, or the pass has no such sample.
-    #[must_use]
     pub fn of_pass(
         precision: Precision,
         n: u32,
@@ -263,7 +258,6 @@ impl PassCheck {
     }
 
     /// The first fault in WORK.md's order among the samples given so far.
-    #[must_use]
     pub const fn first_fault(&self) -> Option<&OpeningFault> {
         self.first_fault.as_ref()
     }
@@ -405,7 +399,6 @@ fn each(
 ///
 /// # Panics
 /// When the device has no such iteration.
-#[must_use]
 pub fn roots_at(roots: &[Root], iteration: u32) -> (Root, Root) {
     let index = iteration as usize;
     let previous = if index == 0 { Root::BEFORE_FIRST } else { roots[index - 1] };

@@ -8,7 +8,6 @@ use super::probe::{LINE_BYTES, Probe};
 ///
 /// # Panics
 /// When `faked` is not from 0 to 1.
-#[must_use]
 pub fn pass_probability(faked: f64, samples: u64) -> f64 {
     if samples == 0 { 1.0 } else { pass_log2(faked, samples).exp2() }
 }
@@ -17,7 +16,6 @@ pub fn pass_probability(faked: f64, samples: u64) -> f64 {
 ///
 /// # Panics
 /// When `faked` is not from 0 to 1.
-#[must_use]
 pub fn pass_log2(faked: f64, samples: u64) -> f64 {
     assert!((0.0..=1.0).contains(&faked), "a fraction");
     if samples == 0 { 0.0 } else { samples as f64 * (-faked).ln_1p() / std::f64::consts::LN_2 }
@@ -28,7 +26,6 @@ pub fn pass_log2(faked: f64, samples: u64) -> f64 {
 ///
 /// # Panics
 /// When `tries` is 0, or `chance` is not above 0 and at most 1.
-#[must_use]
 pub fn hidden_fraction(samples: u64, tries: u32, chance: f64) -> f64 {
     assert!(tries > 0, "at least this challenge");
     assert!(chance > 0.0 && chance <= 1.0, "a probability above 0");
@@ -48,7 +45,6 @@ impl IterationDraw {
     ///
     /// # Panics
     /// When there is no iteration.
-    #[must_use]
     pub const fn new(iterations: u32, sampled: u32) -> Self {
         assert!(iterations > 0, "at least one iteration");
         let others = iterations - 1;
@@ -56,19 +52,16 @@ impl IterationDraw {
     }
 
     /// How many iterations before the last one are drawn.
-    #[must_use]
     pub const fn drawn(&self) -> u32 {
         self.drawn
     }
 
     /// How many iterations are examined, the last one with them.
-    #[must_use]
     pub const fn examined(&self) -> u32 {
         self.drawn + 1
     }
 
     /// How many iterations can go unexamined, and can be faked with a chance to pass: 0 when all are examined.
-    #[must_use]
     pub const fn unexamined(&self) -> u32 {
         self.iterations - self.examined()
     }
@@ -78,7 +71,6 @@ impl IterationDraw {
     ///
     /// # Panics
     /// When more are faked than there are before the last one.
-    #[must_use]
     pub fn undrawn_probability(&self, faked: u32) -> f64 {
         let others = self.iterations - 1;
         assert!(faked <= others, "iterations before the last one");
@@ -104,7 +96,6 @@ pub struct Crossing {
 
 impl Crossing {
     /// Counts the bytes that cross in all rounds of a linked probe of a challenge.
-    #[must_use]
     pub fn of(challenge: &Challenge, probe: &Probe) -> Self {
         let shares = challenge.shares();
         let counts = || shares.iter().map(|share| f64::from(share.count));
@@ -183,7 +174,6 @@ impl TimedProbe<'_> {
     ///
     /// # Panics
     /// When the time, a rate or the share of open walks is negative or not finite.
-    #[must_use]
     pub fn hiding(&self) -> HidingBound {
         let given = [self.seconds, self.multiply_accumulates_per_s, self.bus_bytes_per_s, self.copy_bytes_per_s];
         assert!(given.iter().all(|x| x.is_finite() && *x >= 0.0), "a time and rates");
@@ -257,7 +247,6 @@ pub struct TimedSweep {
 impl TimedSweep {
     /// h: the share of the device's memory that may have been elsewhere (WORK.md, Sweep, "What it shows"); at 1 the sweep
     /// showed nothing.
-    #[must_use]
     pub fn hidden_share(&self) -> f64 {
         let other = self.computed_bytes_per_s + self.elsewhere_bytes_per_s;
         let moved = other * self.seconds / (f64::from(self.rounds) * self.slots_bytes);

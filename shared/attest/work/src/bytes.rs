@@ -70,7 +70,6 @@ macro_rules! byte_string {
             pub const LEN: usize = $len;
 
             /// The bytes.
-            #[must_use]
             pub const fn as_bytes(&self) -> &[u8; $len] {
                 &self.0
             }

@@ -103,7 +103,6 @@ pub enum ChallengeError {
 
 impl ChallengeError {
     /// The rule's stable name, as in WORK.md.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Version(_) => "version",
@@ -133,67 +132,56 @@ pub struct Challenge {
 
 impl Challenge {
     /// The fields, all valid.
-    #[must_use]
     pub const fn fields(&self) -> &UncheckedChallenge {
         &self.fields
     }
 
     /// Random, never used twice.
-    #[must_use]
     pub const fn id(&self) -> ChallengeId {
         self.fields.challenge_id
     }
 
     /// The key that binds the work to the challenge.
-    #[must_use]
     pub const fn work_key(&self) -> &WorkKey {
         &self.work_key
     }
 
     /// From the operating system's random source, never used twice.
-    #[must_use]
     pub const fn nonce(&self) -> &Nonce {
         &self.fields.nonce
     }
 
     /// The matrix size: rows and columns of every slot.
-    #[must_use]
     pub const fn n(&self) -> u32 {
         self.fields.n
     }
 
     /// Number of passes, each of which follows the one before.
-    #[must_use]
     pub const fn iterations(&self) -> u32 {
         self.fields.iterations
     }
 
     /// One for each device, in order of `device_id`, never empty.
-    #[must_use]
     pub fn shares(&self) -> &[Share] {
         &self.fields.shares
     }
 
     /// The share of a device.
-    #[must_use]
     pub fn share(&self, device_id: DeviceId) -> Option<&Share> {
         self.fields.shares.binary_search_by_key(&device_id, |s| s.device_id).ok().map(|i| &self.fields.shares[i])
     }
 
     /// The kind of work, which defines the operands of products.
-    #[must_use]
     pub const fn precision(&self) -> Precision {
         self.precision
     }
 
     /// Bytes of one slot: `n²`.
-    #[must_use]
     pub const fn slot_bytes(&self) -> u64 {
         self.fields.n as u64 * self.fields.n as u64
     }
 
     /// Multiply-accumulates of one share over all iterations: `(count - 2) · n² · κ · iterations`.
-    #[must_use]
     pub fn multiply_accumulates(&self, share: &Share) -> u128 {
         let of_product = self.precision.multiply_accumulates_of_product(self.n());
         u128::from(share.count - 2) * u128::from(of_product) * u128::from(self.iterations())

@@ -70,7 +70,6 @@ pub enum CommitmentError {
 
 impl CommitmentError {
     /// The stable name of the fault.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::OtherChallenge(_) => "challenge_id",
@@ -83,7 +82,6 @@ impl CommitmentError {
 }
 
 /// The checksum of one device.
-#[must_use]
 pub fn device_checksum(share: &Share, roots: &[Root]) -> Checksum {
     let mut hasher = Sha256::new();
     hasher.update(b"assay v1 device checksum");
@@ -97,7 +95,6 @@ pub fn device_checksum(share: &Share, roots: &[Root]) -> Checksum {
 }
 
 /// The checksum of a commitment, from those of its devices in order of `device_id`.
-#[must_use]
 pub fn commitment_checksum(challenge: &Challenge, devices: &[Checksum]) -> Checksum {
     let mut hasher = Sha256::new();
     hasher.update(b"assay v1 checksum");
@@ -110,7 +107,6 @@ pub fn commitment_checksum(challenge: &Challenge, devices: &[Checksum]) -> Check
 }
 
 /// The message that a miner signs when it commits.
-#[must_use]
 pub fn commitment_message(work_key: &WorkKey, checksum: &Checksum) -> Vec<u8> {
     [b"assay v1 commitment".as_slice(), work_key.as_ref(), checksum.as_ref()].concat()
 }
@@ -120,7 +116,6 @@ impl Evidence {
     ///
     /// # Panics
     /// When there are not as many lists as shares, each of as many roots as iterations.
-    #[must_use]
     pub fn assemble(challenge: &Challenge, roots: Vec<Vec<Root>>) -> Self {
         assert_eq!(roots.len(), challenge.shares().len(), "roots of every device");
         let devices: Vec<_> = challenge.shares().iter().zip(roots).map(|(s, r)| evidence_of(challenge, s, r)).collect();
@@ -159,7 +154,6 @@ impl Evidence {
     }
 
     /// The results of a device.
-    #[must_use]
     pub fn device(&self, device_id: DeviceId) -> Option<&DeviceEvidence> {
         self.devices.iter().find(|d| d.device_id == device_id)
     }
@@ -167,7 +161,6 @@ impl Evidence {
 
 impl DeviceEvidence {
     /// The share that the device claims to have computed.
-    #[must_use]
     pub const fn share(&self) -> Share {
         Share { device_id: self.device_id, offset: self.offset, count: self.count }
     }

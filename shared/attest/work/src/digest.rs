@@ -3,13 +3,11 @@
 use super::bytes::{Digest, Root};
 
 /// `digest[u]`: BLAKE3 over the slot's row-major bytes.
-#[must_use]
 pub fn slot_digest(slot: &[u8]) -> Digest {
     Digest(*blake3::hash(slot).as_bytes())
 }
 
 /// `root[p]`: BLAKE3 over the digests of slots `0 … count-1`.
-#[must_use]
 pub fn pass_root(digests: &[Digest]) -> Root {
     let mut hasher = blake3::Hasher::new();
     for digest in digests {

@@ -45,7 +45,6 @@ impl FaultKind {
     ];
 
     /// The stable name, as in WORK.md.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Binding => "binding",
@@ -134,7 +133,6 @@ pub struct OpeningFault {
 
 impl OpeningFault {
     /// The stable name of the fault, as in WORK.md.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         self.kind.code()
     }

@@ -67,7 +67,6 @@ impl JsonObject {
     }
 
     /// The object under `name`, where there is one, as in the vectors; else the object itself.
-    #[must_use]
     pub fn held_under(mut self, name: &'static str) -> Self {
         match self.value.get_mut(name) {
             Some(held @ Value::Object(_)) => Self { value: held.take(), holder: Some(name) },

@@ -4,7 +4,6 @@ use super::bytes::{DeviceId, PassKey, Root, WorkKey};
 
 /// The key of iteration `iteration` on a device, after a pass that ended in `previous_root`
 /// ([`Root::BEFORE_FIRST`] for the first).
-#[must_use]
 pub fn pass_key(work_key: &WorkKey, device_id: DeviceId, iteration: u32, previous_root: &Root) -> PassKey {
     let mut hasher = blake3::Hasher::new_derive_key("assay v1 pass key");
     hasher.update(work_key.as_ref());
@@ -18,7 +17,6 @@ pub fn pass_key(work_key: &WorkKey, device_id: DeviceId, iteration: u32, previou
 ///
 /// # Panics
 /// When `u < 2`: leaves have no parents.
-#[must_use]
 pub fn parents(key: &PassKey, u: u32) -> (u32, u32) {
     assert!(u >= 2, "leaves have no parents");
     let mut hasher = blake3::Hasher::new_keyed(key.as_bytes());

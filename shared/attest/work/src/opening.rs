@@ -36,7 +36,6 @@ pub enum PassSample {
 
 impl PassSample {
     /// The slot and the row that are sampled.
-    #[must_use]
     pub const fn slot_and_row(&self) -> (u32, u32) {
         match *self {
             Self::Product { slot, row, .. } | Self::Leaf { slot, row } => (slot, row),

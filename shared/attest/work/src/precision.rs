@@ -88,37 +88,31 @@ impl Precision {
     }
 
     /// The number that stands for it in a challenge. 3 and 4 are reserved.
-    #[must_use]
     pub const fn code(self) -> u32 {
         self.kind().code
     }
 
     /// The kind that a number stands for.
-    #[must_use]
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|precision| precision.code() == code)
     }
 
     /// Its name in settings, policies and tables.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.kind().name
     }
 
     /// Integers that a byte stands for.
-    #[must_use]
     pub const fn terms_per_byte(self) -> u32 {
         self.kind().terms_per_byte
     }
 
     /// κ: the terms of the sum behind an element of an n-by-n product.
-    #[must_use]
     pub const fn terms(self, n: u32) -> u32 {
         n * self.terms_per_byte()
     }
 
     /// Multiply-accumulates of one n-by-n product: `n² · κ`.
-    #[must_use]
     pub const fn multiply_accumulates_of_product(self, n: u32) -> u64 {
         n as u64 * n as u64 * self.terms(n) as u64
     }
@@ -130,33 +124,28 @@ impl Precision {
     }
 
     /// Field operations of a row of y: 2 · n in [`Self::Field`], which an n-by-n product has n of, and an element one.
-    #[must_use]
     pub const fn field_operations_of_row(self, n: u32) -> u32 {
         if matches!(self, Self::Field) { FIELD_OPERATIONS_PER_BYTE * n } else { 0 }
     }
 
     /// Field operations per second at a rate of multiply-accumulates: an n-by-n product has n rows of y.
-    #[must_use]
     pub fn field_operations_per_s(self, n: u32, multiply_accumulates_per_s: f64) -> f64 {
         let of_product = f64::from(self.field_operations_of_row(n)) * f64::from(n);
         multiply_accumulates_per_s * of_product / self.multiply_accumulates_of_product(n) as f64
     }
 
     /// P: the largest magnitude of a product of two operands.
-    #[must_use]
     pub const fn largest_product(self) -> u32 {
         self.kind().largest_product
     }
 
     /// The factor by which the fastest known detour over another unit beats the unit made for the kind (WORK.md, Kinds
     /// of work): 1 or more. A rate is divided by it before it is compared with the device's claim.
-    #[must_use]
     pub const fn largest_detour(self) -> f64 {
         self.kind().largest_detour
     }
 
     /// The kind that takes bytes one by one as this one does once its rules are applied ([`crate::rule`]).
-    #[must_use]
     pub const fn of_bytes(self) -> Self {
         match self {
             Self::Field | Self::Network => Self::Int8,
@@ -165,7 +154,6 @@ impl Precision {
     }
 
     /// The integers that a byte stands for, in order; the second is 0 where there is one.
-    #[must_use]
     pub const fn operands(self, byte: u8) -> [i16; 2] {
         let signed = byte as i8 as i16;
         match self.of_bytes() {
@@ -181,7 +169,6 @@ impl Precision {
     }
 
     /// The operands of a row of bytes.
-    #[must_use]
     pub fn operands_of(self, bytes: &[u8]) -> Vec<i16> {
         let table = self.table();
         match self.of_bytes() {
@@ -192,7 +179,6 @@ impl Precision {
     }
 
     /// The operands of every byte.
-    #[must_use]
     pub const fn table(self) -> &'static [[i16; 2]; 256] {
         const TABLES: [[[i16; 2]; 256]; 4] =
             [table_of(Precision::Int8), table_of(Precision::F16), table_of(Precision::Fp8), table_of(Precision::Fp4)];

@@ -14,7 +14,6 @@ pub const SECOND_FACTOR: u32 = 0x85EB_CA6B;
 pub const KEPT_SHIFT: u32 = 24;
 
 /// The element that an exact sum of products becomes at `position = r · n + c` of slot `slot`.
-#[must_use]
 pub const fn mix(sum: i32, position: u32, slot: u32) -> i8 {
     let x = (sum as u32).wrapping_add(position).wrapping_add(slot.wrapping_mul(SLOT_FACTOR));
     let x = x.wrapping_mul(FIRST_FACTOR);
@@ -26,7 +25,6 @@ pub const fn mix(sum: i32, position: u32, slot: u32) -> i8 {
 ///
 /// # Panics
 /// When the rows differ in length.
-#[must_use]
 pub fn dot(precision: Precision, x: &[u8], y: &[u8]) -> i32 {
     assert_eq!(x.len(), y.len(), "rows of one matrix size");
     sum_of_products(&precision.operands_of(x), &precision.operands_of(y))
@@ -49,7 +47,6 @@ pub(super) fn sum_of_products(x: &[i16], y: &[i16]) -> i32 {
 ///
 /// # Panics
 /// When a row is not `n` bytes long.
-#[must_use]
 pub fn element(precision: Precision, row_x: &[u8], row_y: &[u8], n: u32, r: u32, c: u32, u: u32) -> u8 {
     assert_eq!(row_x.len(), n as usize, "a row of the matrix");
     mix(dot(precision, row_x, row_y), r * n + c, u) as u8

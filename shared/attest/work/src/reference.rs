@@ -47,7 +47,6 @@ pub fn product_rows(rule: &SlotRule, (earlier, previous): (&[u8], &[u8]), r: u32
 }
 
 /// The slots of a pass.
-#[must_use]
 pub fn pass(precision: Precision, key: &PassKey, n: u32, offset: u32, count: u32) -> Vec<Vec<u8>> {
     let mut slots: Vec<Vec<u8>> = Vec::new();
     for u in 0..count {
@@ -65,20 +64,17 @@ pub fn pass(precision: Precision, key: &PassKey, n: u32, offset: u32, count: u32
 }
 
 /// The digests of slots.
-#[must_use]
 pub fn digests(slots: &[Vec<u8>]) -> Vec<Digest> {
     slots.iter().map(|slot| slot_digest(slot)).collect()
 }
 
 /// The slots of one iteration of a share, after an iteration that ended in `previous_root`.
-#[must_use]
 pub fn iteration(challenge: &Challenge, share: &Share, iteration: u32, previous_root: &Root) -> Vec<Vec<u8>> {
     let key = pass_key(challenge.work_key(), share.device_id, iteration, previous_root);
     pass(challenge.precision(), &key, challenge.n(), share.offset, share.count)
 }
 
 /// The roots of every iteration of a share, and the slots of the last.
-#[must_use]
 pub fn share(challenge: &Challenge, share: &Share) -> (Vec<Root>, Vec<Vec<u8>>) {
     let (mut roots, mut slots) = (Vec::new(), Vec::new());
     let mut previous_root = Root::BEFORE_FIRST;
@@ -91,7 +87,6 @@ pub fn share(challenge: &Challenge, share: &Share) -> (Vec<Root>, Vec<Vec<u8>>) 
 }
 
 /// An honest miner's commitment, not signed.
-#[must_use]
 pub fn evidence(challenge: &Challenge) -> Evidence {
     Evidence::assemble(challenge, challenge.shares().iter().map(|s| share(challenge, s).0).collect())
 }
@@ -100,7 +95,6 @@ pub fn evidence(challenge: &Challenge) -> Evidence {
 ///
 /// # Panics
 /// When `slots` are not n-by-n.
-#[must_use]
 pub fn walk<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey, walk: u32, steps: u32) -> [u8; LINE_BYTES] {
     let mut state = start_state(key, walk);
     for _ in 0..steps {
@@ -111,19 +105,16 @@ pub fn walk<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey, walk: u32, step
 }
 
 /// `out[r]` of a round over slots.
-#[must_use]
 pub fn probe_round<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey, probe: &Probe) -> Vec<u8> {
     (0..probe.walks()).flat_map(|j| walk(slots, n, key, j, probe.steps())).collect()
 }
 
 /// The key of the probe of a device that holds these slots after its last iteration.
-#[must_use]
 pub fn key_of_probe(challenge: &Challenge, asked: &Probe, device_id: DeviceId, slots: &[Vec<u8>]) -> ProbeKey {
     probe_key(asked, challenge.work_key(), device_id, &pass_root(&digests(slots)))
 }
 
 /// `out[0 … R-1]` of a probe over n-by-n slots, and their digests.
-#[must_use]
 pub fn probe(slots: &[Vec<u8>], n: u32, key: &ProbeKey, asked: &Probe) -> (Vec<Vec<u8>>, Vec<Digest>) {
     let (mut outs, mut digests) = (Vec::new(), Vec::new());
     for round in 0..asked.rounds() {
@@ -141,7 +132,6 @@ fn linked_slots(slots: &[Vec<Vec<u8>>]) -> Vec<&[u8]> {
 
 /// The keys of a linked probe, of every device in the order of the shares, which hold these slots after their last
 /// iteration.
-#[must_use]
 pub fn linked_keys(challenge: &Challenge, asked: &Probe, slots: &[Vec<Vec<u8>>]) -> Vec<ProbeKey> {
     let roots: Vec<_> = slots.iter().map(|slots| pass_root(&digests(slots))).collect();
     let key = |share: &Share| linked_probe_key(asked, challenge.work_key(), share.device_id, &roots);
@@ -150,7 +140,6 @@ pub fn linked_keys(challenge: &Challenge, asked: &Probe, slots: &[Vec<Vec<u8>>])
 
 /// `out[0 … R-1]` of every device of a linked probe over the n-by-n slots of all devices, in the order of the shares, and
 /// their digests.
-#[must_use]
 pub fn linked_probe(
     slots: &[Vec<Vec<u8>>],
     n: u32,
@@ -172,7 +161,6 @@ pub fn linked_probe(
 }
 
 /// An honest miner's answer to a probe of either link, not signed; computes every share again.
-#[must_use]
 pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
     if asked.link() == Link::All {
         let slots: Vec<_> = challenge.shares().iter().map(|s| share(challenge, s).1).collect();
@@ -187,7 +175,6 @@ pub fn answer(challenge: &Challenge, asked: &Probe) -> Answer {
 }
 
 /// `sums[r]` of a round over n-by-n slots.
-#[must_use]
 pub fn sweep_round<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey) -> Vec<u8> {
     let weights = weights(key, n);
     let rows = slots.iter().flat_map(|slot| slot.as_ref().chunks_exact(n as usize));
@@ -197,7 +184,6 @@ pub fn sweep_round<S: AsRef<[u8]>>(slots: &[S], n: u32, key: &RoundKey) -> Vec<u
 }
 
 /// `sums[0 … R-1]` of a sweep over n-by-n slots, and their digests.
-#[must_use]
 pub fn sweep(slots: &[Vec<u8>], n: u32, key: &ProbeKey, asked: &Sweep) -> (Vec<Vec<u8>>, Vec<Digest>) {
     let (mut all, mut digests) = (Vec::new(), Vec::new());
     for round in 0..asked.rounds() {
@@ -209,7 +195,6 @@ pub fn sweep(slots: &[Vec<u8>], n: u32, key: &ProbeKey, asked: &Sweep) -> (Vec<V
 }
 
 /// An honest miner's answer to a sweep, not signed; computes every share again.
-#[must_use]
 pub fn sweep_answer(challenge: &Challenge, asked: &Sweep) -> Answer {
     let of_share = |s: &Share| {
         let (roots, slots) = share(challenge, s);
@@ -221,7 +206,6 @@ pub fn sweep_answer(challenge: &Challenge, asked: &Sweep) -> Answer {
 }
 
 /// Opens a sample of a sweep over n-by-n slots; `sums` are those of its round.
-#[must_use]
 pub fn open_sum(slots: &[Vec<u8>], n: u32, sums: &[u8], sample: &SweepSample) -> SweepOpenings {
     let (row_byte, range) = (u64::from(sample.row) * u64::from(n), row_range_bytes(n));
     SweepOpenings {
@@ -232,14 +216,12 @@ pub fn open_sum(slots: &[Vec<u8>], n: u32, sums: &[u8], sample: &SweepSample) ->
 }
 
 /// Opens an aligned range of a string.
-#[must_use]
 pub fn open(data: &[u8], first_byte: u64, len: u64) -> Opening {
     let bytes = data[first_byte as usize..][..len as usize].to_vec();
     Opening { first_byte, bytes, siblings: siblings(&chaining_values(data, len), (first_byte / len) as usize) }
 }
 
 /// Opens one sample of a pass, from WORK.md's list.
-#[must_use]
 pub fn open_sample(
     precision: Precision,
     slots: &[Vec<u8>],
@@ -264,7 +246,6 @@ pub fn open_sample(
 ///
 /// # Panics
 /// When a root is missing.
-#[must_use]
 pub fn open_pass(
     challenge: &Challenge,
     share: &Share,
@@ -289,7 +270,6 @@ pub fn open_pass(
 }
 
 /// Opens segments of a device's probe over n-by-n slots.
-#[must_use]
 pub fn open_probe(
     slots: &[Vec<u8>],
     n: u32,
@@ -311,7 +291,6 @@ pub fn open_probe(
 ///
 /// # Panics
 /// When the challenge has no such share.
-#[must_use]
 pub fn open_linked_probe(
     challenge: &Challenge,
     slots: &[Vec<Vec<u8>>],

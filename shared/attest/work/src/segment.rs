@@ -32,7 +32,6 @@ impl Segment {
     }
 
     /// Offset of the walk's state in `out[r]`, in bytes.
-    #[must_use]
     pub const fn state_byte(&self) -> u64 {
         self.walk as u64 * LINE_BYTES as u64
     }
@@ -144,7 +143,6 @@ impl<'a> SegmentAudit<'a> {
     /// When the probe is not linked, the challenge has no share for the device, there is not a root for every share,
     /// the answer has not a digest for every round of every device, or the probe has no such segment: all of these were
     /// checked before.
-    #[must_use]
     pub fn linked(
         challenge: &Challenge,
         probe: &'a Probe,
@@ -185,7 +183,6 @@ impl<'a> SegmentAudit<'a> {
     /// # Panics
     /// When the probe is linked, the challenge has no share for the device, there is not a digest for every round, or
     /// the probe has no such segment: the answer was checked and the segments were drawn before.
-    #[must_use]
     pub fn new(
         challenge: &Challenge,
         probe: &'a Probe,
@@ -206,7 +203,6 @@ impl<'a> SegmentAudit<'a> {
     ///
     /// # Panics
     /// When there is not a digest for every round, or the probe has no such segment.
-    #[must_use]
     pub fn of_pass(
         n: u32,
         share: Share,
@@ -295,7 +291,6 @@ impl SegmentCheck {
     ///
     /// # Panics
     /// When the probe is not linked, or the digests end before the device's own: they are another challenge's.
-    #[must_use]
     pub fn linked(audit: &SegmentAudit<'_>, slot_digests: Arc<SlotDigests>) -> Self {
         assert!(audit.linked.is_some(), "an audit of a linked probe");
         assert!(slot_digests.slots() >= audit.share.offset + audit.share.count, "digests of all devices");
@@ -303,7 +298,6 @@ impl SegmentCheck {
     }
 
     /// The digests that the lines lead to.
-    #[must_use]
     pub fn slot_digests(&self) -> Arc<SlotDigests> {
         self.slot_digests.clone()
     }
@@ -448,7 +442,6 @@ impl SegmentCheck {
 }
 
 /// Where the 1024 bytes that hold a byte start.
-#[must_use]
 pub const fn chunk_of(byte: u64) -> u64 {
     byte / CHUNK_BYTES * CHUNK_BYTES
 }

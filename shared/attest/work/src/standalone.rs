@@ -28,7 +28,6 @@ pub enum StandaloneError {
 
 impl StandaloneError {
     /// The stable name of the fault.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Challenge(error) => error.code(),

@@ -36,7 +36,6 @@ impl<'a> SweepAudit<'a> {
     /// # Panics
     /// When the challenge has no share for the device, there is not a digest for every round, or the sweep has no such
     /// sample: the answer was checked and the samples were drawn before.
-    #[must_use]
     pub fn new(
         challenge: &Challenge,
         sweep: &Sweep,

@@ -19,7 +19,6 @@ pub fn is_printable(text: &str) -> bool {
 }
 
 /// A printable text of at most `max` bytes: all other characters become spaces, the end is cut at a character.
-#[must_use]
 pub fn printable(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max));
     let mut marks = CombiningMarks::default();
@@ -34,7 +33,6 @@ pub fn printable(text: &str, max: usize) -> String {
 }
 
 /// A text in quotes, made printable, for a place among fields or other words: quotes and backslashes in it are escaped.
-#[must_use]
 pub const fn quoted(text: &str) -> QuotedText<'_> {
     QuotedText(text)
 }

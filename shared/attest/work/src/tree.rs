@@ -15,7 +15,6 @@ pub const CHUNK_BYTES: u64 = 1024;
 const CONSECUTIVE: usize = 4;
 
 /// Bytes of the range that a row of an n-by-n slot is opened as.
-#[must_use]
 pub const fn row_range_bytes(n: u32) -> u64 {
     if n as u64 > CHUNK_BYTES { n as u64 } else { CHUNK_BYTES }
 }
@@ -25,7 +24,6 @@ pub const fn row_range_bytes(n: u32) -> u64 {
 ///
 /// # Panics
 /// When `subtree` is empty or `first_byte` is not the start of a chunk.
-#[must_use]
 pub fn chaining_value(subtree: &[u8], first_byte: u64) -> ChainingValue {
     let mut hasher = blake3::Hasher::new();
     hasher.set_input_offset(first_byte);
@@ -37,7 +35,6 @@ pub fn chaining_value(subtree: &[u8], first_byte: u64) -> ChainingValue {
 ///
 /// # Panics
 /// When `subtree_bytes` is not a power of two from 1024 to half of `data`, or `data` no power of two long.
-#[must_use]
 pub fn chaining_values(data: &[u8], subtree_bytes: u64) -> Vec<ChainingValue> {
     assert_perfect(subtree_bytes, data.len() as u64);
     subtree_values(data, 0, subtree_bytes)
@@ -48,7 +45,6 @@ pub fn chaining_values(data: &[u8], subtree_bytes: u64) -> Vec<ChainingValue> {
 ///
 /// # Panics
 /// When `data` is not whole subtrees, or `first_byte` not the start of one.
-#[must_use]
 pub fn subtree_values(data: &[u8], first_byte: u64, subtree_bytes: u64) -> Vec<ChainingValue> {
     assert!(subtree_bytes.is_power_of_two() && subtree_bytes >= CHUNK_BYTES, "subtrees");
     assert!((data.len() as u64).is_multiple_of(subtree_bytes), "whole subtrees");
@@ -79,7 +75,6 @@ fn over_subtrees(mut values: Vec<ChainingValue>, subtree_bytes: u64) -> Vec<Chai
 ///
 /// # Panics
 /// As [`chaining_values`].
-#[must_use]
 pub fn expected_siblings(range_bytes: u64, total_bytes: u64) -> usize {
     assert_perfect(range_bytes, total_bytes);
     (total_bytes / range_bytes).trailing_zeros() as usize
@@ -89,7 +84,6 @@ pub fn expected_siblings(range_bytes: u64, total_bytes: u64) -> usize {
 ///
 /// # Panics
 /// As [`Tree::new`] and [`Tree::siblings`].
-#[must_use]
 pub fn siblings(values: &[ChainingValue], index: usize) -> Vec<ChainingValue> {
     Tree::new(values.to_vec()).siblings(index)
 }
@@ -99,7 +93,6 @@ pub fn siblings(values: &[ChainingValue], index: usize) -> Vec<ChainingValue> {
 /// # Panics
 /// When the range is not an aligned power of two of bytes from 1024 to half of `total_bytes`, or there are not
 /// [`expected_siblings`]: a caller checks both first.
-#[must_use]
 pub fn digest_of_range(bytes: &[u8], first_byte: u64, siblings: &[ChainingValue], total_bytes: u64) -> Digest {
     assert_eq!(siblings.len(), expected_siblings(bytes.len() as u64, total_bytes), "siblings up to the root");
     digests_of_ranges(&[RangePath { bytes, first_byte, siblings }], total_bytes)[0]
@@ -165,7 +158,6 @@ impl Tree {
     ///
     /// # Panics
     /// When there are not a power of two of them, at least two.
-    #[must_use]
     pub fn new(values: Vec<ChainingValue>) -> Self {
         assert!(values.len() >= 2 && values.len().is_power_of_two(), "values of a perfect tree");
         let mut levels = vec![values];
@@ -179,13 +171,11 @@ impl Tree {
     ///
     /// # Panics
     /// When there is no such value.
-    #[must_use]
     pub fn siblings(&self, index: usize) -> Vec<ChainingValue> {
         self.levels.iter().enumerate().map(|(height, level)| level[(index >> height) ^ 1]).collect()
     }
 
     /// The digest of the whole string.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         let top = &self.levels[self.levels.len() - 1];
         root(&top[0], &top[1])
@@ -193,7 +183,6 @@ impl Tree {
 }
 
 /// The chaining values one level up: each of two neighbours, neither of which is below the root.
-#[must_use]
 pub fn parents(values: &[ChainingValue]) -> Vec<ChainingValue> {
     let mut merged = vec![ChainingValue([0; 32]); values.len() / 2];
     for (values, merged) in values.chunks(2 * LANES).zip(merged.chunks_mut(LANES)) {

@@ -147,5 +147,6 @@ fn one_line(text: &str) -> String {
     plain.take(MAX_STATUS_CHARS).collect()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -73,11 +73,6 @@ impl ServerTls {
         *self.certificates.issued.write() = issued;
     }
 
-    /// Presents another certificate of the validator's own from now on.
-    pub fn set_own(&self, own: CertifiedKey) {
-        *self.certificates.own.write() = Arc::new(own);
-    }
-
     /// The certificate of an authority that is presented.
     pub fn issued(&self) -> Option<IssuedCertificate> {
         self.certificates.issued.read().clone()

@@ -67,7 +67,7 @@ impl Memory {
         }
         (self.stepped, self.peers) = (None, None);
         let sizes = [layout.slots_bytes(), layout.scratch_bytes, layout.states_bytes];
-        // What is larger than needed stays, unless the rest does not fit beside it.
+        // Larger memory than needed stays, unless the rest does not fit beside it.
         let kept = [&self.slots, &self.scratch, &self.states].into_iter().zip(sizes);
         let kept = kept.map(|(memory, bytes)| paged(memory.as_ref().map_or(0, DeviceMemory::bytes).max(bytes)));
         if kept.sum::<u64>() > free_bytes {

@@ -144,7 +144,8 @@ impl Drop for RunningProcess {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

@@ -33,7 +33,6 @@ pub struct SignedCheckpoint {
 }
 
 /// The key of a validator's log: the key of its sessions, under a name of its own.
-#[must_use]
 pub fn log_key(validator: PublicKey) -> NoteKey {
     let name = format!("{ORIGIN}{validator}");
     // The name is of plain characters and short.
@@ -58,13 +57,11 @@ impl Checkpoint {
     }
 
     /// The text of the note.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{}\n{}\n{}\n", self.origin, self.size, self.root)
     }
 
     /// The signed note of a validator's log.
-    #[must_use]
     pub fn sign(&self, identity: &Identity) -> String {
         let text = self.text();
         let line = log_key(identity.public_key()).sign(identity, &text, 0);

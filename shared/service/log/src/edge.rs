@@ -54,7 +54,6 @@ impl Edge {
         })
     }
 
-    #[must_use]
     pub fn root(&self) -> Hash {
         // Complete subtrees from left to right, each smaller than the one before.
         let mut subtrees = Vec::new();

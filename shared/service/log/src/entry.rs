@@ -25,14 +25,12 @@ pub struct VerdictEntry {
 
 impl VerdictEntry {
     /// The entry of a verdict's JSON and a receipt's token.
-    #[must_use]
     pub fn of(challenge: ChallengeId, verdict: &str, receipt: Option<&str>) -> Self {
         let receipt = receipt.map(|token| sha256(token.as_bytes()));
         Self { challenge, verdict: sha256(verdict.as_bytes()), receipt }
     }
 
     /// The bytes of the leaf: four lines.
-    #[must_use]
     pub fn encode(&self) -> String {
         let receipt = self.receipt.map_or_else(|| NO_RECEIPT.to_owned(), hex::encode);
         let (challenge, verdict) = (self.challenge, hex::encode(self.verdict));
@@ -50,7 +48,6 @@ impl VerdictEntry {
     }
 
     /// The hash of the leaf.
-    #[must_use]
     pub fn leaf(&self) -> Hash {
         Hash::leaf(self.encode().as_bytes())
     }

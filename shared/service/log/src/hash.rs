@@ -17,32 +17,27 @@ pub const HASH_BYTES: usize = 32;
 pub struct Hash(pub [u8; HASH_BYTES]);
 
 /// SHA-256 of bytes, without a prefix.
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> [u8; HASH_BYTES] {
     Sha256::digest(bytes).into()
 }
 
 impl Hash {
     /// The hash of an entry.
-    #[must_use]
     pub fn leaf(entry: &[u8]) -> Self {
         Self(Sha256::new().chain_update([0]).chain_update(entry).finalize().into())
     }
 
     /// The hash of a node above two subtrees.
-    #[must_use]
     pub fn node(left: &Self, right: &Self) -> Self {
         Self(Sha256::new().chain_update([1]).chain_update(left.0).chain_update(right.0).finalize().into())
     }
 
     /// The root of a tree without entries.
-    #[must_use]
     pub fn empty() -> Self {
         Self(sha256(&[]))
     }
 
     /// The root above these hashes of subtrees of one size, at least one.
-    #[must_use]
     pub fn above(hashes: &[Self]) -> Self {
         match hashes {
             [] => Self::empty(),

@@ -49,12 +49,10 @@ impl NoteKey {
         Ok(Self { name, kind, key })
     }
 
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    #[must_use]
     pub const fn kind(&self) -> KeyKind {
         self.kind
     }
@@ -69,7 +67,6 @@ impl NoteKey {
     }
 
     /// The signature line of a note's text by this key, whose secret half is given.
-    #[must_use]
     pub fn sign(&self, secret: &Identity, text: &str, unix_s: u64) -> String {
         let mut bytes = self.id().to_vec();
         if self.kind == KeyKind::Cosignature {

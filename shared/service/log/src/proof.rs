@@ -12,7 +12,6 @@ pub const MAX_PROOF_HASHES: usize = 63;
 pub type Subtree = (u64, u64);
 
 /// The subtrees whose hashes prove that the entry `index` is in a tree of `size`, from the leaf's sibling up.
-#[must_use]
 pub fn inclusion(index: u64, size: u64) -> Vec<Subtree> {
     let (mut subtrees, (mut low, mut high)) = (Vec::new(), (0, size));
     while high - low > 1 {
@@ -30,7 +29,6 @@ pub fn inclusion(index: u64, size: u64) -> Vec<Subtree> {
 }
 
 /// The subtrees whose hashes prove that a tree of `old` entries, at least one, is the beginning of a tree of `size`.
-#[must_use]
 pub fn consistency(old: u64, size: u64) -> Vec<Subtree> {
     let (mut subtrees, (mut low, mut high)) = (Vec::new(), (0, size));
     while high > old {

@@ -31,7 +31,6 @@ pub struct Tile {
 
 impl Tile {
     /// The tile of this index in a tree of a size; `None` where the tree does not reach it.
-    #[must_use]
     pub fn in_tree(kind: TileKind, index: u64, size: u64) -> Option<Self> {
         let nodes = size.checked_shr(8 * u32::from(kind.level())).unwrap_or(0);
         let left = nodes.checked_sub(index.checked_mul(TILE_WIDTH.into())?)?;
@@ -40,13 +39,11 @@ impl Tile {
     }
 
     /// The full tile of the same index.
-    #[must_use]
     pub const fn full(self) -> Self {
         Self { width: TILE_WIDTH, ..self }
     }
 
     /// Its path below the log's prefix.
-    #[must_use]
     pub fn path(&self) -> String {
         let kind = match self.kind {
             TileKind::Entries => "entries".to_owned(),
@@ -62,7 +59,6 @@ impl Tile {
     }
 
     /// The most bytes of its content.
-    #[must_use]
     pub fn max_bytes(&self) -> u64 {
         let each = match self.kind {
             TileKind::Entries => MAX_ENTRY_BYTES + 2,

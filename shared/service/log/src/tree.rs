@@ -18,7 +18,6 @@ pub struct TreeReader<'a> {
 }
 
 impl<'a> TreeReader<'a> {
-    #[must_use]
     pub fn new(source: &'a Source, size: u64) -> Self {
         Self { source, size, tiles: HashMap::new() }
     }

@@ -37,7 +37,6 @@ pub struct Witness {
 
 impl Witness {
     /// A witness with a key for this alone.
-    #[must_use]
     pub fn new(folder: &Path, secret: Identity, logs: Vec<NoteKey>) -> Self {
         let name = format!("{NAME}{}", secret.public_key());
         let key = NoteKey::new(name, KeyKind::Cosignature, secret.public_key());
@@ -46,7 +45,6 @@ impl Witness {
     }
 
     /// The key that checks its cosignatures.
-    #[must_use]
     pub const fn key(&self) -> &NoteKey {
         &self.key
     }

@@ -67,12 +67,10 @@ impl LogWriter {
     }
 
     /// The last checkpoint.
-    #[must_use]
     pub const fn checkpoint(&self) -> &SignedCheckpoint {
         &self.signed
     }
 
-    #[must_use]
     pub const fn size(&self) -> u64 {
         self.edge.size
     }

@@ -2,7 +2,7 @@
 //! neither the page nor the direction of the text beside them.
 
 pub use assay_program::render::units::counted;
-use assay_work::text::{is_printable, printable, quoted};
+use assay_work::text::{is_printable, printable};
 use maud::{Markup, html};
 
 /// Bytes of a name that are shown.
@@ -42,13 +42,6 @@ pub(crate) fn is_choice(text: &str) -> bool {
 pub fn name(text: &str) -> Markup {
     let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
     html! { bdi { (shown) @if is_cut { "…" } } }
-}
-
-/// A name among other words: in quotes, so that it ends where they do.
-pub fn name_in_words(text: &str) -> String {
-    let (shown, is_cut) = cut(text, MAX_NAME_BYTES);
-    // First strong isolate and its end: the quotes and the text behind keep their direction.
-    format!("\u{2068}{}{}\u{2069}", quoted(&shown), if is_cut { "…" } else { "" })
 }
 
 /// A sentence that may have others' words in it.
@@ -112,8 +105,6 @@ mod tests {
         assert_eq!(html, "<bdi>&lt;img src=x onerror=alert(1)&gt;  [2J</bdi>");
         let long = name(&"A".repeat(64 << 10)).into_string();
         assert!(long.len() < 2 * MAX_NAME_BYTES && long.ends_with("…</bdi>"), "{long}");
-        let words = name_in_words("x\" is fine \u{202e}");
-        assert_eq!(words, "\u{2068}\"x\\\" is fine  \"\u{2069}");
     }
 
     #[test]

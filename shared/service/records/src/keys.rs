@@ -108,7 +108,7 @@ pub(crate) async fn join_keys(
     Ok(miner)
 }
 
-/// What is joined of two records.
+/// The parts of a record that are joined.
 struct Joined {
     status: Approval,
     standing: Standing,

@@ -87,7 +87,7 @@ pub use logged::UnloggedVerdict;
 pub use miner::MinerFilter;
 pub use miners::MinerChange;
 pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
-pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, QueueLoad, WorkerRecord};
+pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, WorkerRecord};
 pub use readers::with_api_limit;
 pub use receipts::{ReceiptCursor, ReceiptFilter};
 pub use rounds::{RoundCursor, RoundFilter};

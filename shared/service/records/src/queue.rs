@@ -67,14 +67,6 @@ pub enum JobState {
     },
 }
 
-/// How much waits for workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueLoad {
-    pub waiting: i64,
-    pub running: i64,
-    pub workers: i64,
-}
-
 /// A worker that lives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerRecord {
@@ -282,19 +274,6 @@ impl Records {
             })
         };
         rows.iter().map(worker).collect()
-    }
-
-    /// How much waits for workers, and how many there are.
-    pub async fn queue_load(&self) -> Result<QueueLoad, RecordsError> {
-        let now = self.store.kind.now();
-        let sql = sql!(
-            "SELECT (SELECT COUNT(*) FROM jobs WHERE state = 'waiting' AND expires_ms > {now}) AS waiting, \
-             (SELECT COUNT(*) FROM jobs WHERE state = 'running' AND expires_ms > {now}) AS running, \
-             (SELECT COUNT(*) FROM workers WHERE expires_ms > {now}) AS workers"
-        );
-        let row = sqlx::query(sql).fetch_one(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look at the queue of replays"))?;
-        Ok(QueueLoad { waiting: get(&row, "waiting")?, running: get(&row, "running")?, workers: get(&row, "workers")? })
     }
 }
 

@@ -166,7 +166,8 @@ fn migrator(steps: &[MigrationStep], kind: DatabaseKind) -> Migrator {
     Migrator::with_migrations(migrations.collect())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::time::Duration;
 

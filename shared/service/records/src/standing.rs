@@ -48,14 +48,33 @@ impl Records {
         rows.iter().map(transition_of).collect()
     }
 
-    /// Notes findings without a verdict.
-    pub async fn note_findings(&self, findings: &[FindingRecord], at_ms: i64) -> Result<(), RecordsError> {
+    /// Notes findings without a verdict, but none that was noted within `again_ms`. Gives for each whether it is new.
+    pub async fn note_new_findings(
+        &self,
+        findings: &[FindingRecord],
+        again_ms: i64,
+        at_ms: i64,
+    ) -> Result<Vec<bool>, RecordsError> {
+        if findings.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT COUNT(*) FROM findings WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
+             AND at_ms > $2 AND code = $3 AND enforced = $4 AND COALESCE(device_id, '') = $5 \
+             AND COALESCE(other_miner, '') = COALESCE((SELECT o.miner FROM miner_keys o WHERE o.key = $6), '')";
         self.write("note findings", async {
-            let mut tx = self.begin().await?;
+            let (mut tx, mut are_new) = (self.begin().await?, Vec::new());
             for finding in findings {
-                insert_finding(&mut tx, finding, None, at_ms).await?;
+                let FindingRecord { code, miner, other_miner, device_id, enforced, .. } = finding;
+                let known = sqlx::query_scalar(sql).bind(miner).bind(at_ms - again_ms).bind(code);
+                let known = known.bind(i64::from(*enforced)).bind(device_id.as_deref().unwrap_or(""));
+                let known: i64 = known.bind(other_miner.as_deref().unwrap_or("")).fetch_one(&mut *tx).await?;
+                if known == 0 {
+                    insert_finding(&mut tx, finding, None, at_ms).await?;
+                }
+                are_new.push(known == 0);
             }
-            tx.commit().await
+            tx.commit().await?;
+            Ok(are_new)
         })
         .await
     }

@@ -538,7 +538,8 @@ async fn mark(location: &Location) -> Result<(), RecordsError> {
     connection.close().await.map_err(failed)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use crate::testing::Postgres;

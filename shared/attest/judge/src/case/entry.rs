@@ -48,7 +48,6 @@ pub enum CaseEntry {
 
 impl CaseEntry {
     /// The miner's message, where it is one.
-    #[must_use]
     pub fn into_message(self) -> Option<MinerMessage> {
         match self {
             Self::Message(_, message) => Some(message),

@@ -19,7 +19,6 @@ pub enum ConfidentialComputing {
 
 impl ConfidentialComputing {
     /// The name for display.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -59,7 +58,6 @@ pub struct Hardware {
 
 impl Hardware {
     /// The id of the device: its UUID, as the CUDA driver reports it.
-    #[must_use]
     pub fn device_id(&self) -> Option<DeviceId> {
         device_id(self.uuid.as_deref()?)
     }
@@ -83,7 +81,6 @@ pub struct HostClaims {
 
 impl HostClaims {
     /// The hardware of the device with an id.
-    #[must_use]
     pub fn of(&self, id: DeviceId) -> Option<&Hardware> {
         self.hardware.iter().find(|hardware| hardware.device_id() == Some(id))
     }

@@ -32,7 +32,6 @@ macro_rules! throttle_reasons {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The stable name, as in JSON.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -92,7 +91,6 @@ crate::for_each_sensor!(telemetry);
 
 impl Telemetry {
     /// Findings for an operator to investigate, one sentence each.
-    #[must_use]
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = Vec::new();
         let reasons: Vec<_> = self.throttle_reasons.iter().filter(|r| r.is_trouble()).map(|r| r.name()).collect();

@@ -25,7 +25,6 @@ impl Outcome {
     pub const ALL: [Self; 3] = [Self::Pass, Self::Fail, Self::Inconclusive];
 
     /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -35,7 +34,6 @@ impl Outcome {
     }
 
     /// The worst of several: a fail before what could not be judged, and that before a pass. None at all shows nothing.
-    #[must_use]
     pub fn worst(outcomes: impl IntoIterator<Item = Self>) -> Self {
         let outcomes: Vec<_> = outcomes.into_iter().collect();
         let is_there = |wanted| outcomes.contains(&wanted);
@@ -80,7 +78,6 @@ pub enum Class {
 
 impl Class {
     /// The stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Forged => "forged",
@@ -120,31 +117,26 @@ macro_rules! reason_codes {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The stable, machine-readable name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
             /// The code with a name.
-            #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.name() == name)
             }
 
             /// Whose doing it is.
-            #[must_use]
             pub const fn class(self) -> Class {
                 match self { $(Self::$variant => Class::$class,)* }
             }
 
             /// The meaning, in one sentence.
-            #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about,)* }
             }
 
             /// Advice to the reader of the verdict.
-            #[must_use]
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$variant => $advice,)* }
             }
@@ -279,13 +271,11 @@ pub struct Reason {
 
 impl Reason {
     /// A reason about the whole host.
-    #[must_use]
     pub fn new(code: ReasonCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), device_id: None }
     }
 
     /// A reason about one device.
-    #[must_use]
     pub fn on_device(code: ReasonCode, device_id: DeviceId, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), device_id: Some(device_id) }
     }
@@ -335,7 +325,6 @@ impl utoipa::ToSchema for Reason {
 }
 
 /// The outcome of reasons: a pass without reasons; a fail with any that fails; else inconclusive.
-#[must_use]
 pub fn outcome_of(reasons: &[Reason]) -> Outcome {
     if reasons.is_empty() {
         Outcome::Pass

@@ -12,7 +12,6 @@ pub struct WireError {
 
 impl WireError {
     /// An error of a field.
-    #[must_use]
     pub const fn new(field: &'static str, problem: FieldProblem) -> Self {
         Self { field, problem }
     }

@@ -8,13 +8,11 @@ use super::{lists, v1};
 use crate::message::{MinerMessage, ValidatorMessage};
 
 /// A miner's message, as it would be sent.
-#[must_use]
 pub fn miner_bytes(message: MinerMessage) -> Vec<u8> {
     v1::SessionRequest::from(message).encode_to_vec()
 }
 
 /// A validator's message, as it would be sent.
-#[must_use]
 pub fn validator_bytes(message: ValidatorMessage) -> Vec<u8> {
     v1::SessionResponse::from(message).encode_to_vec()
 }

@@ -57,7 +57,6 @@ pub enum AnswerError {
 
 impl AnswerError {
     /// The stable name of the fault.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::OtherDevices { .. } => "devices",
@@ -68,7 +67,6 @@ impl AnswerError {
 }
 
 /// The checksum of an answer.
-#[must_use]
 pub fn probe_checksum(challenge: &Challenge, probe: impl Into<MemoryProbe>, devices: &[DeviceAnswer]) -> Checksum {
     let probe = probe.into();
     let mut hasher = Sha256::new();
@@ -86,7 +84,6 @@ pub fn probe_checksum(challenge: &Challenge, probe: impl Into<MemoryProbe>, devi
 
 /// The message that a miner signs when it answers: `commitment` is the checksum of its evidence, `answer` that of the
 /// answer. Each stage has a message of its own.
-#[must_use]
 pub fn probe_message(
     work_key: &WorkKey,
     commitment: &Checksum,
@@ -110,7 +107,6 @@ impl Answer {
     ///
     /// # Panics
     /// When there are not as many lists as shares, each of as many digests as rounds.
-    #[must_use]
     pub fn assemble(challenge: &Challenge, probe: impl Into<MemoryProbe>, digests: Vec<Vec<Digest>>) -> Self {
         let probe = probe.into();
         assert_eq!(digests.len(), challenge.shares().len(), "digests of every device");
@@ -149,7 +145,6 @@ impl Answer {
     ///
     /// # Panics
     /// When a device has no digest of the round before.
-    #[must_use]
     pub fn link_digest_before(&self, round: u32) -> Digest {
         match (round as usize).checked_sub(1) {
             None => Digest::BEFORE_FIRST,
@@ -158,7 +153,6 @@ impl Answer {
     }
 
     /// The answer of a device.
-    #[must_use]
     pub fn device(&self, device_id: DeviceId) -> Option<&DeviceAnswer> {
         self.devices.iter().find(|d| d.device_id == device_id)
     }

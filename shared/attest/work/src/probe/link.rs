@@ -25,7 +25,6 @@ pub struct LinkedPlace {
 
 impl LinkedSlots {
     /// The slots of a challenge.
-    #[must_use]
     pub fn new(challenge: &Challenge) -> Self {
         let shares = challenge.shares().to_vec();
         // A checked challenge has at most 2^20 slots, each share's offset the end of the one before.
@@ -34,19 +33,16 @@ impl LinkedSlots {
     }
 
     /// Slots of all devices together.
-    #[must_use]
     pub const fn total(&self) -> u32 {
         self.total
     }
 
     /// The shares, each of which begins where the one before ends.
-    #[must_use]
     pub fn shares(&self) -> &[Share] {
         &self.shares
     }
 
     /// The line that a walk in this state reads next: the slot's place `a` in the whole challenge, and the line in it.
-    #[must_use]
     pub fn position(&self, state: &WalkState) -> (u32, u32) {
         position(state, self.total, self.n)
     }
@@ -55,7 +51,6 @@ impl LinkedSlots {
     ///
     /// # Panics
     /// When `a` is not below [`LinkedSlots::total`].
-    #[must_use]
     pub fn place(&self, a: u32) -> LinkedPlace {
         assert!(a < self.total, "place {a} of {} slots", self.total);
         // The first share begins at 0, so that at least one begins at or before `a`.
@@ -66,7 +61,6 @@ impl LinkedSlots {
 
 /// The key of one device's linked probe; `last_roots` are `root[iterations-1]` of every device, in the order of the
 /// shares.
-#[must_use]
 pub fn linked_probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_roots: &[Root]) -> ProbeKey {
     let mut hasher = blake3::Hasher::new_derive_key("assay v1 linked probe key");
     hasher.update(probe.seed().as_ref());
@@ -82,7 +76,6 @@ pub fn linked_probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, 
 }
 
 /// The binding of a round of all devices: the hash of `probe_digest[r]` of every device, in the order of the shares.
-#[must_use]
 pub fn link_digest<'a>(digests_of_round: impl IntoIterator<Item = &'a Digest>) -> Digest {
     let mut hasher = blake3::Hasher::new();
     for digest in digests_of_round {
@@ -93,7 +86,6 @@ pub fn link_digest<'a>(digests_of_round: impl IntoIterator<Item = &'a Digest>) -
 
 /// The key of round `round` of one device, after a round of all devices whose [`link_digest`] was `before`
 /// ([`Digest::BEFORE_FIRST`] for the first).
-#[must_use]
 pub fn linked_round_key(probe_key: &ProbeKey, round: u32, before: &Digest) -> RoundKey {
     key_of_round("assay v1 linked probe round", probe_key, round, before)
 }

@@ -58,7 +58,6 @@ pub enum Link {
 
 impl Link {
     /// The number of the field `link`.
-    #[must_use]
     pub const fn code(self) -> u32 {
         match self {
             Self::Own => 0,
@@ -67,7 +66,6 @@ impl Link {
     }
 
     /// The link of a number of the field `link`.
-    #[must_use]
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {
             0 => Some(Self::Own),
@@ -99,7 +97,6 @@ pub enum ProbeError {
 
 impl ProbeError {
     /// The name of the field.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Walks(_) => "walks",
@@ -118,37 +115,31 @@ pub struct Probe(UncheckedProbe);
 
 impl Probe {
     /// The fields, all valid.
-    #[must_use]
     pub const fn fields(&self) -> &UncheckedProbe {
         &self.0
     }
 
     /// From the operating system's random source, never used twice.
-    #[must_use]
     pub const fn seed(&self) -> &ProbeSeed {
         &self.0.seed
     }
 
     /// How many walks W: a power of two, 64 … 2²².
-    #[must_use]
     pub const fn walks(&self) -> u32 {
         self.0.walks
     }
 
     /// How many steps T of every walk a round has: 1 … 1024.
-    #[must_use]
     pub const fn steps(&self) -> u32 {
         self.0.steps
     }
 
     /// How many rounds R follow one another: 1 … 65536.
-    #[must_use]
     pub const fn rounds(&self) -> u32 {
         self.0.rounds
     }
 
     /// The slots over which the devices walk.
-    #[must_use]
     pub const fn link(&self) -> Link {
         if self.0.link == 0 { Link::Own } else { Link::All }
     }
@@ -166,13 +157,11 @@ impl Probe {
     }
 
     /// Bytes of `out[r]`, the states after a round: `64 · W`.
-    #[must_use]
     pub const fn out_bytes(&self) -> u64 {
         self.0.walks as u64 * LINE_BYTES as u64
     }
 
     /// Bytes that a device reads in all rounds: `W · T · R · 64`.
-    #[must_use]
     pub const fn read_bytes(&self) -> u64 {
         self.out_bytes() * self.0.steps as u64 * self.0.rounds as u64
     }
@@ -201,7 +190,6 @@ impl TryFrom<UncheckedProbe> for Probe {
 }
 
 /// The key of one device's probe over its own slots; `last_root` is `root[iterations-1]`.
-#[must_use]
 pub fn probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_root: &Root) -> ProbeKey {
     let mut hasher = blake3::Hasher::new_derive_key("assay v1 probe key");
     hasher.update(probe.seed().as_ref());
@@ -215,7 +203,6 @@ pub fn probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_ro
 }
 
 /// The key of round `round` of a probe over a device's own slots, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).
-#[must_use]
 pub fn round_key(probe_key: &ProbeKey, round: u32, previous: &Digest) -> RoundKey {
     key_of_round("assay v1 probe round", probe_key, round, previous)
 }
@@ -232,7 +219,6 @@ fn key_of_round(context: &str, probe_key: &ProbeKey, round: u32, before: &Digest
 ///
 /// # Panics
 /// When `digests` has no digest of the round before.
-#[must_use]
 pub fn round_key_after(probe_key: &ProbeKey, round: u32, digests: &[Digest]) -> RoundKey {
     let previous = if round == 0 { Digest::BEFORE_FIRST } else { digests[round as usize - 1] };
     round_key(probe_key, round, &previous)

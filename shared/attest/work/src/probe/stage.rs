@@ -16,7 +16,6 @@ pub enum ProbeStage {
 
 impl ProbeStage {
     /// The name in texts.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Own => "probe",
@@ -54,7 +53,6 @@ pub enum MemoryProbe {
 
 impl MemoryProbe {
     /// Its place among the probes of a challenge.
-    #[must_use]
     pub const fn stage(&self) -> ProbeStage {
         match self {
             Self::Walks(probe) => match probe.link() {
@@ -66,7 +64,6 @@ impl MemoryProbe {
     }
 
     /// The probe of walks; `None` for a sweep.
-    #[must_use]
     pub const fn walks(&self) -> Option<&Probe> {
         match self {
             Self::Walks(probe) => Some(probe),
@@ -75,7 +72,6 @@ impl MemoryProbe {
     }
 
     /// The sweep; `None` for a probe of walks.
-    #[must_use]
     pub const fn sweep(&self) -> Option<&Sweep> {
         match self {
             Self::Walks(_) => None,
@@ -84,7 +80,6 @@ impl MemoryProbe {
     }
 
     /// From the operating system's random source, never used twice.
-    #[must_use]
     pub const fn seed(&self) -> &ProbeSeed {
         match self {
             Self::Walks(probe) => probe.seed(),
@@ -93,7 +88,6 @@ impl MemoryProbe {
     }
 
     /// How many rounds follow one another: 1 … 65536.
-    #[must_use]
     pub const fn rounds(&self) -> u32 {
         match self {
             Self::Walks(probe) => probe.rounds(),

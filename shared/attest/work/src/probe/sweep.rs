@@ -28,7 +28,6 @@ pub struct SweepError(pub u32);
 
 impl SweepError {
     /// The name of the field.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         "rounds"
     }
@@ -41,25 +40,21 @@ pub struct Sweep(UncheckedSweep);
 
 impl Sweep {
     /// The fields, all valid.
-    #[must_use]
     pub const fn fields(&self) -> &UncheckedSweep {
         &self.0
     }
 
     /// From the operating system's random source, never used twice.
-    #[must_use]
     pub const fn seed(&self) -> &ProbeSeed {
         &self.0.seed
     }
 
     /// How many rounds R follow one another: 1 … 65536.
-    #[must_use]
     pub const fn rounds(&self) -> u32 {
         self.0.rounds
     }
 
     /// Bytes that a device with `count` slots of n-by-n reads in all rounds: `R · count · n²`.
-    #[must_use]
     pub fn read_bytes(&self, n: u32, count: u32) -> u64 {
         u64::from(self.0.rounds) * u64::from(count) * u64::from(n) * u64::from(n)
     }
@@ -74,7 +69,6 @@ impl TryFrom<UncheckedSweep> for Sweep {
 }
 
 /// The key of one device's sweep; `last_root` is `root[iterations-1]`.
-#[must_use]
 pub fn sweep_key(sweep: &Sweep, work_key: &WorkKey, device_id: DeviceId, last_root: &Root) -> ProbeKey {
     let mut hasher = blake3::Hasher::new_derive_key("assay v1 sweep key");
     hasher.update(sweep.seed().as_ref());
@@ -86,7 +80,6 @@ pub fn sweep_key(sweep: &Sweep, work_key: &WorkKey, device_id: DeviceId, last_ro
 }
 
 /// The key of round `round` of a sweep, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).
-#[must_use]
 pub fn sweep_round_key(sweep_key: &ProbeKey, round: u32, previous: &Digest) -> RoundKey {
     key_of_round("assay v1 sweep round", sweep_key, round, previous)
 }
@@ -95,14 +88,12 @@ pub fn sweep_round_key(sweep_key: &ProbeKey, round: u32, previous: &Digest) -> R
 ///
 /// # Panics
 /// When `digests` has no digest of the round before.
-#[must_use]
 pub fn sweep_round_key_after(sweep_key: &ProbeKey, round: u32, digests: &[Digest]) -> RoundKey {
     let previous = if round == 0 { Digest::BEFORE_FIRST } else { digests[round as usize - 1] };
     sweep_round_key(sweep_key, round, &previous)
 }
 
 /// The weights z of a round: two's complement.
-#[must_use]
 pub fn weights(key: &RoundKey, n: u32) -> Vec<u8> {
     let mut weights = vec![0; n as usize];
     keystream(key.as_bytes(), 0, 0, &mut weights);
@@ -110,14 +101,12 @@ pub fn weights(key: &RoundKey, n: u32) -> Vec<u8> {
 }
 
 /// The sum of a row under weights of the same length.
-#[must_use]
 pub fn row_sum(row: &[u8], weights: &[u8]) -> i32 {
     let product = |(s, z): (&u8, &u8)| i32::from(s.cast_signed()) * i32::from(z.cast_signed());
     row.iter().zip(weights).map(product).sum()
 }
 
 /// Length of `sums[r]` of `count` slots of n-by-n: a power of two, at least 4096.
-#[must_use]
 pub const fn sums_bytes(n: u32, count: u32) -> u64 {
     let bytes = (SUM_BYTES * n as u64 * count as u64).next_power_of_two();
     if bytes > MIN_SUMS_BYTES { bytes } else { MIN_SUMS_BYTES }
@@ -142,7 +131,6 @@ impl SweepSample {
     }
 
     /// Offset of the sum in `sums[r]`, in bytes.
-    #[must_use]
     pub const fn sum_byte(&self, n: u32) -> u64 {
         SUM_BYTES * (self.slot as u64 * n as u64 + self.row as u64)
     }

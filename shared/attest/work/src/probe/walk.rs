@@ -20,7 +20,6 @@ pub const NEIGHBOUR_TURN: u32 = 7;
 pub type WalkState = [u32; WORDS];
 
 /// The state that walk `walk` starts a round with: block `walk` of the round's keystream.
-#[must_use]
 pub fn start_state(key: &RoundKey, walk: u32) -> WalkState {
     let mut bytes = [0; LINE_BYTES];
     keystream(key.as_bytes(), 0, u64::from(walk) * LINE_BYTES as u64, &mut bytes);
@@ -29,7 +28,6 @@ pub fn start_state(key: &RoundKey, walk: u32) -> WalkState {
 
 /// The line that a walk in this state reads next, of `count` slots of n-by-n: `(slot, line)`, where the line
 /// is the 64 bytes from byte `64 · line` of the slot on.
-#[must_use]
 pub fn position(state: &WalkState, count: u32, n: u32) -> (u32, u32) {
     let mixed = (0..).zip(state).fold(0, |mixed, (k, s)| mixed ^ s.rotate_left(2 * k));
     let sum = state.iter().fold(0_u32, |sum, &s| sum.wrapping_add(s));
@@ -50,7 +48,6 @@ pub fn step(state: &mut WalkState, line: &[u8; LINE_BYTES]) {
 }
 
 /// A state as it stands in `out[r]`.
-#[must_use]
 pub fn state_bytes(state: &WalkState) -> [u8; LINE_BYTES] {
     let mut bytes = [0; LINE_BYTES];
     for (out, word) in bytes.chunks_exact_mut(4).zip(state) {
@@ -60,7 +57,6 @@ pub fn state_bytes(state: &WalkState) -> [u8; LINE_BYTES] {
 }
 
 /// The words of a line, or of a state as it stands in `out[r]`.
-#[must_use]
 pub fn state_from_bytes(bytes: &[u8; LINE_BYTES]) -> WalkState {
     std::array::from_fn(|k| u32::from_le_bytes([bytes[4 * k], bytes[4 * k + 1], bytes[4 * k + 2], bytes[4 * k + 3]]))
 }

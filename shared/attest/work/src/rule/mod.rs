@@ -31,7 +31,6 @@ enum XRule {
 
 impl SlotRule {
     /// The rules of slot `u` of a pass.
-    #[must_use]
     pub fn new(precision: Precision, key: &PassKey, n: u32, u: u32) -> Self {
         let x = match (precision, Layer::of(u)) {
             (Precision::Network, Layer::Convolution) => XRule::Convolution(Tensor::new(n)),
@@ -43,25 +42,21 @@ impl SlotRule {
     }
 
     /// The kind of work.
-    #[must_use]
     pub const fn precision(&self) -> Precision {
         self.precision
     }
 
     /// The matrix size.
-    #[must_use]
     pub const fn n(&self) -> u32 {
         self.n
     }
 
     /// The slot that is filled.
-    #[must_use]
     pub const fn u(&self) -> u32 {
         self.u
     }
 
     /// The earlier slot as a tensor, where x is made of its windows and not of its rows.
-    #[must_use]
     pub const fn tensor(&self) -> Option<&Tensor> {
         if let XRule::Convolution(tensor) = &self.x { Some(tensor) } else { None }
     }
@@ -82,7 +77,6 @@ impl SlotRule {
     ///
     /// # Panics
     /// When the slot has no such row.
-    #[must_use]
     pub fn x_of_slot<'a>(&self, earlier: &'a [u8], r: u32) -> Cow<'a, [u8]> {
         if let Some(tensor) = self.tensor() {
             return Cow::Owned(network::convolution(&tensor.window(earlier, r)));
@@ -92,7 +86,6 @@ impl SlotRule {
     }
 
     /// Row `r` of x from row `r` of the earlier slot, or from a window of it.
-    #[must_use]
     pub fn x<'a>(&self, bytes: &'a [u8], r: u32) -> Cow<'a, [u8]> {
         match &self.x {
             XRule::Bytes => Cow::Borrowed(bytes),
@@ -103,7 +96,6 @@ impl SlotRule {
     }
 
     /// Row `c` of y from that row of the previous slot.
-    #[must_use]
     pub fn y<'a>(&self, row: &'a [u8], c: u32) -> Cow<'a, [u8]> {
         if self.keeps_y() {
             return Cow::Borrowed(row);
@@ -117,7 +109,6 @@ impl SlotRule {
     ///
     /// # Panics
     /// When they are not as long as the matrix size asks for.
-    #[must_use]
     pub fn element(&self, x: &[u8], y: &[u8], r: u32, c: u32) -> u8 {
         product::element(self.precision.of_bytes(), &self.x(x, r), &self.y(y, c), self.n, r, c, self.u)
     }

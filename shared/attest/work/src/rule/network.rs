@@ -44,7 +44,6 @@ pub enum Layer {
 
 impl Layer {
     /// The layer of slot `u`.
-    #[must_use]
     pub const fn of(u: u32) -> Self {
         match u % 3 {
             0 => Self::Convolution,
@@ -71,7 +70,6 @@ impl Tensor {
     ///
     /// # Panics
     /// Where n is no power of two from 256.
-    #[must_use]
     pub fn new(n: u32) -> Self {
         assert!(n.is_power_of_two() && n >= 256, "a matrix size");
         let exponent = n.trailing_zeros() + 4;
@@ -95,13 +93,11 @@ impl Tensor {
     ///
     /// # Panics
     /// For a slot of another size.
-    #[must_use]
     pub fn window(&self, slot: &[u8], r: u32) -> Vec<u8> {
         self.pieces(r).map(|first| &slot[first..][..self.piece_bytes()]).concat()
     }
 
     /// The pieces of the slot that row `r` of x rests on: first bytes, each of four pixels (WORK.md, Openings).
-    #[must_use]
     pub fn pieces(&self, r: u32) -> [usize; FILTER_PIXELS] {
         let quarters = self.width / 4;
         let (down, right) = (r as usize / quarters, r as usize % quarters);
@@ -113,13 +109,11 @@ impl Tensor {
     }
 
     /// Bytes of a piece.
-    #[must_use]
     pub const fn piece_bytes(&self) -> usize {
         self.n / 4
     }
 
     /// The element of the slot, by row and column, in which entry `k` of row `r` of x is checked: a map onto the slot.
-    #[must_use]
     pub fn factor(&self, r: u32, k: u32) -> (u32, u32) {
         let (r, k) = (r as usize, k as usize);
         let (row, column) = self.pool(r, k);
@@ -133,7 +127,6 @@ impl Tensor {
 ///
 /// # Panics
 /// For a window that is none.
-#[must_use]
 pub fn convolution(window: &[u8]) -> Vec<u8> {
     let channels = window.len() / (4 * FILTER_PIXELS);
     let mut x = vec![0; FILTER_PIXELS * channels];
@@ -151,7 +144,6 @@ pub fn convolution(window: &[u8]) -> Vec<u8> {
 }
 
 /// A row of x from a row of the earlier slot: its softmax.
-#[must_use]
 pub fn attention(row: &[u8]) -> Vec<u8> {
     let largest = row.iter().map(|byte| *byte as i8).max().unwrap_or(0) as u8;
     let below = |byte: &u8| usize::from(largest.wrapping_sub(*byte));
@@ -162,7 +154,6 @@ pub fn attention(row: &[u8]) -> Vec<u8> {
 }
 
 /// The key of the noise of slot `u`.
-#[must_use]
 pub fn noise_key(key: &PassKey, u: u32) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(key.as_bytes());
     hasher.update(b"noise");
@@ -171,7 +162,6 @@ pub fn noise_key(key: &PassKey, u: u32) -> [u8; 32] {
 }
 
 /// Row `r` of x from the same row of the earlier slot, clipped, with noise.
-#[must_use]
 pub fn noise(noise_key: &[u8; 32], row: &[u8], r: u32) -> Vec<u8> {
     let mut draws = vec![0; 2 * row.len()];
     keystream(noise_key, 0, u64::from(r) * draws.len() as u64, &mut draws);
@@ -180,7 +170,6 @@ pub fn noise(noise_key: &[u8; 32], row: &[u8], r: u32) -> Vec<u8> {
 }
 
 /// The noise of a draw: its magnitude by the thresholds, its sign by the lowest bit.
-#[must_use]
 pub fn gaussian(draw: u16) -> i8 {
     let magnitude = MAGNITUDES[usize::from(draw / 2)] as i8;
     if draw % 2 == 1 { -magnitude } else { magnitude }

@@ -47,13 +47,10 @@ pub fn processor_name() -> Option<String> {
         .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim().to_owned()))
 }
 
-/// The host's name over restarts: its machine id, else its host name.
+/// The host's name over restarts: its machine id. A container has none, and with each start another host name.
 pub fn host_name() -> Option<String> {
-    ["/etc/machine-id", "/proc/sys/kernel/hostname", "/etc/hostname"]
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .map(|text| text.trim().to_owned())
-        .find(|text| !text.is_empty())
+    let text = fs::read_to_string("/etc/machine-id").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// The value of a line like `MemAvailable:   123 kB`, in bytes.

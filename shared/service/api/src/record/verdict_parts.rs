@@ -1,5 +1,6 @@
 //! A verdict, and all that becomes known with it.
 
+use assay_policy::identity::IdentityFinding;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -61,6 +62,19 @@ pub struct FindingRecord {
     pub detail: String,
     /// Whether it is enforced; otherwise it is only recorded.
     pub enforced: bool,
+}
+
+impl From<&IdentityFinding> for FindingRecord {
+    fn from(found: &IdentityFinding) -> Self {
+        Self {
+            code: found.code.name().to_owned(),
+            miner: found.miner.clone(),
+            other_miner: found.other.clone(),
+            device_id: found.device_id.map(|id| id.to_string()),
+            detail: found.detail.clone(),
+            enforced: found.enforced,
+        }
+    }
 }
 
 /// A signed receipt.

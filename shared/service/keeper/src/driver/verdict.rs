@@ -88,16 +88,11 @@ impl Driver {
             shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
             took: challenge.map(|it| clock::since(it.began)).unwrap_or_default(),
             held_up,
-            is_recognised: self.is_recognised(),
+            is_recognised: self.key().is_some_and(|key| self.validator.access.allowed.recognises(&key)),
             busy: self.due.busy + u32::from(was_busy && order.asked == OrderOrigin::Schedule),
             verdict,
             order,
         }
-    }
-
-    /// Whether an operator admitted exactly this key.
-    fn is_recognised(&self) -> bool {
-        self.key().is_some_and(|key| self.validator.access.allowed.recognises(&key))
     }
 
     /// Stores entries of the case. The time of the disk does not count against the miner.

@@ -7,8 +7,7 @@ use assay_policy::identity::{IdentityFinding, Presence};
 use assay_policy::{Event, Labels, Standing, step};
 use assay_program::clock::{unix_ms, unix_seconds};
 use assay_records::{
-    DeviceEvent, DeviceQuery, DeviceRecord, FindingFilter, FindingRecord, MinerRecord, RecordsError, StandingChange,
-    Transition,
+    DeviceEvent, DeviceQuery, DeviceRecord, FindingRecord, MinerRecord, RecordsError, StandingChange, Transition,
 };
 use assay_work::DeviceId;
 
@@ -21,9 +20,7 @@ const AGAIN_MS: i64 = 3_600_000;
 pub const MAX_TRIES: u32 = 16;
 /// The most changes of devices read after a session's start.
 const MAX_EVENTS: u32 = 512;
-/// The most findings of a miner compared with a new one.
-const MAX_FINDINGS: u32 = 256;
-/// The most findings of a look that are recorded: a key without work can list what 64 other devices are called.
+/// The most findings of a look that are recorded: a key without work can list the ids of 64 devices of others.
 const MAX_NOTED: usize = 64;
 
 impl Fleet {
@@ -46,48 +43,24 @@ impl Fleet {
         let events: Vec<_> = events.iter().filter(of_session).collect();
         let mut findings = self.presences.findings(&presence.session, [], &group.identity);
         findings.extend(changes(presence, before(presence, &events), moved(&events)));
-        let left_out = findings.len().saturating_sub(MAX_NOTED);
+        // A proved lie comes before a warning.
+        findings.sort_by_key(|finding| !finding.enforced);
+        let left_out = findings.split_off(findings.len().min(MAX_NOTED)).len();
         if left_out > 0 {
             tracing::warn!(miner = record.key, "found: {left_out} more, which are not recorded");
         }
-        // A proved lie comes before a warning.
-        findings.sort_by_key(|finding| !finding.enforced);
-        let (mut noted, mut lies) = (Vec::new(), Vec::new());
-        for finding in findings.into_iter().take(MAX_NOTED) {
-            let lie = finding.enforced.then(|| (finding.miner.clone(), finding.code));
-            if let Some(finding) = self.unknown(finding).await? {
-                noted.push(finding);
-                lies.extend(lie);
+        let noted: Vec<_> = findings.iter().map(FindingRecord::from).collect();
+        let is_new = self.records.note_new_findings(&noted, AGAIN_MS, unix_ms()).await?;
+        for (IdentityFinding { code, miner, other, device_id, detail, enforced, .. }, _) in
+            findings.iter().zip(is_new).filter(|(_, is_new)| *is_new)
+        {
+            let device = device_id.map(|id| id.to_string());
+            tracing::warn!(miner, other, device, enforced, finding = %code, "found: {detail}");
+            if *enforced {
+                self.happened(miner, &Event::Finding { code: *code, fails: true }).await?;
             }
         }
-        if !noted.is_empty() {
-            self.records.note_findings(&noted, unix_ms()).await?;
-        }
-        for (miner, code) in lies {
-            self.happened(&miner, &Event::Finding { code, fails: true }).await?;
-        }
         Ok(())
-    }
-
-    /// A finding to record, unless it was recorded recently.
-    async fn unknown(&self, finding: IdentityFinding) -> Result<Option<FindingRecord>, RecordsError> {
-        let IdentityFinding { code, miner, other, device_id, detail, enforced, disputed: _ } = finding;
-        let device_id = device_id.map(|id| id.to_string());
-        let filter = FindingFilter {
-            miner: Some(miner.clone()),
-            code: Some(code.name().to_owned()),
-            since_ms: Some(unix_ms() - AGAIN_MS),
-            limit: Some(MAX_FINDINGS),
-        };
-        let known = self.records.findings(&filter).await?;
-        let is_same = |known: &FindingRecord| {
-            known.device_id == device_id && known.other_miner == other && known.enforced == enforced
-        };
-        if known.iter().any(|known| is_same(&known.finding)) {
-            return Ok(None);
-        }
-        tracing::warn!(miner, other, device = device_id, enforced, finding = %code, "found: {detail}");
-        Ok(Some(FindingRecord { code: code.name().to_owned(), miner, other_miner: other, device_id, detail, enforced }))
     }
 
     /// Applies an event outside a verdict to the attestation state of a miner.

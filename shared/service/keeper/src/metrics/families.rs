@@ -17,7 +17,7 @@ assay_observe::families! {
         findings_total: IntCounterVec ["code"], "Findings beside the work.";
         attestation_changes_total: IntCounterVec ["to"], "Miners that came into an attestation state.";
         jobs_running: IntGaugeVec ["kind"], "Checks on a core, and replays on a device.";
-        jobs_waiting: IntGaugeVec ["kind"], "Checks, replays, uploads, webhook deliveries, and a failed append to the log.";
+        jobs_waiting: IntGaugeVec ["kind"], "Checks, replays, uploads, webhook deliveries, failed appends.";
         capacity: IntGaugeVec ["of"], "Most challenges and miners; all that can replay.";
         miners: IntGaugeVec ["status", "state"], "Miners in the records.";
         miners_connected: IntGauge [], "Miners with a session.";

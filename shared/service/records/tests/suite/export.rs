@@ -50,7 +50,7 @@ async fn fill(records: &Records) {
         detail: "\u{1F600} \" \\ \u{2028}".to_owned(),
         enforced: true,
     };
-    records.note_findings(&[finding], THEN_MS).await.unwrap();
+    records.note_new_findings(&[finding], 0, THEN_MS).await.unwrap();
     let actor = Actor { name: "ada".to_owned(), uid: Some(1000) };
     records.create_token(&BTreeMap::new(), LONG, &actor).await.unwrap();
     records.create_api_token(Role::Read, "grafana", LONG, &actor).await.unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use assay_policy::rules::Cause;
 use assay_policy::state::{Debt, Standing, State};
 use assay_records::{
-    Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, Labels, MinerChange, MinerFilter,
-    RecordsError, StandingChange,
+    Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, FindingFilter, FindingRecord, Labels,
+    MinerChange, MinerFilter, RecordsError, StandingChange,
 };
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, status_change, transition};
@@ -86,6 +86,32 @@ pub async fn a_new_key_sheds_nothing_of_a_record(store: &TestStore) {
     assert_eq!(joined.standing(), grown);
     let labels = [("operator", "acme"), ("rack", "7")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(joined.labels, Labels::from(labels));
+}
+
+pub async fn a_finding_is_noted_once_until_it_is_old(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1, 2], &[], THEN_MS)).await.unwrap();
+    let found = |code: &str, other: Option<u8>, device: u8, enforced| FindingRecord {
+        code: code.to_owned(),
+        miner: key(2),
+        other_miner: other.map(key),
+        device_id: Some(device_id(device)),
+        detail: String::new(),
+        enforced,
+    };
+    let all = [
+        found("device_at_two_miners", Some(3), 1, false),
+        found("device_at_two_miners", Some(3), 2, false),
+        found("device_at_two_miners", Some(4), 1, false),
+        found("device_at_two_miners", Some(3), 1, true),
+        found("device_moved", Some(3), 1, false),
+        found("device_moved", None, 1, false),
+    ];
+    let noted = async |at_ms| records.note_new_findings(&[&all[..], &all[..1]].concat(), 1000, at_ms).await.unwrap();
+    assert_eq!(noted(THEN_MS).await, [true, true, true, true, true, true, false]);
+    assert_eq!(noted(THEN_MS + 999).await, [false; 7]);
+    assert_eq!(noted(THEN_MS + 1000).await, [true, true, true, true, true, true, false]);
+    assert_eq!(records.findings(&FindingFilter::default()).await.unwrap().len(), 12);
 }
 
 pub async fn every_decision_says_who_and_when(store: &TestStore) {
