@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::backends::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_device::testing::conformance::{check_fill, expected, pass};
-use assay_device::{Device, DeviceError, Handle, LinkedShare, Pass, ProbeRound};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, ProbeRound};
+use assay_work::RoundKey;
 use assay_work::probe::LINE_BYTES;
-use assay_work::{Precision, RoundKey};
 
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
 /// A device that holds all slots there are.
@@ -307,19 +307,6 @@ fn what_fits_can_be_filled_and_is_kept_until_released() {
             assert!(matches!(device.read(0, 0, &mut [0]), Err(DeviceError::Unsupported(_))));
             check_fill(&mut device, &pass(256, 3, 4));
         }
-    });
-}
-
-/// Slots of a small size that were kept leave no room for the operands of a larger one: they are given back.
-#[test]
-fn what_was_kept_makes_way_for_a_pass_of_another_layout() {
-    let scenario = Scenario::new("what_was_kept_makes_way_for_a_pass_of_another_layout", "one");
-    scenario.with("MEMORY_MIB", "16").run(|| {
-        let mut device = first();
-        let small = pass(512, device.slots_that_fit(512), 1);
-        check_fill(&mut device, &small);
-        let large = Pass { precision: Precision::F16, ..pass(1024, device.slots_that_fit(1024), 2) };
-        check_fill(&mut device, &large);
     });
 }
 
