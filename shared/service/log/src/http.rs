@@ -39,7 +39,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MAX_ATTEMPTS: u32 = 30;
 /// Connections of a server at once, and of one address.
 const MAX_CONNECTIONS: usize = 64;
-const MAX_OF_ADDRESS: usize = 8;
+const MAX_OF_ADDRESS: usize = 16;
 /// How long the head of a request may take.
 const HEAD_LIMIT: Duration = Duration::from_secs(2);
 
