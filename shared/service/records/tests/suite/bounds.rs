@@ -65,22 +65,21 @@ pub async fn strangers_are_removed_with_all_that_is_known_of_them(store: &TestSt
     let approved = status_change("approve", Approval::Approved);
     records.change_miner(&key(5), &approved, &assay_records::Actor::validator()).await.unwrap();
     records.connected(&connected(66, &[6], &[6], THEN_MS + 10)).await.unwrap();
-    let mut evidence = Vec::new();
-    loop {
-        let removed = records.remove_strangers(1, THEN_MS + 20).await.unwrap();
-        if removed.miners == 0 {
-            break;
-        }
-        evidence.extend(removed.evidence);
-    }
-    assert_eq!(evidence.len(), 2, "what nothing names any more");
+    let remove = async |most: i64| records.remove_strangers(most, THEN_MS + 20).await.unwrap();
+    assert_eq!(remove(1).await.miners, 0, "the log lacks their verdicts");
+    records.note_logged(0, &[3, 4, 5, 6, 2, 1].map(challenge)).await.unwrap();
+    assert_eq!(remove(2).await.evidence.len(), 1, "of the second, which nothing names any more");
+    assert!(records.verdict(&challenge(1)).await.unwrap().is_some(), "the log ends with it");
+    records.conclude(&conclusion(7, 6, &[], 0)).await.unwrap();
+    records.note_logged(6, &[challenge(7)]).await.unwrap();
+    assert_eq!(remove(1).await.evidence.len(), 1);
     let miners = records.miners(&Default::default()).await.unwrap();
     let left: Vec<_> = miners.iter().map(|miner| miner.id.clone()).collect();
     assert_eq!(left, [3, 4, 5, 6].map(key), "the newest stranger, and those that are none or are connected");
     for number in [1, 2] {
         assert!(records.verdict(&challenge(number)).await.unwrap().is_none());
     }
-    assert_eq!(records.remove_strangers(1, THEN_MS + 20).await.unwrap().miners, 0);
+    assert_eq!(remove(1).await.miners, 0);
     assert_eq!(records.remove_strangers(1, THEN_MS + STRANGER_AGE_MS + 10_000).await.unwrap().miners, 1, "it is old");
 }
 
@@ -95,6 +94,7 @@ pub async fn work_that_held_makes_no_stranger_whatever_the_outcome(store: &TestS
         assert_eq!(concluded.verdict.outcome, Outcome::Inconclusive);
         records.conclude(&concluded).await.unwrap();
     }
+    records.note_logged(0, &[1, 2].map(challenge)).await.unwrap();
     assert_eq!(records.remove_strangers(0, THEN_MS + 20).await.unwrap().miners, 1);
     assert!(records.verdict(&challenge(1)).await.unwrap().is_none());
     assert!(records.verdict(&challenge(2)).await.unwrap().is_some());
