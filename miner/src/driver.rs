@@ -9,7 +9,7 @@ use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
 use assay_protocol::join_token::JoinToken;
-use assay_protocol::message::{Inventory, MinerMessage, OpenItem, OpeningsChunk, Stop, ValidatorMessage};
+use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::{MemoryProbe, ProbeStage};
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
@@ -39,8 +39,6 @@ const INVENTORY_PAUSE: Duration = Duration::from_millis(200);
 /// How long one message other than an opening may wait for the connection: longer means that the validator does not
 /// read.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
-/// Between two attempts to put openings into a full queue.
-const GIVE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long the last messages may take to go out.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
@@ -252,25 +250,12 @@ pub async fn drive(
     // Without a sender the stream ends once the queue has been sent; the validator then ends its half.
     drop(outbox);
     let _ = tokio::time::timeout(FLUSH_LIMIT, async { while inbound.next().await.is_some() {} }).await;
-    // Pending work may wait for room in queues without a reader: openings, and reports.
-    drop((inbound, reports));
+    // Pending work may wait for room among them.
+    drop(reports);
     if let Some(last) = queue {
         let _ = last.await;
     }
     ended
-}
-
-/// Puts a part of openings into the queue once that has room; whether it did before the work was cancelled. The transport
-/// keeps a queue that its peer takes nothing of, so that waiting for the queue alone could last for ever.
-fn give(openings: &mpsc::Sender<OpeningsChunk>, mut chunk: OpeningsChunk, handle: &Handle) -> bool {
-    loop {
-        match openings.try_send(chunk) {
-            Ok(()) => return true,
-            Err(mpsc::error::TrySendError::Full(back)) if handle.check().is_ok() => chunk = back,
-            Err(_) => return false,
-        }
-        std::thread::sleep(GIVE_PAUSE);
-    }
 }
 
 struct SessionDriver<'a> {
@@ -468,9 +453,9 @@ impl SessionDriver<'_> {
 
     fn start_opening(&mut self, id: ChallengeId, items: Vec<OpenItem>) {
         self.part = (ChallengePart::Open, Instant::now());
-        let (handle, openings) = (self.handle.clone(), self.outbox.openings.clone());
+        let (handle, outbox) = (self.handle.clone(), self.outbox.clone());
         self.report(move |engine| {
-            let give = |chunk| give(&openings, chunk, &handle);
+            let give = |chunk| outbox.give(chunk, &handle);
             SessionEvent::Opened(id, engine.open(id, items, &handle, give))
         });
     }
@@ -590,31 +575,5 @@ impl ShownProgress {
         }
         *self = Self { of: Some(of), done, at: Some(now) };
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use assay_protocol::message::OpeningsPart;
-    use std::thread;
-
-    #[test]
-    fn openings_that_nobody_takes_end_with_their_work() {
-        let (openings, mut taken) = mpsc::channel(1);
-        let (handle, chunk) =
-            (Handle::default(), OpeningsChunk { challenge_id: ChallengeId([7; 16]), item: 0, part: OpeningsPart::End });
-        assert!(give(&openings, chunk.clone(), &handle));
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| give(&openings, chunk.clone(), &handle));
-            thread::sleep(20 * GIVE_PAUSE);
-            assert!(!waits.is_finished() && taken.try_recv().is_ok());
-            assert!(waits.join().unwrap(), "there is room again");
-            let waits = scope.spawn(|| give(&openings, chunk.clone(), &handle));
-            handle.cancel();
-            assert!(!waits.join().unwrap(), "the queue is full for good");
-        });
-        drop(taken);
-        assert!(!give(&openings, chunk, &Handle::default()));
     }
 }

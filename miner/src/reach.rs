@@ -122,7 +122,8 @@ impl PendingKey {
         let (file, validator) = (known.path().display(), &key);
         match known.keep(&address, key, given, now_unix_seconds()) {
             Ok(()) if given.is_some() => {
-                tracing::info!(%address, %validator, %file, "the validator's key follows the configured one, and is kept: put it in this miner's settings");
+                tracing::info!(%address, %validator, %file, "the validator's key follows the configured one, and is kept: \
+                     put it in this miner's settings");
             }
             Ok(()) => tracing::warn!(%address, %validator, %file, "trusted on first use: the validator's key is kept"),
             Err(error) => tracing::error!(%error, "the validator's key cannot be kept"),

@@ -1,6 +1,5 @@
 //! The process that listens on a port, for the message that it is in use.
 
-use std::fmt;
 use std::fs;
 
 /// A listening process.
@@ -9,12 +8,6 @@ pub struct PortHolder {
     /// Process id.
     pub process: u32,
     pub name: String,
-}
-
-impl fmt::Display for PortHolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (process {})", self.name, self.process)
-    }
 }
 
 /// The process that listens on a TCP port. Only Linux provides it, and only for processes that this user may inspect.

@@ -42,7 +42,7 @@ fn refused(miner: &mut TestMiner) -> String {
     miner.daemon.log().join("\n")
 }
 
-fn unix_millis() -> i64 {
+fn unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
@@ -126,11 +126,11 @@ async fn a_token_that_is_used_expired_or_unknown_lets_nobody_in() {
     for enrolment in ["token", "approve", "open"] {
         let (validator, folder) = (validator(enrolment).await, tempfile::tempdir().unwrap());
         let expired = enroll(&validator, "--expires 1s");
-        let expired_ms = unix_millis() + 1000;
+        let expired_ms = unix_ms() + 1000;
         let (used, unknown) = (enroll(&validator, ""), format!("assay-join-{}", "0".repeat(64)));
         let miner = TestMiner::start(validator.address, 1, &[&token_file(folder.path(), &used)]);
         validator.wait_for_miner(miner.key, true).await;
-        while unix_millis() <= expired_ms {
+        while unix_ms() <= expired_ms {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for (token, why) in [

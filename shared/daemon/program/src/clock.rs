@@ -12,11 +12,6 @@ pub fn since(at: Instant) -> Duration {
     now().saturating_duration_since(at)
 }
 
-/// Milliseconds since 1970, in the form of the records; 0 when the clock is set before that.
-pub fn unix_millis() -> i64 {
-    unix_ms()
-}
-
 /// Seconds since 1970; 0 when the clock is set before that.
 pub fn unix_seconds() -> u64 {
     time_of_day().as_secs()

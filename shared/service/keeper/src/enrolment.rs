@@ -16,7 +16,7 @@ use crate::sweep::unheeded;
 use crate::takeover::EnterError;
 use crate::validator::Validator;
 use assay_judge::refusal::OPERATOR_PAUSE;
-use assay_program::clock::{unix_millis, unix_seconds};
+use assay_program::clock::{unix_ms, unix_seconds};
 
 /// The longest wait of a connecting miner for the records.
 pub const RECORDS_LIMIT: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ impl Validator {
             return Err(EnterError::NotAllowed(AdmissionError::TokenInClear));
         }
         let key = miner.key();
-        let redeemed = asked(self.records.redeem(token.secret(), &key.to_string(), unix_millis())).await?;
+        let redeemed = asked(self.records.redeem(token.secret(), &key.to_string(), unix_ms())).await?;
         let labels = redeemed.map_err(|refusal| EnterError::NotAllowed(AdmissionError::Token(refusal)))?;
         asked(self.follow_decisions()).await?;
         tracing::info!(miner = %key, ?labels, "a join token was used");
@@ -90,7 +90,7 @@ impl Validator {
     async fn wait(&self, key: PublicKey, connected: &ConnectedSession) -> EnterError {
         let address = connected.address.parse().ok();
         match asked(self.records.miner(&key.to_string())).await {
-            Ok(Some(record)) => EnterError::Waiting(pause(unix_millis().saturating_sub(record.first_seen_ms))),
+            Ok(Some(record)) => EnterError::Waiting(pause(unix_ms().saturating_sub(record.first_seen_ms))),
             Ok(None) if !self.access.waiting.note(key, address) => EnterError::TooManyWaiting,
             Ok(None) => {
                 asked(self.note_waiting(key, connected)).await.err().unwrap_or(EnterError::Waiting(FIRST_PAUSE))
@@ -104,7 +104,7 @@ impl Validator {
         // Only its own key: a predecessor has made no claims here.
         let alone = ConnectedSession { keys: vec![key.to_string()], ..connected.clone() };
         self.records.connected(&alone).await?;
-        self.records.disconnected(&alone.session, unix_millis(), "it waits for an operator").await
+        self.records.disconnected(&alone.session, unix_ms(), "it waits for an operator").await
     }
 
     /// Loads operators' decisions from the records, and notifies the sessions at once.
@@ -166,7 +166,7 @@ impl Validator {
         if let Some(word) = unheeded(record.status, false, record.standing().state) {
             asked(self.fleet.happened(&record.id, &Event::Operator(word))).await?;
         }
-        asked(self.records.disconnected(&connected.session, unix_millis(), "an operator keeps it out")).await?;
+        asked(self.records.disconnected(&connected.session, unix_ms(), "an operator keeps it out")).await?;
         asked(self.follow_decisions()).await?;
         Err(EnterError::NotAllowed(refused))
     }

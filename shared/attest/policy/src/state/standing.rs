@@ -152,7 +152,9 @@ impl Standing {
             if other.state.strictness() > self.state.strictness() { (other, self) } else { (self, other) };
         if !stricter.state.is_attested() {
             // Passes that one of them owes still are not those of the other.
-            stricter.paid = if stricter.debt == other.debt { stricter.paid.min(other.paid) } else { stricter.paid };
+            if stricter.debt == other.debt {
+                stricter.paid = stricter.paid.min(other.paid);
+            }
             stricter.debt = stricter.debt.max(other.debt);
         }
         stricter.last_pass_s = stricter.last_pass_s.max(other.last_pass_s);

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Driver;
 use assay_judge::history::MinerHistory;
 use assay_judge::history::devices::Difference;
-use assay_program::clock::{self, unix_millis, unix_seconds};
+use assay_program::clock::{self, unix_ms, unix_seconds};
 
 /// The most that a session waits for the records to note a change of devices or its end, or to return the miner's
 /// history.
@@ -38,7 +38,7 @@ impl Driver {
             software: hello.agent.clone(),
             devices: seen(&hello.inventory),
             inventory: String::new(),
-            at_ms: unix_millis(),
+            at_ms: unix_ms(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Driver {
         if self.host.has_unnoted_devices {
             return;
         }
-        let noted = self.validator.records.devices_changed(&key, &session, &devices, unix_millis());
+        let noted = self.validator.records.devices_changed(&key, &session, &devices, unix_ms());
         match tokio::time::timeout(NOTE_LIMIT, noted).await {
             Ok(Ok(())) => {
                 self.host.noted_devices = devices;
@@ -129,7 +129,7 @@ impl Driver {
     pub(super) async fn note_left(&self, why: &str) {
         let Some(record) = &self.host.record else { return };
         let session = self.session_id();
-        let noted = self.validator.records.disconnected(&session, unix_millis(), why);
+        let noted = self.validator.records.disconnected(&session, unix_ms(), why);
         if !matches!(tokio::time::timeout(NOTE_LIMIT, noted).await, Ok(Ok(()))) {
             // The records show the session as open until this validator's process has ended.
             tracing::warn!(miner = record.key, session, "the records do not have the end of a session");

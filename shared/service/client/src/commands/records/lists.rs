@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use assay_api::MAX_DOCUMENTS;
 use assay_api::{DevicesQuery, MinerOrder, MinersQuery, VerdictsQuery};
-use assay_program::clock::unix_millis;
+use assay_program::clock::unix_ms;
 use assay_program::exit::Exit;
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_work::text::printable;
@@ -60,7 +60,7 @@ pub fn verdicts(place: &ApiLocation, args: &VerdictsArgs) -> anyhow::Result<Exit
         return follow::execute(place, args.after);
     }
     let ago = |span: assay_program::span::Span| {
-        unix_millis().saturating_sub(i64::try_from(span.seconds.saturating_mul(1000)).unwrap_or(i64::MAX))
+        unix_ms().saturating_sub(i64::try_from(span.seconds.saturating_mul(1000)).unwrap_or(i64::MAX))
     };
     let query = VerdictsQuery {
         miner: args.miner.clone(),
