@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
 use assay_cpu::{CpuConfig, CpuDevice, CpuSpec};
-use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
+use assay_device::backend::{Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
 use assay_device::copies::Area;
 use assay_device::reference::{BitFlip, ReferenceDevice};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SweepRound, SweepRounds};
@@ -53,7 +53,7 @@ impl Backend for Faulty {
         self.honest.settings()
     }
 
-    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, Absence> {
         self.honest.detect()
     }
 

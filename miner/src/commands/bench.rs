@@ -67,8 +67,7 @@ fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport
         let taken = replace_ptx(folder).map_err(|why| Failure::new(Exit::Usage, format!("--ptx {why}")))?;
         eprintln!("in place of the built-in modules: {}", taken.join(", "));
     }
-    let detect =
-        |host: &HostConfig| assay_bench::detect(host).map_err(|error| Failure::because(Exit::Config, "devices", error));
+    let detect = |host: &HostConfig| assay_bench::detect(host).map_err(Failure::from);
     let mut found = detect(&host)?;
     if args.operations && found.iter().all(|device| device.info.backend != BackendKind::Cpu) {
         let choice = BackendChoice::only(BackendKind::Cpu);
@@ -86,7 +85,7 @@ fn measure_link(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchR
     if args.twice {
         devices.unseeded.use_gpus_twice();
     }
-    let chosen = devices.open(&origin).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let chosen = devices.open(&origin).map_err(Failure::from)?;
     let plan = LinkPlan { n: args.n.first().copied().unwrap_or(DEFAULT_LINK_SIZE), rounds: args.rounds };
     let link = link::measure(&chosen.host, &MATRIX_SIZES, &plan).map_err(|error| match error {
         LinkBenchError::TooFew(_) | LinkBenchError::NoRoom { .. } => {

@@ -93,7 +93,7 @@ fn open(config: &MinerConfig, limit: Duration) -> anyhow::Result<Exit> {
     // A check makes no key: whose it would be depends on who checks. Only the ids of devices follow from it.
     let key =
         if config.key_file.exists() { own_key::identity(&config.key_file)?.public_key() } else { PublicKey([0; 32]) };
-    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&key).map_err(Failure::from)?;
     let device = |report: assay_device::host::DeviceReport| FoundDevice {
         name: report.info.name,
         device_id: report.info.id.to_string(),

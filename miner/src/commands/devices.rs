@@ -62,7 +62,7 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     };
     let key = identity.as_ref().map(Identity::public_key);
     let origin = identity.as_ref().map_or(PublicKey([0; 32]), Identity::origin);
-    let chosen = config.devices.open(&origin).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&origin).map_err(Failure::from)?;
     let off = || Err(HostClaimsError::NoSource("telemetry is off".into()));
     let facts = sampler.as_ref().map_or_else(off, |sampler| sampler.host_claims_within(telemetry::FACTS_LIMIT));
     let host = WatchedHost { key, chosen, facts };

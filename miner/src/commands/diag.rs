@@ -37,7 +37,7 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
     let sampler = telemetry::start(config.telemetry);
     let key = own_key::identity(&config.key_file)?.origin();
     super::warn_of_a_running_miner(config);
-    let chosen = config.devices.open(&key).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&key).map_err(Failure::from)?;
     let sensors: Arc<dyn SensorWatch> = match sampler {
         Some(sampler) => {
             telemetry::announce(&sampler);

@@ -90,7 +90,7 @@ fn serve_with(
     let key = identity.public_key();
     // Devices take long to open: a file that cannot be used is found before.
     let reaches = reach::each(config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-    let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&identity.origin()).map_err(Failure::from)?;
     let devices = chosen.host.len();
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
     let offered_bytes = engine.inventory(0).map(|offered| offered.devices.iter().map(|device| device.free_bytes).sum());

@@ -78,7 +78,7 @@ pub fn execute(config: &MinerConfig, args: &WorkArgs) -> anyhow::Result<Exit> {
         let product = ShareProduct { roots, probe: Vec::new(), sweep: Vec::new() };
         return finish(challenge, AskedProbes::default(), vec![product], &identity, args);
     }
-    let chosen = config.devices.open(&identity.origin()).map_err(|e| Failure::because(Exit::Config, "devices", e))?;
+    let chosen = config.devices.open(&identity.origin()).map_err(Failure::from)?;
     for (challenge, asked) in challenges.iter().zip(asked) {
         let start = Instant::now();
         let results = compute(&chosen.host, challenge, asked)?;

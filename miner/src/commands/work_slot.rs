@@ -45,7 +45,7 @@ pub fn compute(
         return Err(wrong(format!(" {slot}: a leaf has no sums")).into());
     }
     host.use_untested_kernels();
-    let found = assay_bench::detect(&host).map_err(|error| Failure::because(Exit::Config, "devices", error))?;
+    let found = assay_bench::detect(&host).map_err(Failure::from)?;
     let first = found.first().ok_or_else(|| Failure::new(Exit::Config, "devices: there is none".to_owned()))?;
     let mut bench = host.open_bench(first, &|_| ())?;
     let roots = task.run(bench.device(), &Handle::default())?.roots;

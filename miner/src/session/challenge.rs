@@ -214,7 +214,7 @@ impl MinerSession {
     fn abort(&mut self, error: &DeviceError) -> Vec<SessionAction> {
         let code = match error {
             DeviceError::Busy { .. } => StopCode::NotEnoughMemory,
-            DeviceError::Sick(_) => StopCode::DeviceLost,
+            DeviceError::Sick(_) | DeviceError::NotNow(_) => StopCode::DeviceLost,
             DeviceError::Lost(_) => StopCode::Internal,
             DeviceError::Cancelled => StopCode::Deadline,
             DeviceError::Unsupported(_) => StopCode::Unsupported,

@@ -434,17 +434,18 @@ fn replayer(config: &ValidatorConfig, key: &PublicKey) -> anyhow::Result<Option<
         tracing::info!(backend = chosen.backend, devices = chosen.host.len(), "devices for replay: {}", chosen.why);
         Ok(Replayer::new(chosen.host)?)
     });
+    let chosen = |error: &anyhow::Error| error.downcast_ref().map_or(Exit::Config, ChooseError::exit);
     match found {
         Ok(replayer) => Ok(Some(replayer)),
         Err(error) if needed => {
             let mode = config.policy.mode.map_or("auto", Mode::name);
             let message = format!("mode {mode} needs a device of this validator: use mode audit, or fix the device");
-            Err(Failure::because(Exit::Config, message, error).into())
+            Err(Failure::because(chosen(&error), message, error).into())
         }
         Err(error) if asked_for => {
             let message = "the backend that was asked for gives no device: fix it, or set backend = auto, with which a \
                            validator without devices only audits";
-            Err(Failure::because(Exit::Config, message, error).into())
+            Err(Failure::because(chosen(&error), message, error).into())
         }
         Err(error) if matches!(error.downcast_ref(), Some(ChooseError::Filter(_))) => {
             Err(Failure::because(Exit::Config, "the devices for replay", error).into())

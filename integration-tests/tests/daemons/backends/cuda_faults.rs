@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::backends::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
+use assay_device::backend::Backend;
 use assay_device::testing::conformance::{check_fill, expected, pass};
 use assay_device::{Device, DeviceError, Handle, LinkedShare, ProbeRound};
 use assay_work::RoundKey;
@@ -81,6 +82,8 @@ fn a_host_without_cuda_says_why_in_one_sentence() {
             let error = detect().unwrap_err();
             assert!(is(&error) && error.to_string().contains(says), "{name}: {error:?}: {error}");
             assert_eq!(try_open(0, CudaConfig::default()).unwrap_err(), error, "opening says the same");
+            let absence = CudaConfig::default().detect().unwrap_err();
+            assert_eq!(absence.may_pass, error == CudaError::NotReady, "{name}: {absence}");
         });
     }
 }
@@ -106,6 +109,13 @@ fn a_device_that_cannot_be_opened_says_why() {
         Scenario::new(test, fault).with("FAULT", fault).run(|| {
             let error = try_open(0, config(KernelChoice::Auto)).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
+        });
+    }
+    for (fault, may_pass) in [("cuDevicePrimaryCtxRetain:1:46", true), ("cuCtxGetStreamPriorityRange:1:999", false)] {
+        Scenario::new(test, format!("kind of {fault}")).with("FAULT", fault).run(|| {
+            let found = CudaConfig::default().detect().unwrap();
+            let Err(error) = CudaConfig::default().open(&found[0].spec, &|_| ()) else { panic!("it opened") };
+            assert_eq!(matches!(error, DeviceError::NotNow(_)), may_pass, "{error:?}");
         });
     }
 }

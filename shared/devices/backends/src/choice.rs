@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use assay_device::backend::{Backend, BackendKind, DetectedDevice};
+use assay_device::backend::{Absence, Backend, BackendKind, DetectedDevice};
+use assay_program::exit::{Exit, Failure};
 use serde::{Deserialize, Serialize};
 
 use crate::merge::exclude_hidden;
@@ -49,9 +50,18 @@ impl BackendChoice {
     /// Passes a backend over with its reason, where that may be.
     ///
     /// # Errors
-    /// [`ChooseError`] where that backend was asked for.
-    pub fn pass_over(&self, backend: BackendKind, why: &str, passed_over: &mut Vec<String>) -> Result<(), ChooseError> {
-        let why = format!("{backend}: {why}");
+    /// [`ChooseError`] where that backend was asked for, or may give its devices later: another one would take their place
+    /// for as long as the program runs.
+    pub fn pass_over(
+        &self,
+        backend: BackendKind,
+        absence: &Absence,
+        passed_over: &mut Vec<String>,
+    ) -> Result<(), ChooseError> {
+        let why = format!("{backend}: {absence}");
+        if absence.may_pass {
+            return Err(ChooseError::NotNow(why));
+        }
         match self {
             Self::Auto => passed_over.push(why),
             Self::These(_) => return Err(ChooseError::None(why)),
@@ -71,22 +81,37 @@ pub enum ChooseError {
     /// No backend gives a device: the reason of each.
     #[error("no device: {0}")]
     None(String),
+    /// A backend gives no device now, but may later: its reason.
+    #[error("no device now: {0}")]
+    NotNow(String),
     /// A setting names no device, or no device is left: the setting, and the devices.
     #[error("{0}")]
     Filter(String),
+}
+
+impl ChooseError {
+    /// The exit code: after what may pass, a manager of services starts the program again.
+    pub const fn exit(&self) -> Exit {
+        if matches!(self, Self::NotNow(_)) { Exit::Internal } else { Exit::Config }
+    }
+}
+
+impl From<ChooseError> for Failure {
+    fn from(error: ChooseError) -> Self {
+        Self::because(error.exit(), "devices", error)
+    }
 }
 
 /// The devices that each backend of a stage finds, for [`merge()`](super::merge::merge); `detect` asks one. The reasons
 /// of backends without devices, and hidden devices, go into `passed_over`.
 ///
 /// # Errors
-/// [`ChooseError`] when a backend asked for finds no device.
-/// [`ChooseError`] when one finds nothing that was asked for.
+/// [`ChooseError`] when a backend cannot be passed over that finds no device.
 pub fn detect_all(
     choice: &BackendChoice,
     gpus_are_hidden: bool,
     stage: &[Box<dyn Backend>],
-    detect: impl Fn(&dyn Backend) -> Result<Vec<DetectedDevice>, String>,
+    detect: impl Fn(&dyn Backend) -> Result<Vec<DetectedDevice>, Absence>,
     passed_over: &mut Vec<String>,
 ) -> Result<Vec<Vec<DetectedDevice>>, ChooseError> {
     let mut lists = Vec::with_capacity(stage.len());
@@ -95,8 +120,9 @@ pub fn detect_all(
             Ok(found) if !found.is_empty() => lists.push(found),
             said => {
                 // Over a pipe, no device and no reason are the same.
-                let why = said.err().filter(|why| !why.is_empty()).unwrap_or_else(|| "it has no device".into());
-                choice.pass_over(backend.kind(), &why, passed_over)?;
+                let said = said.err().filter(|absence| !absence.why.is_empty());
+                let absence = said.unwrap_or_else(|| "it has no device".into());
+                choice.pass_over(backend.kind(), &absence, passed_over)?;
             }
         }
     }
@@ -142,6 +168,18 @@ mod tests {
         assert!(both.allows(Cpu) && !both.allows(Wgpu));
         let Err(ChooseError::None(said)) = stages(&both, &[Wgpu, Cpu]) else { panic!("there is no CUDA") };
         assert_eq!(said, "cuda: this build has no CUDA backend: take one with the feature `cuda`");
+    }
+
+    #[test]
+    fn nothing_takes_the_place_of_a_backend_that_may_give_its_devices_later() {
+        let absence = Absence { may_pass: true, .."not ready".into() };
+        for choice in [BackendChoice::Auto, BackendChoice::only(Cuda)] {
+            let error = choice.pass_over(Cuda, &absence, &mut Vec::new()).unwrap_err();
+            assert_eq!(error, ChooseError::NotNow("cuda: not ready".into()));
+            let failure = Failure::from(error);
+            assert_eq!(failure.exit, Exit::Internal, "78 keeps a manager of services from starting it again");
+        }
+        assert_eq!(Failure::from(ChooseError::None("none".into())).exit, Exit::Config);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use assay_device::backend::{Backend, BackendKind, DetectedDevice, StartupProgress};
+use assay_device::backend::{Absence, Backend, BackendKind, DetectedDevice, StartupProgress};
 use assay_device::host::{Changes, Host};
 use assay_device::place::DevicePlace;
 use assay_device::{Device, DeviceError, DeviceInfo};
@@ -205,7 +205,7 @@ impl<'a> HostStart<'a> {
     }
 
     /// The backends none of whose devices opened, with the reason.
-    fn failed(&self) -> Vec<(BackendKind, String)> {
+    fn failed(&self) -> Vec<(BackendKind, Absence)> {
         let backends: BTreeSet<_> = self.started.iter().map(|(info, _)| info.backend).collect();
         let why = |backend: BackendKind| {
             let devices = self.started.iter().filter(|(info, _)| info.backend == backend).map(|(_, device)| device);
@@ -213,9 +213,12 @@ impl<'a> HostStart<'a> {
             if devices.iter().any(|device| device.start_outcome() == Some(StartOutcome::Ready)) {
                 return None;
             }
-            let first = devices.iter().find_map(|device| device.fault());
-            let first = first.as_ref().map(ToString::to_string).unwrap_or_default();
-            Some((backend, format!("none of {} can be used: {first}", counted(devices.len() as u64, "device"))))
+            let faults: Vec<_> = devices.iter().filter_map(|device| device.fault()).collect();
+            let passes = |fault: &&DeviceError| matches!(fault, DeviceError::NotNow(_) | DeviceError::Busy { .. });
+            let passing = faults.iter().find(passes);
+            let said = passing.or(faults.first()).map(ToString::to_string).unwrap_or_default();
+            let why = format!("none of {} can be used: {said}", counted(devices.len() as u64, "device"));
+            Some((backend, Absence { why, may_pass: passing.is_some() }))
         };
         backends.into_iter().filter_map(why).collect()
     }

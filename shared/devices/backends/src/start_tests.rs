@@ -114,6 +114,22 @@ fn auto_keeps_the_backend_that_works() {
     assert!(chosen.why.contains("wgpu: none of 1 device can be used"), "{}", chosen.why);
 }
 
+/// It would attest another device until the program ends.
+#[test]
+fn nothing_takes_the_place_of_a_gpu_that_another_process_has() {
+    let machine: Machine = &[
+        (Cuda, &[(1, FakeFault::Closed, "0000:02:00.0"), (2, FakeFault::Taken, "0000:03:00.0")]),
+        (Wgpu, &[(3, FakeFault::None, "0000:03:00.0")]),
+        PROCESSOR,
+    ];
+    for choice in [BackendChoice::Auto, these(&[Cuda])] {
+        assert_eq!(
+            refused(choice, machine),
+            "no device now: cuda: none of 2 devices can be used: another process has it"
+        );
+    }
+}
+
 #[test]
 fn auto_falls_back_to_the_processor_when_no_gpu_opens() {
     let machine: Machine = &[

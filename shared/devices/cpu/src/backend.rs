@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use assay_device::DeviceError;
-use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
+use assay_device::backend::{Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
 use assay_device::place::DevicePlace;
 
 use crate::config::{CpuConfig, CpuSpec, specs};
@@ -20,7 +20,7 @@ impl Backend for CpuConfig {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, Absence> {
         let specs = specs(self).map_err(|error| error.to_string())?;
         if specs.is_empty() {
             return Err("no device is asked for: set cpu_devices to 1 or more".into());
@@ -30,7 +30,7 @@ impl Backend for CpuConfig {
             let spec = serde_json::to_string(spec).map_err(|error| error.to_string())?;
             Ok(DetectedDevice { info, place: DevicePlace::default(), spec })
         };
-        specs.iter().map(found).collect()
+        specs.iter().map(found).collect::<Result<_, String>>().map_err(Absence::from)
     }
 
     fn open(&self, spec: &str, _prepare: StartupObserver<'_>) -> OpenResult {
@@ -73,6 +73,6 @@ mod tests {
             let opened = CpuConfig::default().open(spec, &|_| ());
             assert!(matches!(opened, Err(DeviceError::Unsupported(_))), "{spec}");
         }
-        assert!(CpuConfig::default().detect().unwrap_err().contains("cpu_devices"));
+        assert!(CpuConfig::default().detect().unwrap_err().why.contains("cpu_devices"));
     }
 }

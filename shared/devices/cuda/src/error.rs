@@ -131,6 +131,11 @@ impl CudaError {
         }
     }
 
+    /// Whether it may pass without an operator: another process has the device, or the system is not ready yet.
+    pub(super) const fn may_pass(&self) -> bool {
+        matches!(self, Self::NotReady | Self::Unavailable { .. } | Self::NoMemory { .. })
+    }
+
     /// The meaning of a failed start of one device.
     pub(super) fn of_device(device: &str, fault: Fault) -> Self {
         let device = device.to_owned();

@@ -59,7 +59,9 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress};
+use assay_device::backend::{
+    Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress,
+};
 use assay_device::place::{DevicePlace, NVIDIA};
 use assay_device::{DeviceError, DeviceInfo};
 use assay_work::{DeviceId, Precision};
@@ -124,8 +126,9 @@ impl Backend for CudaConfig {
         })
     }
 
-    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
-        let mut found = find().map_err(|error| error.to_string())?;
+    fn detect(&self) -> Result<Vec<DetectedDevice>, Absence> {
+        let absent = |error: CudaError| Absence { why: error.to_string(), may_pass: error.may_pass() };
+        let mut found = find().map_err(absent)?;
         if self.twice {
             found = found.into_iter().flat_map(|first| [twin_of(&first), first]).collect();
         }
@@ -148,6 +151,7 @@ impl CudaConfig {
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no CUDA device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
             CudaError::Refused { .. } | CudaError::NoKernel { .. } => DeviceError::Unsupported(error.to_string()),
+            _ if error.may_pass() => DeviceError::NotNow(error.to_string()),
             _ => DeviceError::Sick(error.to_string()),
         })
     }

@@ -44,6 +44,28 @@ pub type StartupObserver<'a> = &'a (dyn Fn(StartupProgress) + Sync);
 /// A device that was opened, or why not.
 pub type OpenResult = Result<Box<dyn Device>, DeviceError>;
 
+/// Why a backend gives no device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{why}")]
+pub struct Absence {
+    /// The reason, in one sentence with the remedy.
+    pub why: String,
+    /// Whether it may pass: the system is not ready yet, or another process has the devices.
+    pub may_pass: bool,
+}
+
+impl From<&str> for Absence {
+    fn from(why: &str) -> Self {
+        Self::from(why.to_owned())
+    }
+}
+
+impl From<String> for Absence {
+    fn from(why: String) -> Self {
+        Self { why, may_pass: false }
+    }
+}
+
 /// A backend with its settings.
 ///
 /// [`detect`](Self::detect) and [`open`](Self::open) run in different processes, either of which a broken driver may
@@ -62,13 +84,14 @@ pub trait Backend: Send + Sync {
     /// Finds the devices that can be used, in any order, without taking memory of any.
     ///
     /// # Errors
-    /// The reason that no device can be used, in one sentence with the remedy.
-    fn detect(&self) -> Result<Vec<DetectedDevice>, String>;
+    /// [`Absence`] when no device can be used.
+    fn detect(&self) -> Result<Vec<DetectedDevice>, Absence>;
 
     /// Opens the device that [`detect`](Self::detect) described as [`DetectedDevice::spec`].
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] when it can never be used, another [`DeviceError`] for all other faults.
+    /// [`DeviceError::Unsupported`] when it can never be used, [`DeviceError::NotNow`] when it may be used later, another
+    /// [`DeviceError`] for all other faults.
     fn open(&self, spec: &str, prepare: StartupObserver<'_>) -> OpenResult;
 
     /// Opens a device as [`open`](Self::open) does, for a benchmark.

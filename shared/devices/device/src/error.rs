@@ -18,6 +18,9 @@ pub enum DeviceError {
     /// The process that drives it ended, for no fault of the device that is known: killed, say, or out of host memory.
     #[error("the device's process was lost: {0}")]
     Lost(String),
+    /// It cannot be opened, but may be later: another process has it.
+    #[error("{0}")]
+    NotNow(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

@@ -53,7 +53,9 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress};
+use assay_device::backend::{
+    Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress,
+};
 use assay_device::place::DevicePlace;
 use assay_device::{DeviceError, DeviceInfo};
 use assay_work::{DeviceId, Precision};
@@ -155,8 +157,8 @@ impl Backend for WgpuConfig {
         vec![("NODEVICE_SELECT", "1".into())]
     }
 
-    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
-        find(self).map_err(|error| error.to_string())
+    fn detect(&self) -> Result<Vec<DetectedDevice>, Absence> {
+        find(self).map_err(|error| error.to_string().into())
     }
 
     fn open(&self, spec: &str, prepare: StartupObserver<'_>) -> OpenResult {
@@ -175,6 +177,7 @@ impl WgpuConfig {
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
             WgpuError::Refused { .. } | WgpuError::Shader { .. } => DeviceError::Unsupported(error.to_string()),
+            WgpuError::NoMemory { .. } => DeviceError::NotNow(error.to_string()),
             // A busy device is busy whether it is being opened or works.
             WgpuError::Device { error: error @ DeviceError::Busy { .. }, .. } => error,
             _ => DeviceError::Sick(error.to_string()),

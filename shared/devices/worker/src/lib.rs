@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use assay_device::DeviceError;
-use assay_device::backend::{Backend, DetectedDevice};
+use assay_device::backend::{Absence, Backend, DetectedDevice};
 
 pub use device::WorkerDevice;
 pub use process::{LaunchedWorker, Launcher, Process, Program};
@@ -72,12 +72,12 @@ const LISTING_PAUSE: Duration = Duration::from_millis(500);
 /// Finds the devices of a backend in a process that ends with it, in order of id.
 ///
 /// # Errors
-/// The reason that there are no devices, in one sentence.
+/// [`Absence`] when there are no devices.
 pub fn detect(
     backend: &dyn Backend,
     launcher: &dyn Launcher,
     silence: Duration,
-) -> Result<Vec<DetectedDevice>, String> {
+) -> Result<Vec<DetectedDevice>, Absence> {
     let mut listed = list(backend, launcher, silence);
     for _ in 1..LISTINGS {
         let Err(DeviceError::Lost(why)) = &listed else { break };
@@ -95,7 +95,7 @@ fn list(
     backend: &dyn Backend,
     launcher: &dyn Launcher,
     silence: Duration,
-) -> Result<Result<Vec<DetectedDevice>, String>, DeviceError> {
+) -> Result<Result<Vec<DetectedDevice>, Absence>, DeviceError> {
     let (kind, settings) = (backend.kind(), backend.settings());
     let timeouts = Timeouts { silence, over: Default::default() };
     let mut link = WorkerLink::start(launcher, kind, timeouts)?;

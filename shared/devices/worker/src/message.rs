@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use assay_device::accumulator::{MAX_UNIT_FAILURE_BYTES, MAX_UNIT_NAME_BYTES, MAX_UNITS};
-use assay_device::backend::{BackendKind, DetectedDevice, MAX_HOST_DEVICES, MAX_SPEC_BYTES, StartupProgress};
+use assay_device::backend::{Absence, BackendKind, DetectedDevice, MAX_HOST_DEVICES, MAX_SPEC_BYTES, StartupProgress};
 use assay_device::copies::{CopyReport, CopySource};
 use assay_device::place::{MAX_PCI_DEVICE, MAX_PCI_FUNCTION};
 use assay_device::{
@@ -170,7 +170,7 @@ pub enum FromWorker {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// The devices of a backend, in order of id, or the reason that there are none.
-    Detected(Result<Vec<DetectedDevice>, String>),
+    Detected(Result<Vec<DetectedDevice>, Absence>),
     /// The device's description.
     Device(DeviceInfo),
     /// How many slots fit.
@@ -279,13 +279,21 @@ impl FromWorker {
                     texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)])
                 })
                 .collect(),
-            Self::Reply { reply: Reply::Detected(Err(why)), .. } => vec![("Detected.none", MAX_REASON_BYTES, why)],
+            Self::Reply { reply: Reply::Detected(Err(none)), .. } => {
+                vec![("Detected.none", MAX_REASON_BYTES, &mut none.why)]
+            }
             Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).collect(),
             Self::Reply { reply: Reply::Kernels(names), .. } => {
                 names.iter_mut().map(|name| ("Kernels.name", MAX_KERNEL_BYTES, name)).collect()
             }
             Self::Reply {
-                reply: Reply::Failed(DeviceError::Sick(why) | DeviceError::Lost(why) | DeviceError::Unsupported(why)),
+                reply:
+                    Reply::Failed(
+                        DeviceError::Sick(why)
+                        | DeviceError::Lost(why)
+                        | DeviceError::NotNow(why)
+                        | DeviceError::Unsupported(why),
+                    ),
                 ..
             } => vec![("Failed.why", MAX_REASON_BYTES, why)],
             Self::Heartbeat { .. } | Self::Reply { .. } => Vec::new(),
@@ -454,6 +462,7 @@ mod tests {
             Reply::Failed(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }),
             Reply::Failed(DeviceError::Sick("bits".into())),
             Reply::Failed(DeviceError::Lost("killed".into())),
+            Reply::Failed(DeviceError::NotNow("taken".into())),
             Reply::Failed(DeviceError::Cancelled),
             Reply::Failed(DeviceError::Unsupported("no".into())),
         ];

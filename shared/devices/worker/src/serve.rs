@@ -16,7 +16,7 @@ use super::handles::Handles;
 use super::message::{FromWorker, MAX_KERNELS, PeerShare, Reply, Request, ToWorker, VERSION};
 use super::self_test::self_test;
 use super::states::SharedStates;
-use assay_device::backend::{Backend, BackendKind, StartupProgress};
+use assay_device::backend::{Absence, Backend, BackendKind, StartupProgress};
 use assay_device::{Device, DeviceError, Handle, PeerSlots, SharedSlots, SlotRange};
 use assay_work::probe::LINE_BYTES;
 use assay_work::{Digest, Precision};
@@ -159,7 +159,8 @@ impl DeviceServer {
     fn answer(&mut self, number: u64, request: Request, handle: &Handle) -> Result<Reply, RequestFailure> {
         match request {
             Request::Detect { backend, settings } => {
-                Ok(Reply::Detected((self.factory)(backend, &settings).and_then(|backend| backend.detect())))
+                let made = (self.factory)(backend, &settings).map_err(Absence::from);
+                Ok(Reply::Detected(made.and_then(|backend| backend.detect())))
             }
             Request::Open { backend, settings, spec } => {
                 self.device = Some(self.open(backend, &settings, &spec)?);

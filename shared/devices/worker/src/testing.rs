@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use assay_device::backend::{Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress};
+use assay_device::backend::{
+    Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress,
+};
 use assay_device::place::DevicePlace;
 use assay_device::reference::ReferenceDevice;
 use assay_device::testing::FakeDevice;
@@ -39,11 +41,14 @@ pub enum FakeFault {
     /// It never finishes [`PASS`].
     Slow,
     Closed,
+    /// Another process has it.
+    Taken,
 }
 
 use FakeFault::{Busy, Panic, Sick, SickRead, Slow, WrongBits};
 
-const FAULTS: [FakeFault; 8] = [FakeFault::None, WrongBits, Busy, Sick, SickRead, Panic, Slow, FakeFault::Closed];
+const FAULTS: [FakeFault; 9] =
+    [FakeFault::None, WrongBits, Busy, Sick, SickRead, Panic, Slow, FakeFault::Closed, FakeFault::Taken];
 
 /// The device that is under test.
 pub fn reference() -> ReferenceDevice {
@@ -63,7 +68,7 @@ fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: FakeFault) ->
                 handle.check()?;
                 thread::sleep(Duration::from_millis(1));
             },
-            SickRead | WrongBits | FakeFault::Closed | FakeFault::None => {}
+            SickRead | WrongBits | FakeFault::Closed | FakeFault::Taken | FakeFault::None => {}
         }
         let mut digests = inner.fill(pass, handle)?;
         if fault == WrongBits {
@@ -87,7 +92,7 @@ pub struct FakeBackend {
     pub kind: BackendKind,
     /// The devices, or the reason that there are none, where `panic` stands for a driver that takes the process with
     /// it.
-    pub devices: Result<Vec<DetectedDevice>, String>,
+    pub devices: Result<Vec<DetectedDevice>, Absence>,
 }
 
 /// A device of a backend, with a fault.
@@ -114,7 +119,7 @@ impl Backend for FakeBackend {
         serde_json::to_string(&self.devices).expect("plain fields")
     }
 
-    fn detect(&self) -> Result<Vec<DetectedDevice>, String> {
+    fn detect(&self) -> Result<Vec<DetectedDevice>, Absence> {
         assert!(self.devices != Err("panic".into()), "as the test wants it");
         self.devices.clone()
     }
@@ -125,6 +130,9 @@ impl Backend for FakeBackend {
         let fault = FAULTS.into_iter().find(|known| format!("{known:?}") == fault).expect("a fault of the test");
         if fault == FakeFault::Closed {
             return Err(DeviceError::Sick("it does not open".into()));
+        }
+        if fault == FakeFault::Taken {
+            return Err(DeviceError::NotNow("another process has it".into()));
         }
         let id = DeviceId([id.parse().expect("a number"); 16]);
         Ok(Box::new(faulty(ReferenceDevice::new(id, "under test", 16 << 16), self.kind, fault)))

@@ -1,20 +1,20 @@
 //! A host as Linux shows it, in `/proc` and the control groups; other Unix systems, as far as they show the same.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The root of the control groups' file system.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// The memory that the kernel calls available, or the room in the tightest control group (v2) above this process, if
-/// that is less. Where the kernel does not say, half of the physical memory.
+/// The memory that the kernel calls available, or the room in the tightest control group above this process, if that is
+/// less. Where the kernel does not say, half of the physical memory.
 pub fn available_bytes() -> u64 {
     let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_bytes(&text, "MemAvailable:"));
     let host = host.unwrap_or_else(half_of_physical_bytes);
     cgroup_left_bytes().map_or(host, |left| left.min(host))
 }
 
-/// The machine's memory, or the tightest limit of a control group (v2) above this process, if that is less.
+/// The machine's memory, or the tightest limit of a control group above this process, if that is less.
 pub fn total_bytes() -> u64 {
     let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_bytes(&text, "MemTotal:"));
     let host = host.unwrap_or_else(|| half_of_physical_bytes().saturating_mul(2));
@@ -72,14 +72,22 @@ fn cgroup_left_bytes() -> Option<u64> {
 /// The least value of a figure over the control groups above this process.
 fn own_groups(figure: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let own = Path::new(CGROUP_ROOT).join(own);
+    let own = own_group(&groups)?;
     own.ancestors().take_while(|path| path.starts_with(CGROUP_ROOT)).filter_map(figure).min()
+}
+
+/// The folder of the group that counts a process's memory, by its `/proc/PID/cgroup`: version 1, where that has memory,
+/// else version 2.
+fn own_group(groups: &str) -> Option<PathBuf> {
+    let first = groups
+        .lines()
+        .find_map(|line| Some(Path::new(CGROUP_ROOT).join("memory").join(line.split_once(":memory:/")?.1)));
+    first.or_else(|| groups.lines().find_map(|line| Some(Path::new(CGROUP_ROOT).join(line.strip_prefix("0::/")?))))
 }
 
 /// The limit of one control group in bytes; `None` for "max".
 fn group_limit_bytes(group: &Path) -> Option<u64> {
-    group_figure(group, "memory.max")
+    group_figure(group, "memory.max").or_else(|| group_figure(group, "memory.limit_in_bytes"))
 }
 
 fn group_figure(group: &Path, name: &str) -> Option<u64> {
@@ -89,9 +97,12 @@ fn group_figure(group: &Path, name: &str) -> Option<u64> {
 /// Bytes left in one control group: its limit less its use; page cache that it could drop counts as left.
 fn group_left_bytes(group: &Path) -> Option<u64> {
     let limit = group_limit_bytes(group)?;
-    let used = group_figure(group, "memory.current")?;
+    let used = group_figure(group, "memory.current").or_else(|| group_figure(group, "memory.usage_in_bytes"))?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let cache = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.trim().parse::<u64>().ok());
+    // Version 1 counts the groups below only here.
+    let cache = ["total_inactive_file ", "inactive_file "]
+        .into_iter()
+        .find_map(|name| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()));
     Some(limit.saturating_sub(used.saturating_sub(cache.unwrap_or(0))))
 }
 
@@ -105,6 +116,26 @@ mod tests {
         assert_eq!(meminfo_bytes(text, "MemAvailable:"), Some(24_460_000 * 1024));
         assert_eq!(meminfo_bytes(text, "MemFree:"), None);
         assert_eq!(meminfo_bytes("MemAvailable: many kB", "MemAvailable:"), None);
+    }
+
+    #[test]
+    fn memory_is_counted_by_one_version_of_groups() {
+        let both = "12:cpu,cpuacct:/a\n4:memory:/docker/b\n1:name=systemd:/c\n0::/d\n";
+        assert_eq!(own_group(both), Some("/sys/fs/cgroup/memory/docker/b".into()));
+        assert_eq!(own_group("1:name=systemd:/c\n0::/d/e\n"), Some("/sys/fs/cgroup/d/e".into()));
+        assert_eq!(own_group("0::/\n"), Some("/sys/fs/cgroup".into()));
+        assert_eq!(own_group("1:name=systemd:/c\n"), None);
+    }
+
+    #[test]
+    fn a_group_of_version_1_leaves_its_limit_less_its_use() {
+        let group = std::env::temp_dir().join(format!("assay-cgroup-v1-{}", std::process::id()));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("memory.limit_in_bytes"), "1000000\n").unwrap();
+        fs::write(group.join("memory.usage_in_bytes"), "600000\n").unwrap();
+        fs::write(group.join("memory.stat"), "inactive_file 1\ntotal_inactive_file 100000\n").unwrap();
+        assert_eq!(group_left_bytes(&group), Some(500_000));
+        fs::remove_dir_all(&group).unwrap();
     }
 
     #[test]
