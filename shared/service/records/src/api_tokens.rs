@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::json;
 use crate::miners::note_action;
 use crate::validators::ttl_ms;
@@ -136,13 +136,8 @@ impl Records {
     }
 
     async fn note_use(&self, id: &str, now_ms: i64) -> Result<(), RecordsError> {
-        self.write("note the use of a token", async {
-            let mut tx = self.begin().await?;
-            let sql = "UPDATE api_tokens SET last_used_ms = $2 WHERE id = $1 AND COALESCE(last_used_ms, 0) < $2";
-            sqlx::query(sql).bind(id).bind(now_ms).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "UPDATE api_tokens SET last_used_ms = $2 WHERE id = $1 AND COALESCE(last_used_ms, 0) < $2";
+        self.execute("note the use of a token", sqlx::query(sql).bind(id).bind(now_ms)).await.map(drop)
     }
 
     /// The tokens of the API that were made, newest first; with a cursor the page after it.
@@ -155,9 +150,7 @@ impl Records {
              ORDER BY created_ms DESC, id DESC LIMIT $3";
         let (created_ms, id) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.id));
         let query = sqlx::query(sql).bind(created_ms).bind(id).bind(i64::from(limit.min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list tokens of the API"))?;
-        rows.iter().map(token_of).collect()
+        self.list("list tokens of the API", query, token_of).await
     }
 
     /// Revokes a token of the API by its id, and those that were made with it; false where the id is unknown or revoked
@@ -186,14 +179,8 @@ impl Records {
 }
 
 fn token_of(row: &AnyRow) -> Result<ApiTokenRecord, RecordsError> {
-    Ok(ApiTokenRecord {
-        id: get(row, "id")?,
+    Ok(read!(row => ApiTokenRecord {
+        id, name, created_ms, created_by, expires_ms, revoked_ms, last_used_ms;
         role: json(&format!("\"{}\"", get::<String>(row, "role")?), "role")?,
-        name: get(row, "name")?,
-        created_ms: get(row, "created_ms")?,
-        created_by: get(row, "created_by")?,
-        expires_ms: get(row, "expires_ms")?,
-        revoked_ms: get(row, "revoked_ms")?,
-        last_used_ms: get(row, "last_used_ms")?,
-    })
+    }))
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::NextChallenge;
-use crate::column::get;
+use crate::column::{get, read};
 use crate::due::due_of;
 use crate::keys::ensure_miners;
 use crate::kind::DatabaseKind;
@@ -35,20 +35,18 @@ pub struct DeviceDuty {
 
 impl Records {
     pub async fn challenge(&self, id: &str) -> Result<Option<ChallengeRecord>, RecordsError> {
-        let row = sqlx::query("SELECT * FROM challenges WHERE id = $1").bind(id).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a challenge"))?;
-        row.as_ref().map(challenge_of).transpose()
+        let query = sqlx::query("SELECT * FROM challenges WHERE id = $1").bind(id);
+        self.find_row("look up a challenge", query, challenge_of).await
     }
 
     /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
     /// ended, or it runs anew. Oldest first.
     pub async fn orphans(&self, limit: u32) -> Result<Vec<OrphanChallenge>, RecordsError> {
-        let rows = sqlx::query(sql!("{}", orphans_sql(self.store.kind)))
-            .bind(i64::from(limit.min(MAX_ROWS)))
-            .fetch_all(self.read())
-            .await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("look for challenges of lost validators"))?;
-        rows.iter().map(|row| Ok(OrphanChallenge { begun: begun_of(row)?, heard_ms: get(row, "heard_ms")? })).collect()
+        let query = sqlx::query(sql!("{}", orphans_sql(self.store.kind))).bind(i64::from(limit.min(MAX_ROWS)));
+        self.list("look for challenges of lost validators", query, |row| {
+            Ok(read!(row => OrphanChallenge { heard_ms; begun: begun_of(row)? }))
+        })
+        .await
     }
 
     /// Ends a challenge that came to no verdict: its offer never went out.
@@ -70,22 +68,16 @@ impl Records {
     pub async fn due(&self, miner: &str) -> Result<Option<NextChallenge>, RecordsError> {
         let sql = "SELECT due_ms, due_kind FROM miners \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
-        let row = sqlx::query(sql).bind(miner).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up the next challenge"))?;
-        row.as_ref().map_or(Ok(None), due_of)
+        let due = self.find_row("look up the next challenge", sqlx::query(sql).bind(miner), due_of).await?;
+        Ok(due.flatten())
     }
 
     /// Sets when a miner is challenged next: it survives restarts, and moves between validators.
     pub async fn set_due(&self, miner: &str, due: Option<&NextChallenge>) -> Result<(), RecordsError> {
-        self.write("set the next challenge", async {
-            let mut tx = self.begin().await?;
-            let sql = "UPDATE miners SET due_ms = $2, due_kind = $3 \
-                 WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
-            let update = sqlx::query(sql).bind(miner).bind(due.map(|due| due.at_ms));
-            update.bind(due.map(|due| due.kind.clone())).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "UPDATE miners SET due_ms = $2, due_kind = $3 \
+             WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
+        let update = sqlx::query(sql).bind(miner).bind(due.map(|due| due.at_ms));
+        self.execute("set the next challenge", update.bind(due.map(|due| due.kind.clone()))).await.map(drop)
     }
 
     /// Device time that a miner's challenges took that began since a time.
@@ -95,11 +87,7 @@ impl Records {
              FROM challenges WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND begun_ms >= $2";
         let row = sqlx::query(sql).bind(miner).bind(since_ms).fetch_one(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("sum device time"))?;
-        Ok(DeviceDuty {
-            device_ms: get(&row, "device_ms")?,
-            challenges: get(&row, "challenges")?,
-            running: get(&row, "running")?,
-        })
+        Ok(read!(&row => DeviceDuty { device_ms, challenges, running }))
     }
 }
 
@@ -173,19 +161,11 @@ fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {
 }
 
 fn begun_of(row: &AnyRow) -> Result<ChallengeStart, RecordsError> {
-    Ok(ChallengeStart {
+    Ok(read!(row => ChallengeStart {
+        miner, validator, instance, session, kind, asked, round, begun_ms, device_ms;
         challenge: get(row, "id")?,
-        miner: get(row, "miner")?,
-        validator: get(row, "validator")?,
-        instance: get(row, "instance")?,
-        session: get(row, "session")?,
         group: get(row, "grp")?,
-        kind: get(row, "kind")?,
-        asked: get(row, "asked")?,
-        round: get(row, "round")?,
-        begun_ms: get(row, "begun_ms")?,
-        device_ms: get(row, "device_ms")?,
-    })
+    }))
 }
 
 #[cfg(test)]

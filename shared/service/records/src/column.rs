@@ -11,3 +11,11 @@ where
 {
     Ok(row.try_get(column)?)
 }
+
+/// Reads a record from a row: the fields before the semicolon from the columns of their names.
+macro_rules! read {
+    ($row:expr => $record:ident { $($column:ident),+ $(; $($other:tt)*)? }) => {
+        $record { $($column: $crate::column::get($row, stringify!($column))?,)+ $($($other)*)? }
+    };
+}
+pub(crate) use read;

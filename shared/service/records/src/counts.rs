@@ -1,8 +1,6 @@
 //! The fleet in numbers.
 
-use sqlx::any::AnyRow;
-
-use crate::column::get;
+use crate::column::{get, read};
 use crate::miner::status_of;
 use crate::{MAX_ROWS, MinerCount, ModelCount, Records, RecordsError};
 
@@ -11,17 +9,11 @@ impl Records {
     pub async fn miner_counts(&self) -> Result<Vec<MinerCount>, RecordsError> {
         let sql = "SELECT status, state, last_outcome, COUNT(*) AS miners FROM miners \
              GROUP BY status, state, last_outcome ORDER BY status, state, last_outcome";
-        let rows = sqlx::query(sql).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("count miners"))?;
-        let count = |row: &AnyRow| {
-            Ok(MinerCount {
-                status: status_of(&get::<String>(row, "status")?)?,
-                state: get(row, "state")?,
-                outcome: get(row, "last_outcome")?,
-                miners: get(row, "miners")?,
-            })
-        };
-        rows.iter().map(count).collect()
+        self.list("count miners", sqlx::query(sql), |row| {
+            let (status, outcome) = (status_of(&get::<String>(row, "status")?)?, get(row, "last_outcome")?);
+            Ok(read!(row => MinerCount { state, miners; status, outcome }))
+        })
+        .await
     }
 
     /// Connected miners whose challenge has been due since before `since_ms`.
@@ -36,11 +28,9 @@ impl Records {
     pub async fn model_counts(&self, limit: u32) -> Result<Vec<ModelCount>, RecordsError> {
         let sql = "SELECT model, COUNT(*) AS devices, COUNT(DISTINCT miner) AS miners FROM devices \
              WHERE gone_ms IS NULL GROUP BY model ORDER BY 2 DESC, model LIMIT $1";
-        let rows = sqlx::query(sql).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("count devices"))?;
-        let count = |row: &AnyRow| {
-            Ok(ModelCount { model: get(row, "model")?, devices: get(row, "devices")?, miners: get(row, "miners")? })
-        };
-        rows.iter().map(count).collect()
+        self.list("count devices", sqlx::query(sql).bind(i64::from(limit.min(MAX_ROWS))), |row| {
+            Ok(read!(row => ModelCount { model, devices, miners }))
+        })
+        .await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::json;
 use crate::rows::Rows;
 use crate::tx::Tx;
@@ -66,8 +66,7 @@ impl Records {
             .bind(miner)
             .bind(device)
             .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list devices"))?;
-        rows.iter().map(device_of).collect()
+        self.list("list devices", query, device_of).await
     }
 
     /// The changes of a miner's devices, or of one device at all miners, newest first.
@@ -86,41 +85,22 @@ impl Records {
         let sql =
             sql!("SELECT * FROM device_events WHERE {of_miner} AND {of_device} ORDER BY at_ms DESC, id DESC LIMIT $3");
         let query = sqlx::query(sql).bind(miner.unwrap_or("")).bind(device_id.unwrap_or(""));
-        let rows = query.bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list changes of devices"))?;
-        rows.iter().map(event_of).collect()
+        self.list("list changes of devices", query.bind(i64::from(limit.min(MAX_ROWS))), event_of).await
     }
 }
 
 fn device_of(row: &AnyRow) -> Result<DeviceRecord, RecordsError> {
     let also_at: Option<String> = get(row, "also_at")?;
-    Ok(DeviceRecord {
-        miner: get(row, "miner")?,
-        device_id: get(row, "device_id")?,
-        name: get(row, "name")?,
-        model: get(row, "model")?,
-        memory_bytes: get(row, "memory_bytes")?,
+    Ok(read!(row => DeviceRecord {
+        miner, device_id, name, model, memory_bytes, first_seen_ms, last_seen_ms, gone_ms, last_challenge,
+        last_pass_ms;
         claims: json(&get::<String>(row, "claims")?, "claims")?,
-        first_seen_ms: get(row, "first_seen_ms")?,
-        last_seen_ms: get(row, "last_seen_ms")?,
-        gone_ms: get(row, "gone_ms")?,
-        last_challenge: get(row, "last_challenge")?,
-        last_pass_ms: get(row, "last_pass_ms")?,
         also_at: also_at.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
-    })
+    }))
 }
 
 pub(crate) fn event_of(row: &AnyRow) -> Result<DeviceEvent, RecordsError> {
-    Ok(DeviceEvent {
-        id: get(row, "id")?,
-        miner: get(row, "miner")?,
-        device_id: get(row, "device_id")?,
-        at_ms: get(row, "at_ms")?,
-        what: get(row, "what")?,
-        other_miner: get(row, "other_miner")?,
-        session: get(row, "session")?,
-        detail: get(row, "detail")?,
-    })
+    Ok(read!(row => DeviceEvent { id, miner, device_id, at_ms, what, other_miner, session, detail }))
 }
 
 /// Known devices of a miner beyond which those are removed that are gone and never showed work: four times the most

@@ -2,7 +2,7 @@
 
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::read;
 use crate::tx::Tx;
 use crate::{EvidenceRecord, KeptEvidence, MAX_ROWS, Records, RecordsError};
 
@@ -17,8 +17,7 @@ impl Records {
         let sql = "SELECT * FROM evidence WHERE dropped_ms IS NULL AND (at_ms > $1 OR (at_ms = $1 AND challenge > $2)) \
              ORDER BY at_ms, challenge LIMIT $3";
         let query = sqlx::query(sql).bind(at_ms).bind(challenge).bind(i64::from(limit.min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list evidence"))?;
-        rows.iter().map(kept_of).collect()
+        self.list("list evidence", query, kept_of).await
     }
 
     /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or
@@ -34,20 +33,13 @@ impl Records {
 
     /// Notes that evidence of this name was removed.
     pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<(), RecordsError> {
-        self.write("note removed evidence", async {
-            let mut tx = self.begin().await?;
-            let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";
-            sqlx::query(sql).bind(digest).bind(at_ms).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";
+        self.execute("note removed evidence", sqlx::query(sql).bind(digest).bind(at_ms)).await.map(drop)
     }
 
     pub async fn evidence_of(&self, challenge: &str) -> Result<Option<KeptEvidence>, RecordsError> {
-        let row = sqlx::query("SELECT * FROM evidence WHERE challenge = $1").bind(challenge);
-        let row = row.fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look for evidence"))?;
-        row.as_ref().map(kept_of).transpose()
+        let query = sqlx::query("SELECT * FROM evidence WHERE challenge = $1").bind(challenge);
+        self.find_row("look for evidence", query, kept_of).await
     }
 }
 
@@ -66,16 +58,6 @@ pub(crate) async fn insert(
 }
 
 fn kept_of(row: &AnyRow) -> Result<KeptEvidence, RecordsError> {
-    let evidence = EvidenceRecord {
-        digest: get(row, "digest")?,
-        bytes: get(row, "bytes")?,
-        stored_bytes: get(row, "stored_bytes")?,
-        why: get(row, "why")?,
-    };
-    Ok(KeptEvidence {
-        challenge: get(row, "challenge")?,
-        at_ms: get(row, "at_ms")?,
-        evidence,
-        dropped_ms: get(row, "dropped_ms")?,
-    })
+    let evidence = read!(row => EvidenceRecord { digest, bytes, stored_bytes, why });
+    Ok(read!(row => KeptEvidence { challenge, at_ms, dropped_ms; evidence }))
 }

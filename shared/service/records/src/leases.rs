@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::column::get;
+use crate::column::read;
 use crate::validators::ttl_ms;
 use crate::{Records, RecordsError};
 
@@ -31,13 +31,7 @@ impl Records {
              THEN leases.since_ms ELSE {now} END, holder = $2, expires_ms = {now} + $3 \
              WHERE leases.holder = $2 OR leases.expires_ms <= {now}"
         );
-        self.write("take a lease", async {
-            let mut tx = self.begin().await?;
-            let took = sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(took.rows_affected() > 0)
-        })
-        .await
+        self.execute("take a lease", sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl))).await
     }
 
     /// Prolongs a lease that is still held. False when it ended or is another's: the work under it must stop.
@@ -45,13 +39,7 @@ impl Records {
         let now = self.store.kind.now();
         let sql =
             sql!("UPDATE leases SET expires_ms = {now} + $3 WHERE subject = $1 AND holder = $2 AND expires_ms > {now}");
-        self.write("renew a lease", async {
-            let mut tx = self.begin().await?;
-            let renewed = sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(renewed.rows_affected() > 0)
-        })
-        .await
+        self.execute("renew a lease", sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl))).await
     }
 
     /// Prolongs all leases of a holder that have not ended, and gives their subjects: a lease that is not among them
@@ -71,14 +59,8 @@ impl Records {
     }
 
     pub async fn release(&self, subject: &str, holder: &str) -> Result<(), RecordsError> {
-        self.write("release a lease", async {
-            let mut tx = self.begin().await?;
-            let delete =
-                sqlx::query("DELETE FROM leases WHERE subject = $1 AND holder = $2").bind(subject).bind(holder);
-            delete.execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let delete = sqlx::query("DELETE FROM leases WHERE subject = $1 AND holder = $2").bind(subject).bind(holder);
+        self.execute("release a lease", delete).await.map(drop)
     }
 
     /// The leases that have not ended, of one holder or of all.
@@ -87,16 +69,9 @@ impl Records {
             "SELECT * FROM leases WHERE expires_ms > {} AND ($1 = '' OR holder = $1) ORDER BY subject",
             self.store.kind.now()
         );
-        let rows = sqlx::query(sql).bind(holder.unwrap_or("")).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list leases"))?;
-        let lease = |row| {
-            Ok(Lease {
-                subject: get(row, "subject")?,
-                holder: get(row, "holder")?,
-                since_ms: get(row, "since_ms")?,
-                expires_ms: get(row, "expires_ms")?,
-            })
-        };
-        rows.iter().map(lease).collect()
+        self.list("list leases", sqlx::query(sql).bind(holder.unwrap_or("")), |row| {
+            Ok(read!(row => Lease { subject, holder, since_ms, expires_ms }))
+        })
+        .await
     }
 }

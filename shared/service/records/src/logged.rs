@@ -1,6 +1,6 @@
 //! The verdicts that are in their validator's log, and those that are not yet.
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::{MAX_ROWS, Records, RecordsError};
 
 /// A verdict that is not in its validator's log.
@@ -19,13 +19,11 @@ impl Records {
         let sql = "SELECT v.challenge, v.document, (SELECT r.token FROM receipts r WHERE r.challenge = v.challenge \
              ORDER BY r.issued_ms, r.id LIMIT 1) AS token FROM verdicts v \
              WHERE v.validator = $1 AND v.log_index IS NULL ORDER BY v.at_ms, v.challenge LIMIT $2";
-        let rows = sqlx::query(sql).bind(validator).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("look for verdicts to log"))?;
-        let unlogged = rows.iter().map(|row| {
-            let (challenge, document) = (get(row, "challenge")?, get(row, "document")?);
-            Ok(UnloggedVerdict { challenge, document, receipt: get(row, "token")? })
-        });
-        unlogged.collect()
+        let query = sqlx::query(sql).bind(validator).bind(i64::from(limit.min(MAX_ROWS)));
+        self.list("look for verdicts to log", query, |row| {
+            Ok(read!(row => UnloggedVerdict { challenge, document; receipt: get(row, "token")? }))
+        })
+        .await
     }
 
     /// Number of entries that a validator's log has at least: the records have the index of the last one.
@@ -54,8 +52,9 @@ impl Records {
     /// The validator whose log has the verdict of a challenge, and its index there.
     pub async fn log_index(&self, challenge: &str) -> Result<Option<(String, u64)>, RecordsError> {
         let sql = "SELECT validator, log_index FROM verdicts WHERE challenge = $1 AND log_index IS NOT NULL";
-        let row = sqlx::query(sql).bind(challenge).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a logged verdict"))?;
-        row.map(|row| Ok((get(&row, "validator")?, get::<i64>(&row, "log_index")?.unsigned_abs()))).transpose()
+        self.find_row("look up a logged verdict", sqlx::query(sql).bind(challenge), |row| {
+            Ok((get(row, "validator")?, get::<i64>(row, "log_index")?.unsigned_abs()))
+        })
+        .await
     }
 }

@@ -21,27 +21,22 @@ const MAX_SHOWN: u32 = 8 * MAX_DEVICES as u32;
 impl Records {
     /// The memory of a miner; empty for an unknown one.
     pub async fn memory(&self, key: &str) -> Result<MinerMemory, RecordsError> {
-        let doing = |error: sqlx::Error| RecordsError::from(error).doing("read what is remembered of a miner");
+        const DOING: &str = "read what is remembered of a miner";
         // Not those beside it, where several keys follow one.
         let sql = "SELECT k.key FROM miner_keys o JOIN miner_keys k ON k.miner = o.miner WHERE o.key = $1 \
              AND (k.key = o.key OR k.position < o.position) ORDER BY k.position DESC, k.since_ms DESC LIMIT $2";
         let lineage = sqlx::query_scalar(sql).bind(key).bind(i64::from(MAX_LINEAGE));
-        let lineage = lineage.fetch_all(self.read()).await.map_err(doing)?;
+        let lineage = lineage.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing(DOING))?;
         let Some(miner) = self.miner_id(key).await? else { return Ok(MinerMemory::default()) };
         let sql = "SELECT ended, at_ms FROM verdicts WHERE miner = $1 AND ended IS NOT NULL \
              ORDER BY at_ms DESC, challenge DESC LIMIT $2";
-        let ends = sqlx::query(sql).bind(&miner).bind(i64::from(MAX_ENDS)).fetch_all(self.read()).await;
-        let ends = ends.map_err(doing)?;
+        let ends = sqlx::query(sql).bind(&miner).bind(i64::from(MAX_ENDS));
         let end = |row: &AnyRow| Ok((End::named(&get::<String>(row, "ended")?), get(row, "at_ms")?));
+        let ends = self.list(DOING, ends, end).await?;
         let sql = "SELECT * FROM shown WHERE miner = $1 ORDER BY device_id, precision LIMIT $2";
-        let shown = sqlx::query(sql).bind(&miner).bind(i64::from(MAX_SHOWN)).fetch_all(self.read()).await;
-        let shown = shown.map_err(doing)?.iter().map(shown_of).collect::<Result<Vec<_>, _>>()?;
-        Ok(MinerMemory {
-            lineage,
-            ends: ends.iter().map(end).collect::<Result<_, RecordsError>>()?,
-            // Kinds of a newer release.
-            shown: shown.into_iter().flatten().collect(),
-        })
+        let shown = self.list(DOING, sqlx::query(sql).bind(&miner).bind(i64::from(MAX_SHOWN)), shown_of).await?;
+        // Without kinds of a newer release.
+        Ok(MinerMemory { lineage, ends, shown: shown.into_iter().flatten().collect() })
     }
 
     /// Forgets the results of a miner's devices, and notes the author; gives the count of devices that were known.

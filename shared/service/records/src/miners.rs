@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::due::due_of;
 use crate::keys::{ensure_miner, known_miner};
@@ -101,9 +101,10 @@ impl Records {
     pub async fn decided(&self) -> Result<Vec<(String, Approval)>, RecordsError> {
         let sql = "SELECT k.key AS key, m.status AS status FROM miner_keys k JOIN miners m ON m.id = k.miner \
              WHERE m.status <> 'pending'";
-        let rows = sqlx::query(sql).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list what was decided about miners"))?;
-        rows.iter().map(|row| Ok((get(row, "key")?, status_of(&get::<String>(row, "status")?)?))).collect()
+        self.list("list what was decided about miners", sqlx::query(sql), |row| {
+            Ok((get(row, "key")?, status_of(&get::<String>(row, "status")?)?))
+        })
+        .await
     }
 
     /// The id of a miner: the first of its keys that was seen.
@@ -231,9 +232,7 @@ impl Records {
         };
         let sql = sql!("SELECT * FROM actions WHERE {of_miner} AND at_ms >= $2 ORDER BY at_ms DESC, id DESC LIMIT $3");
         let query = sqlx::query(sql).bind(miner.unwrap_or("")).bind(since_ms).bind(i64::from(limit.min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list actions"))?;
-        rows.iter().map(action_of).collect()
+        self.list("list actions", query, action_of).await
     }
 }
 
@@ -281,34 +280,23 @@ fn miner_of(row: &AnyRow) -> Result<MinerRecord, RecordsError> {
         (Some(challenge), Some(outcome), Some(at_ms)) => Some(LastVerdict { challenge, outcome, at_ms }),
         _ => None,
     };
-    Ok(MinerRecord {
-        id: get(row, "id")?,
-        key: get(row, "key")?,
+    Ok(read!(row => MinerRecord {
+        id, key, state, first_seen_ms, last_seen_ms, address, software, connected_to;
         keys: keys.iter().flat_map(|keys| keys.split(' ')).map(str::to_owned).collect(),
         status: status_of(&get::<String>(row, "status")?)?,
         labels: json(&get::<String>(row, "labels")?, "labels")?,
-        state: get(row, "state")?,
         standing: standing.map(|text| json(&text, "standing")).transpose()?,
-        first_seen_ms: get(row, "first_seen_ms")?,
-        last_seen_ms: get(row, "last_seen_ms")?,
-        address: get(row, "address")?,
-        software: get(row, "software")?,
         due: due_of(row)?,
         last_verdict,
-        connected_to: get(row, "connected_to")?,
-    })
+    }))
 }
 
 pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction, RecordsError> {
     let uid: Option<i64> = get(row, "uid")?;
-    Ok(OperatorAction {
-        id: get(row, "id")?,
-        at_ms: get(row, "at_ms")?,
+    Ok(read!(row => OperatorAction {
+        id, at_ms, action, miner, detail;
         actor: Actor { name: get(row, "actor")?, uid: uid.and_then(|uid| u32::try_from(uid).ok()) },
-        action: get(row, "action")?,
-        miner: get(row, "miner")?,
-        detail: get(row, "detail")?,
-    })
+    }))
 }
 
 pub(crate) async fn note_action(

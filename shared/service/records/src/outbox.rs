@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::any::AnyRow;
 use tokio::sync::watch;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::json;
 use crate::document::malformed;
 use crate::store::Store;
@@ -48,9 +48,7 @@ impl Records {
     /// The events after one, in order. Where the first of them does not follow it, those between were removed.
     pub async fn events(&self, after: i64, limit: u32) -> Result<Vec<EventRecord>, RecordsError> {
         let sql = "SELECT * FROM events WHERE seq > $1 ORDER BY seq LIMIT $2";
-        let rows = sqlx::query(sql).bind(after).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("read events"))?;
-        rows.iter().map(event_of).collect()
+        self.list("read events", sqlx::query(sql).bind(after).bind(i64::from(limit.min(MAX_ROWS))), event_of).await
     }
 
     /// The number of the last event; 0 before the first one.
@@ -123,12 +121,8 @@ impl Records {
 
 fn event_of(row: &AnyRow) -> Result<EventRecord, RecordsError> {
     let kind = json(&format!("\"{}\"", get::<String>(row, "kind")?), "kind of event")?;
-    Ok(EventRecord {
-        seq: get(row, "seq")?,
-        id: get(row, "id")?,
-        at_ms: get(row, "at_ms")?,
-        miner: get(row, "miner")?,
-        challenge: get(row, "challenge")?,
+    Ok(read!(row => EventRecord {
+        seq, id, at_ms, miner, challenge;
         told: EventDocument::parse(kind, &get::<String>(row, "document")?).map_err(malformed)?,
-    })
+    }))
 }

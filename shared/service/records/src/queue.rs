@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::json;
 use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::validators::ttl_ms;
@@ -138,13 +138,7 @@ impl Records {
             "UPDATE jobs SET lease_ms = {now} + $3 WHERE id = $1 AND worker = $2 AND state = 'running' \
              AND expires_ms > {now}"
         );
-        self.write("renew a replay", async {
-            let mut tx = self.begin().await?;
-            let renewed = sqlx::query(sql).bind(id).bind(worker).bind(ttl_ms(ttl)).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(renewed.rows_affected() > 0)
-        })
-        .await
+        self.execute("renew a replay", sqlx::query(sql).bind(id).bind(worker).bind(ttl_ms(ttl))).await
     }
 
     /// Ends a job with the worker's result, as JSON. False when it had lost the job: its result does not count.
@@ -176,13 +170,7 @@ impl Records {
             "UPDATE jobs SET state = $3, result = $4, lease_ms = NULL, ended_ms = {now} \
              WHERE id = $1 AND worker = $2 AND state = 'running'"
         );
-        self.write(doing, async {
-            let mut tx = self.begin().await?;
-            let ended = sqlx::query(sql).bind(id).bind(worker).bind(state).bind(result).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(ended.rows_affected() > 0)
-        })
-        .await
+        self.execute(doing, sqlx::query(sql).bind(id).bind(worker).bind(state).bind(result)).await
     }
 
     /// The state of a job; `None` when no job has this id any more.
@@ -194,29 +182,19 @@ impl Records {
              WHERE o.state = 'waiting' AND o.expires_ms > {now} AND (o.submitted_ms < j.submitted_ms \
              OR (o.submitted_ms = j.submitted_ms AND o.id < j.id))) AS ahead FROM jobs j WHERE j.id = $1"
         );
-        let row = sqlx::query(sql).bind(id).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look at a replay"))?;
-        row.as_ref().map(state_of).transpose()
+        self.find_row("look at a replay", sqlx::query(sql).bind(id), state_of).await
     }
 
     /// Takes a job out of the queue: its submitter has given it up. Its worker learns that when it renews.
     pub async fn remove_job(&self, id: &str) -> Result<(), RecordsError> {
-        self.write("remove a replay", async {
-            let mut tx = self.begin().await?;
-            sqlx::query("DELETE FROM jobs WHERE id = $1").bind(id).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        self.execute("remove a replay", sqlx::query("DELETE FROM jobs WHERE id = $1").bind(id)).await.map(drop)
     }
 
     /// Takes all jobs of a challenge out of the queue, as for a validator that was lost.
     pub async fn remove_jobs_of(&self, challenge: &str) -> Result<(), RecordsError> {
-        self.write("remove replays", async {
-            let mut tx = self.begin().await?;
-            sqlx::query("DELETE FROM jobs WHERE challenge = $1").bind(challenge).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        self.execute("remove replays", sqlx::query("DELETE FROM jobs WHERE challenge = $1").bind(challenge))
+            .await
+            .map(drop)
     }
 
     /// Removes jobs whose submitters' time is over, and workers that are long gone.
@@ -252,39 +230,23 @@ impl Records {
              capacity = $3, heartbeat_ms = {now}, expires_ms = {now} + $4, schema_version = {SCHEMA_VERSION}"
         );
         check_schema(self.read(), self.location()).await?;
-        self.write("note a worker's heartbeat", async {
-            let mut tx = self.begin().await?;
-            let beat = sqlx::query(sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));
-            beat.execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let beat = sqlx::query(sql).bind(worker).bind(address).bind(capacity).bind(ttl_ms(ttl));
+        self.execute("note a worker's heartbeat", beat).await.map(drop)
     }
 
     pub async fn workers(&self) -> Result<Vec<WorkerRecord>, RecordsError> {
         let sql = sql!("SELECT * FROM workers WHERE expires_ms > {} ORDER BY id", self.store.kind.now());
-        let rows = sqlx::query(sql).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list workers"))?;
-        let worker = |row| {
-            Ok(WorkerRecord {
-                id: get(row, "id")?,
-                address: get(row, "address")?,
-                capacity: json(&get::<String>(row, "capacity")?, "capacity")?,
-                heartbeat_ms: get(row, "heartbeat_ms")?,
-            })
-        };
-        rows.iter().map(worker).collect()
+        self.list("list workers", sqlx::query(sql), worker_of).await
     }
 }
 
+fn worker_of(row: &AnyRow) -> Result<WorkerRecord, RecordsError> {
+    let capacity = json(&get::<String>(row, "capacity")?, "capacity")?;
+    Ok(read!(row => WorkerRecord { id, address, heartbeat_ms; capacity }))
+}
+
 fn job_of(row: &AnyRow) -> Result<Job, RecordsError> {
-    Ok(Job {
-        id: get(row, "id")?,
-        challenge: get(row, "challenge")?,
-        attempt: get(row, "attempts")?,
-        expires_ms: get(row, "expires_ms")?,
-        document: get(row, "document")?,
-    })
+    Ok(read!(row => Job { id, challenge, expires_ms, document; attempt: get(row, "attempts")? }))
 }
 
 fn state_of(row: &AnyRow) -> Result<JobState, RecordsError> {

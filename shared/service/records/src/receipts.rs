@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
 use crate::{MAX_ROWS, ReceiptRecord, Records, RecordsError};
@@ -35,9 +35,8 @@ pub struct ReceiptFilter {
 impl Records {
     /// A receipt by its id, and the challenge that it is about.
     pub async fn receipt(&self, id: &str) -> Result<Option<(String, ReceiptRecord)>, RecordsError> {
-        let row = sqlx::query("SELECT * FROM receipts WHERE id = $1").bind(id).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a receipt"))?;
-        row.map(|row| Ok((get(&row, "challenge")?, receipt_of(&row)?))).transpose()
+        let query = sqlx::query("SELECT * FROM receipts WHERE id = $1").bind(id);
+        self.find_row("look up a receipt", query, |row| Ok((get(row, "challenge")?, receipt_of(row)?))).await
     }
 
     /// The receipts of a miner, newest first.
@@ -49,8 +48,8 @@ impl Records {
         let query = sqlx::query(sql).bind(miner).bind(filter.since_ms.unwrap_or(0));
         let query =
             query.bind(filter.until_ms.unwrap_or(i64::MAX)).bind(before.issued_s.saturating_mul(1000)).bind(before.id);
-        let rows = query.bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS))).fetch_all(self.read()).await;
-        rows.map_err(|e| RecordsError::from(e).doing("list receipts"))?.iter().map(receipt_of).collect()
+        let query = query.bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
+        self.list("list receipts", query, receipt_of).await
     }
 
     pub async fn receipt_of(&self, challenge: &str) -> Result<Option<ReceiptRecord>, RecordsError> {
@@ -86,12 +85,9 @@ pub(crate) fn row(challenge: &str, miner: &str, receipt: &ReceiptRecord) -> [Col
 }
 
 pub(crate) fn receipt_of(row: &AnyRow) -> Result<ReceiptRecord, RecordsError> {
-    Ok(ReceiptRecord {
-        id: get(row, "id")?,
-        key_id: get(row, "key_id")?,
+    Ok(read!(row => ReceiptRecord {
+        id, key_id, nonce, token;
         issued_s: get::<i64>(row, "issued_ms")? / 1000,
         expires_s: get::<i64>(row, "expires_ms")? / 1000,
-        nonce: get(row, "nonce")?,
-        token: get(row, "token")?,
-    })
+    }))
 }

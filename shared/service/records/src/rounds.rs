@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::keys::known_miner;
 use crate::tx::Tx;
 use crate::{EventDocument, MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord};
@@ -120,8 +120,7 @@ impl Records {
         let before = before.clone().unwrap_or(RoundCursor { begun_ms: i64::MAX, id: String::new() });
         let query = sqlx::query(sql).bind(group.as_deref().unwrap_or("")).bind(before.begun_ms).bind(before.id);
         let query = query.bind(i64::from(limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list rounds"))?;
-        rows.iter().map(round_of).collect()
+        self.list("list rounds", query, round_of).await
     }
 
     /// The members of these rounds, by the rounds' ids and in order of their own, each with the outcome of its
@@ -172,23 +171,9 @@ async fn upsert_member(tx: &mut Tx, round: &str, member: &RoundMember) -> Result
 }
 
 fn round_of(row: &AnyRow) -> Result<RoundRecord, RecordsError> {
-    Ok(RoundRecord {
-        id: get(row, "id")?,
-        group: get(row, "grp")?,
-        asked: get(row, "asked")?,
-        validator: get(row, "validator")?,
-        begun_ms: get(row, "begun_ms")?,
-        ended_ms: get(row, "ended_ms")?,
-        detail: get(row, "detail")?,
-    })
+    Ok(read!(row => RoundRecord { id, asked, validator, begun_ms, ended_ms, detail; group: get(row, "grp")? }))
 }
 
 fn member_of(row: &AnyRow) -> Result<RoundMember, RecordsError> {
-    Ok(RoundMember {
-        miner: get(row, "miner")?,
-        state: get(row, "state")?,
-        challenge: get(row, "challenge")?,
-        at_ms: get(row, "at_ms")?,
-        detail: get(row, "detail")?,
-    })
+    Ok(read!(row => RoundMember { miner, state, challenge, at_ms, detail }))
 }

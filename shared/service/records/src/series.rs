@@ -3,7 +3,7 @@
 use assay_protocol::claims::Telemetry;
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::json;
 use crate::{MAX_ROWS, Records, RecordsError, SeriesPoint};
 
@@ -26,19 +26,11 @@ fn point_of(row: &AnyRow) -> Result<SeriesPoint, RecordsError> {
     let telemetry: Option<String> = get(row, "telemetry")?;
     let telemetry: Option<Telemetry> = telemetry.map(|text| json(&text, "telemetry")).transpose()?;
     let telemetry = telemetry.unwrap_or_default();
-    Ok(SeriesPoint {
-        challenge: get(row, "challenge")?,
-        device_id: get(row, "device_id")?,
-        model: get(row, "model")?,
-        at_ms: get(row, "at_ms")?,
-        outcome: get(row, "outcome")?,
+    Ok(read!(row => SeriesPoint {
+        challenge, device_id, model, at_ms, outcome, precision, n, tops, bytes_held;
         work_held: get::<i64>(row, "work_held")? == 1,
-        precision: get(row, "precision")?,
-        n: get(row, "n")?,
-        tops: get(row, "tops")?,
-        bytes_held: get(row, "bytes_held")?,
         gb_per_s: get(row, "probe_gb_per_s")?,
         temperature_c: telemetry.temperature_c.map(|spread| f64::from(spread.mean)),
         power_w: telemetry.power_mw.map(|spread| f64::from(spread.mean) / 1000.0),
-    })
+    }))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::devices::ListedDevice;
 use crate::document::json;
 use crate::keys::join_keys;
@@ -100,9 +100,7 @@ impl Records {
     pub async fn sessions(&self, miner: &str, limit: u32) -> Result<Vec<SessionRecord>, RecordsError> {
         let sql = "SELECT * FROM sessions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              ORDER BY connected_ms DESC, id LIMIT $2";
-        let rows = sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list sessions"))?;
-        rows.iter().map(session_of).collect()
+        self.list("list sessions", sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))), session_of).await
     }
 }
 
@@ -142,29 +140,18 @@ async fn note_session(tx: &mut Tx, connected: &ConnectedSession) -> Result<Strin
 pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
     let (miner, connected_ms): (String, i64) = (get(row, "miner")?, get(row, "connected_ms")?);
     let ended_ms: i64 = get(row, "disconnected_ms")?;
-    let told = DisconnectedEvent {
+    let told = read!(row => DisconnectedEvent {
+        key, validator, why;
         session: get(row, "id")?,
-        key: get(row, "key")?,
-        validator: get(row, "validator")?,
         connected_s: (ended_ms - connected_ms).max(0) / 1000,
-        why: get(row, "why")?,
-    };
+    });
     tx.tell(ended_ms, Some(&miner), None, EventDocument::MinerLeft(told));
     Ok(())
 }
 
 fn session_of(row: &AnyRow) -> Result<SessionRecord, RecordsError> {
-    Ok(SessionRecord {
-        id: get(row, "id")?,
-        miner: get(row, "miner")?,
-        key: get(row, "key")?,
-        validator: get(row, "validator")?,
-        instance: get(row, "instance")?,
-        address: get(row, "address")?,
-        software: get(row, "software")?,
+    Ok(read!(row => SessionRecord {
+        id, miner, key, validator, instance, address, software, connected_ms, disconnected_ms, why;
         inventory: json(&get::<String>(row, "inventory")?, "inventory")?,
-        connected_ms: get(row, "connected_ms")?,
-        disconnected_ms: get(row, "disconnected_ms")?,
-        why: get(row, "why")?,
-    })
+    }))
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::keys::{ensure_miner, known_miner};
 use crate::tx::Tx;
 use crate::{
@@ -43,9 +43,12 @@ impl Records {
     pub async fn transitions(&self, miner: &str, limit: u32) -> Result<Vec<NotedTransition>, RecordsError> {
         let sql = "SELECT * FROM transitions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              ORDER BY at_ms DESC, id DESC LIMIT $2";
-        let rows = sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list changes of state"))?;
-        rows.iter().map(transition_of).collect()
+        self.list(
+            "list changes of state",
+            sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))),
+            transition_of,
+        )
+        .await
     }
 
     /// Notes findings without a verdict, but none that was noted within `again_ms`. Gives for each whether it is new.
@@ -94,8 +97,7 @@ impl Records {
             .bind(filter.code.as_deref().unwrap_or(""))
             .bind(filter.since_ms.unwrap_or(0))
             .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list findings"))?;
-        rows.iter().map(finding_of).collect()
+        self.list("list findings", query, finding_of).await
     }
 }
 
@@ -154,25 +156,18 @@ pub(crate) async fn insert_finding(
 }
 
 pub(crate) fn transition_of(row: &AnyRow) -> Result<NotedTransition, RecordsError> {
-    let transition = Transition {
-        miner: get(row, "miner")?,
-        at_ms: get(row, "at_ms")?,
+    let transition = read!(row => Transition {
+        miner, at_ms, why, detail;
         from: get(row, "from_state")?,
         to: get(row, "to_state")?,
-        why: get(row, "why")?,
-        detail: get(row, "detail")?,
-    };
+    });
     Ok(NotedTransition { id: get(row, "id")?, challenge: get(row, "challenge")?, transition })
 }
 
 pub(crate) fn finding_of(row: &AnyRow) -> Result<NotedFinding, RecordsError> {
-    let finding = FindingRecord {
-        code: get(row, "code")?,
-        miner: get(row, "miner")?,
-        other_miner: get(row, "other_miner")?,
-        device_id: get(row, "device_id")?,
-        detail: get(row, "detail")?,
+    let finding = read!(row => FindingRecord {
+        code, miner, other_miner, device_id, detail;
         enforced: get::<i64>(row, "enforced")? == 1,
-    };
-    Ok(NotedFinding { id: get(row, "id")?, at_ms: get(row, "at_ms")?, challenge: get(row, "challenge")?, finding })
+    });
+    Ok(read!(row => NotedFinding { id, at_ms, challenge; finding }))
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use sqlx::any::AnyPoolOptions;
+use sqlx::any::{AnyArguments, AnyPoolOptions, AnyRow};
+use sqlx::query::Query;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor, Transaction};
 use tokio::sync::watch;
@@ -222,6 +223,43 @@ impl Records {
     /// A transaction that can write. Nothing of it is there until it is committed.
     pub(crate) async fn begin(&self) -> Result<Tx, RecordsError> {
         self.store.begin_told().await
+    }
+
+    /// Reads the rows of a query.
+    pub(crate) async fn list<T>(
+        &self,
+        doing: &'static str,
+        query: Query<'_, Any, AnyArguments>,
+        of: fn(&AnyRow) -> Result<T, RecordsError>,
+    ) -> Result<Vec<T>, RecordsError> {
+        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing(doing))?;
+        rows.iter().map(of).collect()
+    }
+
+    /// Reads the only row of a query, if there is one.
+    pub(crate) async fn find_row<T>(
+        &self,
+        doing: &'static str,
+        query: Query<'_, Any, AnyArguments>,
+        of: fn(&AnyRow) -> Result<T, RecordsError>,
+    ) -> Result<Option<T>, RecordsError> {
+        let row = query.fetch_optional(self.read()).await.map_err(|e| RecordsError::from(e).doing(doing))?;
+        row.as_ref().map(of).transpose()
+    }
+
+    /// Writes by one statement; whether that inserted, changed or deleted a row.
+    pub(crate) async fn execute(
+        &self,
+        doing: &'static str,
+        query: Query<'_, Any, AnyArguments>,
+    ) -> Result<bool, RecordsError> {
+        self.write(doing, async {
+            let mut tx = self.begin().await?;
+            let done = query.execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(done.rows_affected() > 0)
+        })
+        .await
     }
 
     /// Waits for a write, and notes whether the store can be written.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api_tokens::ENDED_KEPT_MS;
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::keys::ensure_miner;
 use crate::miner::status_of;
@@ -154,13 +154,8 @@ impl Records {
     /// # Errors
     /// The store cannot be written.
     pub async fn remove_expired_tokens(&self, now_ms: i64) -> Result<(), RecordsError> {
-        self.write("remove join tokens", async {
-            let mut tx = self.begin().await?;
-            let sql = "DELETE FROM tokens WHERE used_by IS NULL AND expires_ms < $1";
-            sqlx::query(sql).bind(now_ms - ENDED_KEPT_MS).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "DELETE FROM tokens WHERE used_by IS NULL AND expires_ms < $1";
+        self.execute("remove join tokens", sqlx::query(sql).bind(now_ms - ENDED_KEPT_MS)).await.map(drop)
     }
 
     /// The tokens that were given out, newest first; with a cursor the page after it.
@@ -169,9 +164,7 @@ impl Records {
              ORDER BY created_ms DESC, hash DESC LIMIT $3";
         let (created_ms, hash) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.hash));
         let query = sqlx::query(sql).bind(created_ms).bind(hash).bind(i64::from(limit.min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list join tokens"))?;
-        rows.iter().map(token_of).collect()
+        self.list("list join tokens", query, token_of).await
     }
 }
 
@@ -187,13 +180,8 @@ fn refusal(token: &TokenRecord, known: Option<&(String, Approval)>, now_ms: i64)
 }
 
 fn token_of(row: &sqlx::any::AnyRow) -> Result<TokenRecord, RecordsError> {
-    Ok(TokenRecord {
-        hash: get(row, "hash")?,
+    Ok(read!(row => TokenRecord {
+        hash, created_ms, created_by, expires_ms, used_ms, used_by;
         labels: json(&get::<String>(row, "labels")?, "labels")?,
-        created_ms: get(row, "created_ms")?,
-        created_by: get(row, "created_by")?,
-        expires_ms: get(row, "expires_ms")?,
-        used_ms: get(row, "used_ms")?,
-        used_by: get(row, "used_by")?,
-    })
+    }))
 }

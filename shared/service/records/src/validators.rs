@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::sessions::tell_left;
 use crate::{Records, RecordsError, id};
@@ -44,13 +44,8 @@ impl Records {
              heartbeat_ms = {now}, expires_ms = {now} + $4"
         );
         check_schema(self.read(), self.location()).await?;
-        self.write("note the validator's heartbeat", async {
-            let mut tx = self.begin().await?;
-            let beat = sqlx::query(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
-            beat.execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let beat = sqlx::query(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
+        self.execute("note the validator's heartbeat", beat).await.map(drop)
     }
 
     /// Says that a run of a validator ends: its leases end, its sessions too.
@@ -96,19 +91,11 @@ impl Records {
             "SELECT v.*, CASE WHEN v.expires_ms > {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
             self.store.kind.now()
         );
-        let rows = sqlx::query(sql).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list validators"))?;
-        let record = |row| {
-            Ok(ValidatorRecord {
-                key: get(row, "key")?,
-                instance: get(row, "instance")?,
-                address: get(row, "address")?,
-                started_ms: get(row, "started_ms")?,
-                heartbeat_ms: get(row, "heartbeat_ms")?,
-                is_alive: get::<i64>(row, "is_alive")? == 1,
-            })
-        };
-        rows.iter().map(record).collect()
+        self.list("list validators", sqlx::query(sql), |row| {
+            let is_alive = get::<i64>(row, "is_alive")? == 1;
+            Ok(read!(row => ValidatorRecord { key, instance, address, started_ms, heartbeat_ms; is_alive }))
+        })
+        .await
     }
 
     /// The validators whose heartbeat has ended.

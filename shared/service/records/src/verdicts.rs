@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::json;
 use crate::standing::finding_of;
 use crate::{CommitmentRecord, FullVerdict, MAX_ROWS, Records, RecordsError, VerdictRecord, receipts};
@@ -117,8 +117,7 @@ impl Records {
             .bind(before.at_ms)
             .bind(before.challenge)
             .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
-        let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("list verdicts"))?;
-        rows.iter().map(verdict_of).collect()
+        self.list("list verdicts", query, verdict_of).await
     }
 
     /// The verdict of a challenge, with everything behind it.
@@ -194,47 +193,26 @@ impl Records {
         let query = sqlx::query(sql).bind(model).bind(since_ms).bind(i64::from(each));
         let query = query.bind(i64::from(MAX_SAMPLES_PER_OPERATOR)).bind(i64::from(MAX_ROWS));
         let query = query.bind(i64::from(precision.code()));
-        let rows =
-            query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("read measured speeds"))?;
-        rows.iter().map(sample_of).collect()
+        self.list("read measured speeds", query, sample_of).await
     }
 }
 
 pub(crate) fn verdict_of(row: &AnyRow) -> Result<VerdictRecord, RecordsError> {
-    Ok(VerdictRecord {
-        challenge: get(row, "challenge")?,
-        miner: get(row, "miner")?,
-        at_ms: get(row, "at_ms")?,
-        outcome: get(row, "outcome")?,
+    Ok(read!(row => VerdictRecord {
+        challenge, miner, at_ms, outcome, kind, asked, round, device_ms;
         group: get(row, "grp")?,
-        kind: get(row, "kind")?,
-        asked: get(row, "asked")?,
-        round: get(row, "round")?,
-        device_ms: get(row, "device_ms")?,
         verdict: json(&get::<String>(row, "document")?, "verdict")?,
-    })
+    }))
 }
 
 fn commitment_of(row: &AnyRow) -> Result<CommitmentRecord, RecordsError> {
-    Ok(CommitmentRecord {
-        checksum: get(row, "checksum")?,
-        signature: get(row, "signature")?,
-        probe_checksum: get(row, "probe_checksum")?,
-        probe_signature: get(row, "probe_signature")?,
-    })
+    Ok(read!(row => CommitmentRecord { checksum, signature, probe_checksum, probe_signature }))
 }
 
 fn sample_of(row: &AnyRow) -> Result<DeviceSample, RecordsError> {
-    Ok(DeviceSample {
-        challenge: get(row, "challenge")?,
-        miner: get(row, "miner")?,
-        operator: get(row, "operator")?,
-        device_id: get(row, "device_id")?,
-        model: get(row, "model")?,
-        at_ms: get(row, "at_ms")?,
-        n: get(row, "n")?,
-        tops: get(row, "tops")?,
+    Ok(read!(row => DeviceSample {
+        challenge, miner, operator, device_id, model, at_ms, n, tops;
         gb_per_s: get(row, "probe_gb_per_s")?,
         bytes: get(row, "bytes_held")?,
-    })
+    }))
 }

@@ -2,7 +2,7 @@
 
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::miners::note_action;
 use crate::tx::Tx;
@@ -71,23 +71,20 @@ impl Records {
 
     /// The webhooks, oldest first.
     pub async fn webhooks(&self) -> Result<Vec<WebhookRecord>, RecordsError> {
-        let rows = sqlx::query(sql!("{SELECT} ORDER BY w.created_ms, w.id")).fetch_all(self.read()).await;
-        let rows = rows.map_err(|e| RecordsError::from(e).doing("list webhooks"))?;
-        rows.iter().map(webhook_of).collect()
+        self.list("list webhooks", sqlx::query(sql!("{SELECT} ORDER BY w.created_ms, w.id")), webhook_of).await
     }
 
     pub async fn webhook(&self, id: &str) -> Result<Option<WebhookRecord>, RecordsError> {
-        let row = sqlx::query(sql!("{SELECT} WHERE w.id = $1")).bind(id).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a webhook"))?;
-        row.as_ref().map(webhook_of).transpose()
+        self.find_row("look up a webhook", sqlx::query(sql!("{SELECT} WHERE w.id = $1")).bind(id), webhook_of).await
     }
 
     pub async fn webhook_secrets(&self, id: &str) -> Result<Option<WebhookSecrets>, RecordsError> {
-        let row = sqlx::query("SELECT url, secret FROM webhooks WHERE id = $1").bind(id);
-        let row = row.fetch_optional(self.read()).await;
-        let Some(row) = row.map_err(|e| RecordsError::from(e).doing("look up a webhook"))? else { return Ok(None) };
-        let url = String::from_utf8_lossy(&get::<Vec<u8>>(&row, "url")?).into_owned();
-        Ok(Some(WebhookSecrets { url, secret: get(&row, "secret")? }))
+        let query = sqlx::query("SELECT url, secret FROM webhooks WHERE id = $1").bind(id);
+        self.find_row("look up a webhook", query, |row| {
+            let url = String::from_utf8_lossy(&get::<Vec<u8>>(row, "url")?).into_owned();
+            Ok(read!(row => WebhookSecrets { secret; url }))
+        })
+        .await
     }
 
     /// Removes a webhook; false where the id is unknown.
@@ -108,41 +105,26 @@ impl Records {
 
     /// Notes that a webhook has all events up to this one, `sent` of them since the last time.
     pub async fn delivered(&self, id: &str, last_event: i64, sent: i64) -> Result<(), RecordsError> {
-        self.write("note a delivery", async {
-            let mut tx = self.begin().await?;
-            let sql = "UPDATE deliveries SET last_event = $2, delivered = delivered + $3, \
-                 delivered_ms = CASE WHEN $3 > 0 THEN $4 ELSE delivered_ms END, attempts = 0, failing_ms = NULL, \
-                 next_ms = NULL, last_error = NULL WHERE webhook = $1 AND last_event < $2";
-            let update = sqlx::query(sql).bind(id).bind(last_event).bind(sent).bind(id::now_ms());
-            update.execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "UPDATE deliveries SET last_event = $2, delivered = delivered + $3, \
+             delivered_ms = CASE WHEN $3 > 0 THEN $4 ELSE delivered_ms END, attempts = 0, failing_ms = NULL, \
+             next_ms = NULL, last_error = NULL WHERE webhook = $1 AND last_event < $2";
+        let update = sqlx::query(sql).bind(id).bind(last_event).bind(sent).bind(id::now_ms());
+        self.execute("note a delivery", update).await.map(drop)
     }
 
     /// Notes that events up to this one were removed before a webhook could be sent them.
     pub async fn skipped(&self, id: &str, last_event: i64) -> Result<(), RecordsError> {
-        self.write("note events that were too old", async {
-            let mut tx = self.begin().await?;
-            let sql = "UPDATE deliveries SET skipped = skipped + $2 - last_event, last_event = $2 \
-                 WHERE webhook = $1 AND last_event < $2";
-            sqlx::query(sql).bind(id).bind(last_event).execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "UPDATE deliveries SET skipped = skipped + $2 - last_event, last_event = $2 \
+             WHERE webhook = $1 AND last_event < $2";
+        self.execute("note events that were too old", sqlx::query(sql).bind(id).bind(last_event)).await.map(drop)
     }
 
     /// Notes an attempt that failed, and when the next one is made.
     pub async fn not_delivered(&self, id: &str, error: &str, next_ms: i64) -> Result<(), RecordsError> {
-        self.write("note a failed delivery", async {
-            let mut tx = self.begin().await?;
-            let sql = "UPDATE deliveries SET attempts = attempts + 1, failing_ms = COALESCE(failing_ms, $2), \
-                 next_ms = $3, last_error = $4 WHERE webhook = $1";
-            let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(next_ms).bind(bounded(error));
-            update.execute(&mut *tx).await?;
-            tx.commit().await
-        })
-        .await
+        let sql = "UPDATE deliveries SET attempts = attempts + 1, failing_ms = COALESCE(failing_ms, $2), \
+             next_ms = $3, last_error = $4 WHERE webhook = $1";
+        let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(next_ms).bind(bounded(error));
+        self.execute("note a failed delivery", update).await.map(drop)
     }
 
     /// Sends a webhook nothing any more.
@@ -206,14 +188,9 @@ fn bounded(error: &str) -> String {
 }
 
 fn webhook_of(row: &AnyRow) -> Result<WebhookRecord, RecordsError> {
-    Ok(WebhookRecord {
-        id: get(row, "id")?,
-        target: get(row, "target")?,
+    Ok(read!(row => WebhookRecord {
+        id, target, created_ms, created_by, disabled_ms, disabled_why;
         kinds: json(&get::<String>(row, "kinds")?, "kinds")?,
-        created_ms: get(row, "created_ms")?,
-        created_by: get(row, "created_by")?,
-        disabled_ms: get(row, "disabled_ms")?,
-        disabled_why: get(row, "disabled_why")?,
         delivery: DeliveryRecord {
             last_event: get(row, "last_event")?,
             delivered: get(row, "delivered")?,
@@ -224,5 +201,5 @@ fn webhook_of(row: &AnyRow) -> Result<WebhookRecord, RecordsError> {
             next_ms: get(row, "next_ms")?,
             last_error: get(row, "last_error")?,
         },
-    })
+    }))
 }
