@@ -7,7 +7,7 @@ use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
 use crate::document::json;
-use crate::rows::Rows;
+use crate::rows::{Rows, placeholders};
 use crate::tx::Tx;
 use crate::{DeviceEvent, DeviceRecord, MAX_ROWS, Records, RecordsError, id};
 
@@ -182,10 +182,7 @@ fn within(first: usize, count: usize) -> String {
     match count {
         // Both databases refuse an empty list.
         0 => "(1 = 0)".to_owned(),
-        _ => {
-            let placeholders: Vec<_> = (first..first + count).map(|number| format!("${number}")).collect();
-            format!("device_id IN ({})", placeholders.join(", "))
-        }
+        _ => format!("device_id IN ({})", placeholders(first, count)),
     }
 }
 

@@ -11,18 +11,20 @@ use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{Approval, RecordsError};
 
+/// The id of the miner with a key.
+async fn find(tx: &mut Tx, key: &str) -> Result<Option<String>, RecordsError> {
+    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
+    Ok(found.fetch_optional(&mut **tx).await?)
+}
+
 /// The id of a miner that must be known.
 pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String, RecordsError> {
-    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
-    let found: Option<String> = found.fetch_optional(&mut **tx).await?;
-    found.ok_or_else(|| RecordsError::NoSuchMiner(key.to_owned()))
+    find(tx, key).await?.ok_or_else(|| RecordsError::NoSuchMiner(key.to_owned()))
 }
 
 /// The id of a miner, noted with this status when it is new.
 pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Approval, at_ms: i64) -> Result<String, RecordsError> {
-    let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
-    let found: Option<String> = found.fetch_optional(&mut **tx).await?;
-    if let Some(miner) = found {
+    if let Some(miner) = find(tx, key).await? {
         return Ok(miner);
     }
     let sql = "INSERT INTO miners (id, key, status, labels, state, first_seen_ms, last_seen_ms, address, software) \
@@ -82,9 +84,7 @@ pub(crate) async fn join_keys(
 ) -> Result<String, RecordsError> {
     let mut miner: Option<String> = None;
     for key in chain {
-        let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(*key);
-        let found: Option<String> = found.fetch_optional(&mut **tx).await?;
-        match (&miner, found) {
+        match (&miner, find(tx, key).await?) {
             (None, Some(found)) => miner = Some(found),
             (Some(kept), Some(other)) if *kept != other => merge(tx, kept, &other).await?,
             _ => {}

@@ -7,6 +7,7 @@ use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
 use crate::keys::known_miner;
+use crate::rows::placeholders;
 use crate::tx::Tx;
 use crate::{EventDocument, MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord};
 
@@ -134,11 +135,10 @@ impl Records {
         if rounds.is_empty() {
             return Ok(found);
         }
-        let placeholders: Vec<_> = (1..=rounds.len()).map(|number| format!("${number}")).collect();
         let sql = sql!(
             "SELECT m.*, v.outcome AS outcome FROM round_members m LEFT JOIN verdicts v ON v.challenge = m.challenge \
              WHERE m.round IN ({}) ORDER BY m.round, m.miner",
-            placeholders.join(", ")
+            placeholders(1, rounds.len())
         );
         let query = rounds.iter().fold(sqlx::query(sql), |query, round| query.bind(*round));
         let rows = query.fetch_all(self.read()).await;

@@ -71,12 +71,16 @@ impl<const N: usize> Rows<N> {
         let mut sql = self.before.clone().into_owned();
         for row in 0..rows {
             sql.push_str(if row == 0 { " (" } else { ", (" });
-            let columns: Vec<_> = (1..=N).map(|column| format!("${}", row * N + column)).collect();
-            sql.push_str(&columns.join(", "));
+            sql.push_str(&placeholders(row * N + 1, N));
             sql.push(')');
         }
         sql + self.after
     }
+}
+
+/// The placeholders of `count` parameters, from the number `first` on.
+pub(crate) fn placeholders(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
 /// In parts of few different lengths, since a connection keeps each statement that it prepared.

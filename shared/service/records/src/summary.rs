@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sqlx::any::AnyRow;
 
 use crate::column::get;
+use crate::rows::placeholders;
 use crate::{MAX_ROWS, Records, RecordsError};
 
 /// The facts of a miner in a list.
@@ -24,8 +25,7 @@ impl Records {
         if ids.is_empty() {
             return Ok(found);
         }
-        let placeholders: Vec<_> = (1..=ids.len()).map(|number| format!("${number}")).collect();
-        let within = placeholders.join(", ");
+        let within = placeholders(1, ids.len());
         let devices = sql!(
             "SELECT miner, model, COUNT(*) AS devices FROM devices WHERE gone_ms IS NULL AND miner IN ({within}) \
              GROUP BY miner, model ORDER BY miner, model"
