@@ -35,7 +35,7 @@ pub use self::event::{
 };
 pub use self::evidence::KeptEvidence;
 pub use self::export::ExportSummary;
-pub use self::history::{MinerEvent, ResolvedId};
+pub use self::history::{MinerEvent, ObjectKind, ResolvedId};
 pub use self::miner::{Approval, Labels, LastVerdict, MinerRecord};
 pub use self::role::Role;
 pub use self::rounds::RoundMember;

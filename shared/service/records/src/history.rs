@@ -4,20 +4,20 @@ use crate::column::get;
 use crate::devices::event_of;
 use crate::miners::action_of;
 use crate::standing::finding_of;
-use crate::{MAX_ROWS, MinerEvent, Records, RecordsError, ResolvedId, VerdictFilter};
+use crate::{MAX_ROWS, MinerEvent, ObjectKind, Records, RecordsError, ResolvedId, VerdictFilter};
 
 /// The most objects of one kind that [`Records::find`] gives: a prefix with more matches is too short.
 const MAX_FOUND: u32 = 8;
 
 /// A table, its column that is searched, the id that it gives, and what that stands for.
-type SearchedColumn = (&'static str, &'static str, &'static str, fn(String) -> ResolvedId);
+type SearchedColumn = (&'static str, &'static str, &'static str, ObjectKind);
 
 const SEARCHED: [SearchedColumn; 5] = [
-    ("miner_keys", "key", "miner", ResolvedId::Miner),
-    ("challenges", "id", "id", ResolvedId::Challenge),
-    ("devices", "device_id", "device_id", ResolvedId::Device),
-    ("receipts", "id", "id", ResolvedId::Receipt),
-    ("rounds", "id", "id", ResolvedId::Round),
+    ("miner_keys", "key", "miner", ObjectKind::Miner),
+    ("challenges", "id", "id", ObjectKind::Challenge),
+    ("devices", "device_id", "device_id", ObjectKind::Device),
+    ("receipts", "id", "id", ObjectKind::Receipt),
+    ("rounds", "id", "id", ObjectKind::Round),
 ];
 
 impl Records {
@@ -61,10 +61,10 @@ impl Records {
         let rows = sqlx::query(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(MAX_FOUND));
         let rows = rows.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("look up an id"))?;
         let mut found = Vec::new();
-        for (table, .., resolved) in SEARCHED {
+        for (table, .., kind) in SEARCHED {
             for row in &rows {
                 if get::<String>(row, "kind")? == table {
-                    found.push(resolved(get(row, "id")?));
+                    found.push(ResolvedId { kind, id: get(row, "id")? });
                 }
             }
         }

@@ -71,8 +71,8 @@ pub use assay_api::record::{
     Actor, ApiTokenRecord, Approval, ChallengeRecord, ChallengeStart, CommitmentRecord, ConnectedEvent, DeliveryRecord,
     DeviceEvent, DeviceRecord, DisconnectedEvent, EventDocument, EventKind, EventRecord, EvidenceRecord, ExportSummary,
     FindingRecord, FullVerdict, HealthEvent, KeptEvidence, Labels, LastVerdict, MinerCount, MinerEvent, MinerRecord,
-    ModelCount, NextChallenge, NotedFinding, NotedTransition, OperatorAction, ReceiptRecord, ResolvedId, Role,
-    RoundMember, RoundRecord, SeriesPoint, SessionRecord, TokenRecord, Transition, VerdictEvent, VerdictRecord,
+    ModelCount, NextChallenge, NotedFinding, NotedTransition, ObjectKind, OperatorAction, ReceiptRecord, ResolvedId,
+    Role, RoundMember, RoundRecord, SeriesPoint, SessionRecord, TokenRecord, Transition, VerdictEvent, VerdictRecord,
     WebhookRecord,
 };
 

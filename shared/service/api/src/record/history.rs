@@ -1,5 +1,7 @@
 //! The events of a miner, from all tables, and the objects of an id.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -70,17 +72,37 @@ impl MinerEvent {
 }
 
 /// An object that an id stands for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "found", content = "id")]
-pub enum ResolvedId {
-    /// A challenge's id.
-    Challenge(String),
-    /// A miner's id.
-    Miner(String),
-    /// A device's id.
-    Device(String),
-    /// A receipt's id.
-    Receipt(String),
-    /// A round's id.
-    Round(String),
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResolvedId {
+    /// The kind of the object.
+    pub kind: ObjectKind,
+    /// Its whole id.
+    pub id: String,
+}
+
+/// The kinds of objects with an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// A challenge.
+    Challenge,
+    /// A miner.
+    Miner,
+    /// A device.
+    Device,
+    /// A receipt.
+    Receipt,
+    /// A round.
+    Round,
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Challenge => "challenge",
+            Self::Miner => "miner",
+            Self::Device => "device",
+            Self::Receipt => "receipt",
+            Self::Round => "round",
+        })
+    }
 }

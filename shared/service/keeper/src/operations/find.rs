@@ -1,7 +1,7 @@
 //! Looks up keys and ids by their first digits.
 
 use assay_program::render::short_ids;
-use assay_records::{MinerFilter, Records, ResolvedId};
+use assay_records::{MinerFilter, ObjectKind, Records, ResolvedId};
 use assay_work::PublicKey;
 use assay_work::text::quoted;
 
@@ -70,31 +70,28 @@ pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String
     }
 }
 
-/// Finds the only item of a kind whose id starts with these digits.
-pub(super) async fn one(
-    records: &Records,
-    text: &str,
-    is_meant: impl Fn(&ResolvedId) -> bool,
-    what: &str,
-) -> Result<ResolvedId, OperationError> {
+/// Finds the id of the only object of a kind whose id starts with these digits.
+pub(super) async fn one(records: &Records, text: &str, kind: ObjectKind) -> Result<String, OperationError> {
     let prefix = digits(text)?;
-    let mut found: Vec<_> = records.find(&prefix).await?.into_iter().filter(is_meant).collect();
-    if let Some(at) = found.iter().position(|found| id(found) == prefix) {
-        return Ok(found.swap_remove(at));
-    }
+    let found = records.find(&prefix).await?.into_iter().filter(|found| found.kind == kind);
+    let mut found: Vec<_> = found.map(|found| found.id).collect();
     match found.len() {
+        _ if found.contains(&prefix) => Ok(prefix),
         1 => Ok(found.remove(0)),
-        0 => Err(OperationError::NotFound(format!("no {what} in the records has an id that starts with {prefix}"))),
-        _ => Err(several(&prefix, found.iter().map(|found| id(found).to_owned()).collect())),
+        0 => Err(OperationError::NotFound(format!("no {kind} in the records has an id that starts with {prefix}"))),
+        _ => Err(several(&prefix, found)),
     }
 }
 
 /// Finds the only item whose id starts with these digits; a miner by its name too.
 pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId, OperationError> {
-    let Ok(prefix) = digits(text) else { return miner_or_name(records, text).await.map(ResolvedId::Miner) };
+    let Ok(prefix) = digits(text) else {
+        let id = miner_or_name(records, text).await?;
+        return Ok(ResolvedId { kind: ObjectKind::Miner, id });
+    };
     let mut found = records.find(&prefix).await?;
     // A complete id wins over longer ones that start with it.
-    if let Some(at) = found.iter().position(|found| id(found) == prefix) {
+    if let Some(at) = found.iter().position(|found| found.id == prefix) {
         return Ok(found.swap_remove(at));
     }
     match found.len() {
@@ -102,7 +99,7 @@ pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId, Ope
         0 => Err(OperationError::NotFound(format!(
             "nothing in the records has an id that starts with {prefix}: no challenge, miner, device, receipt or round"
         ))),
-        _ => Err(several(&prefix, found.iter().map(|found| format!("{} {}", kind(found), id(found))).collect())),
+        _ => Err(several(&prefix, found.iter().map(|found| format!("{} {}", found.kind, found.id)).collect())),
     }
 }
 
@@ -112,27 +109,6 @@ fn several(prefix: &str, candidates: Vec<String>) -> OperationError {
     listed.truncate(MAX_LISTED);
     let more = if all > MAX_LISTED { " and more" } else { "" };
     OperationError::Invalid(format!("{prefix} could be any of {}{more}: give more digits", listed.join(", ")))
-}
-
-/// Kind of the item.
-pub(super) const fn kind(found: &ResolvedId) -> &'static str {
-    match found {
-        ResolvedId::Challenge(_) => "challenge",
-        ResolvedId::Miner(_) => "miner",
-        ResolvedId::Device(_) => "device",
-        ResolvedId::Receipt(_) => "receipt",
-        ResolvedId::Round(_) => "round",
-    }
-}
-
-pub(super) fn id(found: &ResolvedId) -> &str {
-    match found {
-        ResolvedId::Challenge(id)
-        | ResolvedId::Miner(id)
-        | ResolvedId::Device(id)
-        | ResolvedId::Receipt(id)
-        | ResolvedId::Round(id) => id,
-    }
 }
 
 #[cfg(test)]
@@ -153,7 +129,8 @@ mod tests {
             records.set_labels(&key(byte), &labels, &Actor::validator()).await.unwrap();
         }
         assert_eq!(miner_or_name(&records, "node-07").await.unwrap(), key("ab"));
-        assert!(matches!(any(&records, "node-07").await.unwrap(), ResolvedId::Miner(id) if id == key("ab")));
+        let expected = ResolvedId { kind: ObjectKind::Miner, id: key("ab") };
+        assert_eq!(any(&records, "node-07").await.unwrap(), expected);
         assert_eq!(miner_or_name(&records, "abab").await.unwrap(), key("ab"), "digits are those of a key");
         let several = miner_or_name(&records, "twice").await.unwrap_err().to_string();
         assert!(several.starts_with("\"twice\" could be any of cdcdcdcd, efefefef"), "{several}");

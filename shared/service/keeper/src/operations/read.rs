@@ -11,9 +11,9 @@ use assay_program::clock::unix_ms;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
     ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, Labels,
-    MinerEvent, MinerFilter, MinerRecord, MinerSummary, ReceiptCursor, ReceiptFilter, ReceiptRecord, Records,
-    ResolvedId as FoundId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor,
-    VerdictFilter, VerdictRecord,
+    MinerEvent, MinerFilter, MinerRecord, MinerSummary, ObjectKind, ReceiptCursor, ReceiptFilter, ReceiptRecord,
+    Records, ResolvedId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter,
+    VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -54,8 +54,8 @@ fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-fn not_found(found: &FoundId) -> OperationError {
-    OperationError::NotFound(format!("no {} {} in the records", find::kind(found), find::id(found)))
+fn not_found(kind: ObjectKind, id: &str) -> OperationError {
+    OperationError::NotFound(format!("no {kind} {id} in the records"))
 }
 
 /// Lists miners.
@@ -161,9 +161,9 @@ fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) 
 /// Reads a miner by its id.
 pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, OperationError> {
     let record = validator.records.miner(id).await?;
-    let record = record.ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))?;
+    let record = record.ok_or_else(|| not_found(ObjectKind::Miner, id))?;
     let mut shown = shown(validator, vec![record]).await?;
-    shown.pop().ok_or_else(|| not_found(&FoundId::Miner(id.to_owned())))
+    shown.pop().ok_or_else(|| not_found(ObjectKind::Miner, id))
 }
 
 /// Reads a miner with its history, by the first digits of one of its keys.
@@ -236,10 +236,7 @@ async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<S
 
 /// Reads a device, by its id or its first digits.
 pub async fn device(validator: &Validator, text: &str) -> Result<DeviceDetail, OperationError> {
-    match find::one(&validator.records, text, |found| matches!(found, FoundId::Device(_)), "device").await? {
-        FoundId::Device(id) => device_of(validator, id).await,
-        other => Err(not_found(&other)),
-    }
+    device_of(validator, find::one(&validator.records, text, ObjectKind::Device).await?).await
 }
 
 async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDetail, OperationError> {
@@ -293,10 +290,7 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
 
 /// Finds the challenge whose id begins with these digits.
 pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String, OperationError> {
-    match find::one(&validator.records, text, |found| matches!(found, FoundId::Challenge(_)), "challenge").await? {
-        FoundId::Challenge(id) => Ok(id),
-        other => Err(not_found(&other)),
-    }
+    find::one(&validator.records, text, ObjectKind::Challenge).await
 }
 
 /// Reads a verdict with its evidence and receipt.
@@ -310,7 +304,7 @@ pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict, O
 pub async fn challenge(validator: &Validator, text: &str) -> Result<ChallengeDetail, OperationError> {
     let id = challenge_id(validator, text).await?;
     let record = validator.records.challenge(&id).await?;
-    let record = record.ok_or_else(|| not_found(&FoundId::Challenge(id.clone())))?;
+    let record = record.ok_or_else(|| not_found(ObjectKind::Challenge, &id))?;
     let running = running::challenge(validator, &record.begun.miner, &id);
     Ok(ChallengeDetail { verdict: validator.records.verdict(&id).await?, record, running })
 }
@@ -330,15 +324,12 @@ pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<Lis
 }
 
 pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail, OperationError> {
-    match find::one(&validator.records, text, |found| matches!(found, FoundId::Receipt(_)), "receipt").await? {
-        FoundId::Receipt(id) => receipt_of(validator, id).await,
-        other => Err(not_found(&other)),
-    }
+    receipt_of(validator, find::one(&validator.records, text, ObjectKind::Receipt).await?).await
 }
 
 async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail, OperationError> {
     let found = validator.records.receipt(&id).await?;
-    let (challenge, record) = found.ok_or_else(|| not_found(&FoundId::Receipt(id)))?;
+    let (challenge, record) = found.ok_or_else(|| not_found(ObjectKind::Receipt, &id))?;
     let proof = validator.reports.log.proof(&challenge, &record.token).await;
     let log_proof = proof.unwrap_or_else(|error| {
         tracing::warn!(challenge, %error, "no proof of a receipt");
@@ -358,32 +349,30 @@ pub async fn rounds(validator: &Validator, query: PageQuery) -> Result<ListPage<
 
 /// Reads a round with its members.
 pub async fn round(validator: &Validator, text: &str) -> Result<Round, OperationError> {
-    match find::one(&validator.records, text, |found| matches!(found, FoundId::Round(_)), "round").await? {
-        FoundId::Round(id) => round_of(validator, id).await,
-        other => Err(not_found(&other)),
-    }
+    round_of(validator, find::one(&validator.records, text, ObjectKind::Round).await?).await
 }
 
 async fn round_of(validator: &Validator, id: String) -> Result<Round, OperationError> {
     let found = validator.records.round(&id).await?;
-    let (record, members) = found.ok_or_else(|| not_found(&FoundId::Round(id)))?;
+    let (record, members) = found.ok_or_else(|| not_found(ObjectKind::Round, &id))?;
     Ok(Round { record, members })
 }
 
 /// Finds the item of an id, or of its first digits.
 pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult, OperationError> {
-    Ok(match find::any(&validator.records, text).await? {
-        FoundId::Challenge(id) => match validator.records.verdict(&id).await? {
+    let ResolvedId { kind, id } = find::any(&validator.records, text).await?;
+    Ok(match kind {
+        ObjectKind::Challenge => match validator.records.verdict(&id).await? {
             Some(verdict) => SearchResult::Verdict(Box::new(verdict)),
             None => {
                 let record = validator.records.challenge(&id).await?;
-                SearchResult::Challenge(record.ok_or_else(|| not_found(&FoundId::Challenge(id)))?)
+                SearchResult::Challenge(record.ok_or_else(|| not_found(kind, &id))?)
             }
         },
-        FoundId::Miner(id) => SearchResult::Miner(Box::new(detail(validator, &id).await?)),
-        FoundId::Device(id) => SearchResult::Device(device_of(validator, id).await?),
-        FoundId::Receipt(id) => SearchResult::Receipt(receipt_of(validator, id).await?),
-        FoundId::Round(id) => SearchResult::Round(round_of(validator, id).await?),
+        ObjectKind::Miner => SearchResult::Miner(Box::new(detail(validator, &id).await?)),
+        ObjectKind::Device => SearchResult::Device(device_of(validator, id).await?),
+        ObjectKind::Receipt => SearchResult::Receipt(receipt_of(validator, id).await?),
+        ObjectKind::Round => SearchResult::Round(round_of(validator, id).await?),
     })
 }
 

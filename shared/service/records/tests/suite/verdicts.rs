@@ -2,13 +2,17 @@
 
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
-    MAX_SAMPLES_PER_OPERATOR, MinerEvent, ReceiptCursor, ReceiptFilter, ResolvedId, RoundMember, RoundRecord,
-    VerdictCursor, VerdictFilter,
+    MAX_SAMPLES_PER_OPERATOR, MinerEvent, ObjectKind, ReceiptCursor, ReceiptFilter, ResolvedId, RoundMember,
+    RoundRecord, VerdictCursor, VerdictFilter,
 };
 use assay_work::Precision;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
 use crate::store::TestStore;
+
+fn resolved(kind: ObjectKind, id: &str) -> ResolvedId {
+    ResolvedId { kind, id: id.to_owned() }
+}
 
 pub async fn pages_have_each_verdict_once(store: &TestStore) {
     let records = store.open().await;
@@ -79,15 +83,18 @@ pub async fn ids_are_found_by_their_beginning(store: &TestStore) {
     records.conclude(&conclusion(0xc0c0_0001, 0xc0, &[], 0)).await.unwrap();
     records.conclude(&conclusion(0xc0c0_0002, 0xc0, &[], 1)).await.unwrap();
     let (first, second) = (challenge(0xc0c0_0001), challenge(0xc0c0_0002));
-    assert_eq!(records.find(&first).await.unwrap(), [ResolvedId::Challenge(first.clone())]);
+    assert_eq!(records.find(&first).await.unwrap(), [resolved(ObjectKind::Challenge, &first)]);
     let mut found = records.find("c0c0").await.unwrap();
     found.sort();
-    let both =
-        [ResolvedId::Challenge(first.clone()), ResolvedId::Challenge(second.clone()), ResolvedId::Miner(key(0xc0))];
+    let both = [
+        resolved(ObjectKind::Challenge, &first),
+        resolved(ObjectKind::Challenge, &second),
+        resolved(ObjectKind::Miner, &key(0xc0)),
+    ];
     assert_eq!(found, both);
-    assert_eq!(records.find("c1").await.unwrap(), [ResolvedId::Device(device_id(0xc1))]);
+    assert_eq!(records.find("c1").await.unwrap(), [resolved(ObjectKind::Device, &device_id(0xc1))]);
     let receipt = format!("e{:031x}", 0xc0c0_0001_u32);
-    assert_eq!(records.find(&receipt).await.unwrap(), [ResolvedId::Receipt(receipt)]);
+    assert_eq!(records.find(&receipt).await.unwrap(), [resolved(ObjectKind::Receipt, &receipt)]);
     assert_eq!(records.verdicts_by_prefix("c0c00001", 9).await.unwrap(), [first]);
     for none in ["", "c2", "C0", "%", "c0_"] {
         assert_eq!(records.find(none).await.unwrap(), [], "{none}");
