@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use assay_api::{BeginChallenge, Cursor, LiveEvent, SearchResult, parse_label};
 use assay_evidence::{Digest, EvidenceLocation};
-use assay_policy::policy::parse_labels;
 use assay_policy::text::duration;
 use assay_program::address::Address;
 use assay_program::prefix::Prefix;
@@ -44,7 +43,6 @@ pub fn texts(data: &[u8]) {
     if let Ok((name, value)) = parse_label(text) {
         assert!(is_printable(&name) && is_printable(&value), "{name:?} {value:?}");
     }
-    let _ = parse_labels(text);
 }
 
 /// Reads a document; one that is read is read again as it is written.

@@ -4,7 +4,6 @@
 
 mod file;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -336,22 +335,6 @@ pub fn check_label(name: &str, value: &str) -> Result<(), String> {
         return Err(format!("a label's value has 1 to {MAX_LABEL_BYTES} letters, digits, '-', '_', '.' or '/'"));
     }
     Ok(())
-}
-
-/// Parses labels: `rack=7,pool=a`.
-///
-/// # Errors
-/// The problem with a label, or that there are too many.
-pub fn parse_labels(text: &str) -> Result<Labels, String> {
-    let mut labels = BTreeMap::new();
-    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').ok_or("a label is NAME=VALUE, such as rack=7")?;
-        check_label(name, value)?;
-        if labels.insert(name.to_owned(), value.to_owned()).is_some() {
-            return Err(format!("the label {name} is given twice"));
-        }
-    }
-    if labels.len() > MAX_LABELS { Err(format!("more than {MAX_LABELS} labels")) } else { Ok(labels) }
 }
 
 #[cfg(test)]
