@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use assay_device::{DeviceError, Handle};
+use assay_program::clock::unix_seconds;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
@@ -19,7 +20,6 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tokio_stream::{Stream, StreamExt};
 
-use crate::clock::unix_seconds;
 use crate::engine::Engine;
 use crate::joining::PendingJoinToken;
 use crate::limits::SharedLimits;

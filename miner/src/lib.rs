@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod connection;
@@ -27,3 +26,5 @@ pub mod status;
 pub mod target;
 pub mod telemetry;
 pub mod turns;
+
+use assay_program::clock;

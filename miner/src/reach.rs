@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_program::address::Address;
+use assay_program::clock::unix_seconds;
 use assay_program::exit::chain;
 use assay_protocol::channel::Channel;
 use assay_transport::certificate::{CertificateError, authorities};
@@ -12,7 +13,7 @@ use assay_transport::dial::{DialError, dial};
 use assay_transport::failure::TlsFailure;
 use assay_transport::known::{ChangedKey, KnownError, KnownValidators};
 use assay_transport::proxy::{Proxies, ProxyError};
-use assay_transport::trust::{Trust, now_unix_seconds};
+use assay_transport::trust::Trust;
 use assay_work::PublicKey;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -120,7 +121,7 @@ impl PendingKey {
     pub fn keep(self) {
         let Self { known, address, key, given } = self;
         let (file, validator) = (known.path().display(), &key);
-        match known.keep(&address, key, given, now_unix_seconds()) {
+        match known.keep(&address, key, given, unix_seconds()) {
             Ok(()) if given.is_some() => {
                 tracing::info!(%address, %validator, %file, "the validator's key follows the configured one, and is kept: \
                      put it in this miner's settings");

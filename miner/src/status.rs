@@ -6,10 +6,11 @@ mod line;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use assay_backends::start::{WorkerHealth, WorkerMonitor};
 use assay_device::DeviceError;
+use assay_program::clock::unix_seconds;
 use assay_protocol::message::Stop;
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_telemetry::Reading;
@@ -199,15 +200,6 @@ pub struct SeenDevice {
     pub reading: Option<Reading>,
 }
 
-/// A moment in seconds since 1970.
-pub fn unix_s(at: SystemTime) -> u64 {
-    at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-fn now() -> u64 {
-    unix_s(SystemTime::now())
-}
-
 /// Notes the events of one of the miner's validators. Clones share the state.
 #[derive(Clone)]
 pub struct StatusBoard {
@@ -277,7 +269,7 @@ impl StatusBoard {
         let status = Arc::new(Mutex::new(MinerStatus {
             program: concat!("assay-miner ", env!("CARGO_PKG_VERSION")).into(),
             pid: std::process::id(),
-            started: now(),
+            started: unix_seconds(),
             miner_key: miner_key.to_string(),
             validator: validators.join(", "),
             validators: validators.iter().map(validator).collect(),
@@ -329,7 +321,7 @@ impl StatusBoard {
             let last_error = validator.connection.last_error.take();
             let validator_key = Some(validator_key.to_string());
             validator.connection = ConnectionStatus {
-                connected_since: Some(now()),
+                connected_since: Some(unix_seconds()),
                 validator_key,
                 sessions,
                 last_error,
@@ -343,8 +335,8 @@ impl StatusBoard {
         self.released();
         self.change(|ValidatorStatus { connection, .. }| {
             connection.connected_since = None;
-            connection.last_error = Some(TimedReason { at: now(), why: why.to_owned() });
-            connection.next_attempt = Some(unix_s(SystemTime::now() + again_in));
+            connection.last_error = Some(TimedReason { at: unix_seconds(), why: why.to_owned() });
+            connection.next_attempt = Some(unix_seconds() + again_in.as_secs());
         });
     }
 
@@ -354,7 +346,7 @@ impl StatusBoard {
         self.change(|ValidatorStatus { connection, ended, .. }| {
             connection.connected_since = None;
             connection.next_attempt = None;
-            *ended = Some(TimedReason { at: now(), why: why.to_owned() });
+            *ended = Some(TimedReason { at: unix_seconds(), why: why.to_owned() });
         });
     }
 
@@ -370,7 +362,7 @@ impl StatusBoard {
             iterations: challenge.iterations(),
             devices: challenge.shares().len(),
             stage: "work".into(),
-            since: now(),
+            since: unix_seconds(),
             done_slots: 0,
             all_slots: slots * u64::from(challenge.iterations()),
         });
@@ -393,7 +385,8 @@ impl StatusBoard {
 
     /// The miner declined a challenge, or broke one off.
     pub fn stopped(&self, stop: &Stop) {
-        let stopped = StopStatus { challenge_id: stop.challenge_id.to_string(), at: now(), why: stop.detail.clone() };
+        let stopped =
+            StopStatus { challenge_id: stop.challenge_id.to_string(), at: unix_seconds(), why: stop.detail.clone() };
         self.status.lock().last_stop = Some(stopped);
     }
 
@@ -414,7 +407,7 @@ impl StatusBoard {
         };
         let shown = VerdictStatus {
             challenge_id: verdict.challenge_id.to_string(),
-            at: now(),
+            at: unix_seconds(),
             outcome: verdict.outcome.to_string(),
             tops: verdict.whole.tops,
             reasons: verdict.reasons.iter().take(MAX_REASONS).map(reason).collect(),
@@ -436,7 +429,7 @@ impl StatusBoard {
             connection.connected_since = None;
             connection.next_attempt = None;
         }
-        status.ended = Some(TimedReason { at: now(), why: why.to_owned() });
+        status.ended = Some(TimedReason { at: unix_seconds(), why: why.to_owned() });
     }
 
     fn change(&self, change: impl FnOnce(&mut ValidatorStatus)) {

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
 use assay_protocol::message::MATRIX_SIZES;
@@ -22,7 +23,6 @@ use crate::cli::CheckArgs;
 use crate::config::MinerConfig;
 use crate::health::{FoundDevice, HealthFacts, HealthReport, HealthRequirements};
 use crate::status::file::{path_of, read};
-use crate::status::unix_s;
 
 /// The longest time to check: schedulers ask again long before.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -54,7 +54,7 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
     };
     let (health, exit) = match find(&config.key_file, Instant::now() + limit) {
         Ok(found) => {
-            let health = found.judge(&expected, unix_s(SystemTime::now()));
+            let health = found.judge(&expected, unix_seconds());
             let exit = if health.healthy { Exit::Done } else { Exit::Fail };
             (health, exit)
         }

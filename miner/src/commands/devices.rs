@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use assay_backends::registry::{built, cuda_version};
@@ -11,6 +11,7 @@ use assay_backends::start::DeviceSelection;
 use assay_device::DeviceInfo;
 use assay_device::backend::BackendKind;
 use assay_device::host::DeviceReport;
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::Screen;
 use assay_program::render::units::counted;
@@ -30,7 +31,6 @@ use crate::config::MinerConfig;
 use crate::driver_disagreements::{Disagreement, disagreements};
 use crate::render::devices::{DeviceRow, SlotsThatFit, table};
 use crate::render::{hardware, units};
-use crate::status::unix_s;
 use crate::telemetry;
 
 /// The exit code that a shell reports for a program that Ctrl-C ended.
@@ -98,7 +98,7 @@ fn watch(
         let shown = if in_place {
             // Clears the screen once, then writes over it: line by line, so that nothing flickers.
             let clear = if is_first { "\x1b[2J" } else { "" };
-            let at = utc::text(unix_s(SystemTime::now()));
+            let at = utc::text(unix_seconds());
             let every = interval.as_secs();
             format!("{clear}\x1b[Hevery {every} s, {at}; Ctrl-C ends\n{text}").replace('\n', "\x1b[K\n")
                 + "\x1b[K\n\x1b[J"
@@ -106,7 +106,7 @@ fn watch(
             text + "\n"
         } else {
             let between = if is_first { "" } else { "\n" };
-            format!("{between}{}\n{text}\n", utc::text(unix_s(SystemTime::now())))
+            format!("{between}{}\n{text}\n", utc::text(unix_seconds()))
         };
         is_first = false;
         let mut out = io::stdout().lock();

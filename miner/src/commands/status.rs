@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
 
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
 use assay_program::render::Screen;
@@ -13,7 +13,6 @@ use crate::cli::StatusArgs;
 use crate::config::MinerConfig;
 use crate::render::status::{KeyStatus, text};
 use crate::status::file::{path_of, read};
-use crate::status::unix_s;
 
 /// Prints the state of the miner with this key file. Ends with 0 when it runs, with 2 when it does not.
 ///
@@ -28,7 +27,7 @@ pub fn execute(config: &MinerConfig, args: &StatusArgs) -> anyhow::Result<Exit> 
         let shown = json!({ "running": running, "pid": pid, "since": since, "status": found.status });
         print(&serde_json::to_string_pretty(&shown)?)?;
     } else {
-        print(&text(&found, &config.key_file, unix_s(SystemTime::now()), &Screen::stdout()))?;
+        print(&text(&found, &config.key_file, unix_seconds(), &Screen::stdout()))?;
     }
     Ok(if found.holder.is_some() { Exit::Done } else { Exit::Inconclusive })
 }

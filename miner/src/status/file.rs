@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use super::{MinerStatus, unix_s};
+use assay_program::clock::unix_seconds;
+
+use super::MinerStatus;
 
 /// How often the state is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -97,7 +99,7 @@ impl StatusFile {
         if !due {
             return;
         }
-        let written = MinerStatus { written: unix_s(SystemTime::now()), ..status.clone() };
+        let written = MinerStatus { written: unix_seconds(), ..status.clone() };
         match write(&self.path, &written) {
             Ok(()) => {
                 if std::mem::take(&mut self.failing) {

@@ -7,10 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::clock::unix_seconds;
 use super::exit::{Failure, of_file_error};
 use super::utc;
 
@@ -124,9 +125,8 @@ fn path_of(file: &Path) -> PathBuf {
 
 fn write(file: &mut File, who: &str) -> io::Result<()> {
     let program = std::env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let program = program.unwrap_or_else(|| "another program".to_owned());
-    let holder = LockHolder { pid: std::process::id(), program, started, who: who.to_owned() };
+    let holder = LockHolder { pid: std::process::id(), program, started: unix_seconds(), who: who.to_owned() };
     let record = serde_json::to_string(&holder)? + "\n";
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
 use assay_program::utc;
@@ -12,8 +13,6 @@ use assay_protocol::key_file::{KeyFileError, KeyRotation, Rotation};
 use assay_protocol::successor::MAX_OVERLAP_S;
 use assay_work::PublicKey;
 use serde_json::json;
-
-use crate::trust::now_unix_seconds;
 
 /// The texts of a program about its key: the peers that have to know it, and those that follow a new one.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +80,7 @@ impl KeyTexts {
         if overlap.as_secs() > MAX_OVERLAP_S {
             return Err(Failure::new(Exit::Usage, format!("--overlap: must be at most {}d", MAX_OVERLAP_S / 86_400)));
         }
-        let now = now_unix_seconds();
+        let now = unix_seconds();
         let rotated = Rotation::begin(key_file, now).and_then(|rotation| rotation.finish(overlap, now));
         let KeyRotation { old_key, new_key, until_unix_seconds, dropped } = rotated.map_err(failure)?;
         if as_json {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use assay_program::clock::unix_seconds;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
 use assay_protocol::successor::Successor;
@@ -13,7 +14,7 @@ use crate::failure::TlsFailure;
 use crate::provider::channel_of;
 use crate::server::ServerTls;
 use crate::testing::{Authority, CertificateFiles};
-use crate::trust::{Trust, now_unix_seconds};
+use crate::trust::Trust;
 
 fn identity(seed: u8) -> Identity {
     Identity::from_seed(&[seed; 32])
@@ -83,10 +84,10 @@ async fn a_key_that_follows_the_pinned_one_is_accepted_while_its_statement_stand
     let trust = Trust::Key(old.public_key());
     let statement = |until| vouch(&old, &new, until);
     let presents = |statements: &[Successor]| ServerTls::new(own(&new, statements).unwrap(), None).unwrap();
-    let (secured, _) = shake(&presents(&[statement(now_unix_seconds() + 3600)]), "a", &trust).await;
+    let (secured, _) = shake(&presents(&[statement(unix_seconds() + 3600)]), "a", &trust).await;
     assert_eq!(secured.unwrap().key, Some(new.public_key()));
     let forged = Successor { old_key: old.public_key(), ..vouch(&new, &new, u64::MAX) };
-    for refused in [vec![], vec![statement(now_unix_seconds() - 1)], vec![forged]] {
+    for refused in [vec![], vec![statement(unix_seconds() - 1)], vec![forged]] {
         let failure = shake(&presents(&refused), "a", &trust).await.0.unwrap_err();
         assert!(matches!(failure, TlsFailure::WrongKey { .. }), "{failure}");
     }

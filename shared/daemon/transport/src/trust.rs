@@ -2,7 +2,6 @@
 //! first one.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use assay_protocol::successor::follow;
 use assay_work::PublicKey;
@@ -120,9 +119,4 @@ impl ServerCertVerifier for OwnKey {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         vec![SignatureScheme::ED25519]
     }
-}
-
-/// The time by the system's clock.
-pub fn now_unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

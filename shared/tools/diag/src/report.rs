@@ -1,8 +1,7 @@
 //! The result of a burn-in: a verdict for each device and each test, the figures and the findings.
 
-use std::time::Duration;
-
 use assay_device::{DeviceError, DeviceInfo};
+use assay_program::clock::unix_seconds;
 use assay_protocol::claims::Telemetry;
 use assay_protocol::verdict::Outcome;
 use assay_telemetry::Wear;
@@ -154,12 +153,11 @@ impl DiagReport {
             .collect();
         let of_unusable = unusable.iter().map(|_| Outcome::Fail);
         let verdict = Outcome::worst(devices.iter().map(|device| device.verdict).chain(of_unusable));
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self {
             program,
             verdict,
             seed: run.plan.seed,
-            ended_unix_s: now.unwrap_or(Duration::ZERO).as_secs(),
+            ended_unix_s: unix_seconds(),
             took_s: ended.took.as_secs_f64(),
             asked_s: run.plan.time.as_secs(),
             asked_rounds: run.plan.rounds,
