@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use assay_program::lock::LockHolder;
-use assay_program::render::{Screen, short_ids, table, units};
+use assay_program::render::units::{self, duration};
+use assay_program::render::{Screen, short_ids, table};
 use assay_program::utc;
 use assay_work::text::{printable, quoted};
 
@@ -177,17 +178,6 @@ fn short(id: &str) -> String {
 /// A moment with how long ago it was.
 fn moment(at_s: u64, now_s: u64) -> String {
     format!("{} ({} ago)", utc::text(at_s), duration(now_s.saturating_sub(at_s)))
-}
-
-/// The two largest units of a time.
-fn duration(seconds: u64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
 }
 
 #[cfg(test)]

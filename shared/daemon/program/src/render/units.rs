@@ -28,6 +28,16 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{ending}")
 }
 
+/// A duration in its two largest units.
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
 /// A count with a prefix: 1.23 T.
 pub fn count(number: u128) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
@@ -87,6 +97,12 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_000_000_000), "1.23 T");
         assert_eq!(count(999_999), "1.00 M");
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let shown = [59, 61, 7265, 90_000].map(duration);
+        assert_eq!(shown, ["59 s", "1 min 1 s", "2 h 1 min", "1 d 1 h"]);
     }
 
     #[test]

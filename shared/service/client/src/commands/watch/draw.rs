@@ -1,7 +1,7 @@
 //! Drawing of the view. Text carries all information; colours only help.
 
 use assay_api::{ChallengeProgress, Miner, MinerDetail, ServerStatus};
-use assay_program::render::units;
+use assay_program::render::units::{self, duration};
 use assay_program::utc;
 use assay_work::text::printable;
 use ratatui_core::layout::{Constraint, Layout, Rect};
@@ -15,7 +15,7 @@ use ratatui_widgets::paragraph::{Paragraph, Wrap};
 use ratatui_widgets::table::{Cell, Row, Table};
 
 use super::view::{LinkState, VerdictSummary, WatchView, passes};
-use crate::commands::status::{duration, progress};
+use crate::commands::status::progress;
 
 /// The most bytes read of another machine's text: no line is longer.
 const MAX_TEXT_BYTES: usize = 512;
