@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use assay_backends::settings::LONG_VERSION;
 use assay_backends::worker_command::WorkerArgs;
 use assay_diag::Seed;
-use assay_program::settings::{self, CheckConfigArgs, Flags, RotateArgs, ShowArgs};
+use assay_program::settings::{self, CheckConfigArgs, Flags, KeyArgs, RotateArgs, ShowArgs};
 use assay_program::span::Span;
 use assay_program::{exit, help};
 use assay_work::Precision;
@@ -124,7 +124,7 @@ pub enum Command {
   assay-miner key
   assay-miner key --json --key-file /var/lib/assay/miner.key
   assay-miner key rotate --overlap 30d")]
-    Key(KeyArgs),
+    Key(KeyArgs<KeyFlags, KeyCommand>),
     /// Compute the work of a challenge file, without a validator
     ///
     /// Every share is computed on the devices of this machine, whatever devices the challenge names. A linked probe needs a
@@ -250,21 +250,6 @@ pub struct CheckArgs {
     /// The settings.
     #[command(flatten)]
     pub settings: Flags<LocalFlags>,
-}
-
-/// Arguments of `key`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct KeyArgs {
-    /// What to do, beside showing the key.
-    #[command(subcommand)]
-    pub command: Option<KeyCommand>,
-    /// Print JSON, with the path of the key file
-    #[arg(long)]
-    pub json: bool,
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<KeyFlags>,
 }
 
 /// What else is done with the key.

@@ -2,13 +2,13 @@
 
 use assay_backends::settings::LONG_VERSION;
 use assay_backends::worker_command::WorkerArgs;
-use assay_program::settings::parse;
+use assay_program::settings::{KeyArgs, parse};
 use assay_program::{exit, help};
 use clap::{Parser, Subcommand};
 
 use self::daemon::{RejudgeArgs, ReplayWorkerArgs, ServeArgs};
 use self::files::{CheckOpeningsArgs, VerifyArgs};
-use self::key::KeyArgs;
+use self::key::KeyCommand;
 use self::log::LogCommand;
 use self::settings::{ConfigCommand, PolicyCommand};
 use self::try_host::TryArgs;
@@ -17,10 +17,11 @@ use assay_client::cli::access::{PageArgs, TokenCommand, WebhookCommand};
 use assay_client::cli::challenge::{CancelArgs, ChallengeArgs};
 use assay_client::cli::receipt::{ReceiptCommandArgs, ReportArgs};
 use assay_client::cli::records::{
-    BackupArgs, DecideArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, ListDevicesArgs, RoundArgs, ShowRecordArgs,
-    VerdictsArgs,
+    BackupArgs, CommonArgs, DecideArgs, EnrollArgs, ExportArgs, HistoryArgs, LabelArgs, ListDevicesArgs, RoundArgs,
+    ShowRecordArgs, VerdictsArgs,
 };
-use assay_client::cli::running::{ForgetArgs, MinersArgs, ValidatorArgs, WatchArgs};
+use assay_client::cli::running::{ForgetArgs, MinersArgs, WatchArgs};
+use assay_client::cli::server::ControlFlags;
 
 const ABOUT: &str = "Challenges miners to prove their compute and memory, and judges what they answer";
 
@@ -133,7 +134,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator status
   assay-validator status --json | jq '.challenges[].challenge_id'")]
-    Status(ValidatorArgs),
+    Status(CommonArgs),
     /// Follow the fleet in the terminal: who passes and who does not, challenges that run, the last verdicts
     #[command(after_help = "Examples:
   assay-validator watch
@@ -146,9 +147,9 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator address
   assay-miner run --validator \"$(assay-validator address)\"")]
-    Address(ValidatorArgs),
+    Address(CommonArgs),
     /// Have a running validator read its configuration again, as SIGHUP does, and say what changed
-    Reload(ValidatorArgs),
+    Reload(CommonArgs),
     /// Have a running validator forget the devices that a miner showed before, after it was rebuilt
     #[command(after_help = "Examples:
   assay-validator forget 7b41c09e")]
@@ -158,7 +159,7 @@ pub enum Command {
   assay-validator key
   assay-validator key --json --key-file /var/lib/assay/validator.key
   assay-validator key rotate --overlap 30d")]
-    Key(KeyArgs),
+    Key(KeyArgs<ControlFlags, KeyCommand>),
     /// Show, check or manage receipts: signed results that others can check without this validator
     ///
     /// With an id, the receipt with that id or of that challenge is shown.

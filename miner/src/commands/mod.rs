@@ -18,10 +18,10 @@ use assay_program::lock::StateLock;
 use assay_program::logging::LoggedValue;
 use assay_program::paths;
 use assay_program::private_memory;
-use assay_program::settings::{Environment, Flags, Settings};
+use assay_program::settings::{Environment, Flags, KeyArgs, Settings};
 use clap::Args;
 
-use crate::cli::{Cli, Command, ConfigCommand, KeyArgs, KeyCommand};
+use crate::cli::{Cli, Command, ConfigCommand, KeyCommand};
 use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE, absent};
 use crate::joining::ENV_TOKEN;
 

@@ -1,23 +1,8 @@
 //! Arguments of `key`.
 
 use assay_client::cli::server::ControlFlags;
-use assay_program::settings::{Flags, RotateArgs};
-use clap::{Args, Subcommand};
-
-/// Arguments of `key`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct KeyArgs {
-    /// What to do, beside showing the key.
-    #[command(subcommand)]
-    pub command: Option<KeyCommand>,
-    /// Print JSON, with the path of the key file
-    #[arg(long)]
-    pub json: bool,
-    /// The settings.
-    #[command(flatten)]
-    pub settings: Flags<ControlFlags>,
-}
+use assay_program::settings::RotateArgs;
+use clap::Subcommand;
 
 /// What else is done with the key.
 #[derive(Debug, Subcommand)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use assay_api::ServerStatus;
-use assay_client::cli::running::ValidatorArgs;
+use assay_client::cli::records::CommonArgs;
 use assay_client::place::ApiLocation;
 use assay_listen::tls::nodename;
 use assay_program::address::Address;
@@ -29,7 +29,7 @@ struct AddressReport {
 ///
 /// # Errors
 /// Another key was asked for than that of the running validator; the key file, the certificate, or standard output.
-pub fn execute(config: &ValidatorConfig, args: &ValidatorArgs) -> anyhow::Result<Exit> {
+pub fn execute(config: &ValidatorConfig, args: &CommonArgs) -> anyhow::Result<Exit> {
     let place = ApiLocation::of(&config.control_socket, &args.at.server)?;
     let told = match running(&place) {
         Ok(told) => {
@@ -66,7 +66,7 @@ pub fn execute(config: &ValidatorConfig, args: &ValidatorArgs) -> anyhow::Result
 ///
 /// # Errors
 /// They differ, and the file was asked for by its flag: another key's address would be an answer to another question.
-fn difference(config: &ValidatorConfig, args: &ValidatorArgs, told: &Target) -> anyhow::Result<Option<String>> {
+fn difference(config: &ValidatorConfig, args: &CommonArgs, told: &Target) -> anyhow::Result<Option<String>> {
     let is_typed = matches!(resolve(&args.at.settings)?.setting("key_file").origin, Origin::Flag(_));
     let (file, Some(running)) = (&config.key_file, told.key) else { return Ok(None) };
     let own = match file.try_exists() {

@@ -25,10 +25,10 @@ use assay_client::place::ApiLocation;
 use assay_program::exit::{Exit, Failure};
 use assay_program::logging::LoggedValue;
 use assay_program::private_memory;
-use assay_program::settings::Flags;
+use assay_program::settings::{Flags, KeyArgs};
 use clap::Args;
 
-use crate::cli::key::{KeyArgs, KeyCommand};
+use crate::cli::key::KeyCommand;
 use crate::cli::settings::{ConfigCommand, PolicyCommand};
 use crate::cli::{Cli, Command};
 use crate::config::{ValidatorConfig, resolve};
@@ -52,7 +52,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Status(args) => status::execute(&*place(&args.at)?, &args),
         Command::Address(args) => address::execute(&*configure(&args.at.settings)?, &args),
         Command::Reload(args) => administer::reload(&*place(&args.at)?, &args),
-        Command::Forget(args) => administer::forget(&*place(&args.at)?, &args),
+        Command::Forget(args) => administer::forget(&*place(&args.common.at)?, &args),
         Command::Key(KeyArgs { command: Some(KeyCommand::Rotate(args)), .. }) => {
             let config = configure(&args.settings)?;
             Ok(key::TEXTS.rotate(&config.key_file, args.overlap.into(), args.json)?)
@@ -83,12 +83,12 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Backup(args) => records::copies::backup(&*place(&args.common.at)?, &args),
         Command::Token(command) => match command {
             TokenCommand::Create(args) => records::access::create_token(&*place(&args.common.at)?, &args),
-            TokenCommand::List(args) => records::access::tokens(&*place(&args.common.at)?, &args),
+            TokenCommand::List(args) => records::access::tokens(&*place(&args.at)?, &args),
             TokenCommand::Revoke(args) => records::access::revoke_token(&*place(&args.common.at)?, &args),
         },
         Command::Webhook(command) => match command {
             WebhookCommand::Add(args) => records::access::add_webhook(&*place(&args.common.at)?, &args),
-            WebhookCommand::List(args) => records::access::webhooks(&*place(&args.common.at)?, &args),
+            WebhookCommand::List(args) => records::access::webhooks(&*place(&args.at)?, &args),
             WebhookCommand::Remove(args) => records::access::remove_webhook(&*place(&args.common.at)?, &args),
             WebhookCommand::Test(args) => records::access::test_webhook(&*place(&args.common.at)?, &args),
         },

@@ -1,6 +1,6 @@
 //! Arguments of the commands on settings and keys that both programs have.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::Flags;
 use crate::span::Span;
@@ -17,6 +17,21 @@ pub struct CheckConfigArgs<R: Args> {
 #[derive(Debug, Args)]
 pub struct ShowArgs<R: Args> {
     /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The settings.
+    #[command(flatten)]
+    pub settings: Flags<R>,
+}
+
+/// Arguments of `key`, with the commands below it.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct KeyArgs<R: Args, C: Subcommand> {
+    /// What to do, beside showing the key.
+    #[command(subcommand)]
+    pub command: Option<C>,
+    /// Print JSON, with the path of the key file
     #[arg(long)]
     pub json: bool,
     /// The settings.

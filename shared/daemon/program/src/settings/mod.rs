@@ -20,7 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-pub use arguments::{CheckConfigArgs, RotateArgs, ShowArgs};
+pub use arguments::{CheckConfigArgs, KeyArgs, RotateArgs, ShowArgs};
 pub use check::AUTO;
 pub use flags::Flags;
 pub use layers::{Environment, Setting, Settings};

@@ -19,7 +19,7 @@ pub enum TokenCommand {
   assay-validator token create --role operate --name laptop --expires 8h")]
     Create(CreateTokenArgs),
     /// List the tokens that were made, newest first
-    List(ListAccessArgs),
+    List(CommonArgs),
     /// Take a token back: it counts no more from now on
     #[command(after_help = "Examples:
   assay-validator token list
@@ -39,14 +39,6 @@ pub struct CreateTokenArgs {
     /// Seconds, minutes, hours, days or weeks (s, m, h, d, w) for which it can be used
     #[arg(long, value_name = "TIME", default_value = "90d")]
     pub expires: Span,
-    /// What all have.
-    #[command(flatten)]
-    pub common: CommonArgs,
-}
-
-/// Arguments of `token list` and `webhook list`.
-#[derive(Debug, Args)]
-pub struct ListAccessArgs {
     /// What all have.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -72,7 +64,7 @@ pub enum WebhookCommand {
   assay-validator webhook add https://ops.example/assay --kind verdict --kind state > webhook.secret")]
     Add(AddWebhookArgs),
     /// List webhooks, with how far each is
-    List(ListAccessArgs),
+    List(CommonArgs),
     /// Send nothing more to a webhook
     Remove(ItemArgs),
     /// Send a test message now, and say what the server answered

@@ -6,18 +6,8 @@ use assay_program::prefix::Prefix;
 use clap::Args;
 
 use super::one_of;
+use super::records::CommonArgs;
 use super::server::ValidatorFlags;
-
-/// Arguments of commands about the whole validator.
-#[derive(Debug, Args)]
-pub struct ValidatorArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Which validator.
-    #[command(flatten)]
-    pub at: ValidatorFlags,
-}
 
 /// Arguments of `watch`.
 #[derive(Debug, Args)]
@@ -62,10 +52,7 @@ pub struct ForgetArgs {
     /// The miner's key; the first digits suffice while it is connected
     #[arg(value_name = "KEY")]
     pub miner: Prefix,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Which validator.
+    /// What all have.
     #[command(flatten)]
-    pub at: ValidatorFlags,
+    pub common: CommonArgs,
 }

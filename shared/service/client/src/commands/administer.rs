@@ -8,7 +8,8 @@ use assay_work::PublicKey;
 use assay_work::text::printable;
 
 use super::records::ask;
-use crate::cli::running::{ForgetArgs, ValidatorArgs};
+use crate::cli::records::CommonArgs;
+use crate::cli::running::ForgetArgs;
 use crate::place::ApiLocation;
 use crate::{Client, ClientError};
 
@@ -19,7 +20,7 @@ const MAX_SENTENCE_BYTES: usize = 4096;
 ///
 /// # Errors
 /// No validator answers, or it refuses the configuration.
-pub fn reload(place: &ApiLocation, args: &ValidatorArgs) -> anyhow::Result<Exit> {
+pub fn reload(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
     let answer: ReloadResult = crate::block_on(async {
         Ok(Client::of(place).act("/reload").await.map_err(|error| match error {
             ClientError::Refused(problem) if problem.code == ProblemCode::Configuration => {
@@ -50,7 +51,7 @@ pub fn forget(place: &ApiLocation, args: &ForgetArgs) -> anyhow::Result<Exit> {
     let key = meant(place, args)?;
     let path = format!("/miners/{key}/known-devices");
     let ForgottenDevices { devices, .. } = ask(place, async |client| client.delete(&path).await)?;
-    if args.json {
+    if args.common.json {
         print(&serde_json::json!({ "miner_key": key, "devices": devices }).to_string())?;
     } else {
         print(&format!("forgot {} of miner {key}", counted(devices.into(), "device")))?;

@@ -10,7 +10,7 @@ use assay_program::utc;
 use assay_work::text::{printable, quoted};
 
 use super::records::ask;
-use crate::cli::running::ValidatorArgs;
+use crate::cli::records::CommonArgs;
 use crate::place::ApiLocation;
 
 /// The most bytes shown of a line.
@@ -22,7 +22,7 @@ const MAX_PHASE_BYTES: usize = 32;
 ///
 /// # Errors
 /// No validator answers.
-pub fn execute(place: &ApiLocation, args: &ValidatorArgs) -> anyhow::Result<Exit> {
+pub fn execute(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
     let status: ServerStatus = ask(place, async |client| client.get("/status").await)?;
     if args.json {
         print(&serde_json::to_string_pretty(&status)?)?;

@@ -10,7 +10,8 @@ use assay_work::text::printable;
 use serde_json::Value;
 
 use super::{NOTHING, ask, list, minute, moment, short, shown, text};
-use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ItemArgs, ListAccessArgs, PageArgs};
+use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ItemArgs, PageArgs};
+use crate::cli::records::CommonArgs;
 use crate::escaped;
 use crate::place::ApiLocation;
 
@@ -45,9 +46,9 @@ pub fn create_token(place: &ApiLocation, args: &CreateTokenArgs) -> anyhow::Resu
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn tokens(place: &ApiLocation, args: &ListAccessArgs) -> anyhow::Result<Exit> {
+pub fn tokens(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
     let tokens = list(place, "/tokens", &(), MAX_DOCUMENTS)?;
-    shown(&tokens, args.common.json, "no token was made", tokens_table)
+    shown(&tokens, args.json, "no token was made", tokens_table)
 }
 
 /// Revokes a token.
@@ -91,9 +92,9 @@ pub fn add_webhook(place: &ApiLocation, args: &AddWebhookArgs) -> anyhow::Result
 ///
 /// # Errors
 /// As [`create_token`].
-pub fn webhooks(place: &ApiLocation, args: &ListAccessArgs) -> anyhow::Result<Exit> {
+pub fn webhooks(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
     let webhooks = list(place, "/webhooks", &(), MAX_DOCUMENTS)?;
-    shown(&webhooks, args.common.json, "there is no webhook", webhooks_table)
+    shown(&webhooks, args.json, "there is no webhook", webhooks_table)
 }
 
 /// Removes a webhook, found by the first digits of its id.
