@@ -7,7 +7,7 @@ use assay_backends::registry::replace_ptx;
 use assay_bench::link::{self, LinkBenchError, LinkPlan};
 use assay_bench::{BenchPlan, BenchReport, chart};
 use assay_device::backend::BackendKind;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::file;
 use assay_program::render::Screen;
 use assay_protocol::message::MATRIX_SIZES;
@@ -39,11 +39,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
         let chart = if args.operations { chart::draw_operations(&report)? } else { chart::draw(&report)? };
         file::write_text(path, &chart)?;
     }
-    if args.json {
-        print(&serde_json::to_string_pretty(&report)?)?;
-    } else {
-        print(&report.text(&Screen::stdout()))?;
-    }
+    print_document(&report, args.json, || report.text(&Screen::stdout()))?;
     Ok(Exit::Done)
 }
 

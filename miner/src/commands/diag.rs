@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use assay_device::DeviceError;
 use assay_diag::{DiagPlan, DiagReport, Seed, Severity, StopRequest, TestLimits, chart};
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::render::Screen;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::message::MATRIX_SIZES;
@@ -56,11 +56,7 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
 }
 
 fn show(report: &DiagReport, args: &DiagArgs) -> anyhow::Result<Exit> {
-    if args.json {
-        print(&serde_json::to_string_pretty(report)?)?;
-    } else {
-        print(&report.text(&Screen::stdout()))?;
-    }
+    print_document(report, args.json, || report.text(&Screen::stdout()))?;
     if let Some(path) = &args.svg {
         match chart::draw(report) {
             Ok(chart) => std::fs::write(path, chart).with_context(|| format!("cannot write {}", path.display()))?,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::lock::StateLock;
 use assay_program::render::Screen;
 use serde_json::json;
@@ -20,15 +20,10 @@ use crate::status::file::{path_of, read};
 /// Its files cannot be read, or standard output.
 pub fn execute(config: &MinerConfig, args: &StatusArgs) -> anyhow::Result<Exit> {
     let found = find(&config.key_file)?;
-    if args.json {
-        let holder = found.holder.as_ref();
-        let (pid, since) = (holder.map(|holder| holder.pid), holder.map(|holder| holder.started));
-        let running = holder.is_some();
-        let shown = json!({ "running": running, "pid": pid, "since": since, "status": found.status });
-        print(&serde_json::to_string_pretty(&shown)?)?;
-    } else {
-        print(&text(&found, &config.key_file, unix_seconds(), &Screen::stdout()))?;
-    }
+    let holder = found.holder.as_ref();
+    let (pid, since) = (holder.map(|holder| holder.pid), holder.map(|holder| holder.started));
+    let shown = json!({ "running": holder.is_some(), "pid": pid, "since": since, "status": found.status });
+    print_document(&shown, args.json, || text(&found, &config.key_file, unix_seconds(), &Screen::stdout()))?;
     Ok(if found.holder.is_some() { Exit::Done } else { Exit::Inconclusive })
 }
 

@@ -1,6 +1,6 @@
 //! `assay-validator check-openings`.
 
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::file;
 use assay_program::render::units::counted;
 use assay_work::probe_file::{ProbeFile, SweepFile, check_probe_file, check_sweep_file};
@@ -18,11 +18,7 @@ use crate::cli::files::CheckOpeningsArgs;
 pub fn execute(args: &CheckOpeningsArgs) -> anyhow::Result<Exit> {
     let openings = file::read(&args.file, Openings::parse)?;
     let result = openings.check();
-    if args.json {
-        print(&serde_json::to_string_pretty(&openings.json(&result))?)?;
-    } else {
-        print(&openings.sentence(&result))?;
-    }
+    print_document(&openings.json(&result), args.json, || openings.sentence(&result))?;
     match result {
         Ok(()) => Ok(Exit::Done),
         Err(StandaloneError::Fault(_)) => Ok(Exit::Fail),

@@ -4,7 +4,7 @@ use assay_keeper::fleet::rules::{self, RulesError};
 use assay_policy::schedule::budget;
 use assay_policy::text::short;
 use assay_policy::{FileError, FleetPolicy, Group};
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::render::units::figures;
 use assay_program::render::{Screen, table};
 use serde_json::json;
@@ -27,11 +27,7 @@ pub fn check(args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(Failure::new(Exit::Config, error.to_string()).into()),
     };
-    if args.json {
-        print(&serde_json::to_string_pretty(&policy)?)?;
-    } else {
-        print(&summary(&policy))?;
-    }
+    print_document(&policy, args.json, || summary(&policy))?;
     Ok(Exit::Done)
 }
 

@@ -17,6 +17,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::{ExitCode, Termination};
 
+use serde::Serialize;
+
 use crate::settings::SettingsError;
 use crate::standard_error;
 
@@ -166,6 +168,18 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))),
         Ok(()) => Ok(()),
     }
+}
+
+/// Prints a document as JSON, or its text for people.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_document(
+    document: &(impl Serialize + ?Sized),
+    as_json: bool,
+    text: impl FnOnce() -> String,
+) -> io::Result<()> {
+    print(&if as_json { serde_json::to_string_pretty(document)? } else { text() })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use assay_api::MAX_DOCUMENTS;
 use assay_api::{ClaimedDevice, MinerConnection};
-use assay_program::exit::{Exit, print};
+use assay_program::exit::{Exit, print_document};
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_work::text::quoted;
 
@@ -22,13 +22,10 @@ pub fn execute(place: &ApiLocation, args: &MinersArgs) -> anyhow::Result<Exit> {
         return lists::miners(place, args);
     }
     let miners: Vec<MinerConnection> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
-    if args.json {
-        print(&serde_json::to_string_pretty(&miners)?)?;
-    } else if miners.is_empty() {
-        print("no miner is connected")?;
-    } else {
-        print(&shown(&miners, args.wide, &Screen::stdout()))?;
-    }
+    print_document(&miners, args.json, || match &miners[..] {
+        [] => "no miner is connected".to_owned(),
+        miners => shown(miners, args.wide, &Screen::stdout()),
+    })?;
     Ok(Exit::Done)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use assay_api::{ChallengeProgress, ReplayWorkerStatus, ServerStatus, VerdictCounts};
-use assay_program::exit::{Exit, print};
+use assay_program::exit::{Exit, print_document};
 use assay_program::render::units::{counted, duration};
 use assay_program::render::{Screen, short_ids, table};
 use assay_program::utc;
@@ -24,11 +24,7 @@ const MAX_PHASE_BYTES: usize = 32;
 /// No validator answers.
 pub fn execute(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
     let status: ServerStatus = ask(place, async |client| client.get("/status").await)?;
-    if args.json {
-        print(&serde_json::to_string_pretty(&status)?)?;
-    } else {
-        print(&text(&status, &Screen::stdout()))?;
-    }
+    print_document(&status, args.json, || text(&status, &Screen::stdout()))?;
     Ok(exit(&status))
 }
 

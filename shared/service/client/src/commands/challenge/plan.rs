@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use assay_api::BeginChallenge;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::file::write_text;
 use assay_program::progress;
 use assay_program::render::{Screen, short_ids, table, units};
@@ -59,11 +59,7 @@ pub async fn run(client: &Client, plan: &ChallengePlan) -> anyhow::Result<Exit> 
         return one(client, plan, keys[0], &interrupts).await;
     }
     let entries = at_once(client, plan, &keys, &interrupts).await;
-    if plan.json {
-        print(&serde_json::to_string_pretty(&serde_json::json!({ "challenges": entries }))?)?;
-    } else {
-        print(&shown(&entries))?;
-    }
+    print_document(&serde_json::json!({ "challenges": entries }), plan.json, || shown(&entries))?;
     Ok(worst(&entries))
 }
 
@@ -74,11 +70,7 @@ async fn one(client: &Client, plan: &ChallengePlan, key: PublicKey, interrupts: 
     let verdict = asked.verdict("", &bar, interrupts).await;
     bar.finish_and_clear();
     let verdict = verdict?;
-    if plan.json {
-        print(&serde_json::to_string_pretty(&verdict)?)?;
-    } else {
-        print(&render::text(&verdict, &Screen::stdout()))?;
-    }
+    print_document(&verdict, plan.json, || render::text(&verdict, &Screen::stdout()))?;
     if let Some(path) = &plan.receipt {
         let none = || Failure::new(Exit::Inconclusive, "the validator issued no receipt with the verdict: see its log");
         write_text(path, verdict.receipt.as_ref().ok_or_else(none)?)?;

@@ -2,7 +2,7 @@
 
 use assay_policy::policy::BandPolicy;
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, units};
 use assay_receipts::{Claims, ComparedItem, ComparedRow, ComparedValue, Comparison, ComparisonResult, ComparisonRules};
@@ -36,17 +36,13 @@ pub fn execute(args: &CompareReceiptsArgs) -> anyhow::Result<Exit> {
     };
     let compared = assay_receipts::compare(&before, &after, &rules);
     let compared = compared.map_err(|error| Failure::new(Exit::Data, error.to_string()))?;
-    if args.json {
-        let side = |claims: &Claims| {
-            let host = &claims.submods.host.ear_verifier_claims;
-            json!({ "receipt": claims.jti, "miner_key": claims.sub, "challenged_at": host.challenged_at })
-        };
-        let mut document = json!(compared);
-        (document["before"], document["after"]) = (side(&before), side(&after));
-        print(&format!("{document:#}"))?;
-    } else {
-        print(&text(&compared, &Screen::stdout()))?;
-    }
+    let side = |claims: &Claims| {
+        let host = &claims.submods.host.ear_verifier_claims;
+        json!({ "receipt": claims.jti, "miner_key": claims.sub, "challenged_at": host.challenged_at })
+    };
+    let mut document = json!(compared);
+    (document["before"], document["after"]) = (side(&before), side(&after));
+    print_document(&document, args.json, || text(&compared, &Screen::stdout()))?;
     Ok(match compared.result {
         ComparisonResult::Same => Exit::Done,
         ComparisonResult::Worse => Exit::Fail,

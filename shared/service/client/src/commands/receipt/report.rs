@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use assay_api::{MAX_DOCUMENTS, ReceiptsQuery};
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::prefix::Prefix;
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, units};
@@ -67,13 +67,9 @@ pub fn execute(place: &ApiLocation, args: &ReportArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.html {
         file::write_text(path, &assay_page::report(&report, &refused, now_s))?;
     }
-    if args.json {
-        let mut document = json!(report);
-        document["refused"] = json!(refused);
-        print(&format!("{document:#}"))?;
-    } else {
-        print(&text(&report, &refused, &Screen::stdout()))?;
-    }
+    let mut document = json!(report);
+    document["refused"] = json!(refused);
+    print_document(&document, args.json, || text(&report, &refused, &Screen::stdout()))?;
     Ok(Exit::Done)
 }
 

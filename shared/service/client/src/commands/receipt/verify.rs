@@ -2,7 +2,7 @@
 
 use assay_log::{LogError, MAX_PROOF_BYTES, NoteKey, ReceiptProof, log_key};
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::file;
 use assay_program::render::Screen;
 use assay_receipts::{Claims, ReceiptExpectations, Tier, verify};
@@ -25,11 +25,9 @@ pub fn execute(args: &VerifyReceiptArgs) -> anyhow::Result<Exit> {
         }
         Err(ReceiptRefusal { failure, .. }) => return Err(failure.into()),
     };
-    if args.json {
-        print(&format!("{:#}", json!({ "valid": true, "claims": claims })))?;
-    } else {
-        print(&format!("VALID  {}", render::text(&claims, &Screen::stdout())))?;
-    }
+    print_document(&json!({ "valid": true, "claims": claims }), args.json, || {
+        format!("VALID  {}", render::text(&claims, &Screen::stdout()))
+    })?;
     Ok(exit_of(claims.ear_status))
 }
 

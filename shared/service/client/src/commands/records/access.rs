@@ -4,7 +4,7 @@ use std::io::Write;
 
 use assay_api::MAX_DOCUMENTS;
 use assay_api::{AddWebhook, CreateApiToken, CreateLoginCode};
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::render::{Screen, table};
 use assay_work::text::printable;
 use serde_json::Value;
@@ -59,11 +59,9 @@ pub fn revoke_token(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit
     let token = meant(&list(place, "/tokens", &(), MAX_DOCUMENTS)?, "token", &args.id)?;
     let path = format!("/tokens/{}", escaped(text(&token, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&token)?)?;
-    } else {
-        print(&format!("token {} of {} is revoked", short(text(&token, "id")), printable(text(&token, "name"), 64)))?;
-    }
+    print_document(&token, args.common.json, || {
+        format!("token {} of {} is revoked", short(text(&token, "id")), printable(text(&token, "name"), 64))
+    })?;
     Ok(Exit::Done)
 }
 
@@ -105,11 +103,9 @@ pub fn remove_webhook(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Ex
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}", escaped(text(&webhook, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&webhook)?)?;
-    } else {
-        print(&format!("nothing more is sent to {}", printable(text(&webhook, "target"), MAX_TARGET_BYTES)))?;
-    }
+    print_document(&webhook, args.common.json, || {
+        format!("nothing more is sent to {}", printable(text(&webhook, "target"), MAX_TARGET_BYTES))
+    })?;
     Ok(Exit::Done)
 }
 
@@ -121,12 +117,10 @@ pub fn test_webhook(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}/test", escaped(text(&webhook, "id")));
     let tested: Value = ask(place, async |client| client.act_slow(&path).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&tested)?)?;
-    } else {
+    print_document(&tested, args.common.json, || {
         let target = printable(text(&webhook, "target"), MAX_TARGET_BYTES);
-        print(&format!("{target} took the message: HTTP status {}", tested["status"]))?;
-    }
+        format!("{target} took the message: HTTP status {}", tested["status"])
+    })?;
     Ok(Exit::Done)
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use assay_api::{BackupRequest, ExportRequest};
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,14 +19,12 @@ use crate::place::ApiLocation;
 pub fn export(place: &ApiLocation, args: &ExportArgs) -> anyhow::Result<Exit> {
     let export = ExportRequest { folder: absolute(&args.folder)? };
     let made = written(place, "/export", &export)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&made)?)?;
-        return Ok(Exit::Done);
-    }
-    let tables = made["tables"].as_object().into_iter().flatten();
-    let rows: Vec<_> = tables.map(|(table, rows)| format!("{rows} {table}")).collect();
-    let (folder, schema) = (text(&made, "folder"), &made["schema_version"]);
-    print(&format!("exported to {folder}, schema version {schema}: {}", rows.join(", ")))?;
+    print_document(&made, args.common.json, || {
+        let tables = made["tables"].as_object().into_iter().flatten();
+        let rows: Vec<_> = tables.map(|(table, rows)| format!("{rows} {table}")).collect();
+        let (folder, schema) = (text(&made, "folder"), &made["schema_version"]);
+        format!("exported to {folder}, schema version {schema}: {}", rows.join(", "))
+    })?;
     Ok(Exit::Done)
 }
 
@@ -36,11 +34,7 @@ pub fn export(place: &ApiLocation, args: &ExportArgs) -> anyhow::Result<Exit> {
 /// No validator answers, or it cannot write there.
 pub fn backup(place: &ApiLocation, args: &BackupArgs) -> anyhow::Result<Exit> {
     let made = written(place, "/backup", &BackupRequest { file: absolute(&args.file)?, check: args.check })?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&made)?)?;
-    } else {
-        print(&format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"]))?;
-    }
+    print_document(&made, args.common.json, || format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"]))?;
     Ok(Exit::Done)
 }
 

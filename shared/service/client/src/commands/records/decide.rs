@@ -4,7 +4,7 @@ use std::io::Write;
 
 use assay_api::ChangeLabels;
 use assay_api::Decision;
-use assay_program::exit::{Exit, print};
+use assay_program::exit::{Exit, print_document};
 use serde_json::Value;
 
 use super::{ask, labels, text};
@@ -19,17 +19,15 @@ use crate::place::ApiLocation;
 pub fn execute(place: &ApiLocation, args: &DecideArgs, decision: Decision) -> anyhow::Result<Exit> {
     let path = format!("/miners/{}/{}", escaped(&args.miner), decision.name());
     let made: Value = ask(place, async |client| client.act(&path).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&made)?)?;
-    } else {
+    print_document(&made, args.common.json, || {
         let said = match decision {
             Decision::Quarantine | Decision::Release => text(&made, "state").to_owned(),
             _ => format!("{} → {}", text(&made, "before"), text(&made, "status")),
         };
-        print(&format!("miner {}: {said}", text(&made, "key")))?;
-        if let Some(note) = made["note"].as_str() {
-            let _ = writeln!(std::io::stderr(), "but {note}");
-        }
+        format!("miner {}: {said}", text(&made, "key"))
+    })?;
+    if let Some(note) = made["note"].as_str().filter(|_| !args.common.json) {
+        let _ = writeln!(std::io::stderr(), "but {note}");
     }
     Ok(Exit::Done)
 }
@@ -48,10 +46,6 @@ pub fn label(place: &ApiLocation, args: &LabelArgs) -> anyhow::Result<Exit> {
     }
     let path = format!("/miners/{}/labels", escaped(&args.miner));
     let made: Value = ask(place, async |client| client.patch(&path, &change).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&made)?)?;
-    } else {
-        print(&format!("miner {}: {}", text(&made, "key"), labels(&made)))?;
-    }
+    print_document(&made, args.common.json, || format!("miner {}: {}", text(&made, "key"), labels(&made)))?;
     Ok(Exit::Done)
 }

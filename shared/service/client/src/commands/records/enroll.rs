@@ -8,7 +8,7 @@ use assay_program::exit::{Exit, print};
 use assay_program::render::{Screen, table};
 use serde_json::Value;
 
-use super::{NOTHING, ask, labels, list, minute, moment, print_all, short, text};
+use super::{NOTHING, ask, labels, list, minute, moment, short, shown, text};
 use crate::cli::records::EnrollArgs;
 use crate::place::ApiLocation;
 
@@ -19,14 +19,7 @@ use crate::place::ApiLocation;
 pub fn execute(place: &ApiLocation, args: &EnrollArgs) -> anyhow::Result<Exit> {
     if args.list {
         let tokens = list(place, "/join-tokens", &(), MAX_DOCUMENTS)?;
-        if args.common.json {
-            print_all(&tokens)?;
-        } else if tokens.is_empty() {
-            print("no token was made")?;
-        } else {
-            print(&listed(&tokens, &Screen::stdout()))?;
-        }
-        return Ok(Exit::Done);
+        return shown(&tokens, args.common.json, "no token was made", listed);
     }
     let token = CreateJoinToken { labels: args.label.iter().cloned().collect(), expires_s: args.expires.seconds };
     let made: Value = ask(place, async |client| client.post("/join-tokens", &token).await)?;

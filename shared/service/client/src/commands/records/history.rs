@@ -1,12 +1,12 @@
 //! `assay-validator history`.
 
-use assay_program::exit::{Exit, print};
+use assay_program::exit::Exit;
 use assay_program::render::{Screen, table, units};
 use assay_work::text::{printable, quoted};
 use serde_json::Value;
 
 use super::lists::reasons;
-use super::{claimed, list, minute, print_all, short, text};
+use super::{claimed, list, minute, short, text};
 use crate::cli::records::HistoryArgs;
 use crate::escaped;
 use crate::place::ApiLocation;
@@ -20,14 +20,7 @@ const MAX_WHAT_BYTES: usize = 1024;
 /// No validator answers, or the miner is unknown.
 pub fn execute(place: &ApiLocation, args: &HistoryArgs) -> anyhow::Result<Exit> {
     let events = list(place, &format!("/miners/{}/history", escaped(&args.miner)), &(), args.limit)?;
-    if args.common.json {
-        print_all(&events)?;
-    } else if events.is_empty() {
-        print("nothing has happened to this miner")?;
-    } else {
-        print(&shown(&events, &Screen::stdout()))?;
-    }
-    Ok(Exit::Done)
+    super::shown(&events, args.common.json, "nothing has happened to this miner", shown)
 }
 
 /// One line per event.

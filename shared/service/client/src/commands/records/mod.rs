@@ -11,7 +11,7 @@ pub mod round;
 pub mod show;
 
 use assay_api::MAX_DOCUMENTS;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::render::Screen;
 use assay_program::utc;
 use assay_work::text::quoted;
@@ -62,17 +62,9 @@ fn shown(
     none: &str,
     table: impl FnOnce(&[Value], &Screen) -> String,
 ) -> anyhow::Result<Exit> {
-    match found {
-        found if as_json => print_all(found)?,
-        [] => print(none)?,
-        found => print(&table(found, &Screen::stdout()))?,
-    }
+    let text = || if found.is_empty() { none.to_owned() } else { table(found, &Screen::stdout()) };
+    print_document(found, as_json, text)?;
     Ok(Exit::Done)
-}
-
-/// Prints documents as a JSON array.
-fn print_all(documents: &[Value]) -> anyhow::Result<()> {
-    Ok(print(&serde_json::to_string_pretty(documents)?)?)
 }
 
 /// A text field of a document; empty without one.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_api::MAX_DOCUMENTS;
 use assay_api::record::{RoundMember, RoundRecord};
 use assay_api::{BeginRound, Round, RoundDetail, StartedRound, VerdictsQuery};
-use assay_program::exit::{Exit, print};
+use assay_program::exit::{Exit, print_document};
 use assay_program::render::{Screen, short_ids, table};
 use assay_work::text::quoted;
 use serde_json::{Map, Value, json};
@@ -30,11 +30,7 @@ pub fn execute(place: &ApiLocation, args: &RoundArgs) -> anyhow::Result<Exit> {
         let round = ended(&client, &id).await?;
         Ok(report(&round, &verdicts(&client, id).await?))
     })?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&round)?)?;
-    } else {
-        print(&shown(&round, &Screen::stdout()))?;
-    }
+    print_document(&round, args.common.json, || shown(&round, &Screen::stdout()))?;
     Ok(exit_of(&round))
 }
 
