@@ -19,8 +19,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Web;
 use super::extract::Json;
+use super::{Web, WebState};
 
 /// The miner in a path.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -103,7 +103,7 @@ fn with_problems(mut router: OpenApiRouter<Arc<Web>>) -> OpenApiRouter<Arc<Web>>
 /// This document
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "validator",
     responses((status = 200, description = "OpenAPI 3.1", body = Object)), security(()))]
-async fn document(State(web): State<Arc<Web>>) -> Json<Option<OpenApi>> {
+async fn document(State(web): WebState) -> Json<Option<OpenApi>> {
     Json(web.document.get().cloned())
 }
 

@@ -26,12 +26,12 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
-use super::Web;
 use super::caller::{Caller, Credential};
 use super::connection::Activity;
 use super::origin::RequestOrigin;
 use super::problem::{ApiError, as_problem};
 use super::well_known::is_health;
+use super::{Web, WebState};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -164,7 +164,7 @@ async fn with_body(request: Request, most: usize) -> Result<Request, ApiError> {
 }
 
 /// Passes a request to its handler, with the caller among its extensions, or answers it.
-pub async fn guard(State(web): State<Arc<Web>>, mut request: Request, next: Next) -> Response {
+pub async fn guard(State(web): WebState, mut request: Request, next: Next) -> Response {
     let origin = request.extensions().get::<RequestOrigin>();
     let is_local = origin.is_some_and(RequestOrigin::is_socket);
     let is_encrypted = origin.is_some_and(RequestOrigin::is_encrypted);

@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware::from_fn_with_state;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
@@ -44,6 +44,9 @@ use self::login::Logins;
 use self::settings::HttpSettings;
 use assay_keeper::running::RunningValidator;
 use assay_listen::bounds::{MAX_BODY_BYTES, MAX_DOWNLOADS};
+
+/// The state as handlers take it.
+pub type WebState = State<Arc<Web>>;
 
 /// State shared by the handlers.
 pub struct Web {

@@ -12,16 +12,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::Web;
 use super::caller::Caller;
 use super::problem::ApiError;
+use super::{Web, WebState};
 use assay_keeper::scrape;
 
 pub fn routes() -> Router<Arc<Web>> {
     Router::new().route("/metrics", get(page))
 }
 
-async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, ApiError> {
+async fn page(State(web): WebState, _reader: Caller) -> Result<Response, ApiError> {
     let page = scrape::page(&web.running.validator)
         .await
         .map_err(|error| ApiError::new(ProblemCode::Internal, error.to_string()))?;
@@ -29,7 +29,7 @@ async fn page(State(web): State<Arc<Web>>, _reader: Caller) -> Result<Response, 
 }
 
 /// Counts every request by its route, including refused requests and those without a route.
-pub async fn observe(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
+pub async fn observe(State(web): WebState, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let response = next.run(request).await;

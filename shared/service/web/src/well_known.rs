@@ -9,9 +9,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
-use super::Web;
 use super::extract::{Json, Path};
 use super::problem::ApiError;
+use super::{Web, WebState};
 
 /// Keys change only by an operator's action, and old ones stay in the set.
 const KEYS_LIFETIME: &str = "public, max-age=300";
@@ -37,16 +37,13 @@ pub fn routes() -> Router<Arc<Web>> {
 }
 
 /// The keys that receipts are signed with (RFC 7517).
-async fn keys(State(web): State<Arc<Web>>) -> impl IntoResponse {
+async fn keys(State(web): WebState) -> impl IntoResponse {
     let keys = web.running.validator.fleet.signer().key_set().to_json();
     ([(CACHE_CONTROL, KEYS_LIFETIME)], Json(keys))
 }
 
 /// A file of the log of a key of this validator (C2SP tlog-tiles).
-async fn log(
-    State(web): State<Arc<Web>>,
-    Path((key, path)): Path<(String, String)>,
-) -> Result<impl IntoResponse, ApiError> {
+async fn log(State(web): WebState, Path((key, path)): Path<(String, String)>) -> Result<impl IntoResponse, ApiError> {
     let read = web.running.validator.reports.log.read(&key, &path).await;
     let unreadable = |error| {
         tracing::warn!(%error, path, "the log of verdicts cannot be read");
@@ -67,7 +64,7 @@ async fn lives() -> &'static str {
 }
 
 /// Readiness: the validator takes miners and writes their verdicts; a load balancer sends miners elsewhere when not.
-async fn serves(State(web): State<Arc<Web>>) -> Result<&'static str, ApiError> {
+async fn serves(State(web): WebState) -> Result<&'static str, ApiError> {
     let validator = &web.running.validator;
     if validator.shutdown.is_draining() {
         return Err(ApiError::new(ProblemCode::Draining, "the validator is draining"));

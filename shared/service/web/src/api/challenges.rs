@@ -13,12 +13,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, ChallengePath};
-use crate::Web;
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
 use crate::origin::RequestOrigin;
 use crate::problem::ApiError;
 use crate::watched;
+use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/challenges", tag = "challenges",
     responses((status = 200, description = "All of this validator", body = ListPage<ChallengeProgress>)),
     security(("token" = ["read"])))]
-async fn challenges(_: Caller, State(web): State<Arc<Web>>) -> Json<ListPage<ChallengeProgress>> {
+async fn challenges(_: Caller, State(web): WebState) -> Json<ListPage<ChallengeProgress>> {
     Json(ListPage::all(running::challenges(&web.running.validator)))
 }
 
@@ -42,7 +42,7 @@ async fn challenges(_: Caller, State(web): State<Arc<Web>>) -> Json<ListPage<Cha
     security(("token" = ["operate"])))]
 async fn begin(
     Operator(caller): Operator,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<BeginChallenge>,
 ) -> Result<Response, ApiError> {
     let running = running::begin(&web.running.validator, asked).await?;
@@ -60,7 +60,7 @@ async fn begin(
     responses((status = 200, description = "The challenge", body = ChallengeDetail)), security(("token" = ["read"])))]
 async fn challenge(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
 ) -> ApiResult<ChallengeDetail> {
     Ok(Json(read::challenge(&web.running.validator, &challenge).await?))
@@ -71,7 +71,7 @@ async fn challenge(
     responses((status = 202, description = "It ends", body = ChallengeProgress)), security(("token" = ["operate"])))]
 async fn cancel(
     Operator(caller): Operator,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
 ) -> Result<(StatusCode, Json<ChallengeProgress>), ApiError> {
     let running = running::cancel(&web.running.validator, &challenge, &caller.actor).await?;
@@ -86,7 +86,7 @@ async fn cancel(
 async fn challenge_events(
     caller: Caller,
     origin: RequestOrigin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
 ) -> Result<Response, ApiError> {
     watched::stream(web, caller, origin, &challenge).await
@@ -104,7 +104,7 @@ async fn challenge_events(
 async fn live_events(
     caller: Caller,
     origin: RequestOrigin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {

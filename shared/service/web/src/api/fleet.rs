@@ -14,9 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, MinerPath};
-use crate::Web;
 use crate::caller::{Admin, Caller, Operator};
 use crate::extract::{Json, Path, Query};
+use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -42,7 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/counts", tag = "fleet",
     responses((status = 200, description = "Miners and devices, counted", body = FleetCounts)),
     security(("token" = ["read"])))]
-async fn counts(_: Caller, State(web): State<Arc<Web>>) -> ApiResult<FleetCounts> {
+async fn counts(_: Caller, State(web): WebState) -> ApiResult<FleetCounts> {
     Ok(Json(running::counts(&web.running.validator).await?))
 }
 
@@ -50,7 +50,7 @@ async fn counts(_: Caller, State(web): State<Arc<Web>>) -> ApiResult<FleetCounts
 #[utoipa::path(get, path = "/api/v1/connected", tag = "fleet",
     responses((status = 200, description = "All of them", body = ListPage<MinerConnection>)),
     security(("token" = ["read"])))]
-async fn connected(_: Caller, State(web): State<Arc<Web>>) -> Json<ListPage<MinerConnection>> {
+async fn connected(_: Caller, State(web): WebState) -> Json<ListPage<MinerConnection>> {
     Json(running::connected(&web.running.validator))
 }
 
@@ -58,11 +58,7 @@ async fn connected(_: Caller, State(web): State<Arc<Web>>) -> Json<ListPage<Mine
 #[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
     responses((status = 200, description = "A page of them", body = ListPage<Miner>)),
     security(("token" = ["read"])))]
-async fn miners(
-    _: Caller,
-    State(web): State<Arc<Web>>,
-    Query(query): Query<MinersQuery>,
-) -> ApiResult<ListPage<Miner>> {
+async fn miners(_: Caller, State(web): WebState, Query(query): Query<MinersQuery>) -> ApiResult<ListPage<Miner>> {
     Ok(Json(read::miners(&web.running.validator, query).await?))
 }
 
@@ -70,11 +66,7 @@ async fn miners(
 #[utoipa::path(get, path = "/api/v1/miners/{miner}", tag = "fleet",
     params(MinerPath),
     responses((status = 200, description = "The miner", body = MinerDetail)), security(("token" = ["read"])))]
-async fn miner(
-    _: Caller,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerDetail> {
+async fn miner(_: Caller, State(web): WebState, Path(MinerPath { miner }): Path<MinerPath>) -> ApiResult<MinerDetail> {
     Ok(Json(read::miner(&web.running.validator, &miner).await?))
 }
 
@@ -84,7 +76,7 @@ async fn miner(
     responses((status = 200, description = "The newest", body = ListPage<MinerEvent>)), security(("token" = ["read"])))]
 async fn history(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
     Query(query): Query<HistoryQuery>,
 ) -> ApiResult<ListPage<MinerEvent>> {
@@ -97,7 +89,7 @@ async fn history(
     responses((status = 200, description = "Oldest first", body = MinerSeries)), security(("token" = ["read"])))]
 async fn miner_series(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
     Query(query): Query<SeriesQuery>,
 ) -> ApiResult<MinerSeries> {
@@ -110,7 +102,7 @@ async fn miner_series(
     security(("token" = ["read"])))]
 async fn devices(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Query(query): Query<DevicesQuery>,
 ) -> ApiResult<ListPage<DeviceRecord>> {
     Ok(Json(read::devices(&web.running.validator, query).await?))
@@ -121,85 +113,40 @@ async fn devices(
     params(("device" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 32,
         pattern = "^[0-9a-fA-F]{4,32}$")),
     responses((status = 200, description = "The device", body = DeviceDetail)), security(("token" = ["read"])))]
-async fn device(_: Caller, State(web): State<Arc<Web>>, Path(device): Path<String>) -> ApiResult<DeviceDetail> {
+async fn device(_: Caller, State(web): WebState, Path(device): Path<String>) -> ApiResult<DeviceDetail> {
     Ok(Json(read::device(&web.running.validator, &device).await?))
 }
 
-async fn decide(web: &Web, Admin(caller): Admin, miner: String, decision: Decision) -> ApiResult<MinerChanged> {
-    let decide = MinerDecision { miner, decision };
-    Ok(Json(decide.decide(&web.running.validator, &caller.actor).await?))
+/// Handlers of decisions, each with its summary and path.
+macro_rules! decisions {
+    ($($(#[$summary:meta])+ $name:ident $path:literal $decision:ident;)+) => { $(
+        $(#[$summary])+
+        #[utoipa::path(post, path = $path, tag = "fleet", params(MinerPath),
+            responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
+        async fn $name(
+            Admin(caller): Admin,
+            State(web): WebState,
+            Path(MinerPath { miner }): Path<MinerPath>,
+        ) -> ApiResult<MinerChanged> {
+            let decision = MinerDecision { miner, decision: Decision::$decision };
+            Ok(Json(decision.decide(&web.running.validator, &caller.actor).await?))
+        }
+    )+ };
 }
 
-/// Lets a miner in
-#[utoipa::path(post, path = "/api/v1/miners/{miner}/approve", tag = "fleet",
-    params(MinerPath),
-    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
-async fn approve(
-    admin: Admin,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerChanged> {
-    decide(&web, admin, miner, Decision::Approve).await
-}
-
-/// Keeps a miner out until it is resumed; its session ends at once
-#[utoipa::path(post, path = "/api/v1/miners/{miner}/suspend", tag = "fleet",
-    params(MinerPath),
-    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
-async fn suspend(
-    admin: Admin,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerChanged> {
-    decide(&web, admin, miner, Decision::Suspend).await
-}
-
-/// Lets a suspended miner in again
-#[utoipa::path(post, path = "/api/v1/miners/{miner}/resume", tag = "fleet",
-    params(MinerPath),
-    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
-async fn resume(
-    admin: Admin,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerChanged> {
-    decide(&web, admin, miner, Decision::Resume).await
-}
-
-/// Keeps a miner out for good; its session ends at once
-#[utoipa::path(post, path = "/api/v1/miners/{miner}/revoke", tag = "fleet",
-    params(MinerPath),
-    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
-async fn revoke(
-    admin: Admin,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerChanged> {
-    decide(&web, admin, miner, Decision::Revoke).await
-}
-
-/// Sets a miner apart until it is released; its passes do not count meanwhile
-#[utoipa::path(post, path = "/api/v1/miners/{miner}/quarantine", tag = "fleet",
-    params(MinerPath),
-    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
-async fn quarantine(
-    admin: Admin,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerChanged> {
-    decide(&web, admin, miner, Decision::Quarantine).await
-}
-
-/// Ends a miner's quarantine; the passes that it owes stay owed
-#[utoipa::path(post, path = "/api/v1/miners/{miner}/release", tag = "fleet",
-    params(MinerPath),
-    responses((status = 200, description = "The miner", body = MinerChanged)), security(("token" = ["admin"])))]
-async fn release(
-    admin: Admin,
-    State(web): State<Arc<Web>>,
-    Path(MinerPath { miner }): Path<MinerPath>,
-) -> ApiResult<MinerChanged> {
-    decide(&web, admin, miner, Decision::Release).await
+decisions! {
+    /// Lets a miner in
+    approve "/api/v1/miners/{miner}/approve" Approve;
+    /// Keeps a miner out until it is resumed; its session ends at once
+    suspend "/api/v1/miners/{miner}/suspend" Suspend;
+    /// Lets a suspended miner in again
+    resume "/api/v1/miners/{miner}/resume" Resume;
+    /// Keeps a miner out for good; its session ends at once
+    revoke "/api/v1/miners/{miner}/revoke" Revoke;
+    /// Sets a miner apart until it is released; its passes do not count meanwhile
+    quarantine "/api/v1/miners/{miner}/quarantine" Quarantine;
+    /// Ends a miner's quarantine; the passes that it owes stay owed
+    release "/api/v1/miners/{miner}/release" Release;
 }
 
 /// Sets labels of a miner, or takes them away
@@ -208,7 +155,7 @@ async fn release(
     responses((status = 200, description = "The miner", body = Miner)), security(("token" = ["operate"])))]
 async fn label(
     Operator(caller): Operator,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
     Json(ChangeLabels { set, remove }): Json<ChangeLabels>,
 ) -> ApiResult<Miner> {
@@ -223,7 +170,7 @@ async fn label(
     security(("token" = ["operate"])))]
 async fn forget(
     Operator(caller): Operator,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> ApiResult<ForgottenDevices> {
     Ok(Json(running::forget(&web.running.validator, &miner, &caller.actor).await?))

@@ -11,10 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiResult;
-use crate::Web;
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
 use crate::problem::ApiError;
+use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new().routes(routes!(rounds, begin)).routes(routes!(round))
@@ -24,11 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/rounds", tag = "rounds", params(PageQuery),
     responses((status = 200, description = "A page of them", body = ListPage<RoundRecord>)),
     security(("token" = ["read"])))]
-async fn rounds(
-    _: Caller,
-    State(web): State<Arc<Web>>,
-    Query(query): Query<PageQuery>,
-) -> ApiResult<ListPage<RoundRecord>> {
+async fn rounds(_: Caller, State(web): WebState, Query(query): Query<PageQuery>) -> ApiResult<ListPage<RoundRecord>> {
     Ok(Json(read::rounds(&web.running.validator, query).await?))
 }
 
@@ -38,7 +34,7 @@ async fn rounds(
     security(("token" = ["operate"])))]
 async fn begin(
     Operator(caller): Operator,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<BeginRound>,
 ) -> Result<(StatusCode, Json<StartedRound>), ApiError> {
     let begun = operation::begin(web.running.validator.clone(), asked, &caller.actor).await?;
@@ -50,6 +46,6 @@ async fn begin(
     params(("round" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 32,
         pattern = "^[0-9a-fA-F]{4,32}$")),
     responses((status = 200, description = "The round", body = Round)), security(("token" = ["read"])))]
-async fn round(_: Caller, State(web): State<Arc<Web>>, Path(round): Path<String>) -> ApiResult<Round> {
+async fn round(_: Caller, State(web): WebState, Path(round): Path<String>) -> ApiResult<Round> {
     Ok(Json(read::round(&web.running.validator, &round).await?))
 }

@@ -11,10 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiResult;
-use crate::Web;
 use crate::caller::Admin;
 use crate::extract::{Json, Path, Query};
 use crate::problem::ApiError;
+use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     security(("token" = ["admin"])))]
 async fn join_tokens(
     _: Admin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Query(query): Query<PageQuery>,
 ) -> ApiResult<ListPage<TokenRecord>> {
     Ok(Json(read::join_tokens(&web.running.validator, query).await?))
@@ -41,7 +41,7 @@ async fn join_tokens(
     security(("token" = ["admin"])))]
 async fn create_join_token(
     Admin(caller): Admin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(CreateJoinToken { labels, expires_s }): Json<CreateJoinToken>,
 ) -> Result<(StatusCode, Json<CreatedJoinToken>), ApiError> {
     let made = Enroll { labels, expires_s }.create(&web.running.validator, &caller.actor).await?;
@@ -52,11 +52,7 @@ async fn create_join_token(
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", params(PageQuery),
     responses((status = 200, description = "A page of them", body = ListPage<ApiTokenRecord>)),
     security(("token" = ["admin"])))]
-async fn tokens(
-    _: Admin,
-    State(web): State<Arc<Web>>,
-    Query(query): Query<PageQuery>,
-) -> ApiResult<ListPage<ApiTokenRecord>> {
+async fn tokens(_: Admin, State(web): WebState, Query(query): Query<PageQuery>) -> ApiResult<ListPage<ApiTokenRecord>> {
     Ok(Json(read::api_tokens(&web.running.validator, query).await?))
 }
 
@@ -66,7 +62,7 @@ async fn tokens(
     security(("token" = ["admin"])))]
 async fn create_token(
     Admin(caller): Admin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<CreateApiToken>,
 ) -> Result<(StatusCode, Json<ApiToken>), ApiError> {
     let made = assay_keeper::operations::tokens::create(&web.running.validator, asked, &caller.actor).await?;
@@ -80,7 +76,7 @@ async fn create_token(
     responses((status = 204, description = "It can be used no more")), security(("token" = ["admin"])))]
 async fn revoke_token(
     Admin(caller): Admin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(token): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     if web.running.validator.records.revoke_api_token(&token, &caller.actor).await? {

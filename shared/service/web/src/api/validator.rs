@@ -15,11 +15,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiResult;
-use crate::Web;
 use crate::caller::{Admin, Caller, LocalCaller};
 use crate::extract::{Json, Path};
 use crate::login::Login;
 use crate::problem::ApiError;
+use crate::{Web, WebState};
 use assay_judge::entropy::OsEntropy;
 use assay_keeper::operations::{self, read, running};
 use assay_listen::bounds::LOGIN_CODE_LIMIT;
@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 /// What the validator does, and what it has done since its start
 #[utoipa::path(get, path = "/api/v1/status", tag = "validator",
     responses((status = 200, description = "Now", body = ServerStatus)), security(("token" = ["read"])))]
-async fn status(caller: Caller, State(web): State<Arc<Web>>) -> Json<ServerStatus> {
+async fn status(caller: Caller, State(web): WebState) -> Json<ServerStatus> {
     let mut status = running::status(&web.running);
     if caller.role < Role::Admin {
         status.records = last_part(&status.records);
@@ -56,7 +56,7 @@ fn last_part(location: &str) -> String {
 #[utoipa::path(get, path = "/api/v1/policy", tag = "validator",
     responses((status = 200, description = "As docs/settings.md explains its fields", body = Object)),
     security(("token" = ["read"])))]
-async fn policy(_: Caller, State(web): State<Arc<Web>>) -> Json<assay_policy::policy::FleetPolicy> {
+async fn policy(_: Caller, State(web): WebState) -> Json<assay_policy::policy::FleetPolicy> {
     Json(web.running.validator.fleet.rules().policy.clone())
 }
 
@@ -67,14 +67,14 @@ async fn policy(_: Caller, State(web): State<Arc<Web>>) -> Json<assay_policy::po
     responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round",
         body = SearchResult)),
     security(("token" = ["read"])))]
-async fn find(_: Caller, State(web): State<Arc<Web>>, Path(prefix): Path<String>) -> ApiResult<SearchResult> {
+async fn find(_: Caller, State(web): WebState, Path(prefix): Path<String>) -> ApiResult<SearchResult> {
     Ok(Json(read::found(&web.running.validator, &prefix).await?))
 }
 
 /// Reads the settings again
 #[utoipa::path(post, path = "/api/v1/reload", tag = "validator",
     responses((status = 200, description = "What has changed", body = ReloadResult)), security(("token" = ["admin"])))]
-async fn reload(_: Admin, State(web): State<Arc<Web>>) -> ApiResult<ReloadResult> {
+async fn reload(_: Admin, State(web): WebState) -> ApiResult<ReloadResult> {
     let refused = |why| ApiError::new(ProblemCode::Configuration, format!("nothing has changed: {why}"));
     let ending = || refused("the validator ends".to_owned());
     let (request, answer) = oneshot::channel();
@@ -88,7 +88,7 @@ async fn reload(_: Admin, State(web): State<Arc<Web>>) -> ApiResult<ReloadResult
     security(("token" = ["admin"])))]
 async fn login_code(
     LocalCaller(caller): LocalCaller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<CreateLoginCode>,
 ) -> Result<(StatusCode, Json<LoginCode>), ApiError> {
     let login = Login { actor: caller.actor, role: asked.role, token: None };
@@ -105,7 +105,7 @@ async fn login_code(
     security(("token" = ["admin"])))]
 async fn export(
     LocalCaller(caller): LocalCaller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<ExportRequest>,
 ) -> ApiResult<WrittenFolder> {
     let export = operations::RecordsExport { folder: absolute("folder", &asked.folder)? };
@@ -118,7 +118,7 @@ async fn export(
     security(("token" = ["admin"])))]
 async fn backup(
     LocalCaller(caller): LocalCaller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<BackupRequest>,
 ) -> ApiResult<WrittenFile> {
     let backup = operations::RecordsBackup { file: absolute("file", &asked.file)?, check: asked.check };

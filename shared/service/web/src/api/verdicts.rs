@@ -12,11 +12,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{ApiResult, ChallengePath};
-use crate::Web;
 use crate::caller::Caller;
 use crate::evidence;
 use crate::extract::{Json, Path, Query};
 use crate::problem::ApiError;
+use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()
@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     security(("token" = ["read"])))]
 async fn verdicts(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Query(query): Query<VerdictsQuery>,
 ) -> ApiResult<ListPage<VerdictRecord>> {
     Ok(Json(read::verdicts(&web.running.validator, query).await?))
@@ -44,7 +44,7 @@ async fn verdicts(
     responses((status = 200, description = "The verdict", body = FullVerdict)), security(("token" = ["read"])))]
 async fn verdict(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
 ) -> ApiResult<FullVerdict> {
     Ok(Json(read::verdict(&web.running.validator, &challenge).await?))
@@ -57,7 +57,7 @@ async fn verdict(
     security(("token" = ["read"])))]
 async fn stored_evidence(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -70,7 +70,7 @@ async fn stored_evidence(
     security(("token" = ["read"])))]
 async fn receipts(
     _: Caller,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Query(query): Query<ReceiptsQuery>,
 ) -> ApiResult<ListPage<ReceiptRecord>> {
     Ok(Json(read::receipts(&web.running.validator, query).await?))
@@ -81,6 +81,6 @@ async fn receipts(
     params(("receipt" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
         pattern = "^[0-9a-fA-F-]{4,64}$")),
     responses((status = 200, description = "The receipt", body = ReceiptDetail)), security(("token" = ["read"])))]
-async fn receipt(_: Caller, State(web): State<Arc<Web>>, Path(receipt): Path<String>) -> ApiResult<ReceiptDetail> {
+async fn receipt(_: Caller, State(web): WebState, Path(receipt): Path<String>) -> ApiResult<ReceiptDetail> {
     Ok(Json(read::receipt(&web.running.validator, &receipt).await?))
 }

@@ -11,10 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiResult;
-use crate::Web;
 use crate::caller::Admin;
 use crate::extract::{Json, Path};
 use crate::problem::ApiError;
+use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new().routes(routes!(webhooks, add)).routes(routes!(remove)).routes(routes!(test))
@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/webhooks", tag = "webhooks",
     responses((status = 200, description = "All of them", body = ListPage<WebhookRecord>)),
     security(("token" = ["admin"])))]
-async fn webhooks(_: Admin, State(web): State<Arc<Web>>) -> ApiResult<ListPage<WebhookRecord>> {
+async fn webhooks(_: Admin, State(web): WebState) -> ApiResult<ListPage<WebhookRecord>> {
     Ok(Json(ListPage::all(operation::list(&web.running.validator).await?)))
 }
 
@@ -34,7 +34,7 @@ async fn webhooks(_: Admin, State(web): State<Arc<Web>>) -> ApiResult<ListPage<W
     security(("token" = ["admin"])))]
 async fn add(
     Admin(caller): Admin,
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     Json(asked): Json<AddWebhook>,
 ) -> Result<(StatusCode, Json<AddedWebhook>), ApiError> {
     let added = operation::add(&web.running.validator, asked, &caller.actor).await?;
@@ -46,11 +46,7 @@ async fn add(
     params(("webhook" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
         pattern = "^[0-9a-fA-F-]{4,64}$")),
     responses((status = 200, description = "The webhook", body = WebhookRecord)), security(("token" = ["admin"])))]
-async fn remove(
-    Admin(caller): Admin,
-    State(web): State<Arc<Web>>,
-    Path(webhook): Path<String>,
-) -> ApiResult<WebhookRecord> {
+async fn remove(Admin(caller): Admin, State(web): WebState, Path(webhook): Path<String>) -> ApiResult<WebhookRecord> {
     Ok(Json(operation::remove(&web.running.validator, &webhook, &caller.actor).await?))
 }
 
@@ -60,6 +56,6 @@ async fn remove(
         pattern = "^[0-9a-fA-F-]{4,64}$")),
     responses((status = 200, description = "What it answered", body = TestedWebhook)),
     security(("token" = ["admin"])))]
-async fn test(_: Admin, State(web): State<Arc<Web>>, Path(webhook): Path<String>) -> ApiResult<TestedWebhook> {
+async fn test(_: Admin, State(web): WebState, Path(webhook): Path<String>) -> ApiResult<TestedWebhook> {
     Ok(Json(operation::test(&web.running.validator, &webhook).await?))
 }

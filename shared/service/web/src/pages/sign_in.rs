@@ -13,12 +13,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
 use super::visitor::{Visitor, html};
-use crate::Web;
 use crate::caller::{Credential, cookie, cookie_name};
 use crate::extract::Query;
 use crate::login::{Login, set_cookie};
 use crate::origin::RequestOrigin;
 use crate::problem::ApiError;
+use crate::{Web, WebState};
 use assay_judge::entropy::OsEntropy;
 
 /// Parameters in the page's address.
@@ -49,7 +49,7 @@ fn safe(then: &str) -> &str {
 
 /// Shows the sign-in page, or signs in by a code, but not for HEAD: a chat's preview of a link does not consume it.
 pub(super) async fn page(
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     origin: RequestOrigin,
     method: Method,
     Query(SignInQuery { code, then }): Query<SignInQuery>,
@@ -67,7 +67,7 @@ pub(super) async fn page(
 }
 
 pub(super) async fn sign_in(
-    State(web): State<Arc<Web>>,
+    State(web): WebState,
     origin: RequestOrigin,
     Form(SignInForm { token, then }): Form<SignInForm>,
 ) -> Response {
@@ -85,7 +85,7 @@ pub(super) async fn sign_in(
     }
 }
 
-pub(super) async fn sign_out(State(web): State<Arc<Web>>, origin: RequestOrigin, headers: HeaderMap) -> Response {
+pub(super) async fn sign_out(State(web): WebState, origin: RequestOrigin, headers: HeaderMap) -> Response {
     if let Some(cookie) = cookie(&headers, cookie_name(origin.is_encrypted())) {
         web.logins.end(&cookie);
     }
