@@ -13,23 +13,13 @@ use crate::driver::ChallengePart;
 const STARTED: &str = "started";
 /// How a part of a challenge ended, as a label.
 const ENDS: [&str; 2] = ["done", "failed"];
-/// Every code by which a challenge is stopped.
-const STOPS: [StopCode; 10] = [
-    StopCode::Busy,
-    StopCode::Draining,
-    StopCode::NotEnoughMemory,
-    StopCode::DeviceLost,
-    StopCode::Invalid,
-    StopCode::StaleInventory,
-    StopCode::Unsupported,
-    StopCode::Deadline,
-    StopCode::Internal,
-    StopCode::Declined,
-];
 
 impl Families {
     pub(super) fn show_challenges(&self) {
-        show(&self.challenges_total, STOPS.into_iter().map(stop_name).chain([STARTED]).map(|event| [event]));
+        show(
+            &self.challenges_total,
+            StopCode::ALL.map(StopCode::name).into_iter().chain([STARTED]).map(|event| [event]),
+        );
         show(&self.verdicts_total, Outcome::ALL.map(|outcome| [outcome.name()]));
         show(&self.last_verdict_timestamp_seconds, Outcome::ALL.map(|outcome| [outcome.name()]));
         show(&self.verdict_reasons_total, ReasonCode::ALL.iter().map(|code| [code.name(), code.class().name()]));
@@ -45,7 +35,7 @@ impl Families {
 
     /// A challenge was declined or broken off.
     pub fn stopped(&self, stop: &Stop) {
-        self.challenges_total.with_label_values(&[stop_name(stop.code)]).inc();
+        self.challenges_total.with_label_values(&[stop.code.name()]).inc();
     }
 
     /// A part of a challenge ended.
@@ -65,24 +55,9 @@ impl Families {
 
     /// A verdict that came before this start, with an outcome out of a file.
     pub fn recall(&self, outcome: &str, unix_seconds: u64) {
-        if let Some(outcome) = Outcome::ALL.into_iter().find(|known| known.name() == outcome) {
+        if let Some(outcome) = Outcome::named(outcome) {
             let gauge = self.last_verdict_timestamp_seconds.with_label_values(&[outcome.name()]);
             gauge.set(i64::try_from(unix_seconds).unwrap_or(i64::MAX));
         }
-    }
-}
-
-const fn stop_name(code: StopCode) -> &'static str {
-    match code {
-        StopCode::Busy => "busy",
-        StopCode::Draining => "draining",
-        StopCode::NotEnoughMemory => "not_enough_memory",
-        StopCode::DeviceLost => "device_lost",
-        StopCode::Invalid => "invalid",
-        StopCode::StaleInventory => "stale_inventory",
-        StopCode::Unsupported => "unsupported",
-        StopCode::Deadline => "deadline",
-        StopCode::Internal => "internal",
-        StopCode::Declined => "declined",
     }
 }

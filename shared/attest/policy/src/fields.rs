@@ -321,16 +321,18 @@ impl ModeChoice {
     }
 }
 
-/// The verdict's treatment of a device that the key showed before and that takes no part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DeviceMissing {
-    /// The verdict names the device, and passes.
-    Warn,
-    /// Neither a pass nor a fail.
-    #[default]
-    Inconclusive,
-    Fail,
+assay_work::names! {
+    /// The verdict's treatment of a device that the key showed before and that takes no part.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DeviceMissing {
+        /// The verdict names the device, and passes.
+        Warn = "warn",
+        /// Neither a pass nor a fail.
+        #[default]
+        Inconclusive = "inconclusive",
+        Fail = "fail",
+    }
 }
 
 impl DeviceMissing {
@@ -339,18 +341,6 @@ impl DeviceMissing {
         (Self::Inconclusive.name(), "No pass, and no failure: device_missing"),
         (Self::Fail.name(), "Fail the miner: device_gone"),
     ];
-
-    fn named(name: &str) -> Option<Self> {
-        [Self::Warn, Self::Inconclusive, Self::Fail].into_iter().find(|choice| choice.name() == name)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Warn => "warn",
-            Self::Inconclusive => "inconclusive",
-            Self::Fail => "fail",
-        }
-    }
 }
 
 impl Field {

@@ -1,61 +1,35 @@
 //! Findings about a miner beside its work: stable names, and the reason codes of enforced ones.
 
-use std::fmt;
-
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict, outcome_of};
 use assay_work::DeviceId;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingCode {
-    /// The work took longer than the claimed model needs.
-    TooSlow,
-    /// The work was faster than the claimed model can be: more hardware than claimed.
-    TooFast,
-    /// Less memory was shown than the claimed model has.
-    MemoryBelowClaim,
-    /// The probe read slower than the claimed model reads.
-    BandwidthBelowClaim,
-    /// The speed is that of another model.
-    ModelMismatch,
-    /// Two miners show the same device id at the same time.
-    DeviceAtTwoMiners,
-    /// Another miner showed this device id before.
-    DeviceMoved,
-    /// The number of devices differs from the last session.
-    DeviceCountChanged,
-    /// One key has sessions from two hosts at the same time.
-    KeyAtTwoAddresses,
+assay_work::names! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum FindingCode {
+        /// The work took longer than the claimed model needs.
+        TooSlow = "too_slow",
+        /// The work was faster than the claimed model can be: more hardware than claimed.
+        TooFast = "too_fast",
+        /// Less memory was shown than the claimed model has.
+        MemoryBelowClaim = "memory_below_claim",
+        /// The probe read slower than the claimed model reads.
+        BandwidthBelowClaim = "bandwidth_below_claim",
+        /// The speed is that of another model.
+        ModelMismatch = "model_mismatch",
+        /// Two miners show the same device id at the same time.
+        DeviceAtTwoMiners = "device_at_two_miners",
+        /// Another miner showed this device id before.
+        DeviceMoved = "device_moved",
+        /// The number of devices differs from the last session.
+        DeviceCountChanged = "device_count_changed",
+        /// One key has sessions from two hosts at the same time.
+        KeyAtTwoAddresses = "key_at_two_addresses",
+    }
 }
 
 impl FindingCode {
-    pub const ALL: [Self; 9] = [
-        Self::TooSlow,
-        Self::TooFast,
-        Self::MemoryBelowClaim,
-        Self::BandwidthBelowClaim,
-        Self::ModelMismatch,
-        Self::DeviceAtTwoMiners,
-        Self::DeviceMoved,
-        Self::DeviceCountChanged,
-        Self::KeyAtTwoAddresses,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TooSlow => "too_slow",
-            Self::TooFast => "too_fast",
-            Self::MemoryBelowClaim => "memory_below_claim",
-            Self::BandwidthBelowClaim => "bandwidth_below_claim",
-            Self::ModelMismatch => "model_mismatch",
-            Self::DeviceAtTwoMiners => "device_at_two_miners",
-            Self::DeviceMoved => "device_moved",
-            Self::DeviceCountChanged => "device_count_changed",
-            Self::KeyAtTwoAddresses => "key_at_two_addresses",
-        }
-    }
-
     /// The reason code of an enforced finding; `None` for findings that are only warnings.
     pub const fn reason(self) -> Option<ReasonCode> {
         Some(match self {
@@ -107,12 +81,6 @@ pub fn dispute(verdict: &mut Verdict, device_id: Option<DeviceId>, detail: &str)
     verdict.reasons.push(reason);
     verdict.outcome = outcome_of(&verdict.reasons);
     true
-}
-
-impl fmt::Display for FindingCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
 }
 
 #[cfg(test)]

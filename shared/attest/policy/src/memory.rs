@@ -7,17 +7,19 @@ use serde::{Deserialize, Serialize};
 /// The most ends of challenges remembered for a miner.
 pub const MAX_ENDS: u32 = 20;
 
-/// End of a challenge, as far as it counts among the last ones of a miner: one that named no positions left the miner
-/// no choice, and displaces no other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum End {
-    /// Judged, or ended by the validator or without fault.
-    Other,
-    /// The miner broke it off after positions were named.
-    Abandoned,
-    /// The miner did not read. The first one in the window may be the link's fault.
-    NotReading,
+assay_work::names! {
+    /// End of a challenge, as far as it counts among the last ones of a miner: one that named no positions left the
+    /// miner no choice, and displaces no other. Its name is that in the store.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum End {
+        /// Judged, or ended by the validator or without fault.
+        Other = "other",
+        /// The miner broke it off after positions were named.
+        Abandoned = "abandoned",
+        /// The miner did not read. The first one in the window may be the link's fault.
+        NotReading = "not_reading",
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -52,21 +54,6 @@ pub struct DeviceRate {
 }
 
 impl End {
-    /// Name in the store.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Other => "other",
-            Self::Abandoned => "abandoned",
-            Self::NotReading => "not_reading",
-        }
-    }
-
-    /// Parses a name; [`End::Other`] for names of newer releases.
-    pub fn named(name: &str) -> Self {
-        let known = [Self::Abandoned, Self::NotReading].into_iter().find(|end| end.name() == name);
-        known.unwrap_or(Self::Other)
-    }
-
     /// The end that a verdict records; `None` where it does not count.
     pub fn of(verdict: &Verdict) -> Option<Self> {
         let has = |code| verdict.reasons.iter().any(|reason| reason.code == code);

@@ -166,29 +166,18 @@ impl Default for BandPolicy {
     }
 }
 
-/// The miners that a finding about identity fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Enforcement {
-    /// No miner: the finding is recorded.
-    Record,
-    /// Each miner proved to lie. Where one of two lies and it is unknown which: both, if they are one operator's, else
-    /// the later one.
-    Proved,
-    /// Both sides of the finding.
-    Both,
-}
-
-impl Enforcement {
-    pub const ALL: [Self; 3] = [Self::Record, Self::Proved, Self::Both];
-
-    /// Name in the policy file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Record => "record",
-            Self::Proved => "proved",
-            Self::Both => "both",
-        }
+assay_work::names! {
+    /// The miners that a finding about identity fails, by the names of the policy file.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Enforcement {
+        /// No miner: the finding is recorded.
+        Record = "record",
+        /// Each miner proved to lie. Where one of two lies and it is unknown which: both, if they are one operator's,
+        /// else the later one.
+        Proved = "proved",
+        /// Both sides of the finding.
+        Both = "both",
     }
 }
 

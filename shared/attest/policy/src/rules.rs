@@ -8,42 +8,29 @@ use serde::{Deserialize, Serialize};
 /// The most results of one cause that a limit may allow: this many times are stored for each cause.
 pub const MAX_LIMIT: u32 = 64;
 
-/// Cause of an inconclusive result, by the miner's doing or without provable fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The miner declined, was shutting down, or stopped.
-    Busy,
-    /// Too little memory, or devices unable to do the work.
-    Memory,
-    /// A device that the miner showed before took no part.
-    Incomplete,
-    /// A device or its program failed.
-    Sick,
-    /// The miner broke off after it knew the positions to be checked.
-    Evaded,
-    /// The connection broke, or the miner did not read or answer.
-    Network,
-    /// The miner was not connected when a challenge was due.
-    Absent,
+assay_work::names! {
+    /// Cause of an inconclusive result, by the miner's doing or without provable fault.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Cause {
+        /// The miner declined, was shutting down, or stopped.
+        Busy = "busy",
+        /// Too little memory, or devices unable to do the work.
+        Memory = "memory",
+        /// A device that the miner showed before took no part.
+        Incomplete = "incomplete",
+        /// A device or its program failed.
+        Sick = "sick",
+        /// The miner broke off after it knew the positions to be checked.
+        Evaded = "evaded",
+        /// The connection broke, or the miner did not read or answer.
+        Network = "network",
+        /// The miner was not connected when a challenge was due.
+        Absent = "absent",
+    }
 }
 
 impl Cause {
-    pub const ALL: [Self; 7] =
-        [Self::Busy, Self::Memory, Self::Incomplete, Self::Sick, Self::Evaded, Self::Network, Self::Absent];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Memory => "memory",
-            Self::Incomplete => "incomplete",
-            Self::Sick => "sick",
-            Self::Evaded => "evaded",
-            Self::Network => "network",
-            Self::Absent => "absent",
-        }
-    }
-
     /// The cause of an inconclusive verdict's reason; `None` for the validator's own doing.
     pub const fn of(code: ReasonCode) -> Option<Self> {
         use ReasonCode as Code;

@@ -57,37 +57,24 @@ pub enum Word {
     Release,
 }
 
-/// Reason of a change of state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StateReason {
-    /// The owed passes are complete.
-    Passed,
-    /// Too many results of one cause, or of all together.
-    Inconclusive,
-    /// The last pass is too old.
-    Outdated,
-    Failed,
-    /// A finding proves a lie.
-    Finding,
-    /// The miner failed too often.
-    FailedOften,
-    QuarantineOver,
-    Operator,
-}
-
-impl StateReason {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Inconclusive => "inconclusive",
-            Self::Outdated => "outdated",
-            Self::Failed => "failed",
-            Self::Finding => "finding",
-            Self::FailedOften => "failed_often",
-            Self::QuarantineOver => "quarantine_over",
-            Self::Operator => "operator",
-        }
+assay_work::names! {
+    /// Reason of a change of state.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum StateReason {
+        /// The owed passes are complete.
+        Passed = "passed",
+        /// Too many results of one cause, or of all together.
+        Inconclusive = "inconclusive",
+        /// The last pass is too old.
+        Outdated = "outdated",
+        Failed = "failed",
+        /// A finding proves a lie.
+        Finding = "finding",
+        /// The miner failed too often.
+        FailedOften = "failed_often",
+        QuarantineOver = "quarantine_over",
+        Operator = "operator",
     }
 }
 

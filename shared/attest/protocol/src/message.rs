@@ -167,29 +167,31 @@ impl Offer {
     }
 }
 
-/// Why a side does not start, or does not go on with, a challenge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopCode {
-    /// The miner works for another challenge.
-    Busy,
-    /// The program is shutting down.
-    Draining,
-    /// Less memory is free than the challenge needs.
-    NotEnoughMemory,
-    /// A device failed.
-    DeviceLost,
-    /// The request breaks a rule.
-    Invalid,
-    /// The inventory named is no longer the current one.
-    StaleInventory,
-    /// No device can compute the request.
-    Unsupported,
-    /// A deadline passed.
-    Deadline,
-    /// An error of the side that stops.
-    Internal,
-    /// A limit of the miner's operator, such as how long a challenge takes.
-    Declined,
+assay_work::names! {
+    /// Why a side does not start, or does not go on with, a challenge.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StopCode {
+        /// The miner works for another challenge.
+        Busy = "busy",
+        /// The program is shutting down.
+        Draining = "draining",
+        /// Less memory is free than the challenge needs.
+        NotEnoughMemory = "not_enough_memory",
+        /// A device failed.
+        DeviceLost = "device_lost",
+        /// The request breaks a rule.
+        Invalid = "invalid",
+        /// The inventory named is no longer the current one.
+        StaleInventory = "stale_inventory",
+        /// No device can compute the request.
+        Unsupported = "unsupported",
+        /// A deadline passed.
+        Deadline = "deadline",
+        /// An error of the side that stops.
+        Internal = "internal",
+        /// A limit of the miner's operator, such as how long a challenge takes.
+        Declined = "declined",
+    }
 }
 
 impl StopCode {

@@ -2,44 +2,25 @@
 
 mod reason;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Telemetry;
 use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 
 pub use reason::{Class, Outcome, Reason, ReasonCode, outcome_of};
-/// How a validator checks the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Every pass of every device again, on devices of its own.
-    Replay,
-    /// Some iterations again.
-    ReplaySample,
-    /// Elements drawn at random, from opened rows.
-    Audit,
-}
 
-impl Mode {
-    /// Every mode.
-    pub const ALL: [Self; 3] = [Self::Replay, Self::ReplaySample, Self::Audit];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Replay => "replay",
-            Self::ReplaySample => "replay-sample",
-            Self::Audit => "audit",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+assay_work::names! {
+    /// How a validator checks the work. Names are those of the command line.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Mode {
+        /// Every pass of every device again, on devices of its own.
+        Replay = "replay",
+        /// Some iterations again.
+        ReplaySample = "replay-sample",
+        /// Elements drawn at random, from opened rows.
+        Audit = "audit",
     }
 }
 

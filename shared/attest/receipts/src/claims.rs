@@ -19,29 +19,19 @@ pub const SUBMODULE_PROFILE: &str = "urn:uuid:a7736711-5b03-4cb6-817a-af046ba8c5
 /// Who made the verifier's software.
 pub const DEVELOPER: &str = "Assay";
 
-/// How far the verifier vouches (draft-ietf-rats-ar4si, section 3.2, "trustworthiness tier").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tier {
-    /// The verifier makes no assertion.
-    None,
-    /// The checks held.
-    Affirming,
-    /// The checks held, but another finding speaks against relying on it.
-    Warning,
-    /// The checks did not hold.
-    Contraindicated,
-}
-
-impl Tier {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Affirming => "affirming",
-            Self::Warning => "warning",
-            Self::Contraindicated => "contraindicated",
-        }
+assay_work::names! {
+    /// How far the verifier vouches (draft-ietf-rats-ar4si, section 3.2, "trustworthiness tier").
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Tier {
+        /// The verifier makes no assertion.
+        None = "none",
+        /// The checks held.
+        Affirming = "affirming",
+        /// The checks held, but another finding speaks against relying on it.
+        Warning = "warning",
+        /// The checks did not hold.
+        Contraindicated = "contraindicated",
     }
 }
 

@@ -4,62 +4,34 @@ use std::fmt;
 
 use super::bytes::DeviceId;
 
-/// A fault of an answer, in the order of WORK.md's table: a lower one is named before a higher one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FaultKind {
-    /// A device, iteration, root or previous root that is not the challenge's and the commitment's.
-    Binding,
-    /// Not exactly `count` digests, or they do not hash to the root.
-    Digests,
-    /// Other slots than those asked for, in another order or number, or a sample other than the one drawn.
-    Rows,
-    /// An opened range of another position or length.
-    Range,
-    /// Another number of siblings.
-    Siblings,
-    /// A range and its siblings do not lead to the digest.
-    Path,
-    /// A leaf's row is not the keystream.
-    Leaf,
-    /// An element differs from its formula's result.
-    Element,
-    /// A walk does not end in the state opened.
-    State,
-    /// A row does not give the sum opened.
-    Sum,
+crate::names! {
+    /// A fault of an answer, with the names and in the order of WORK.md's table: a lower one is named before a higher one.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FaultKind {
+        /// A device, iteration, root or previous root that is not the challenge's and the commitment's.
+        Binding = "binding",
+        /// Not exactly `count` digests, or they do not hash to the root.
+        Digests = "digests",
+        /// Other slots than those asked for, in another order or number, or a sample other than the one drawn.
+        Rows = "rows",
+        /// An opened range of another position or length.
+        Range = "range",
+        /// Another number of siblings.
+        Siblings = "siblings",
+        /// A range and its siblings do not lead to the digest.
+        Path = "path",
+        /// A leaf's row is not the keystream.
+        Leaf = "leaf",
+        /// An element differs from its formula's result.
+        Element = "element",
+        /// A walk does not end in the state opened.
+        State = "state",
+        /// A row does not give the sum opened.
+        Sum = "sum",
+    }
 }
 
 impl FaultKind {
-    /// Every kind, in order.
-    pub const ALL: [Self; 10] = [
-        Self::Binding,
-        Self::Digests,
-        Self::Rows,
-        Self::Range,
-        Self::Siblings,
-        Self::Path,
-        Self::Leaf,
-        Self::Element,
-        Self::State,
-        Self::Sum,
-    ];
-
-    /// The stable name, as in WORK.md.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Binding => "binding",
-            Self::Digests => "digests",
-            Self::Rows => "rows",
-            Self::Range => "range",
-            Self::Siblings => "siblings",
-            Self::Path => "path",
-            Self::Leaf => "leaf",
-            Self::Element => "element",
-            Self::State => "state",
-            Self::Sum => "sum",
-        }
-    }
-
     const fn sentence(self) -> &'static str {
         match self {
             Self::Binding => "a device, iteration or root is not the challenge's and the commitment's",
@@ -134,6 +106,6 @@ pub struct OpeningFault {
 impl OpeningFault {
     /// The stable name of the fault, as in WORK.md.
     pub const fn code(&self) -> &'static str {
-        self.kind.code()
+        self.kind.name()
     }
 }

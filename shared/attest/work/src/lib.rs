@@ -14,6 +14,7 @@ pub mod json;
 pub mod keys;
 mod lanes;
 pub mod leaf;
+mod names;
 pub mod opening;
 pub mod precision;
 pub mod probe;

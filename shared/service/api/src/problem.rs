@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 /// The media type of a [`ProblemDetails`].
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -14,21 +12,17 @@ const TYPE: &str = "urn:assay:problem:";
 
 macro_rules! codes {
     ($($variant:ident $name:literal $status:literal $title:literal;)*) => {
-        /// The reason why a request was refused, for programs.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum ProblemCode {
-            $(#[doc = $title] #[serde(rename = $name)] $variant,)*
+        assay_work::names! {
+            /// The reason why a request was refused, for programs.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+            #[schema(description = "Why a request was not done, for programs.")]
+            #[serde(rename_all = "snake_case")]
+            pub enum ProblemCode {
+                $(#[doc = $title] $variant = $name,)*
+            }
         }
 
         impl ProblemCode {
-            /// Every code.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The stable name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
             /// The status that goes with it.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
@@ -69,20 +63,6 @@ codes! {
     TooManyRequests "too_many_requests" 429 "There were too many requests.";
     Internal "internal" 500 "The validator met an error of its own.";
 }
-
-// utoipa does not see names that a macro gives.
-impl PartialSchema for ProblemCode {
-    fn schema() -> RefOr<Schema> {
-        let names = Self::ALL.iter().map(|code| code.name());
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("Why a request was not done, for programs."))
-            .enum_values(Some(names))
-            .into()
-    }
-}
-
-impl ToSchema for ProblemCode {}
 
 /// A refused request (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -131,7 +111,7 @@ mod tests {
     #[test]
     fn a_problem_is_read_back_as_it_was_written() {
         for code in ProblemCode::ALL {
-            let problem = ProblemDetails::new(*code, "why").after(3);
+            let problem = ProblemDetails::new(code, "why").after(3);
             let text = serde_json::to_string(&problem).unwrap();
             assert!(text.contains(&format!("\"code\":\"{}\"", code.name())), "{text}");
             assert!(text.contains(&format!("\"type\":\"urn:assay:problem:{}\"", code.name())), "{text}");

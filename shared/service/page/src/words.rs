@@ -18,11 +18,7 @@ pub const fn of_outcome(outcome: Outcome) -> (Icon, Tone) {
 
 /// The outcome of this name; inconclusive for any other name.
 pub fn outcome(name: &str) -> Outcome {
-    match name {
-        "pass" => Outcome::Pass,
-        "fail" => Outcome::Fail,
-        _ => Outcome::Inconclusive,
-    }
+    Outcome::named(name).unwrap_or(Outcome::Inconclusive)
 }
 
 /// An outcome with its sign.

@@ -104,11 +104,11 @@ mod tests {
     #[test]
     fn every_code_is_a_problem_with_its_status() {
         for code in ProblemCode::ALL {
-            let response = ApiError(ProblemDetails::new(*code, "why").after(7)).into_response();
+            let response = ApiError(ProblemDetails::new(code, "why").after(7)).into_response();
             assert_eq!(response.status().as_u16(), code.status());
             assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_MEDIA_TYPE);
             assert_eq!(response.headers()[RETRY_AFTER], "7");
-            assert_eq!(response.headers().contains_key(WWW_AUTHENTICATE), *code == ProblemCode::Unauthorized);
+            assert_eq!(response.headers().contains_key(WWW_AUTHENTICATE), code == ProblemCode::Unauthorized);
         }
     }
 

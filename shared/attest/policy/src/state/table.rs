@@ -1,43 +1,32 @@
 //! The states of a miner, and the table of their transitions.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-/// Attestation state of a miner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// New: it owes its first passes.
-    #[default]
-    Enrolled,
-    Passing,
-    /// Attested, with inconclusive results near the limit.
-    Suspect,
-    /// Failed, with passes owed.
-    Failed,
-    /// Its attestation ended without a fail, and it owes passes.
-    Expired,
-    /// Failed repeatedly, or set apart by an operator: passes do not count until the quarantine is over.
-    Quarantined,
-    /// Suspended by an operator.
-    Suspended,
-    /// Revoked by an operator.
-    Revoked,
+assay_work::names! {
+    /// Attestation state of a miner.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum State {
+        /// New: it owes its first passes.
+        #[default]
+        Enrolled = "enrolled",
+        Passing = "passing",
+        /// Attested, with inconclusive results near the limit.
+        Suspect = "suspect",
+        /// Failed, with passes owed.
+        Failed = "failed",
+        /// Its attestation ended without a fail, and it owes passes.
+        Expired = "expired",
+        /// Failed repeatedly, or set apart by an operator: passes do not count until the quarantine is over.
+        Quarantined = "quarantined",
+        /// Suspended by an operator.
+        Suspended = "suspended",
+        /// Revoked by an operator.
+        Revoked = "revoked",
+    }
 }
 
 impl State {
-    pub const ALL: [Self; 8] = [
-        Self::Enrolled,
-        Self::Passing,
-        Self::Suspect,
-        Self::Failed,
-        Self::Expired,
-        Self::Quarantined,
-        Self::Suspended,
-        Self::Revoked,
-    ];
-
     /// Its meaning, as pages and commands say it.
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -50,24 +39,6 @@ impl State {
             Self::Suspended => "Not challenged: an operator suspended it.",
             Self::Revoked => "Not let in: an operator revoked it.",
         }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Enrolled => "enrolled",
-            Self::Passing => "passing",
-            Self::Suspect => "suspect",
-            Self::Failed => "failed",
-            Self::Expired => "expired",
-            Self::Quarantined => "quarantined",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
-    }
-
-    /// Parses the name of a state.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
     /// Every state, in order of concern: states without a pass first, states set by operators last.
@@ -98,12 +69,6 @@ impl State {
 
     pub const fn is_challenged(self) -> bool {
         !matches!(self, Self::Suspended | Self::Revoked)
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

@@ -564,15 +564,15 @@ proptest! {
 fn every_reason_that_shows_nothing_has_its_cause() {
     use assay_protocol::verdict::Class;
     for code in ReasonCode::ALL {
-        let cause = Cause::of(*code);
+        let cause = Cause::of(code);
         let is_expected = match code.class() {
             Class::Forged | Class::Late | Class::Evasive | Class::Short => cause == Some(Cause::Evaded),
             Class::Sick => cause == Some(Cause::Sick),
             Class::Busy => matches!(cause, Some(Cause::Busy | Cause::Memory | Cause::Incomplete)),
-            Class::Network if *code == ReasonCode::Abandoned => cause == Some(Cause::Evaded),
+            Class::Network if code == ReasonCode::Abandoned => cause == Some(Cause::Evaded),
             Class::Network => cause == Some(Cause::Network),
             // The word of a miner about itself proves nothing.
-            Class::Ours if *code == ReasonCode::MinerInternal => cause == Some(Cause::Sick),
+            Class::Ours if code == ReasonCode::MinerInternal => cause == Some(Cause::Sick),
             Class::Ours => cause.is_none(),
         };
         assert!(is_expected, "{}: {cause:?}", code.name());

@@ -4,27 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use assay_work::DeviceId;
 
-/// The confidential-computing mode of a machine: memory encrypted on the bus, measured firmware.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ConfidentialComputing {
-    /// Disabled.
-    Off,
-    /// Enabled.
-    On,
-    /// Enabled, without the protection against debuggers.
-    DevTools,
-}
-
-impl ConfidentialComputing {
-    /// The name for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::On => "on",
-            Self::DevTools => "dev tools",
-        }
+assay_work::names! {
+    /// The confidential-computing mode of a machine: memory encrypted on the bus, measured firmware. Its names are for
+    /// display.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum ConfidentialComputing {
+        /// Disabled.
+        Off = "off",
+        /// Enabled.
+        On = "on",
+        /// Enabled, without the protection against debuggers.
+        DevTools = "dev tools",
     }
 }
 

@@ -17,50 +17,39 @@ pub struct SensorSpread {
     pub max: u32,
 }
 
-macro_rules! throttle_reasons {
-    ($($variant:ident $name:literal $is_trouble:literal $about:literal;)*) => {
-        /// Why clocks were reduced.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-        #[serde(rename_all = "snake_case")]
-        pub enum ThrottleReason {
-            $(#[doc = $about] $variant,)*
-        }
-
-        impl ThrottleReason {
-            /// Every reason, in order of its code.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The stable name, as in JSON.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// Whether an operator should investigate it: heat, or an insufficient power supply. A device that idles,
-            /// keeps to configured clocks or reaches its power limit works as intended.
-            #[must_use]
-            pub const fn is_trouble(self) -> bool {
-                match self { $(Self::$variant => $is_trouble,)* }
-            }
-        }
-    };
+assay_work::names! {
+    /// Why clocks were reduced, in order of the codes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum ThrottleReason {
+        /// No kernel ran.
+        GpuIdle = "gpu_idle",
+        /// A setting limited the clocks.
+        ApplicationsClocks = "applications_clocks",
+        /// The power limit was reached.
+        SwPowerCap = "sw_power_cap",
+        /// The hardware halved the clocks because of heat or power.
+        HwSlowdown = "hw_slowdown",
+        /// Another device of the sync-boost group was slower.
+        SyncBoost = "sync_boost",
+        /// The driver reduced the clocks because of heat.
+        SwThermal = "sw_thermal",
+        /// The hardware halved the clocks because of heat.
+        HwThermal = "hw_thermal",
+        /// The power supply requested a reduction.
+        HwPowerBrake = "hw_power_brake",
+        /// A display limited the clocks.
+        DisplayClocks = "display_clocks",
+    }
 }
 
-throttle_reasons! {
-    GpuIdle "gpu_idle" false "No kernel ran.";
-    ApplicationsClocks "applications_clocks" false "A setting limited the clocks.";
-    SwPowerCap "sw_power_cap" false "The power limit was reached.";
-    HwSlowdown "hw_slowdown" true "The hardware halved the clocks because of heat or power.";
-    SyncBoost "sync_boost" false "Another device of the sync-boost group was slower.";
-    SwThermal "sw_thermal" true "The driver reduced the clocks because of heat.";
-    HwThermal "hw_thermal" true "The hardware halved the clocks because of heat.";
-    HwPowerBrake "hw_power_brake" true "The power supply requested a reduction.";
-    DisplayClocks "display_clocks" false "A display limited the clocks.";
-}
-
-impl fmt::Display for ThrottleReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+impl ThrottleReason {
+    /// Whether an operator should investigate it: heat, or an insufficient power supply. A device that idles, keeps to
+    /// configured clocks or reaches its power limit works as intended.
+    #[must_use]
+    pub const fn is_trouble(self) -> bool {
+        matches!(self, Self::HwSlowdown | Self::SwThermal | Self::HwThermal | Self::HwPowerBrake)
     }
 }
 

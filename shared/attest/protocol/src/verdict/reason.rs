@@ -1,38 +1,27 @@
 //! Outcomes, reasons and their classes: the words that both sides and the user share.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use assay_work::DeviceId;
 
-/// Outcome of a challenge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Everything checked held.
-    Pass,
-    /// The miner forged something, was late, or showed less than it must.
-    Fail,
-    /// No judgement was possible: neither a pass nor the miner's failure.
-    Inconclusive,
+assay_work::names! {
+    /// Outcome of a challenge.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Outcome {
+        /// Everything checked held.
+        Pass = "pass",
+        /// The miner forged something, was late, or showed less than it must.
+        Fail = "fail",
+        /// No judgement was possible: neither a pass nor the miner's failure.
+        Inconclusive = "inconclusive",
+    }
 }
 
 impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 3] = [Self::Pass, Self::Fail, Self::Inconclusive];
-
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
-
     /// The worst of several: a fail before what could not be judged, and that before a pass. None at all shows nothing.
     pub fn worst(outcomes: impl IntoIterator<Item = Self>) -> Self {
         let outcomes: Vec<_> = outcomes.into_iter().collect();
@@ -46,51 +35,33 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+assay_work::names! {
+    /// Attribution of a reason. Only [`Class::Forged`], [`Class::Late`], [`Class::Evasive`] and [`Class::Short`] can
+    /// fail a miner.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Class {
+        /// The miner sent something that no honest miner sends.
+        Forged = "forged",
+        /// The miner let a deadline pass.
+        Late = "late",
+        /// The miner broke off challenges too often once it knew the positions to be checked.
+        Evasive = "evasive",
+        /// The work held, but was less than the operator of the validator expects of this key.
+        Short = "short",
+        /// A device of the miner failed.
+        Sick = "sick",
+        /// The miner was busy, or had too little memory.
+        Busy = "busy",
+        /// The connection broke.
+        Network = "network",
+        /// The program failed, on either side.
+        Ours = "ours",
     }
-}
-
-/// Attribution of a reason. Only [`Class::Forged`], [`Class::Late`], [`Class::Evasive`] and [`Class::Short`] can fail a
-/// miner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// The miner sent something that no honest miner sends.
-    Forged,
-    /// The miner let a deadline pass.
-    Late,
-    /// The miner broke off challenges too often once it knew the positions to be checked.
-    Evasive,
-    /// The work held, but was less than the operator of the validator expects of this key.
-    Short,
-    /// A device of the miner failed.
-    Sick,
-    /// The miner was busy, or had too little memory.
-    Busy,
-    /// The connection broke.
-    Network,
-    /// The program failed, on either side.
-    Ours,
 }
 
 impl Class {
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forged => "forged",
-            Self::Late => "late",
-            Self::Evasive => "evasive",
-            Self::Short => "short",
-            Self::Sick => "sick",
-            Self::Busy => "busy",
-            Self::Network => "network",
-            Self::Ours => "ours",
-        }
-    }
-
     /// Whether a reason of this class fails the miner.
     #[must_use]
     pub const fn fails(self) -> bool {
@@ -98,34 +69,20 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 macro_rules! reason_codes {
     ($($variant:ident $name:literal $class:ident $about:literal $advice:literal;)*) => {
-        /// Why a challenge did not pass: stable names, each with its class.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum ReasonCode {
-            $(#[doc = $about] #[serde(rename = $name)] $variant,)*
+        assay_work::names! {
+            /// Why a challenge did not pass: stable names, each with its class.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+            #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+            #[cfg_attr(feature = "schema", schema(description = "Why a challenge did not pass."))]
+            #[serde(rename_all = "snake_case")]
+            pub enum ReasonCode {
+                $(#[doc = $about] $variant = $name,)*
+            }
         }
 
         impl ReasonCode {
-            /// Every code there is.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The stable, machine-readable name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// The code with a name.
-            pub fn named(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|code| code.name() == name)
-            }
-
             /// Whose doing it is.
             pub const fn class(self) -> Class {
                 match self { $(Self::$variant => Class::$class,)* }
@@ -235,28 +192,6 @@ impl ReasonCode {
     }
 }
 
-// utoipa does not see names that a macro gives.
-#[cfg(feature = "schema")]
-impl utoipa::PartialSchema for ReasonCode {
-    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-        let names = Self::ALL.iter().map(|code| code.name());
-        utoipa::openapi::schema::ObjectBuilder::new()
-            .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("Why a challenge did not pass."))
-            .enum_values(Some(names))
-            .into()
-    }
-}
-
-#[cfg(feature = "schema")]
-impl utoipa::ToSchema for ReasonCode {}
-
-impl fmt::Display for ReasonCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// One reason behind an outcome. Its document adds the class and the advice that follow from the code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "ReasonDocument", from = "ReasonDocument")]
@@ -351,7 +286,7 @@ mod tests {
     #[test]
     fn only_forged_late_evasive_and_short_fail() {
         for code in ReasonCode::ALL {
-            let outcome = outcome_of(&[Reason::new(*code, "")]);
+            let outcome = outcome_of(&[Reason::new(code, "")]);
             let fails = matches!(code.class(), Class::Forged | Class::Late | Class::Evasive | Class::Short);
             assert_eq!(outcome, if fails { Outcome::Fail } else { Outcome::Inconclusive }, "{code}");
         }

@@ -184,8 +184,8 @@ impl FieldKind<(String, String, String), (ReasonCode, String)> for CodeOfClass {
         let code = field::text("Reason.code", MAX_REASON_CODE_BYTES, code)?;
         let class = read_class(field::text("Reason.class", MAX_CLASS_BYTES, class)?)?;
         let detail = field::text("Reason.detail", MAX_DETAIL_BYTES, detail)?;
-        match ReasonCode::ALL.iter().find(|known| known.name() == code) {
-            Some(known) if known.class() == class => Ok((*known, detail)),
+        match ReasonCode::named(&code) {
+            Some(known) if known.class() == class => Ok((known, detail)),
             Some(_) => Err(WireError::new("Reason.class", FieldProblem::Contradicts("code"))),
             None => Ok((least_specific(class), field::printable(&format!("{code}: {detail}"), MAX_DETAIL_BYTES))),
         }
@@ -196,10 +196,9 @@ impl FieldKind<(String, String, String), (ReasonCode, String)> for CodeOfClass {
     }
 }
 
-/// The class with a name; every class has a code.
+/// The class with a name.
 fn read_class(name: String) -> Result<Class, WireError> {
-    let mut classes = ReasonCode::ALL.iter().map(|code| code.class());
-    classes.find(|class| class.name() == name).ok_or(WireError::new("Reason.class", FieldProblem::UnknownName(name)))
+    Class::named(&name).ok_or(WireError::new("Reason.class", FieldProblem::UnknownName(name)))
 }
 
 /// The code that a reason of a class is shown with when its own is unknown.

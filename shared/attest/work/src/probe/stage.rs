@@ -3,27 +3,20 @@
 use super::super::bytes::ProbeSeed;
 use super::{Link, Probe, Sweep};
 
-/// The probes of a challenge, in their order: each at most once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ProbeStage {
-    /// Each device walks over its own slots.
-    Own,
-    /// Each device walks over the slots of all devices.
-    Linked,
-    /// Each device sums over its own slots.
-    Sweep,
+crate::names! {
+    /// The probes of a challenge, in their order: each at most once.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ProbeStage {
+        /// Each device walks over its own slots.
+        Own = "probe",
+        /// Each device walks over the slots of all devices.
+        Linked = "linked probe",
+        /// Each device sums over its own slots.
+        Sweep = "sweep",
+    }
 }
 
 impl ProbeStage {
-    /// The name in texts.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Own => "probe",
-            Self::Linked => "linked probe",
-            Self::Sweep => "sweep",
-        }
-    }
-
     /// Begins the checksum of an answer.
     pub(super) const fn checksum_name(self) -> &'static [u8] {
         match self {

@@ -83,7 +83,7 @@ pub(super) async fn challenge(
     Path(miner): Path<String>,
     Form(ChallengeForm { mode }): Form<ChallengeForm>,
 ) -> Response {
-    let mode = Mode::ALL.into_iter().find(|known| known.name() == mode);
+    let mode = Mode::named(&mode);
     let asked = BeginChallenge { miner: Some(miner), mode, ..BeginChallenge::default() };
     match running::begin(visitor.validator(), asked).await {
         Ok(running) => {

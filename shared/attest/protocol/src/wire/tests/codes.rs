@@ -88,7 +88,7 @@ fn every_code_of_the_wire_is_read() {
 #[test]
 fn every_reason_comes_back_as_itself() {
     for code in ReasonCode::ALL {
-        let reason = Reason::new(*code, "why");
+        let reason = Reason::new(code, "why");
         assert_eq!(Reason::try_from(v1::Reason::from(reason.clone())), Ok(reason));
     }
 }

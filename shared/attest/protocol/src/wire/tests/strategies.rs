@@ -85,7 +85,7 @@ fn spread() -> impl Strategy<Value = Option<SensorSpread>> {
 
 fn telemetry() -> impl Strategy<Value = Telemetry> {
     let spreads = [spread(), spread(), spread(), spread(), spread(), spread()];
-    let reasons = proptest::sample::subsequence(ThrottleReason::ALL, 0..=ThrottleReason::ALL.len());
+    let reasons = proptest::sample::subsequence(&ThrottleReason::ALL, 0..=ThrottleReason::ALL.len());
     let xids = proptest::collection::btree_set(any::<u32>(), 0..=MAX_XIDS);
     (any::<u32>(), spreads, any::<[Option<u64>; 3]>(), reasons, xids).prop_map(
         |(samples, spreads, [memory_used_max_bytes, ecc_corrected, ecc_uncorrected], reasons, xids)| {
@@ -142,18 +142,7 @@ fn inventory() -> impl Strategy<Value = Inventory> {
 }
 
 fn stop_code() -> impl Strategy<Value = StopCode> {
-    proptest::sample::select(vec![
-        StopCode::Busy,
-        StopCode::Draining,
-        StopCode::NotEnoughMemory,
-        StopCode::DeviceLost,
-        StopCode::Invalid,
-        StopCode::StaleInventory,
-        StopCode::Unsupported,
-        StopCode::Deadline,
-        StopCode::Internal,
-        StopCode::Declined,
-    ])
+    proptest::sample::select(&StopCode::ALL)
 }
 
 fn refused_code() -> impl Strategy<Value = RefusedCode> {
@@ -336,7 +325,7 @@ fn chunk() -> impl Strategy<Value = OpeningsChunk> {
 }
 
 fn reason() -> impl Strategy<Value = Reason> {
-    (proptest::sample::select(ReasonCode::ALL), text(), option::of(bytes()))
+    (proptest::sample::select(&ReasonCode::ALL), text(), option::of(bytes()))
         .prop_map(|(code, detail, device_id)| Reason { code, detail, device_id })
 }
 
