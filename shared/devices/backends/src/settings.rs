@@ -96,7 +96,7 @@ fn backend_parser() -> impl TypedValueParser<Value = BackendOrAuto> {
     };
     let auto = PossibleValue::new(AUTO).help("Every GPU once, or the CPU if there is none; not together with others");
     let values: Vec<_> = std::iter::once(auto).chain(BackendKind::ALL.map(named)).collect();
-    PossibleValuesParser::new(values).map(|name| BackendKind::ALL.into_iter().find(|kind| kind.name() == name))
+    PossibleValuesParser::new(values).map(|name| BackendKind::named(&name))
 }
 
 /// Settings of the devices, checked.

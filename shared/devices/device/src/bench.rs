@@ -17,47 +17,35 @@ const STATE_BYTES: u64 = 64;
 /// States are at most this part of the slots, as a policy asks.
 const SLOTS_PER_STATES: u64 = 8;
 
-/// A measured stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BenchStage {
-    /// Products with their mixing, without leaves and digests.
-    Product,
-    /// A whole pass: leaves, products, digests.
-    Pass,
-    /// Keystream into the two leaves.
-    Leaves,
-    /// BLAKE3 of all slots.
-    Digests,
-    /// A round of the residency probe over all slots.
-    Probe,
-    /// A round of the sweep over all slots.
-    Sweep,
-    /// A copy from pinned host memory.
-    HostToDevice,
-    /// A copy to pinned host memory.
-    DeviceToHost,
-    /// A copy within the device; bytes read and bytes written both count.
-    DeviceCopy,
-    /// The vendor library's own product of a kind of work, sums of 32 bits written out.
-    Peer,
+assay_work::names! {
+    /// A measured stage, in the order of a round: the peer next to the product, at the same clock and temperature.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BenchStage {
+        /// Products with their mixing, without leaves and digests.
+        Product = "product",
+        /// The vendor library's own product of a kind of work, sums of 32 bits written out.
+        Peer = "peer",
+        /// A whole pass: leaves, products, digests.
+        Pass = "pass",
+        /// Keystream into the two leaves.
+        Leaves = "leaves (ChaCha8)",
+        /// BLAKE3 of all slots.
+        Digests = "digests (BLAKE3)",
+        /// A round of the residency probe over all slots.
+        Probe = "probe (random lines)",
+        /// A round of the sweep over all slots.
+        Sweep = "sweep (all rows)",
+        /// A copy from pinned host memory.
+        HostToDevice = "host to device",
+        /// A copy to pinned host memory.
+        DeviceToHost = "device to host",
+        /// A copy within the device; bytes read and bytes written both count.
+        DeviceCopy = "copy on the device",
+    }
 }
 
 impl BenchStage {
-    /// All stages in the order of a round: the peer next to the product, at the same clock and temperature.
-    pub const ALL: [Self; 10] = [
-        Self::Product,
-        Self::Peer,
-        Self::Pass,
-        Self::Leaves,
-        Self::Digests,
-        Self::Probe,
-        Self::Sweep,
-        Self::HostToDevice,
-        Self::DeviceToHost,
-        Self::DeviceCopy,
-    ];
-
     /// Whether the rate is in operations (products), else in bytes.
     pub const fn counts_operations(self) -> bool {
         matches!(self, Self::Product | Self::Pass | Self::Peer)

@@ -66,28 +66,17 @@ impl CopySource {
     }
 }
 
-/// One leg of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CopyLeg {
-    /// From the host's memory to the device's.
-    HostToDevice,
-    /// Within the device's memory.
-    WithinDevice,
-    /// From the device's memory to the host's.
-    DeviceToHost,
-}
-
-impl CopyLeg {
-    /// All, in the order in which they are gone.
-    pub const ALL: [Self; 3] = [Self::HostToDevice, Self::WithinDevice, Self::DeviceToHost];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HostToDevice => "host to device",
-            Self::WithinDevice => "within the device",
-            Self::DeviceToHost => "device to host",
-        }
+assay_work::names! {
+    /// One leg of a copy.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum CopyLeg {
+        /// From the host's memory to the device's.
+        HostToDevice = "host to device",
+        /// Within the device's memory.
+        WithinDevice = "within the device",
+        /// From the device's memory to the host's.
+        DeviceToHost = "device to host",
     }
 }
 

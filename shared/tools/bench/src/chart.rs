@@ -6,7 +6,7 @@ use assay_work::Precision;
 use plotters::prelude::*;
 
 use crate::operations::OperationFigure;
-use crate::report::{BenchReport, DeviceFigures, name};
+use crate::report::{BenchReport, DeviceFigures};
 
 /// A panel's size in pixels.
 const PANEL: (u32, u32) = (900, 480);
@@ -165,10 +165,10 @@ fn lines(device: &DeviceFigures) -> Vec<PlotSeries> {
     for figure in device.figures.iter().filter(|f| f.stage.counts_operations()) {
         let Some(n) = figure.n else { continue };
         let name = match (&figure.kernel, figure.stage) {
-            (_, BenchStage::Peer) => device.peer.clone().unwrap_or_else(|| name(BenchStage::Peer).to_owned()),
+            (_, BenchStage::Peer) => device.peer.clone().unwrap_or_else(|| BenchStage::Peer.to_string()),
             (kernel, stage) => {
                 let of_kind = figure.precision.filter(|precision| *precision != Precision::Int8);
-                let words = [Some(name(stage)), of_kind.map(Precision::name), kernel.as_deref()];
+                let words = [Some(stage.name()), of_kind.map(Precision::name), kernel.as_deref()];
                 words.into_iter().flatten().collect::<Vec<_>>().join(" ")
             }
         };

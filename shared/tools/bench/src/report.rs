@@ -200,29 +200,13 @@ fn bytes(device: &DeviceFigures, screen: &Screen) -> String {
     for figure in device.figures.iter().filter(|f| !f.stage.counts_operations()) {
         let over = figure.bytes.map_or_else(String::new, |bytes| format!(" over {} GB", giga(bytes as f64)));
         table.add_row([
-            (name(figure.stage).to_owned() + &over).into(),
+            (figure.stage.to_string() + &over).into(),
             table::figure(figure.n.map_or(String::new(), |n| n.to_string())),
             table::figure(giga(figure.rate_per_s)),
             table::figure(percent(figure.share_of_limit)),
         ]);
     }
     table::text(&table)
-}
-
-/// A stage's name for people.
-pub fn name(stage: BenchStage) -> &'static str {
-    match stage {
-        BenchStage::Product => "product",
-        BenchStage::Pass => "pass",
-        BenchStage::Leaves => "leaves (ChaCha8)",
-        BenchStage::Digests => "digests (BLAKE3)",
-        BenchStage::Probe => "probe (random lines)",
-        BenchStage::Sweep => "sweep (all rows)",
-        BenchStage::HostToDevice => "host to device",
-        BenchStage::DeviceToHost => "device to host",
-        BenchStage::DeviceCopy => "copy on the device",
-        BenchStage::Peer => "peer",
-    }
 }
 
 fn tera(rate: f64) -> String {

@@ -10,41 +10,25 @@ pub enum Severity {
     Fail,
 }
 
-/// A test of a burn-in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Test {
-    /// The device, its driver and the process that drives it stay up.
-    Device,
-    /// Passes give the same bits again, with every kernel, and on every other device.
-    Passes,
-    /// Samples of passes are equal to the processor's.
-    Samples,
-    /// Walks over all memory give the same digests again, and those that the processor walks.
-    Probe,
-    /// Bytes are the same after copies to the device, within it, back, and between devices.
-    Copies,
-    /// Heat, power, memory errors, the bus.
-    Sensors,
-    /// Rates: against limits, against equal devices, and from the first to the last minutes.
-    Speed,
-}
-
-impl Test {
-    /// All tests, as reports list them.
-    pub const ALL: [Self; 7] =
-        [Self::Device, Self::Passes, Self::Samples, Self::Probe, Self::Copies, Self::Sensors, Self::Speed];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Passes => "passes",
-            Self::Samples => "samples",
-            Self::Probe => "probe",
-            Self::Copies => "copies",
-            Self::Sensors => "sensors",
-            Self::Speed => "speed",
-        }
+assay_work::names! {
+    /// A test of a burn-in.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Test {
+        /// The device, its driver and the process that drives it stay up.
+        Device = "device",
+        /// Passes give the same bits again, with every kernel, and on every other device.
+        Passes = "passes",
+        /// Samples of passes are equal to the processor's.
+        Samples = "samples",
+        /// Walks over all memory give the same digests again, and those that the processor walks.
+        Probe = "probe",
+        /// Bytes are the same after copies to the device, within it, back, and between devices.
+        Copies = "copies",
+        /// Heat, power, memory errors, the bus.
+        Sensors = "sensors",
+        /// Rates: against limits, against equal devices, and from the first to the last minutes.
+        Speed = "speed",
     }
 }
 

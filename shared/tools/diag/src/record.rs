@@ -11,35 +11,26 @@ use crate::stats::Series;
 /// Findings kept of a device: the first ones say most.
 const MAX_FINDINGS: usize = 64;
 
-/// The measured quantity of a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    Products,
-    /// Passes: leaves, products and digests.
-    Passes,
-    Probe,
-    HostToDevice,
-    /// Copies within the device, bytes read and written counted once.
-    WithinDevice,
-    DeviceToHost,
+assay_work::names! {
+    /// The measured quantity of a rate.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Measure {
+        Products = "products",
+        /// Passes: leaves, products and digests.
+        Passes = "passes",
+        Probe = "probe",
+        HostToDevice = "host to device",
+        /// Copies within the device, bytes read and written counted once.
+        WithinDevice = "within the device",
+        DeviceToHost = "device to host",
+    }
 }
 
 impl Measure {
     /// Whether it is in operations a second, else in bytes.
     pub const fn counts_operations(self) -> bool {
         matches!(self, Self::Products | Self::Passes)
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Products => "products",
-            Self::Passes => "passes",
-            Self::Probe => "probe",
-            Self::HostToDevice => "host to device",
-            Self::WithinDevice => "within the device",
-            Self::DeviceToHost => "device to host",
-        }
     }
 }
 

@@ -18,25 +18,15 @@ use crate::stats::Figures;
 /// Points of a series in JSON and in a chart.
 const MAX_POINTS: usize = 1000;
 
-/// The result of a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TestStatus {
-    Pass,
-    Warn,
-    Fail,
-    NotDone,
-}
-
-impl TestStatus {
-    /// Its name in a report.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Warn => "WARN",
-            Self::Fail => "FAIL",
-            Self::NotDone => "not done",
-        }
+assay_work::names! {
+    /// The result of a test.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum TestStatus {
+        Pass = "PASS",
+        Warn = "WARN",
+        Fail = "FAIL",
+        NotDone = "not done",
     }
 }
 

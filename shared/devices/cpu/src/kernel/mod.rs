@@ -26,7 +26,6 @@ mod qualify;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -38,26 +37,28 @@ use assay_work::Precision;
 /// Panels are packed for rows in groups of this many at least; every kernel's panel of Y divides it.
 pub(super) const ROW_GROUP: usize = 32;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum KernelKind {
-    /// The fastest that this CPU supports.
-    #[default]
-    Auto,
-    /// AMX: `tdpbssd` on tiles; F16 as AVX-512 with VNNI.
-    AmxInt8,
-    /// AVX-512 with VNNI: `vpdpbusd` and `vpdpwssd` on 512 bits.
-    Avx512Vnni,
-    /// AVX-VNNI: `vpdpbusd` and `vpdpwssd` on 256 bits.
-    AvxVnni,
-    /// AVX2: `vpmaddwd` on words.
-    Avx2,
-    /// NEON with the matrix multiplication extension: `smmla`, and `smlal` for F16.
-    NeonI8mm,
-    /// NEON with the dot product extension: `sdot`, and `smlal` for F16.
-    NeonDot,
-    /// Portable Rust, for any CPU.
-    Portable,
+assay_work::names! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum KernelKind {
+        /// The fastest that this CPU supports.
+        #[default]
+        Auto = "auto",
+        /// AMX: `tdpbssd` on tiles; F16 as AVX-512 with VNNI.
+        AmxInt8 = "amx-int8",
+        /// AVX-512 with VNNI: `vpdpbusd` and `vpdpwssd` on 512 bits.
+        Avx512Vnni = "avx512-vnni",
+        /// AVX-VNNI: `vpdpbusd` and `vpdpwssd` on 256 bits.
+        AvxVnni = "avx-vnni",
+        /// AVX2: `vpmaddwd` on words.
+        Avx2 = "avx2",
+        /// NEON with the matrix multiplication extension: `smmla`, and `smlal` for F16.
+        NeonI8mm = "neon-i8mm",
+        /// NEON with the dot product extension: `sdot`, and `smlal` for F16.
+        NeonDot = "neon-dot",
+        /// Portable Rust, for any CPU.
+        Portable = "portable",
+    }
 }
 
 /// A text that is not the name of a kernel.
@@ -67,21 +68,8 @@ pub struct UnknownKernel(pub String);
 
 impl KernelKind {
     /// All kinds but `Auto`, the fastest first.
-    pub const ALL: [Self; 7] =
-        [Self::AmxInt8, Self::Avx512Vnni, Self::AvxVnni, Self::Avx2, Self::NeonI8mm, Self::NeonDot, Self::Portable];
-
-    /// Its name, as it is typed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::AmxInt8 => "amx-int8",
-            Self::Avx512Vnni => "avx512-vnni",
-            Self::AvxVnni => "avx-vnni",
-            Self::Avx2 => "avx2",
-            Self::NeonI8mm => "neon-i8mm",
-            Self::NeonDot => "neon-dot",
-            Self::Portable => "portable",
-        }
+    fn fastest_first() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| *kind != Self::Auto)
     }
 
     /// Whether this processor runs it, and runs it rightly.
@@ -91,13 +79,13 @@ impl KernelKind {
 
     /// The kinds that this processor runs, the fastest first.
     pub fn available() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|kind| kind.is_available())
+        Self::fastest_first().filter(|kind| kind.is_available())
     }
 
     /// The kernel, when this processor runs it and its products are right.
     pub(super) fn kernel(self) -> Option<&'static Kernel> {
         if self == Self::Auto {
-            return Self::ALL.into_iter().find_map(Self::kernel);
+            return Self::fastest_first().find_map(Self::kernel);
         }
         self.of_this_processor().filter(|kernel| qualify::holds(kernel))
     }
@@ -124,18 +112,11 @@ impl KernelKind {
     }
 }
 
-impl fmt::Display for KernelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 impl FromStr for KernelKind {
     type Err = UnknownKernel;
 
     fn from_str(text: &str) -> Result<Self, UnknownKernel> {
-        let mut kinds = [Self::Auto].into_iter().chain(Self::ALL);
-        kinds.find(|kind| kind.name() == text).ok_or_else(|| UnknownKernel(text.to_owned()))
+        Self::named(text).ok_or_else(|| UnknownKernel(text.to_owned()))
     }
 }
 

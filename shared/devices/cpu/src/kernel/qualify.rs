@@ -22,7 +22,7 @@ const FIRST_COLUMN: u32 = 96;
 
 /// Whether a kernel that this processor has the features of gives the specification's elements.
 pub(super) fn holds(kernel: &'static Kernel) -> bool {
-    static HELD: [OnceLock<bool>; KernelKind::ALL.len() + 1] = [const { OnceLock::new() }; KernelKind::ALL.len() + 1];
+    static HELD: [OnceLock<bool>; KernelKind::ALL.len()] = [const { OnceLock::new() }; KernelKind::ALL.len()];
     *HELD[kernel.kind as usize].get_or_init(|| {
         let wrong =
             Precision::OF_BYTES.into_iter().find(|&precision| !product_holds(kernel.product(precision), precision));

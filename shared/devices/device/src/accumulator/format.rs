@@ -2,20 +2,23 @@
 
 use assay_work::Precision;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperandFormat {
-    /// Signed bytes.
-    Int8,
-    /// Signed 16-bit integers, little-endian.
-    Int16,
-    /// IEEE half precision, little-endian.
-    F16,
-    /// The upper half of IEEE single precision, little-endian.
-    Bf16,
-    /// FP8 of 4 exponent and 3 fraction bits, as the Open Compute Project defines it.
-    E4m3,
-    /// FP4 of 2 exponent bits and 1 fraction bit; the operand of even place in the low half of a byte.
-    E2m1,
+assay_work::names! {
+    /// A format, by its name in the vectors and in findings, in the order of the vectors' `step`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum OperandFormat {
+        /// Signed bytes.
+        Int8 = "int8",
+        /// Signed 16-bit integers, little-endian.
+        Int16 = "int16",
+        /// IEEE half precision, little-endian.
+        F16 = "f16",
+        /// The upper half of IEEE single precision, little-endian.
+        Bf16 = "bf16",
+        /// FP8 of 4 exponent and 3 fraction bits, as the Open Compute Project defines it.
+        E4m3 = "e4m3",
+        /// FP4 of 2 exponent bits and 1 fraction bit; the operand of even place in the low half of a byte.
+        E2m1 = "e2m1",
+    }
 }
 
 /// A small float: its fraction bits, the bias of its exponent, its largest finite code and the code of its sign.
@@ -27,21 +30,6 @@ struct SmallFloat {
 }
 
 impl OperandFormat {
-    /// Every format, in the order of the vectors' `step`.
-    pub const ALL: [Self; 6] = [Self::Int8, Self::Int16, Self::F16, Self::Bf16, Self::E4m3, Self::E2m1];
-
-    /// Its name in the vectors and in findings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Int8 => "int8",
-            Self::Int16 => "int16",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::E4m3 => "e4m3",
-            Self::E2m1 => "e2m1",
-        }
-    }
-
     pub const fn bits(self) -> usize {
         match self {
             Self::Int16 | Self::F16 | Self::Bf16 => 16,
