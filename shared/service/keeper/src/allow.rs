@@ -40,33 +40,21 @@ pub struct Lists {
     pub decided: Arc<KeyDecisions>,
 }
 
-/// Reason to admit a key, or to refuse it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AdmissionReason {
-    /// Any key is admitted.
-    Open,
-    /// It is in allowed_miners.
-    Listed,
-    /// Approved in the records: by an operator, or with a join token.
-    Approved,
-    /// Not admitted, with the status [`Approval::Pending`].
-    Pending,
-    Suspended,
-    /// Revoked by an operator, in the settings or in the records.
-    Revoked,
-}
-
-impl AdmissionReason {
-    /// Name for people and programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Listed => "listed",
-            Self::Approved => "approved",
-            Self::Pending => "pending",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
+assay_work::names! {
+    /// Reason to admit a key, or to refuse it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AdmissionReason {
+        /// Any key is admitted.
+        Open = "open",
+        /// It is in allowed_miners.
+        Listed = "listed",
+        /// Approved in the records: by an operator, or with a join token.
+        Approved = "approved",
+        /// Not admitted, with the status [`Approval::Pending`].
+        Pending = "pending",
+        Suspended = "suspended",
+        /// Revoked by an operator, in the settings or in the records.
+        Revoked = "revoked",
     }
 }
 

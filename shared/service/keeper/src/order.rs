@@ -8,21 +8,13 @@ use assay_policy::Policy;
 /// Kind of a challenge that an operator requested.
 pub const MANUAL: &str = "manual";
 
-/// Origin of a challenge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OrderOrigin {
-    /// The policy: on connect, or after its interval.
-    Schedule,
-    Operator,
-}
-
-impl OrderOrigin {
-    /// Name in logs and records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Schedule => "schedule",
-            Self::Operator => "operator",
-        }
+assay_work::names! {
+    /// Origin of a challenge, by its name in logs and records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum OrderOrigin {
+        /// The policy: on connect, or after its interval.
+        Schedule = "schedule",
+        Operator = "operator",
     }
 }
 

@@ -3,27 +3,16 @@
 use assay_observe::metrics::show;
 use assay_observe::prometheus::{IntCounter, IntCounterVec};
 
-/// Result of a connection's first bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HandshakeResult {
-    Tls,
-    TlsFailed,
-    /// Plaintext, where allowed.
-    Plaintext,
-    /// Plaintext, where refused.
-    PlaintextRefused,
-}
-
-impl HandshakeResult {
-    const ALL: [Self; 4] = [Self::Tls, Self::TlsFailed, Self::Plaintext, Self::PlaintextRefused];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tls => "tls",
-            Self::TlsFailed => "tls_failed",
-            Self::Plaintext => "plaintext",
-            Self::PlaintextRefused => "plaintext_refused",
-        }
+assay_work::names! {
+    /// Result of a connection's first bytes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum HandshakeResult {
+        Tls = "tls",
+        TlsFailed = "tls_failed",
+        /// Plaintext, where allowed.
+        Plaintext = "plaintext",
+        /// Plaintext, where refused.
+        PlaintextRefused = "plaintext_refused",
     }
 }
 

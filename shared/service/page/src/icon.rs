@@ -2,61 +2,53 @@
 
 use maud::{Markup, PreEscaped, html};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Icon {
-    /// A check mark in a circle.
-    Pass,
-    /// A cross in an octagon.
-    Fail,
-    /// A question mark in a diamond.
-    Unclear,
-    /// An exclamation mark in a triangle.
-    Doubt,
-    /// A clock.
-    Clock,
-    /// A lock.
-    Lock,
-    /// A dashed circle.
-    Start,
-    /// Two bars.
-    Pause,
-    /// A bar in a circle.
-    Barred,
-    /// A filled disc.
-    Online,
-    /// An empty circle.
-    Offline,
-    /// A triangle that points to the right.
-    Runs,
+assay_work::names! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Icon {
+        /// A check mark in a circle.
+        Pass = "pass",
+        /// A cross in an octagon.
+        Fail = "fail",
+        /// A question mark in a diamond.
+        Unclear = "unclear",
+        /// An exclamation mark in a triangle.
+        Doubt = "doubt",
+        /// A clock.
+        Clock = "clock",
+        /// A lock.
+        Lock = "lock",
+        /// A dashed circle.
+        Start = "start",
+        /// Two bars.
+        Pause = "pause",
+        /// A bar in a circle.
+        Barred = "barred",
+        /// A filled disc.
+        Online = "online",
+        /// An empty circle.
+        Offline = "offline",
+        /// A triangle that points to the right.
+        Runs = "runs",
+    }
 }
 
-/// The meaning of a sign for the fleet's operators: the colour beside its shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    /// Nothing is to be done.
-    Good,
-    /// It speaks against the miner.
-    Bad,
-    /// An operator should check it.
-    Warn,
-    /// Neither good nor bad.
-    Calm,
-}
-
-impl Tone {
-    /// The class of the stylesheet.
-    pub const fn class(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Bad => "bad",
-            Self::Warn => "warn",
-            Self::Calm => "calm",
-        }
+assay_work::names! {
+    /// The meaning of a sign for the fleet's operators: the colour beside its shape.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Tone {
+        /// Nothing is to be done.
+        Good = "good",
+        /// It speaks against the miner.
+        Bad = "bad",
+        /// An operator should check it.
+        Warn = "warn",
+        /// Neither good nor bad.
+        Calm = "calm",
     }
 }
 
 impl Icon {
-    const ALL: [(Self, &'static str); 12] = [
+    const SHAPES: [(Self, &'static str); 12] = [
         (Self::Pass, r#"<circle cx="8" cy="8" r="7"/><path class="cut" d="M4.7 8.3l2.3 2.3 4.4-4.9"/>"#),
         (
             Self::Fail,
@@ -83,23 +75,6 @@ impl Icon {
         (Self::Runs, r#"<path d="M4 2.5l9 5.5-9 5.5z"/>"#),
     ];
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Unclear => "unclear",
-            Self::Doubt => "doubt",
-            Self::Clock => "clock",
-            Self::Lock => "lock",
-            Self::Start => "start",
-            Self::Pause => "pause",
-            Self::Barred => "barred",
-            Self::Online => "online",
-            Self::Offline => "offline",
-            Self::Runs => "runs",
-        }
-    }
-
     /// The sign, always with words beside it.
     pub fn svg(self) -> Markup {
         html! {
@@ -114,7 +89,7 @@ impl Icon {
 pub fn shapes() -> Markup {
     html! {
         svg.shapes width="0" height="0" aria-hidden="true" focusable="false" {
-            @for (icon, shape) in Icon::ALL {
+            @for (icon, shape) in Icon::SHAPES {
                 symbol id={ "icon-" (icon.name()) } viewBox="0 0 16 16" { (PreEscaped(shape)) }
             }
         }
@@ -123,5 +98,5 @@ pub fn shapes() -> Markup {
 
 /// A sign and its word.
 pub fn badge(icon: Icon, tone: Tone, word: &str) -> Markup {
-    html! { span.badge.(tone.class()) { (icon.svg()) span { (word) } } }
+    html! { span.badge.(tone.name()) { (icon.svg()) span { (word) } } }
 }

@@ -47,7 +47,7 @@ fn headline(view: &VerdictView<'_>) -> Markup {
     let (icon, tone) = words::of_outcome(verdict.outcome);
     let record = &record.record;
     html! {
-        div.outcome.(tone.class()) {
+        div.outcome.(tone.name()) {
             (icon.svg())
             div {
                 h1 { (capital(&verdict.outcome.to_string())) ": " (verdict.meaning()) }

@@ -19,35 +19,22 @@ pub struct Column {
     pub about: &'static str,
 }
 
-/// The types of columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// A text; keys, ids and digests in lower-case hexadecimal.
-    Text,
-    Json,
-    Integer,
-    /// 0 or 1.
-    Flag,
-    /// Milliseconds since 1970, UTC.
-    Time,
-    /// A floating-point number.
-    Float,
-    /// Bytes; not in exports.
-    Bytes,
-}
-
-impl ColumnKind {
-    /// The name in the documentation.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Json => "JSON",
-            Self::Integer => "integer",
-            Self::Flag => "0 or 1",
-            Self::Time => "time, ms",
-            Self::Float => "float",
-            Self::Bytes => "bytes",
-        }
+assay_work::names! {
+    /// The types of columns, by their names in the documentation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ColumnKind {
+        /// A text; keys, ids and digests in lower-case hexadecimal.
+        Text = "text",
+        Json = "JSON",
+        Integer = "integer",
+        /// 0 or 1.
+        Flag = "0 or 1",
+        /// Milliseconds since 1970, UTC.
+        Time = "time, ms",
+        /// A floating-point number.
+        Float = "float",
+        /// Bytes; not in exports.
+        Bytes = "bytes",
     }
 }
 

@@ -1,6 +1,5 @@
 //! Events, as they are sent to programs that follow them.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -28,11 +27,13 @@ pub struct EventRecord {
 
 macro_rules! told {
     ($($(#[doc = $about:literal])* $variant:ident($document:ty) $name:literal;)+) => {
-        /// The kinds of events.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum EventKind {
-            $($(#[doc = $about])* $variant,)+
+        assay_work::names! {
+            /// The kinds of events.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+            #[serde(rename_all = "snake_case")]
+            pub enum EventKind {
+                $($(#[doc = $about])* $variant = $name,)+
+            }
         }
 
         /// What happened, by the kind of the event.
@@ -44,14 +45,6 @@ macro_rules! told {
         }
 
         impl EventKind {
-            /// Every kind.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The stable name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
             /// The meaning of the kind, in a sentence.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($about),+),)+ }
@@ -115,21 +108,12 @@ impl EventRecord {
     }
 }
 
-impl fmt::Display for EventKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 impl FromStr for EventKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.iter().copied().find(|kind| kind.name() == text);
-        found.ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("no kind of event {text:?}: there are {}", names.join(", "))
-        })
+        let unknown = || format!("no kind of event {text:?}: there are {}", Self::ALL.map(Self::name).join(", "));
+        Self::named(text).ok_or_else(unknown)
     }
 }
 

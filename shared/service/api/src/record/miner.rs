@@ -1,6 +1,5 @@
 //! A miner as it is recorded.
 
-use std::fmt;
 use std::str::FromStr;
 
 pub use assay_policy::Labels;
@@ -11,35 +10,24 @@ use utoipa::ToSchema;
 
 use super::NextChallenge;
 
-/// Whether a miner takes part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[schema(as = MinerStatus)]
-#[serde(rename_all = "snake_case")]
-pub enum Approval {
-    /// No decision yet.
-    Pending,
-    /// It takes part.
-    Approved,
-    /// It is not challenged until it is resumed.
-    Suspended,
-    /// It is excluded permanently.
-    Revoked,
+assay_work::names! {
+    /// Whether a miner takes part.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+    #[schema(as = MinerStatus)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Approval {
+        /// No decision yet.
+        Pending = "pending",
+        /// It takes part.
+        Approved = "approved",
+        /// It is not challenged until it is resumed.
+        Suspended = "suspended",
+        /// It is excluded permanently.
+        Revoked = "revoked",
+    }
 }
 
 impl Approval {
-    /// Every status.
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Approved, Self::Suspended, Self::Revoked];
-
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
-    }
-
     /// The stricter of two, for records that turn out to be one miner's.
     pub fn stricter(self, other: Self) -> Self {
         let strictness = |status| match status {
@@ -53,18 +41,12 @@ impl Approval {
     }
 }
 
-impl fmt::Display for Approval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 impl FromStr for Approval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|status| status.name() == text);
-        found.ok_or_else(|| format!("no status {text:?}: there are pending, approved, suspended and revoked"))
+        let unknown = || format!("no status {text:?}: there are pending, approved, suspended and revoked");
+        Self::named(text).ok_or_else(unknown)
     }
 }
 

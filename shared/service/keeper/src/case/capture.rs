@@ -59,24 +59,18 @@ enum WaitingEntry {
     Openings(u64, Arc<OpeningsChunk>),
 }
 
-/// Reason why a case is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaptureReason {
-    Fail,
-    Inconclusive,
-    /// A pass drawn for keeping.
-    Drawn,
+assay_work::names! {
+    /// Reason why a case is kept.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CaptureReason {
+        Fail = "fail",
+        Inconclusive = "inconclusive",
+        /// A pass drawn for keeping.
+        Drawn = "drawn",
+    }
 }
 
 impl CaptureReason {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Inconclusive => "inconclusive",
-            Self::Drawn => "drawn",
-        }
-    }
-
     /// The reason to keep the case of a verdict; `None` for a pass that was not drawn.
     pub const fn of(outcome: Outcome, is_drawn: bool) -> Option<Self> {
         match outcome {
