@@ -5,7 +5,7 @@ use std::fmt;
 use super::bytes::DeviceId;
 
 crate::names! {
-    /// A fault of an answer, with the names and in the order of WORK.md's table: a lower one is named before a higher one.
+    /// A fault of an answer, as WORK.md's table names and orders them: a lower one is named before a higher one.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum FaultKind {
         /// A device, iteration, root or previous root that is not the challenge's and the commitment's.
