@@ -341,7 +341,11 @@ fn a_challenge_ends_by_the_stop_code_as_its_table_says() {
                 ("roots" | "probing", StopCode::Deadline) => "probe_late",
                 ("digests", StopCode::Deadline) => "digests_late",
                 ("opening", StopCode::Deadline) => "openings_late",
-                ("opening", _) => "abandoned",
+                ("opening", _)
+                | (
+                    "roots" | "probing" | "digests",
+                    StopCode::Busy | StopCode::Draining | StopCode::Invalid | StopCode::Declined,
+                ) => "abandoned",
                 _ => row[2].trim_matches('`'),
             };
             let validator = Validator::after(&recording, &steps);

@@ -78,7 +78,8 @@ impl ShownRates {
 
     /// The rates in the form of a verdict, in order of kind.
     pub fn kind_rates(&self) -> impl Iterator<Item = KindRate> {
-        self.rates.iter().map(|(&precision, &ShownRate { tops, unix_seconds, .. })| KindRate {
+        let passed = self.rates.iter().filter(|(_, rate)| rate.tops > 0.0);
+        passed.map(|(&precision, &ShownRate { tops, unix_seconds, .. })| KindRate {
             precision,
             tops,
             detour: precision.largest_detour(),
@@ -347,6 +348,8 @@ mod tests {
                 DeviceRate { device_id: DeviceId([8; 16]).to_string(), ..shown(Precision::Int8, 1.0, 0, 1000) },
             ],
         };
+        let failed = MinerMemory { shown: vec![shown(Precision::Int8, 0.0, 30, 3000)], ..MinerMemory::default() };
+        let failed = MinerHistory::from(failed);
         let MinerHistory { past, shown, abandoned_ms } = memory.into();
         assert_eq!((past.lineage, abandoned_ms), (vec![key(2), key(1)], Some(8)));
         assert_eq!(past.ends, [End::Other, End::Abandoned, End::Abandoned]);
@@ -361,6 +364,8 @@ mod tests {
         assert_eq!(past.rates[&id], device.kind_rates().collect::<Vec<_>>());
         let rates = device.kind_rates().map(|rate| (rate.precision, rate.tops, rate.unix_seconds));
         assert!(rates.eq([(Precision::Int8, 2.0, 1), (Precision::Fp4, 8.0, 2)]));
+        assert!(failed.shown[&id].kind_rates().next().is_none(), "no rate of a challenge that was not passed");
+        assert_eq!(failed.past.devices.len(), 1, "but its work held");
     }
 
     /// A host cannot push a device out by showing many others.

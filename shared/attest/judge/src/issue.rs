@@ -176,11 +176,13 @@ impl Sizing<'_> {
                 split(total, &weights).is_ok_and(|shares| shares.iter().all(|share| share.count >= MIN_COUNT))
             };
             let total = if is_valid(wanted) { wanted } else { wanted.max(valid) };
-            if total <= MAX_TOTAL {
+            // A small device would otherwise raise the total beyond the policy and the room of the validator.
+            let suits = total == wanted || valid <= 2 * u64::from(MIN_COUNT) * weights.len() as u64;
+            if total <= MAX_TOTAL && suits {
                 // At most 2^20.
                 return ChallengeSize { n, min_slots, total: total as u32 };
             }
-            // Beside such large devices the smallest device is too small for a share.
+            // Beside such large devices the smallest one is too small for a share.
             min_slots = u32::try_from(least).unwrap_or(u32::MAX).saturating_add(1);
         }
     }
@@ -341,10 +343,15 @@ pub(crate) mod tests {
         assert_eq!(counts(&issue_for(&policy(12), &[3, 3, 3]).unwrap()), vec![3, 3, 3]);
         assert_eq!(counts(&issue_for(&policy(4), &[7, 7]).unwrap()), vec![3, 3]);
         for slots in [vec![3, 1000], vec![5, 4, 900], vec![3, 3, 77, 1000], vec![64, 3]] {
-            let issued = issue_for(&policy(30), &slots).unwrap();
+            let issued = issue_for(&policy(1 << 20), &slots).unwrap();
             let held =
                 counts(&issued).into_iter().zip(&slots).all(|(count, slots)| count >= 3 && u64::from(count) <= *slots);
             assert!(held, "{slots:?} gives {:?}", counts(&issued));
+        }
+        // A device as small as a miner likes would have the others asked for all of their memory.
+        for (slots, left_out) in [(vec![3, 1000], 1), (vec![5, 4, 900], 2), (vec![3, 3, 77, 1000], 3)] {
+            let issued = issue_for(&policy(30), &slots).unwrap();
+            assert_eq!((counts(&issued), issued.not_challenged.len()), (vec![30], left_out), "{slots:?}");
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_policy::Policy;
+use assay_policy::rules::Cause;
 use assay_protocol::message::{Inventory, MinerMessage, SignedChecksum, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
 use assay_work::commitment::{DeviceEvidence, Evidence};
@@ -357,7 +358,15 @@ impl ChallengeRun {
     fn left(&mut self, reason: Reason) -> Vec<Action> {
         let reason = match &self.stage {
             RunStage::Judging(_) => return Vec::new(),
-            RunStage::Opening { collector, .. } => collector.found().unwrap_or_else(|| abandoned(reason)),
+            RunStage::Opening { collector, .. } => {
+                collector.found().unwrap_or_else(|| abandoned("positions were named", reason))
+            }
+            // By its own times it knows how it fares: it is not busy from then on.
+            RunStage::Held { .. } | RunStage::Probing { .. } | RunStage::Digests { .. }
+                if Cause::of(reason.code) == Some(Cause::Busy) =>
+            {
+                abandoned("its commitment", reason)
+            }
             _ => reason,
         };
         self.conclude(Err(reason))

@@ -138,6 +138,13 @@ impl Expectation {
             let tops = whole.tops;
             reasons.push(missed(format!("{tops:.3} TOPS of {precision} were shown, at least {least} are expected")));
         }
+        // A kind that no device lists is never asked.
+        for kind in Precision::ALL.into_iter().filter(|kind| *kind != precision) {
+            let is_listed = inventory.devices.iter().any(|device| device.precisions.contains(&kind));
+            if let Some(least) = self.min_tops_of(kind).filter(|_| !is_listed) {
+                reasons.push(missed(format!("no device computes {kind}, of which at least {least} TOPS are expected")));
+            }
+        }
         if let Some(least) = min_memory.filter(|least| whole.bytes_held < least.bytes) {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             let (held, least) = (gib(whole.bytes_held), gib(least.bytes));

@@ -43,7 +43,7 @@ pub struct DeviceRate {
     pub bytes: i64,
     /// Multiply-accumulates per second.
     pub macs_per_s: f64,
-    /// TOPS, as verdicts state it.
+    /// TOPS, as verdicts state it; 0 where the last challenge of this kind was not passed.
     pub tops: f64,
     /// Bytes per second read by the probe.
     pub probe_bytes_per_s: f64,

@@ -385,6 +385,15 @@ impl Verdict {
         self.whole.bytes_held == 0 && self.devices.iter().any(|device| device.hiding.is_some())
     }
 
+    /// The time of work, probes and sweep, in seconds; 0 without a commitment. The miner's openings take as long as it
+    /// wants.
+    #[must_use]
+    pub fn timed_seconds(&self) -> f64 {
+        let linked = self.link.as_ref().map_or(0.0, |link| link.seconds);
+        let sweeps = self.devices.iter().filter_map(|device| Some(device.sweep?.seconds));
+        self.whole.seconds + self.whole.probe_seconds + linked + sweeps.fold(0.0, f64::max)
+    }
+
     /// Whether all work that was checked held: a pass, or an outcome that rests only on other knowledge about the key.
     #[must_use]
     pub fn work_held(&self) -> bool {

@@ -90,7 +90,7 @@ pub enum ChooseError {
 }
 
 impl ChooseError {
-    /// The exit code: after what may pass, a manager of services starts the program again.
+    /// The exit code: where the reason may pass, a manager of services starts the program again.
     pub const fn exit(&self) -> Exit {
         if matches!(self, Self::NotNow(_)) { Exit::Internal } else { Exit::Config }
     }

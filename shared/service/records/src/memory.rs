@@ -31,9 +31,11 @@ impl Records {
         let sql = "SELECT ended, at_ms FROM verdicts WHERE miner = $1 AND ended IS NOT NULL \
              ORDER BY at_ms DESC, challenge DESC LIMIT $2";
         let ends = sqlx::query(sql).bind(&miner).bind(i64::from(MAX_ENDS));
-        // Another end is that of a newer release.
-        let named = |name: String| End::named(&name).unwrap_or(End::Other);
-        let end = |row: &AnyRow| Ok((named(get(row, "ended")?), get(row, "at_ms")?));
+        let end = |row: &AnyRow| {
+            // Another end is that of a newer release.
+            let end = End::named(&get::<String>(row, "ended")?).unwrap_or(End::Other);
+            Ok((end, get(row, "at_ms")?))
+        };
         let ends = self.list(DOING, ends, end).await?;
         let sql = "SELECT * FROM shown WHERE miner = $1 ORDER BY device_id, precision LIMIT $2";
         let shown = self.list(DOING, sqlx::query(sql).bind(&miner).bind(i64::from(MAX_SHOWN)), shown_of).await?;

@@ -150,11 +150,11 @@ impl AnsweredProbe {
     }
 }
 
-/// An end by the miner's doing after positions were named; a deadline that the miner gives up on counts as missed.
-pub(super) fn abandoned(reason: Reason) -> Reason {
+/// An end by the miner's doing, after it knew how it fares; a deadline that the miner gives up on counts as missed.
+pub(super) fn abandoned(known: &str, reason: Reason) -> Reason {
     if reason.code.class().fails() {
         return reason;
     }
-    let detail = format!("after positions were named: {}: {}", reason.code, reason.detail);
+    let detail = format!("after {known}: {}: {}", reason.code, reason.detail);
     Reason::new(ReasonCode::Abandoned, detail)
 }

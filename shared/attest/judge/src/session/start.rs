@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_policy::Policy;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
-use assay_work::{Precision, PublicKey};
+use assay_work::{Challenge, Precision, PublicKey};
 
 use super::{SessionContext, SessionState, StartError, ValidatorSession};
 use crate::action::Action;
@@ -46,22 +46,25 @@ impl ValidatorSession {
             shown: &history.shown,
             room: room.as_ref().map(|room| &room[..]),
         };
-        let issued = match sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy) {
-            Ok(issued) => issued,
+        let mode_of = |challenge: &Challenge| {
+            let estimate = || capacity.estimate(challenge);
+            let is_replayed = || estimate().is_some_and(|time| time <= policy.replay_budget);
+            policy.mode.unwrap_or_else(|| if is_replayed() { Mode::Replay } else { Mode::Audit })
+        };
+        let issued = sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy);
+        let checked = issued.and_then(|issued| {
+            let mode = mode_of(&issued.challenge);
+            check_draws(policy, mode, &issued.challenge)?;
+            Ok((issued, mode))
+        });
+        let (issued, mode) = match checked {
+            Ok(checked) => checked,
             Err(error) => {
                 let actions = self.unchallenged(&sizing, miner_key, &history.past, (error, context))?;
                 self.is_concluding = true;
                 return Ok(actions);
             }
         };
-        let mode = match policy.mode {
-            Some(mode) => mode,
-            None => {
-                let estimate = capacity.estimate(&issued.challenge);
-                if estimate.is_some_and(|time| time <= policy.replay_budget) { Mode::Replay } else { Mode::Audit }
-            }
-        };
-        check_draws(policy, mode, &issued.challenge)?;
         turns.asked(miner_key, precision);
         let run = RunContext {
             policy: policy.clone(),
@@ -89,7 +92,10 @@ impl ValidatorSession {
     ) -> Result<Vec<Action>, StartError> {
         let code = match error {
             IssueError::NotEnoughMemory { .. } => ReasonCode::NotEnoughMemory,
-            IssueError::NothingToChallenge { .. } => ReasonCode::NothingToChallenge,
+            // As many devices and iterations as cannot be challenged are the miner's claim.
+            IssueError::NothingToChallenge { .. } | IssueError::TooManyRoots { .. } | IssueError::TooManyDraws(_) => {
+                ReasonCode::NothingToChallenge
+            }
             error => return Err(error.into()),
         };
         let (challenge_id, _) = fresh(context.entropy).map_err(IssueError::Entropy)?;

@@ -67,7 +67,8 @@ fn each_expectation_that_is_missed_is_a_reason_with_figures() {
     assert_eq!(missed(&absent), ["the device is expected, and took no part"]);
     assert_eq!(missed("model = \"H200\""), ["it claims to be \"A card\", a claim of \"H200\" is expected"]);
     assert_eq!(missed("min_tops = 10.5"), ["10.000 TOPS of int8 were shown, at least 10.5 are expected"]);
-    let (devices, whole, inventory) = host();
+    let (devices, whole, mut inventory) = host();
+    inventory.devices[1].precisions = Precision::ALL.to_vec();
     let of_kind = |lines, precision| expected(lines).missed(&devices, &whole, &inventory, precision).len();
     for (lines, precision) in [
         ("min_tops = 11", Precision::Int8),
@@ -109,4 +110,13 @@ fn a_file_that_says_what_cannot_be_is_refused() {
         assert!(error.starts_with(&format!("file.toml:{said}")), "{said} in {error}");
     }
     assert!(parsed("").unwrap().is_empty());
+}
+
+#[test]
+fn a_kind_that_no_device_lists_misses_its_expectation() {
+    assert_eq!(missed("min_tops_fp4 = 5.5\n"), ["no device computes fp4, of which at least 5.5 TOPS are expected"]);
+    let (devices, whole, mut inventory) = host();
+    inventory.devices[1].precisions.push(Precision::Fp4);
+    let of_int8 = expected("min_tops_fp4 = 5.5\n").missed(&devices, &whole, &inventory, Precision::Int8);
+    assert!(of_int8.is_empty(), "it is asked for in its turn");
 }

@@ -158,7 +158,7 @@ reason_codes! {
     DeviceMissing "device_missing" Busy "A device that the key showed before took no part." "Ask the host's operator; if the device was removed on purpose, run `assay-validator forget` for the key.";
     Disconnected "disconnected" Network "The connection broke." "Ask again when the miner is back.";
     NotReading "not_reading" Network "The miner did not read what the validator sent." "Check the link and the miner, and ask again.";
-    Abandoned "abandoned" Network "The miner broke the challenge off after positions were named." "Ask again; a host that does so repeatedly fails.";
+    Abandoned "abandoned" Network "The miner broke the challenge off when it knew its times, or which positions to open." "Ask again; a host that does so repeatedly fails.";
     PeerSilent "peer_silent" Network "The miner no longer answers pings." "Check the link, and ask again.";
     MinerInternal "miner_internal" Ours "The miner's program met an error of its own, or a process of it was killed." "Look at the miner's log, and ask again.";
     ValidatorDevices "validator_devices" Ours "The validator's own devices failed or do not suffice." "Look at the validator's log; ask for an audit, which needs no device.";

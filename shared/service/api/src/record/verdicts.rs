@@ -26,7 +26,7 @@ pub struct VerdictRecord {
     pub asked: String,
     /// The round that it belongs to.
     pub round: Option<String>,
-    /// Device time of the challenge in milliseconds.
+    /// Measured time of its work and probes, in milliseconds over all devices.
     pub device_ms: i64,
     /// The verdict, in the form of `--json`.
     #[schema(value_type = assay_protocol::verdict::Verdict)]

@@ -86,7 +86,6 @@ impl Driver {
             models: challenge.map_or_else(|| self.models(), |it| it.models.clone()),
             commitment: challenge.and_then(|it| it.signed.clone()),
             shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
-            took: challenge.map(|it| clock::since(it.began)).unwrap_or_default(),
             held_up,
             is_recognised: self.key().is_some_and(|key| self.validator.access.allowed.recognises(&key)),
             busy: self.due.busy + u32::from(was_busy && order.asked == OrderOrigin::Schedule),

@@ -46,8 +46,6 @@ pub struct Draft {
     pub shown: Vec<DeviceRate>,
     /// The commitment that it signed.
     pub commitment: Option<CommitmentRecord>,
-    /// Duration of the challenge.
-    pub took: Duration,
     /// Delays of the validator itself.
     pub held_up: ValidatorDelays,
     /// Whether the operator admitted exactly this key.
@@ -102,8 +100,11 @@ impl Fleet {
             }
         };
         let mut verdict = draft.verdict.clone();
-        let found = facts.judge(&mut verdict);
-        draft.held_up.excuse(&mut verdict);
+        let mut found = facts.judge(&mut verdict);
+        if draft.held_up.excuse(&mut verdict) {
+            // Excused figures speak against no device either.
+            found.iter_mut().for_each(|found| found.enforced = false);
+        }
         // Evidence comes first: a verdict that is given out has its evidence.
         let evidence = match case {
             Some(case) => finish(case, draft.held_up, &verdict, &facts, &subjected).await,
@@ -199,6 +200,11 @@ impl Fleet {
         };
         let next = next_challenge(draft, verdict, group, &mut self.entropy.clone());
         let receipt = self.receipt(judged, &standing);
+        let mut shown = draft.shown.clone();
+        if verdict.outcome != Outcome::Pass {
+            // Rates that receipts list are of challenges that were passed.
+            shown.iter_mut().for_each(|rate| rate.tops = 0.0);
+        }
         let conclusion = Conclusion {
             verdict: (**verdict).clone(),
             at_ms: unix_ms(),
@@ -210,11 +216,12 @@ impl Fleet {
             commitment: draft.commitment.clone(),
             evidence: evidence.clone(),
             standing: standing_change(&id, stored, &standing, change.as_ref()),
-            shown: draft.shown.clone(),
+            shown,
             findings: found.iter().map(|found| record(found, &id)).collect(),
             receipt: receipt.as_ref().map(|receipt| receipt_record(receipt, draft)),
             next_due: next.map(|next| (unix_ms() + ms(next), SCHEDULED.to_owned())),
-            device_ms: ms(draft.took) * i64::try_from(verdict.devices.len()).unwrap_or(1),
+            device_ms: ms(Duration::from_secs_f64(verdict.timed_seconds()))
+                * i64::try_from(verdict.devices.len()).unwrap_or(1),
             operator,
         };
         self.records.conclude(&conclusion).await?;
