@@ -22,6 +22,7 @@ pub mod scrape;
 pub mod sharing;
 pub mod sweep;
 pub mod takeover;
+pub mod unrecorded;
 pub mod validator;
 pub mod verdict_log;
 pub mod waiting;

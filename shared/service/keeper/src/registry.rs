@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use crate::course::{ChallengeSnapshot, Course};
 use crate::order::Order;
 use crate::takeover::{EnterError, SessionNonces};
+use crate::unrecorded::UnrecordedEnds;
 use assay_judge::session::StartError;
 use assay_listen::bounds::{ConnectionBounds, MAX_WATCHED, WATCHED_LIMIT};
 use assay_listen::gate::origin;
@@ -106,6 +107,8 @@ pub struct Registry {
     ended: Mutex<VecDeque<(Instant, watch::Receiver<Course>)>>,
     /// The number of the next session.
     next_session: AtomicU64,
+    /// Ends of sessions that the records do not have yet.
+    pub unrecorded: UnrecordedEnds,
 }
 
 #[derive(Debug)]
@@ -120,7 +123,13 @@ struct MinerEntry {
 
 impl Registry {
     pub fn new(bounds: ConnectionBounds) -> Self {
-        Self { bounds, entries: Mutex::default(), ended: Mutex::default(), next_session: AtomicU64::new(0) }
+        Self {
+            bounds,
+            entries: Mutex::default(),
+            ended: Mutex::default(),
+            next_session: AtomicU64::new(0),
+            unrecorded: UnrecordedEnds::default(),
+        }
     }
 
     /// Draws a number for a new session.

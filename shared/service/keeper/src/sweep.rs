@@ -24,12 +24,16 @@ const MISSED_AFTER_MS: i64 = 60_000;
 /// Lease under which one of several validators sweeps the fleet.
 const LEASE: &str = "sweep";
 
-/// Sweeps the fleet periodically, for ever.
+/// Records ends of sessions that the records do not have yet, and sweeps the fleet, for ever.
 pub async fn keep(validator: Arc<Validator>) {
     let mut due = HashMap::new();
     loop {
         tokio::time::sleep(SWEEP).await;
         let fleet = &validator.fleet;
+        if let Err(error) = validator.registry.unrecorded.record(&fleet.records).await {
+            tracing::debug!(%error, "ends of sessions are recorded later");
+            continue;
+        }
         let held = fleet.records.lease(LEASE, &validator.instance, SWEEP * 3).await;
         if !matches!(held, Ok(true)) {
             continue;

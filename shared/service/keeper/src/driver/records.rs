@@ -9,12 +9,12 @@ use assay_records::{Approval, ConnectedSession, ListedDevice};
 use serde_json::json;
 
 use super::Driver;
+use crate::unrecorded::SessionEnd;
 use assay_judge::history::MinerHistory;
 use assay_judge::history::devices::Difference;
 use assay_program::clock::{self, unix_ms, unix_seconds};
 
-/// The most that a session waits for the records to note a change of devices or its end, or to return the miner's
-/// history.
+/// The most that a session waits for the records to note a change of devices, or to return the miner's history.
 const NOTE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Driver {
@@ -125,14 +125,11 @@ impl Driver {
         self.validator.fleet.presences.heard(&self.session_id(), unix_seconds());
     }
 
-    /// Records the end of the session, if the records have its start.
+    /// Records the end of the session, now or later, if the records have its start.
     pub(super) async fn note_left(&self, why: &str) {
-        let Some(record) = &self.host.record else { return };
-        let session = self.session_id();
-        let noted = self.validator.records.disconnected(&session, unix_ms(), why);
-        if !matches!(tokio::time::timeout(NOTE_LIMIT, noted).await, Ok(Ok(()))) {
-            // The records show the session as open until this validator's process has ended.
-            tracing::warn!(miner = record.key, session, "the records do not have the end of a session");
+        if self.host.record.is_some() {
+            let end = SessionEnd { session: self.session_id(), at_ms: unix_ms(), why: why.to_owned() };
+            self.validator.registry.unrecorded.end(&self.validator.records, end).await;
         }
     }
 }

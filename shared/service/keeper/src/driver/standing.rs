@@ -19,9 +19,10 @@ use crate::allow::{AdmissionError, AdmissionReason, FollowedKey, Lists};
 use crate::events::{self, EventSession};
 use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, SessionNonces};
+use crate::unrecorded::SessionEnd;
 use assay_judge::action::Action;
 use assay_listen::peer::Peer;
-use assay_program::clock::{self, unix_seconds};
+use assay_program::clock::{self, unix_ms, unix_seconds};
 
 /// The most that the session of a revoked key takes to end: its last message, and a verdict on its way to the disk.
 pub(super) const REVOKED_LIMIT: Duration = Duration::from_millis(500);
@@ -96,7 +97,12 @@ impl Driver {
         let seat = validator.seat(&connected.keys).await?;
         let before = validator.registry.enter(self.number, seat, miner, commands, peer, is_open)?;
         let record = validator.note_connected(connected).await;
-        let record = record.inspect_err(|_| validator.registry.leave(self.number, seat))?;
+        let record = record.inspect_err(|_| {
+            validator.registry.leave(self.number, seat);
+            // The records may have its start: the answer alone was late.
+            let (session, at_ms, why) = (connected.session.clone(), unix_ms(), "it was not admitted".to_owned());
+            validator.registry.unrecorded.keep(SessionEnd { session, at_ms, why });
+        })?;
         Ok((seat, before, record))
     }
 
