@@ -1,7 +1,7 @@
 //! How a log line looks.
 
 use std::borrow::Cow;
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,8 @@ use serde::Serializer;
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Full, Writer};
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Full, Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{self as lines, FmtContext};
 use tracing_subscriber::registry::LookupSpan;
@@ -72,6 +73,36 @@ where
             Form::Worker(worker) => worker.format_event(ctx, Writer::new(&mut out), event),
             Form::Json => out.write_str(&json(event)),
         }
+    }
+}
+
+/// Fields of lines for people and of workers. Control characters are escaped: peers wrote parts of them, and would make
+/// lines or colours of their own.
+pub fn human_fields() -> impl for<'w> FormatFields<'w> + 'static {
+    debug_fn(|out, field, value| match field.name() {
+        "message" => write!(Escaped(out), "{value:?}"),
+        name if name.starts_with("log.") => Ok(()),
+        name if out.has_ansi_escapes() => {
+            write!(out, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
+            write!(Escaped(out), "{value:?}")
+        }
+        name => write!(Escaped(out), "{name}={value:?}"),
+    })
+    .delimited(" ")
+}
+
+/// A writer that escapes control characters.
+struct Escaped<'a, 'w>(&'a mut Writer<'w>);
+
+impl Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(char::is_control) {
+            match part.chars().next_back().filter(|last| last.is_control()) {
+                Some(last) => write!(self.0, "{}{}", &part[..part.len() - last.len_utf8()], last.escape_default())?,
+                None => self.0.write_str(part)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -229,6 +260,33 @@ mod tests {
         assert_eq!((&line["message"], &line["target"]), (&"verdict: 7".into(), &module_path!().into()));
         let time = line["timestamp"].as_str().unwrap();
         assert!(time.len() == 27 && time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
+    }
+
+    /// Regression test: the answer of a witness made lines of its own.
+    #[test]
+    fn peers_write_no_lines_of_their_own() {
+        #[derive(Clone, Default)]
+        struct Lines(Arc<Mutex<Vec<u8>>>);
+        impl std::io::Write for Lines {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().write(bytes)
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        for (colour, look) in [(false, LogStyle::Human), (true, LogStyle::Human), (false, LogStyle::Worker)] {
+            let (lines, forged) = (Lines::default(), "x\r\n\u{1b}[2J\u{9b}ERROR ä");
+            let (format, writer) = (LineFormat::new(look, Arc::new(AtomicBool::new(colour))), lines.clone());
+            let layer = lines::layer().with_ansi(colour).fmt_fields(human_fields()).event_format(format);
+            let subscriber = tracing_subscriber::registry().with(layer.with_writer(move || writer.clone()));
+            tracing::subscriber::with_default(subscriber, || tracing::warn!(n = 7, who = %forged, "of {forged}"));
+            let line = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            let escaped = r"x\r\n\u{1b}[2J\u{9b}ERROR ä";
+            assert_eq!(line.matches(escaped).count(), 2, "{line:?}");
+            assert_eq!(line.find('\n'), Some(line.len() - 1), "{line:?}");
+            assert!(colour || line.ends_with(&format!("of {escaped} n=7 who={escaped}\n")), "{line:?}");
+        }
     }
 
     #[test]

@@ -178,6 +178,7 @@ fn start(filter: EnvFilter, look: LogStyle, file: Option<PathBuf>, sink: Sink) -
     let lines = fmt::layer()
         .with_ansi(colour)
         .log_internal_errors(false)
+        .fmt_fields(line::human_fields())
         .event_format(LineFormat::new(look, queue.colour()))
         .with_writer(move || queue::Writer(writer.clone()));
     // An error means that a logger stands already: it goes on.
