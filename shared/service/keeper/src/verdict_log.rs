@@ -122,8 +122,8 @@ impl VerdictLog {
         Ok(())
     }
 
-    /// Opens the log and notes its entries in the records. Witnesses are asked before the first append: one that knows
-    /// more shows that this is an old copy.
+    /// Opens the log and notes its entries in the records. Witnesses are asked before the first append: one with a larger
+    /// checkpoint of this key shows that this is an old copy.
     async fn open(&self) -> Result<OpenLog, VerdictLogError> {
         let (folder, identity) = (self.folder.join(self.key()), self.identity.clone());
         let writer = blocking(move || LogWriter::open(&folder, identity)).await?;
@@ -145,7 +145,7 @@ impl VerdictLog {
         self.cosign(OpenLog { writer, cosigned: vec![(size, None); self.witnesses.len()], asked: None }).await
     }
 
-    /// Has the witnesses cosign the last checkpoint that have not. One that is away is asked again later.
+    /// Has the witnesses cosign the last checkpoint that have not. One that is away or refuses is asked again later.
     async fn cosign(&self, mut open: OpenLog) -> Result<OpenLog, VerdictLogError> {
         if open.asked.is_some_and(|asked| asked.elapsed() < RETRY) {
             return Ok(open);
@@ -154,9 +154,11 @@ impl VerdictLog {
         for (at, witness) in self.witnesses.iter().enumerate().filter(|(at, _)| open.cosigned[*at].1.is_none()) {
             let (witness, source, signed) =
                 (witness.clone(), self.source(&self.key()), open.writer.checkpoint().clone());
+            let log = log_key(self.identity.public_key());
             let mut known = open.cosigned[at].0.min(signed.checkpoint.size);
             asked.spawn(async move {
-                let cosigned = timeout(WITNESS_LIMIT, add_checkpoint(&witness, &source, &signed, &mut known)).await;
+                let asked = add_checkpoint(&witness, &log, &source, &signed, &mut known);
+                let cosigned = timeout(WITNESS_LIMIT, asked).await;
                 let late = |_| Err(LogError::Http(format!("{witness}: no answer within {WITNESS_LIMIT:?}")));
                 (at, cosigned.unwrap_or_else(late), known)
             });

@@ -3,19 +3,24 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
+use assay_work::text::printable;
 use hyper::StatusCode;
 
 use crate::checkpoint::{SignedCheckpoint, decimal};
 use crate::error::LogError;
 use crate::http::Url;
-use crate::note::{KeyKind, Note, NoteKey};
+use crate::note::{KeyKind, MAX_NOTE_BYTES, Note, NoteKey};
+use crate::proof::is_consistent;
 use crate::source::Source;
 use crate::tree::TreeReader;
+use crate::witness::checkpoint_path;
 
 /// The path below a witness's prefix.
 pub const ADD_CHECKPOINT: &str = "add-checkpoint";
 /// Bytes of the largest answer: a few signature lines.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
+/// Bytes of an answer that an error shows.
+const MAX_REASON_BYTES: usize = 200;
 
 /// A witness: `URL#VKEY`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,20 +46,21 @@ impl fmt::Display for WitnessAddress {
     }
 }
 
-/// Has a witness cosign a checkpoint of a log; `known` is the size that it cosigned last, as far as known. Gives its
-/// signature line.
+/// Has a witness cosign a checkpoint of the log with this key; `known` is the size that it cosigned last, as far as known.
+/// Gives its signature line.
 ///
 /// # Errors
-/// [`LogError::Inconsistent`]: the witness refuses the checkpoint, or has cosigned a larger one; others: it gave no
-/// cosignature now.
+/// [`LogError::Inconsistent`]: the witness has a checkpoint that the log signed and this copy of it does not have; others:
+/// it gave no cosignature now.
 pub async fn add_checkpoint(
     witness: &WitnessAddress,
+    log: &NoteKey,
     source: &Source,
     signed: &SignedCheckpoint,
     known: &mut u64,
 ) -> Result<String, LogError> {
     let refused = |status, why: &[u8]| {
-        let why = String::from_utf8_lossy(&why[..why.len().min(200)]).trim().to_owned();
+        let why = printable(String::from_utf8_lossy(why).trim(), MAX_REASON_BYTES);
         format!("{}: the witness answered {status}: {why}", witness.url)
     };
     let size = signed.checkpoint.size;
@@ -62,7 +68,7 @@ pub async fn add_checkpoint(
         let (status, answer) = submit(witness, source, signed, *known).await?;
         match status {
             StatusCode::OK => {
-                let line = cosignature(witness, signed, &answer)?;
+                let line = cosignature(witness, signed, &answer).map_err(|error| LogError::Http(error.to_string()))?;
                 *known = size;
                 return Ok(line);
             }
@@ -70,16 +76,44 @@ pub async fn add_checkpoint(
                 let theirs = str::from_utf8(&answer).ok().and_then(|text| decimal(text.strip_suffix('\n')?));
                 *known = theirs.ok_or_else(|| LogError::Http(refused(status, &answer)))?;
                 if *known > size {
-                    let known = std::mem::take(known);
-                    let why = format!("{}: the witness cosigned {known} entries, the log has {size}", witness.url);
-                    return Err(LogError::Inconsistent(why));
+                    *known = 0;
+                    check_last(witness, log, source, signed).await?;
+                    return Err(LogError::Http(refused(status, &answer)));
                 }
             }
-            StatusCode::UNPROCESSABLE_ENTITY => return Err(LogError::Inconsistent(refused(status, &answer))),
+            StatusCode::UNPROCESSABLE_ENTITY => {
+                check_last(witness, log, source, signed).await?;
+                return Err(LogError::Http(refused(status, &answer)));
+            }
             status => return Err(LogError::Http(refused(status, &answer))),
         }
     }
     Err(LogError::Http(format!("{}: the witness cosigns checkpoints of another writer of this log", witness.url)))
+}
+
+/// Compares the last checkpoint of a witness with this copy of the log. The answers of a witness prove nothing against the
+/// log: its own signature does.
+async fn check_last(
+    witness: &WitnessAddress,
+    log: &NoteKey,
+    source: &Source,
+    signed: &SignedCheckpoint,
+) -> Result<(), LogError> {
+    let last = witness.url.get(&checkpoint_path(log.name()), MAX_NOTE_BYTES as u64).await?;
+    let last = last.and_then(|note| SignedCheckpoint::open(str::from_utf8(&note).ok()?, log, &[]).ok());
+    let (Some(last), own) = (last.map(|last| last.checkpoint), &signed.checkpoint) else { return Ok(()) };
+    let contradicts = |what: &str| {
+        let sizes = format!("the witness cosigned {} entries, the log has {}", last.size, own.size);
+        Err(LogError::Inconsistent(format!("{}: {sizes}{what}", witness.url)))
+    };
+    if last.size > own.size {
+        return contradicts("");
+    }
+    let proof = TreeReader::new(source, own.size).consistency(last.size).await?;
+    match is_consistent((last.size, &last.root), (own.size, &own.root), &proof) {
+        true => Ok(()),
+        false => contradicts(" and does not begin with them"),
+    }
 }
 
 async fn submit(

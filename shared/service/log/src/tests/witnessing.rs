@@ -150,28 +150,63 @@ async fn a_log_is_cosigned_over_http_and_stops_where_its_witness_knows_more() {
     let mut known = 0;
     for size in [5, 300, 700] {
         let mut writer = log(good.path(), size, 100);
-        let line = add_checkpoint(&address, &source(good.path()), writer.checkpoint(), &mut known).await.unwrap();
+        let line =
+            add_checkpoint(&address, &key(), &source(good.path()), writer.checkpoint(), &mut known).await.unwrap();
         writer.cosign(&line).unwrap();
         let found = verify(&source(good.path()), &key(), std::slice::from_ref(&key_of_witness)).await.unwrap();
         assert_eq!((found.problems, known), (vec![], size));
     }
     // One that does not know the witness's last size asks twice.
     let (mut forgotten, writer) = (0, log(good.path(), 800, 100));
-    add_checkpoint(&address, &source(good.path()), writer.checkpoint(), &mut forgotten).await.unwrap();
+    add_checkpoint(&address, &key(), &source(good.path()), writer.checkpoint(), &mut forgotten).await.unwrap();
     let old = tempfile::tempdir().unwrap();
     let writer = log(old.path(), 400, 100);
-    let refused = add_checkpoint(&address, &source(old.path()), writer.checkpoint(), &mut 0).await;
+    let refused = add_checkpoint(&address, &key(), &source(old.path()), writer.checkpoint(), &mut 0).await;
     is_inconsistent(refused, "cosigned 800 entries, the log has 400");
     let forked = tempfile::tempdir().unwrap();
     let writer = fork(forked.path(), 900);
     is_inconsistent(
-        add_checkpoint(&address, &source(forked.path()), writer.checkpoint(), &mut 0).await,
-        "answered 422",
+        add_checkpoint(&address, &key(), &source(forked.path()), writer.checkpoint(), &mut 0).await,
+        "cosigned 800 entries, the log has 900 and does not begin with them",
     );
     let large = address.url.post("add-checkpoint", "x".repeat(200_000), 100).await;
     assert!(large.is_err() || large.unwrap().0 == 413);
     assert_eq!(address.url.get("unknown/checkpoint", 100).await.unwrap(), None);
     assert!(matches!(address.url.get(&checkpoint_path(key().name()), 10).await, Err(LogError::Http(_))), "a bound");
+}
+
+/// Regression test: the answer of one witness, which anyone can give, stopped the log. Its text forged lines of the
+/// program's log.
+#[tokio::test]
+async fn an_answer_without_a_checkpoint_that_the_log_signed_stops_nothing() {
+    let (folder, larger) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let writer = log(folder.path(), 5, 100);
+    let older = writer.checkpoint().clone();
+    let writer = log(folder.path(), 300, 100);
+    let foreign = log(larger.path(), 700, 100).checkpoint().checkpoint.sign(&Identity::from_seed(&[9; 32]));
+    let witness_key = witness(folder.path()).key().clone();
+    for (status, answer, last) in [
+        (409, "700\n".to_owned(), None),
+        (409, "700\n".to_owned(), Some(foreign.clone())),
+        (422, "no\u{1b}[2J\nERROR forged".to_owned(), None),
+        (422, String::new(), Some(foreign)),
+        (422, String::new(), Some("x".to_owned())),
+        (422, String::new(), Some(older.note)),
+        (200, format!("\u{2014} {} AAAAAAAAAAAA\n", witness_key.name()), None),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}#{witness_key}", listener.local_addr().unwrap()).parse().unwrap();
+        let told = answer.clone();
+        let serving = tokio::spawn(serve(listener, 200_000, move |method, _, _| match (method.as_str(), &last) {
+            ("POST", _) => Answer { status, content_type: "text/plain", body: told.clone().into() },
+            (_, Some(last)) => Answer { status: 200, content_type: "text/plain", body: last.clone().into() },
+            (_, None) => Answer { status: 404, content_type: "text/plain", body: Vec::new() },
+        }));
+        let refused = add_checkpoint(&address, &key(), &source(folder.path()), writer.checkpoint(), &mut 0).await;
+        let Err(LogError::Http(why)) = refused else { panic!("{status} {answer:?}: {refused:?}") };
+        assert!(!why.contains(char::is_control), "{why:?}");
+        serving.abort();
+    }
 }
 
 /// Over HTTP no list of files is there: each tile is held against the ones below.
