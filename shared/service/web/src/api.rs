@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use assay_api::{Gap, LiveEvent, ProblemDetails};
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 use serde::Deserialize;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Info, License, OpenApi, Ref, ResponseBuilder, Server};
@@ -103,8 +105,8 @@ fn with_problems(mut router: OpenApiRouter<Arc<Web>>) -> OpenApiRouter<Arc<Web>>
 /// This document
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "validator",
     responses((status = 200, description = "OpenAPI 3.1", body = Object)), security(()))]
-async fn document(State(web): WebState) -> Json<Option<OpenApi>> {
-    Json(web.document.get().cloned())
+async fn document(State(web): WebState) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], web.document.get().cloned().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -27,10 +27,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tower::ServiceExt;
 
+use super::guard::HeldPlace;
 use super::origin::RequestOrigin;
 
 /// Interval of the checks whether a connection is still used.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The most bytes of an answer that are given out at once.
+const PART_BYTES: usize = 64 << 10;
 /// Media type of an endless answer.
 const EVENT_STREAM: &str = "text/event-stream";
 
@@ -120,6 +123,8 @@ struct ActiveRequest {
     since: Instant,
     /// Whether the answer is a stream of events.
     is_endless: bool,
+    /// The time since which the answer waits for its reader.
+    unread_since: Option<Instant>,
 }
 
 /// A request, until its answer was read to the end or abandoned.
@@ -162,7 +167,7 @@ impl Activity {
         let mut used = self.used.lock();
         used.requests += 1;
         let number = used.requests;
-        used.under_way.push(ActiveRequest { number, since: now, is_endless: false });
+        used.under_way.push(ActiveRequest { number, since: now, is_endless: false, unread_since: None });
         RequestGuard { activity: self.clone(), number }
     }
 
@@ -170,7 +175,9 @@ impl Activity {
     fn is_over(&self, now: Instant) -> bool {
         let used = self.used.lock();
         let is_late = |request: &ActiveRequest| {
-            !request.is_endless && now.saturating_duration_since(request.since) > HTTP_RESPONSE_LIMIT
+            let is_unread = |since: Instant| now.saturating_duration_since(since) > HTTP_WRITE_LIMIT;
+            let is_long = now.saturating_duration_since(request.since) > HTTP_RESPONSE_LIMIT;
+            !request.is_endless && (is_long || request.unread_since.is_some_and(is_unread))
         };
         let idle_limit = if used.requests == 0 { HTTP_HEADER_LIMIT } else { HTTP_IDLE_LIMIT };
         let is_idle = used.under_way.is_empty() && now.saturating_duration_since(used.idle_since) > idle_limit;
@@ -179,16 +186,24 @@ impl Activity {
 }
 
 impl RequestGuard {
-    /// Wraps the answer, so that the request stays under way until it was read.
-    fn until_read(self, response: Response<Body>) -> Response<GuardedBody> {
+    /// Wraps the answer, so that the request stays under way, and has its place, until it was read. A stream of events
+    /// has a place of its own.
+    fn until_read(self, mut response: Response<Body>) -> Response<GuardedBody> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if kind.is_some_and(|kind| kind.starts_with(EVENT_STREAM)) {
-            let mut used = self.activity.used.lock();
-            if let Some(request) = used.under_way.iter_mut().find(|request| request.number == self.number) {
-                request.is_endless = true;
-            }
-        }
-        response.map(|body| GuardedBody { body, _request: self })
+        let is_endless = kind.is_some_and(|kind| kind.starts_with(EVENT_STREAM));
+        let place = response.extensions_mut().remove::<HeldPlace>().filter(|_| !is_endless);
+        self.change(|request| request.is_endless = is_endless);
+        self.waits_for_reader(true);
+        response.map(|body| GuardedBody { body, rest: Bytes::new(), request: self, _place: place })
+    }
+
+    fn waits_for_reader(&self, waits: bool) {
+        self.change(|request| request.unread_since = waits.then(Instant::now));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ActiveRequest)) {
+        let mut used = self.activity.used.lock();
+        used.under_way.iter_mut().find(|request| request.number == self.number).map(change);
     }
 }
 
@@ -200,10 +215,14 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Body of an answer, with its request.
+/// Body of an answer, with its request. It gives out parts, since HTTP/2 takes one whole as soon as the client reads a
+/// byte.
 struct GuardedBody {
     body: Body,
-    _request: RequestGuard,
+    /// The rest of the last frame.
+    rest: Bytes,
+    request: RequestGuard,
+    _place: Option<HeldPlace>,
 }
 
 impl http_body::Body for GuardedBody {
@@ -214,15 +233,31 @@ impl http_body::Body for GuardedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.rest.is_empty() {
+            self.request.waits_for_reader(false);
+            match ready!(Pin::new(&mut self.body).poll_frame(context)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => self.rest = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        self.request.waits_for_reader(true);
+        let part = self.rest.len().min(PART_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(part)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let (mut hint, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
     }
 }
 
@@ -318,6 +353,36 @@ mod tests {
         let end = Instant::now();
         assert!(!activity.is_over(end + HTTP_IDLE_LIMIT / 2));
         assert!(activity.is_over(end + HTTP_IDLE_LIMIT * 2), "it was left idle");
+    }
+
+    async fn next(body: &mut GuardedBody) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        std::future::poll_fn(|context| Poll::Ready(http_body::Body::poll_frame(Pin::new(&mut *body), context))).await
+    }
+
+    /// Regression test: an answer of some MiB that a client of HTTP/2 did not read was held for ten minutes, or without any
+    /// bound once the client had read a byte.
+    #[tokio::test]
+    async fn an_answer_is_over_when_its_reader_stops() {
+        let (start, activity) = (Instant::now(), Arc::new(Activity::new(Instant::now())));
+        let place: HeldPlace = Arc::new(Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap());
+        let held = Arc::downgrade(&place);
+        let mut response = Response::new(Body::from(vec![7; 2 * PART_BYTES + 1]));
+        response.extensions_mut().insert(place);
+        let mut body = activity.begin(start).until_read(response).into_body();
+        let late = |after: Duration| activity.is_over(Instant::now() + after);
+        for part in [PART_BYTES, PART_BYTES, 1] {
+            assert!(!late(HTTP_WRITE_LIMIT / 2) && late(HTTP_WRITE_LIMIT * 2), "{part}");
+            assert!(held.strong_count() == 1 && !http_body::Body::is_end_stream(&body), "{part}");
+            let frame = next(&mut body).await.map(|frame| frame.unwrap().unwrap().into_data().unwrap().len());
+            assert_eq!(frame, Poll::Ready(part));
+        }
+        assert!(matches!(next(&mut body).await, Poll::Ready(None)));
+        drop(body);
+        assert_eq!(held.strong_count(), 0);
+        // The producer of an answer may take its time.
+        let slow = Body::from_stream(tokio_stream::pending::<Result<Bytes, io::Error>>());
+        let mut body = activity.begin(start).until_read(Response::new(slow)).into_body();
+        assert!(next(&mut body).await.is_pending() && !late(HTTP_WRITE_LIMIT * 2));
     }
 
     #[tokio::test(start_paused = true)]

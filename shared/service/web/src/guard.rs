@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
@@ -96,34 +96,47 @@ fn too_many(until: Duration) -> ApiError {
 /// Places for concurrent requests from the network. Callers without a credential have places of their own.
 #[derive(Debug)]
 pub struct RequestPlaces {
-    callers: Semaphore,
-    strangers: Semaphore,
+    callers: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
 }
+
+/// The place of a request, in the extensions of its answer: it is held until the answer has been given out.
+pub type HeldPlace = Arc<OwnedSemaphorePermit>;
 
 impl Default for RequestPlaces {
     fn default() -> Self {
         let (callers, strangers) = (MAX_REQUESTS_AT_ONCE, MAX_STRANGER_REQUESTS_AT_ONCE);
-        Self { callers: Semaphore::new(callers), strangers: Semaphore::new(strangers) }
+        Self { callers: Arc::new(Semaphore::new(callers)), strangers: Arc::new(Semaphore::new(strangers)) }
     }
 }
 
 impl RequestPlaces {
-    /// Handles an admitted request, once its body is complete and a place is free. Health checks take no place.
+    /// Handles an admitted request, once its body is complete and a place is free. Health checks take no place. A caller
+    /// with a credential holds its place until its answer has been read; a stranger's answers are small, and others must
+    /// not wait for its reading.
     ///
     /// # Errors
     /// The body is too large, broken or late.
-    async fn work<F: Future>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<F::Output, ApiError> {
+    async fn work<F>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Response>,
+    {
         if is_health(request.uri().path()) {
             return Ok(work(request).await);
         }
-        let (places, most) = match request.extensions().get::<Caller>() {
-            Some(_) => (&self.callers, MAX_BODY_BYTES),
-            None => (&self.strangers, MAX_STRANGER_BODY_BYTES),
+        let is_caller = request.extensions().get::<Caller>().is_some();
+        let (places, most) = match is_caller {
+            true => (&self.callers, MAX_BODY_BYTES),
+            false => (&self.strangers, MAX_STRANGER_BODY_BYTES),
         };
         let request = with_body(request, most).await?;
         // The semaphores are never closed.
-        let _place = places.acquire().await.ok();
-        Ok(work(request).await)
+        let place = places.clone().acquire_owned().await.ok();
+        let mut response = work(request).await;
+        if let Some(place) = place.filter(|_| is_caller) {
+            response.extensions_mut().insert::<HeldPlace>(Arc::new(place));
+        }
+        Ok(response)
     }
 }
 
@@ -339,19 +352,29 @@ mod tests {
         http::Request::builder().method(Method::POST).uri(path).body(body).unwrap()
     }
 
+    async fn answered(_: Request) -> Response {
+        Response::default()
+    }
+
+    fn of_caller() -> Request {
+        let mut request = post("/api/v1/miners", true);
+        request.extensions_mut().insert(Caller::for_tests());
+        request
+    }
+
     #[tokio::test(start_paused = true)]
     async fn slow_bodies_and_strangers_take_no_place_of_others() {
         let places = Arc::new(RequestPlaces::default());
         let slow: Vec<_> = (0..1000)
             .map(|_| {
                 let places = places.clone();
-                tokio::spawn(async move { places.work(post("/login", false), |_| async {}).await })
+                tokio::spawn(async move { places.work(post("/login", false), answered).await })
             })
             .collect();
         tokio::task::yield_now().await;
-        assert!(places.work(post("/login", true), |_| async { true }).await.unwrap(), "a stranger with a body");
+        assert!(places.work(post("/login", true), answered).await.is_ok(), "a stranger with a body");
         let mut held: Vec<_> = (0..MAX_STRANGER_REQUESTS_AT_ONCE)
-            .map(|_| Box::pin(places.work(post("/login", true), |_| std::future::pending::<()>())))
+            .map(|_| Box::pin(places.work(post("/login", true), |_| std::future::pending())))
             .collect();
         for work in &mut held {
             assert!(
@@ -359,16 +382,26 @@ mod tests {
             );
         }
         for path in ["/healthz", "/readyz"] {
-            assert!(places.work(post(path, false), |_| async { true }).await.unwrap(), "{path}");
+            assert!(places.work(post(path, false), answered).await.is_ok(), "{path}");
         }
-        let mut from_caller = post("/api/v1/miners", true);
-        from_caller.extensions_mut().insert(Caller::for_tests());
-        assert!(places.work(from_caller, |_| async { true }).await.unwrap(), "who may ask has other places");
+        assert!(places.work(of_caller(), answered).await.is_ok(), "who may ask has other places");
         for late in slow {
             assert_eq!(late.await.unwrap().unwrap_err().0.code, ProblemCode::Timeout);
         }
         let large = Request::new(Body::from(vec![b'x'; MAX_STRANGER_BODY_BYTES + 1]));
-        assert_eq!(places.work(large, |_| async {}).await.unwrap_err().0.code, ProblemCode::TooLarge);
+        assert_eq!(places.work(large, answered).await.unwrap_err().0.code, ProblemCode::TooLarge);
+    }
+
+    /// Regression test: an answer that was not read held its memory, and no place.
+    #[tokio::test]
+    async fn a_caller_holds_its_place_until_its_answer_is_gone() {
+        let places = RequestPlaces::default();
+        let answer = places.work(of_caller(), answered).await.unwrap();
+        assert_eq!(places.callers.available_permits(), MAX_REQUESTS_AT_ONCE - 1);
+        drop(answer);
+        assert_eq!(places.callers.available_permits(), MAX_REQUESTS_AT_ONCE);
+        let _unread = places.work(post("/login", true), answered).await.unwrap();
+        assert_eq!(places.strangers.available_permits(), MAX_STRANGER_REQUESTS_AT_ONCE, "strangers never do");
     }
 
     #[test]

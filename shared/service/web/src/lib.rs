@@ -29,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware::from_fn_with_state;
 use tokio::net::{TcpListener, UnixListener};
@@ -36,7 +37,6 @@ use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
-use utoipa::openapi::OpenApi;
 
 use self::guard::{RequestPlaces, RequestRates};
 use self::listener::TlsError;
@@ -64,8 +64,8 @@ pub struct Web {
     pub streams: events::Streams,
     /// Set when open connections and streams must end.
     pub ending: watch::Sender<bool>,
-    /// The OpenAPI document.
-    pub document: OnceLock<OpenApi>,
+    /// The OpenAPI document, in JSON.
+    pub document: OnceLock<Bytes>,
 }
 
 impl Web {
@@ -141,7 +141,7 @@ pub fn router(web: Arc<Web>) -> Router {
     let is_compressible =
         SizeAbove::new(1024).and(NotForContentType::SSE).and(NotForContentType::const_new("application/zstd"));
     // Set once: there is one router for each `Web`.
-    let _ = web.document.set(document);
+    let _ = web.document.set(serde_json::to_vec(&document).unwrap_or_default().into());
     api.merge(well_known::routes())
         .merge(pages::routes())
         .merge(metrics::routes())
