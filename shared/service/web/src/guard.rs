@@ -212,10 +212,11 @@ async fn admit(web: &Web, request: &mut Request) -> Result<(), ApiError> {
     if let Some(address) = origin.address() {
         let now = Instant::now();
         web.rates.request(address, now)?;
-        let authority = authority(request)?;
-        check_host(web, &authority)?;
-        let is_ambient = credential.as_ref().is_ok_and(Credential::is_ambient);
-        check_site(request, &authority, origin.is_encrypted(), is_ambient)?;
+        if let Some(authority) = checked_authority(request)? {
+            check_host(web, &authority)?;
+            let is_ambient = credential.as_ref().is_ok_and(Credential::is_ambient);
+            check_site(request, &authority, origin.is_encrypted(), is_ambient)?;
+        }
         if let Ok(credential) = &credential {
             web.rates.request_of(credential, now)?;
         }
@@ -252,6 +253,16 @@ fn check_host(web: &Web, authority: &Authority) -> Result<(), ApiError> {
     }
     let why = "this name is not the validator's: use its address, or add the name to http_hosts";
     Err(ApiError::new(ProblemCode::WrongHost, why))
+}
+
+/// The host of a request, if it is to be checked: health checks say the same to all, and those of HTTP/1.0 name no host.
+fn checked_authority(request: &Request) -> Result<Option<Authority>, ApiError> {
+    let is_health = is_health(request.uri().path());
+    let is_named = request.uri().authority().is_some() || request.headers().contains_key(HOST);
+    match is_named || !is_health {
+        true => authority(request).map(|authority| Some(authority).filter(|_| !is_health)),
+        false => Ok(None),
+    }
 }
 
 /// The host of a request, with its port. Two that differ are refused: a proxy could have used the other one (RFC 9112,
@@ -402,6 +413,21 @@ mod tests {
         assert_eq!(places.callers.available_permits(), MAX_REQUESTS_AT_ONCE);
         let _unread = places.work(post("/login", true), answered).await.unwrap();
         assert_eq!(places.strangers.available_permits(), MAX_STRANGER_REQUESTS_AT_ONCE, "strangers never do");
+    }
+
+    #[test]
+    fn a_health_check_names_no_host_of_this_validator() {
+        let checked = |path: &str, hosts: &[&str]| {
+            let request = hosts.iter().fold(http::Request::get(path), |request, host| request.header(HOST, *host));
+            let checked = checked_authority(&request.body(Body::empty()).unwrap());
+            checked.map(|checked| checked.is_some()).map_err(|refused| refused.0.code)
+        };
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!((checked(path, &[]), checked(path, &["evil.example"])), (Ok(false), Ok(false)), "{path}");
+            assert_eq!(checked(path, &["localhost", "evil.example"]), Err(ProblemCode::Malformed), "{path}");
+        }
+        assert_eq!(checked("/api/v1/status", &[]), Err(ProblemCode::Malformed));
+        assert_eq!(checked("/api/v1/status", &["localhost"]), Ok(true));
     }
 
     #[test]
