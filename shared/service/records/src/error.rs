@@ -10,6 +10,9 @@ use crate::trouble::{is_damage, without_paths};
 /// The databases' codes for a statement that ended at its limit of time: SQLITE_INTERRUPT, query_canceled.
 const STATEMENT_IS_OVER: [&str; 2] = ["9", "57014"];
 
+/// How PostgreSQL's codes for a value that it does not take begin: class 22, data_exception.
+const WRONG_VALUE: &str = "22";
+
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
@@ -181,7 +184,8 @@ impl RecordsError {
             Self::Slow { .. } => true,
             Self::Database { source, .. } => match source {
                 sqlx::Error::Database(error) => {
-                    matches!(error.kind(), sqlx::error::ErrorKind::Other)
+                    let is_value = error.code().is_some_and(|code| code.len() == 5 && code.starts_with(WRONG_VALUE));
+                    matches!(error.kind(), sqlx::error::ErrorKind::Other) && !is_value
                 }
                 sqlx::Error::Io(_)
                 | sqlx::Error::Tls(_)

@@ -8,8 +8,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::problem::ApiError;
 
@@ -20,6 +20,11 @@ pub struct Json<T>(pub T);
 /// The parameters of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<T>(pub T);
+
+/// The parameters of a request that takes none.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParameters {}
 
 /// The variable parts of a path.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +75,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let refused = |rejection: QueryRejection| ApiError::new(ProblemCode::Invalid, rejection.body_text());
+        check_text(parts.uri.query().unwrap_or_default())?;
         axum::extract::Query::from_request_parts(parts, state).await.map(|query| Self(query.0)).map_err(refused)
     }
 }
@@ -79,7 +85,16 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let refused = |rejection: PathRejection| ApiError::new(ProblemCode::Invalid, rejection.body_text());
+        check_text(parts.uri.path())?;
         axum::extract::Path::from_request_parts(parts, state).await.map(|path| Self(path.0)).map_err(refused)
+    }
+}
+
+/// Refuses NUL, which no record has and PostgreSQL takes in no text.
+fn check_text(encoded: &str) -> Result<(), ApiError> {
+    match encoded.contains("%00") {
+        true => Err(ApiError::new(ProblemCode::Invalid, "a text has no character NUL")),
+        false => Ok(()),
     }
 }
 
@@ -101,6 +116,26 @@ mod tests {
         for body in ["", "{", "{}}", "\u{feff}{}"] {
             assert!(code(body).is_err(), "{body}");
         }
+    }
+
+    /// Regression test: PostgreSQL refuses NUL, and the records were said to be in trouble.
+    #[tokio::test]
+    async fn parameters_are_known_and_have_no_nul() {
+        let refused = async |uri: &str| {
+            let mut parts = http::Request::get(uri).body(()).unwrap().into_parts().0;
+            let query = Query::<assay_api::DevicesQuery>::from_request_parts(&mut parts, &()).await.is_err();
+            (query, Query::<NoParameters>::from_request_parts(&mut parts, &()).await.is_err())
+        };
+        for (uri, expected) in [
+            ("/devices?model=a%00b", (true, true)),
+            ("/devices?model=H200", (false, true)),
+            ("/devices?x=1", (true, true)),
+            ("/devices?", (false, false)),
+            ("/devices", (false, false)),
+        ] {
+            assert_eq!(refused(uri).await, expected, "{uri}");
+        }
+        assert!(check_text("/tokens/%00").is_err() && check_text("/tokens/%2500").is_ok());
     }
 
     #[test]

@@ -75,6 +75,7 @@ suite! {
     queue: each_job_goes_to_one_worker, a_lost_worker_loses_its_job_and_its_result, a_job_that_kills_workers_fails,
         a_job_waits_for_a_worker_with_memory;
     series: devices_are_shown_over_time, the_fleet_is_counted, lists_have_pages;
+    trouble: a_value_that_is_refused_is_no_trouble;
     tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused,
         a_token_that_expired_long_ago_is_removed_unless_it_was_used;
     verdicts: pages_have_each_verdict_once, filters_find_what_they_name, receipts_of_a_miner_are_listed,

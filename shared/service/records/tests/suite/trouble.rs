@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use assay_records::testing::Postgres;
-use assay_records::{Location, Records, RecordsError, with_api_limit};
+use assay_records::{DeviceQuery, Location, Records, RecordsError, with_api_limit};
 use sqlx::Row;
 
 use crate::examples::{challenge, conclusion, key};
@@ -220,4 +220,15 @@ async fn what_is_no_store_is_refused() {
         assert!(error.to_string().contains(&path.display().to_string()), "{error}");
     }
     assert!(std::fs::read_to_string(text).unwrap().starts_with("no database"));
+}
+
+/// Regression test: PostgreSQL takes no NUL in a text, and the records were said to be in trouble.
+pub async fn a_value_that_is_refused_is_no_trouble(store: &TestStore) {
+    let records = store.open().await;
+    let query = DeviceQuery { model: Some("\0".to_owned()), ..DeviceQuery::default() };
+    let listed = records.devices(&query).await;
+    assert!(listed.as_ref().is_ok_and(Vec::is_empty) || listed.is_err_and(|error| !error.is_trouble()));
+    let operator = assay_records::Actor { name: "ada".to_owned(), uid: None };
+    assert!(!records.revoke_api_token("\0", &operator).await.is_ok_and(|was_there| was_there));
+    assert_eq!(records.trouble(), None);
 }

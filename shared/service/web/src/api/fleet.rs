@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 
 use super::{ApiResult, MinerPath};
 use crate::caller::{Admin, Caller, Operator};
-use crate::extract::{Json, Path, Query};
+use crate::extract::{Json, NoParameters, Path, Query};
 use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -42,7 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/counts", tag = "fleet",
     responses((status = 200, description = "Miners and devices, counted", body = FleetCounts)),
     security(("token" = ["read"])))]
-async fn counts(_: Caller, State(web): WebState) -> ApiResult<FleetCounts> {
+async fn counts(_: Caller, State(web): WebState, _: Query<NoParameters>) -> ApiResult<FleetCounts> {
     Ok(Json(running::counts(&web.running.validator).await?))
 }
 
@@ -50,7 +50,7 @@ async fn counts(_: Caller, State(web): WebState) -> ApiResult<FleetCounts> {
 #[utoipa::path(get, path = "/api/v1/connected", tag = "fleet",
     responses((status = 200, description = "All of them", body = ListPage<MinerConnection>)),
     security(("token" = ["read"])))]
-async fn connected(_: Caller, State(web): WebState) -> Json<ListPage<MinerConnection>> {
+async fn connected(_: Caller, State(web): WebState, _: Query<NoParameters>) -> Json<ListPage<MinerConnection>> {
     Json(running::connected(&web.running.validator))
 }
 
