@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use assay_api::MAX_LABELS;
 use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
@@ -162,7 +163,7 @@ impl Records {
     /// Sets labels and takes others away (`None`), and notes who did. Gives the labels as they are then.
     ///
     /// # Errors
-    /// [`RecordsError::NoSuchMiner`], or the store cannot be written.
+    /// [`RecordsError::NoSuchMiner`], [`RecordsError::TooMany`], or the store cannot be written.
     pub async fn set_labels(
         &self,
         key: &str,
@@ -172,7 +173,10 @@ impl Records {
         self.write("change the labels of a miner", async {
             let mut tx = self.begin().await?;
             let miner = known_miner(&mut tx, key).await?;
-            let labels = self.change_labels(&mut tx, &miner, changes).await?;
+            let (before, labels) = self.change_labels(&mut tx, &miner, changes).await?;
+            if labels.len() > before.max(MAX_LABELS) {
+                return Err(RecordsError::TooMany { what: "labels of the miner", max: MAX_LABELS as i64 });
+            }
             note_action(&mut tx, actor, "label", Some(&miner), &to_json(changes, "labels")?).await?;
             tx.commit().await?;
             Ok(labels)
@@ -180,15 +184,17 @@ impl Records {
         .await
     }
 
+    /// Changes labels; gives the number of labels before, and the labels as they are then.
     pub(crate) async fn change_labels(
         &self,
         tx: &mut Tx,
         miner: &str,
         changes: &BTreeMap<String, Option<String>>,
-    ) -> Result<Labels, RecordsError> {
+    ) -> Result<(usize, Labels), RecordsError> {
         let sql = sql!("SELECT labels FROM miners WHERE id = $1 {}", self.store.kind.for_update());
         let text: String = sqlx::query_scalar(sql).bind(miner).fetch_one(&mut **tx).await?;
         let mut labels: Labels = json(&text, "labels")?;
+        let before = labels.len();
         for (name, value) in changes {
             match value {
                 Some(value) => labels.insert(name.clone(), value.clone()),
@@ -197,7 +203,7 @@ impl Records {
         }
         let update = sqlx::query("UPDATE miners SET labels = $2 WHERE id = $1").bind(miner);
         update.bind(to_json(&labels, "labels")?).execute(&mut **tx).await?;
-        Ok(labels)
+        Ok((before, labels))
     }
 
     pub async fn note_action(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use assay_api::{CreatedJoinToken, Decision, MAX_LABELS, Miner, MinerChanged, parse_name};
+use assay_api::{CreatedJoinToken, Decision, Miner, MinerChanged, parse_name};
 use assay_policy::Event;
 use assay_policy::state::Word;
 use assay_records::{Actor, Approval, Labels, MinerChange, MinerRecord, RecordsError};
@@ -165,15 +165,12 @@ impl Label {
         if let Some(name) = names.iter().find(|name| set.contains_key(*name)) {
             return Err(OperationError::Invalid(format!("label {name} is both set and taken away")));
         }
-        let mut labels = records.miner(&miner).await?.map(|record| record.labels).unwrap_or_default();
-        labels.extend(set.clone());
-        names.iter().for_each(|name| drop(labels.remove(name)));
-        if labels.len() > MAX_LABELS {
-            return Err(OperationError::Invalid(format!("a miner has at most {MAX_LABELS} labels")));
-        }
         let changes: BTreeMap<_, _> = set.into_iter().map(|(name, value)| (name, Some(value))).collect();
         let changes = names.into_iter().map(|name| (name, None)).chain(changes).collect();
-        records.set_labels(&miner, &changes, actor).await?;
+        records.set_labels(&miner, &changes, actor).await.map_err(|error| match error {
+            RecordsError::TooMany { max, .. } => OperationError::Invalid(format!("a miner has at most {max} labels")),
+            other => other.into(),
+        })?;
         miner_of(validator, &miner).await
     }
 }

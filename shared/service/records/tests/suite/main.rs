@@ -65,7 +65,7 @@ suite! {
         the_memory_of_keys_that_turn_out_one_miners_is_joined, a_store_of_before_is_remembered;
     miners: a_miner_is_the_chain_of_its_keys, two_records_become_one_with_the_stricter_status,
         a_new_key_sheds_nothing_of_a_record, a_finding_is_noted_once_until_it_is_old,
-        every_decision_says_who_and_when, what_an_operator_said_stands_against_what_was_known_before, devices_come_and_go_and_lie_elsewhere, filters_leave_out,
+        every_decision_says_who_and_when, what_an_operator_said_stands_against_what_was_known_before, devices_come_and_go_and_lie_elsewhere, filters_leave_out, labels_are_bounded_however_many_are_set_at_once,
         a_page_of_few_is_found_among_many;
     opening: a_store_that_was_there_is_not_new, many_open_an_empty_store_at_once,
         a_newer_store_is_refused_and_not_touched;

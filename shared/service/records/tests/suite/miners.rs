@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use assay_api::MAX_LABELS;
 use assay_policy::rules::Cause;
 use assay_policy::state::{Debt, Standing, State};
 use assay_records::{
@@ -294,4 +295,28 @@ pub async fn a_page_of_few_is_found_among_many(store: &TestStore) {
     let found = records.miners(&filter).await.unwrap();
     assert_eq!(found.iter().map(|miner| miner.id.as_str()).collect::<Vec<_>>(), ["f2499"]);
     assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 2501);
+}
+
+/// Regression test: several operators at once gave a miner more labels than it may have.
+pub async fn labels_are_bounded_however_many_are_set_at_once(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[], THEN_MS)).await.unwrap();
+    let set = |number: usize| {
+        let records = records.clone();
+        async move { records.set_labels(&key(1), &label(&format!("l{number}"), "1"), &operator()).await }
+    };
+    let tasks: Vec<_> = (0..MAX_LABELS + 8).map(|number| tokio::spawn(set(number))).collect();
+    let mut refused = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(labels) => assert!(labels.len() <= MAX_LABELS),
+            Err(RecordsError::TooMany { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let labels = records.miner(&key(1)).await.unwrap().unwrap().labels;
+    assert_eq!((labels.len(), refused), (MAX_LABELS, 8));
+    let (name, _) = labels.first_key_value().unwrap();
+    let changed = records.set_labels(&key(1), &label(name, "2"), &operator()).await.unwrap();
+    assert_eq!((changed.len(), &*changed[name]), (MAX_LABELS, "2"), "one that is there takes another value");
 }
