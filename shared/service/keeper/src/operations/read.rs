@@ -234,6 +234,13 @@ async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<S
     }
 }
 
+async fn round_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
+    match given(text) {
+        Some(text) => find::one(records, &text, ObjectKind::Round).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Reads a device, by its id or its first digits.
 pub async fn device(validator: &Validator, text: &str) -> Result<DeviceDetail, OperationError> {
     device_of(validator, find::one(&validator.records, text, ObjectKind::Device).await?).await
@@ -275,7 +282,7 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
         miner: miner_named(records, miner).await?,
         outcome: outcome.map(|outcome| outcome.to_string()),
         code,
-        round: given(round).map(|text| find::digits(&text)).transpose()?,
+        round: round_named(records, round).await?,
         since_ms: since,
         until_ms: until,
         before: place::<VerdictCursor>(cursor.as_ref())?,
@@ -410,6 +417,27 @@ mod tests {
         let standing = StandingChange { before: None, after: "{}".to_owned(), transition: Some(transition) };
         let change = MinerChange { action: "approve", status: None, standing: Some(standing) };
         records.change_miner(&miner, &change, &Actor::validator()).await.unwrap();
+    }
+
+    /// Regression test: the verdicts of a round that was named by its first digits were an empty list.
+    #[tokio::test]
+    async fn a_round_is_named_by_its_first_digits() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let id = "ab12".repeat(8);
+        let round = RoundRecord {
+            id: id.clone(),
+            group: "default".to_owned(),
+            asked: "operator".to_owned(),
+            validator: "ee".repeat(32),
+            begun_ms: 1,
+            ended_ms: None,
+            detail: String::new(),
+        };
+        records.plan_round(&round, &[]).await.unwrap();
+        let named = async |text: &str| round_named(&records, Some(text.to_owned())).await;
+        assert_eq!((named("").await.unwrap(), named("AB12a").await.unwrap()), (None, Some(id)));
+        assert!(matches!(named("cd34").await, Err(OperationError::NotFound(_))));
     }
 
     #[tokio::test]
