@@ -15,6 +15,9 @@ use crate::cli::records::CommonArgs;
 use crate::escaped;
 use crate::place::ApiLocation;
 
+/// The fewest digits of an id: fewer are a typing error.
+const MIN_DIGITS: usize = 4;
+
 /// The most bytes shown of an address.
 const MAX_TARGET_BYTES: usize = 256;
 
@@ -152,7 +155,10 @@ pub fn page(place: &ApiLocation, args: &PageArgs) -> anyhow::Result<Exit> {
 /// Finds the only item whose id starts with these digits.
 fn meant(known: &[Value], what: &str, id: &str) -> Result<Value, Failure> {
     let prefix = id.to_ascii_lowercase();
-    let found: Vec<_> = known.iter().filter(|one| !prefix.is_empty() && text(one, "id").starts_with(&prefix)).collect();
+    if prefix.len() < MIN_DIGITS {
+        return Err(Failure::new(Exit::Usage, format!("{what}: at least {MIN_DIGITS} digits of its id are needed")));
+    }
+    let found: Vec<_> = known.iter().filter(|one| text(one, "id").starts_with(&prefix)).collect();
     match found[..] {
         [one] => Ok(one.clone()),
         [] => Err(Failure::new(Exit::Inconclusive, format!("no {what} has an id that starts with {id}"))),
@@ -219,12 +225,14 @@ mod tests {
 
     #[test]
     fn one_is_meant_by_the_first_digits_of_its_id() {
-        let known = [json!({ "id": "ab12" }), json!({ "id": "ab34" })];
-        assert_eq!(meant(&known, "token", "AB1").unwrap()["id"], "ab12");
-        assert_eq!(meant(&known, "token", "ab").unwrap_err().exit, Exit::Usage);
-        for none in ["", "cd"] {
-            assert_eq!(meant(&known, "token", none).unwrap_err().exit, Exit::Inconclusive);
+        let known = [json!({ "id": "ab12cd" }), json!({ "id": "ab12ef" })];
+        assert_eq!(meant(&known, "token", "AB12C").unwrap()["id"], "ab12cd");
+        assert_eq!(meant(&known, "token", "cd34").unwrap_err().exit, Exit::Inconclusive);
+        // Few digits are a typing error, also where one alone begins so.
+        for few in ["", "a", "ab1", "ab12"] {
+            assert_eq!(meant(&known, "token", few).unwrap_err().exit, Exit::Usage, "{few}");
         }
+        assert_eq!(meant(&known[..1], "token", "a").unwrap_err().exit, Exit::Usage);
     }
 
     #[test]
