@@ -418,6 +418,10 @@ async fn a_validator_forgets_a_miners_devices() {
     assert_eq!(forget(&key)["devices"], 0);
     assert_eq!(json(&ask(&validator.socket, &["miners", "--json"]))[0]["missing_devices"], serde_json::json!([]));
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    // Regression test: a known miner that was away took its whole key.
+    miner.daemon.kill();
+    validator.wait_for_miner(miner.key, false).await;
+    assert_eq!(forget(&key[..8])["miner_key"], key);
     let nobody = ask(&validator.socket, &["forget", "0000000000"]);
-    assert!(nobody.status.code() == Some(64) && stderr(&nobody).contains("whole key"), "{}", stderr(&nobody));
+    assert!(nobody.status.code() == Some(2) && stderr(&nobody).contains("whole key"), "{}", stderr(&nobody));
 }

@@ -49,7 +49,7 @@ pub struct MinersArgs {
 /// Arguments of `forget`.
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// The miner's key; the first digits suffice while it is connected
+    /// The miner's key, or its first digits
     #[arg(value_name = "KEY")]
     pub miner: Prefix,
     /// What all have.

@@ -1,10 +1,8 @@
 //! `assay-validator reload` and `assay-validator forget`: changes to a running validator.
 
-use assay_api::MAX_DOCUMENTS;
-use assay_api::{ForgottenDevices, MinerConnection, ProblemCode, ReloadResult};
+use assay_api::{ForgottenDevices, ProblemCode, ReloadResult};
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::render::units::counted;
-use assay_work::PublicKey;
 use assay_work::text::printable;
 
 use super::records::ask;
@@ -13,6 +11,8 @@ use crate::cli::running::ForgetArgs;
 use crate::place::ApiLocation;
 use crate::{Client, ClientError};
 
+/// Bytes of a key in hexadecimal.
+const MAX_KEY_BYTES: usize = 64;
 /// The most bytes shown of a validator's sentence about its configuration.
 const MAX_SENTENCE_BYTES: usize = 4096;
 
@@ -48,26 +48,12 @@ pub fn reload(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
 /// # Errors
 /// No validator answers, or no miner has the key.
 pub fn forget(place: &ApiLocation, args: &ForgetArgs) -> anyhow::Result<Exit> {
-    let key = meant(place, args)?;
-    let path = format!("/miners/{key}/known-devices");
-    let ForgottenDevices { devices, .. } = ask(place, async |client| client.delete(&path).await)?;
+    let path = format!("/miners/{}/known-devices", args.miner);
+    let ForgottenDevices { miner, devices } = ask(place, async |client| client.delete(&path).await)?;
     if args.common.json {
-        print(&serde_json::json!({ "miner_key": key, "devices": devices }).to_string())?;
+        print(&serde_json::json!({ "miner_key": miner, "devices": devices }).to_string())?;
     } else {
-        print(&format!("forgot {} of miner {key}", counted(devices.into(), "device")))?;
+        print(&format!("forgot {} of miner {}", counted(devices.into(), "device"), printable(&miner, MAX_KEY_BYTES)))?;
     }
     Ok(Exit::Done)
-}
-
-/// The key typed in full, or the key of the connected miner with this prefix.
-fn meant(place: &ApiLocation, args: &ForgetArgs) -> anyhow::Result<PublicKey> {
-    if let Ok(key) = args.miner.to_string().parse() {
-        return Ok(key);
-    }
-    let miners: Vec<MinerConnection> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
-    let key = args.miner.find(miners.into_iter().map(|miner| miner.miner_key.0));
-    let key = key.map_err(|error| {
-        Failure::new(Exit::Usage, format!("{error}; a miner that is not connected takes its whole key"))
-    })?;
-    Ok(PublicKey(key))
 }
