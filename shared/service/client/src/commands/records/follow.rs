@@ -77,13 +77,11 @@ async fn print_verdicts(client: &Client, printed: &mut FollowState) -> Result<In
         let ended = || ClientError::Broken("the stream of events ended".to_owned());
         let event = events.next().await?.ok_or_else(ended)?;
         if event.name == "gap" {
-            let Gap { after, oldest } = read(&event.data)?;
-            if after > 0 {
-                standard_error::print(&format!(
-                    "the validator keeps no events between {after} and {oldest}: `assay-validator export` has their verdicts"
-                ));
+            let gap: Gap = read(&event.data)?;
+            if let Some(sentence) = lacking(gap) {
+                standard_error::print(&sentence);
             }
-            printed.sequence = oldest - 1;
+            printed.sequence = gap.oldest - 1;
             continue;
         }
         let LiveEvent { seq, challenge, .. } = read(&event.data)?;
@@ -93,6 +91,19 @@ async fn print_verdicts(client: &Client, printed: &mut FollowState) -> Result<In
         }
         printed.sequence = seq;
     }
+}
+
+/// A sentence about events that are not printed.
+fn lacking(Gap { after, oldest }: Gap) -> Option<String> {
+    let newest = oldest - 1;
+    (after > 0).then(|| match newest < after {
+        true => {
+            format!("the validator has no event {after} yet: the verdicts after its newest event, {newest}, follow")
+        }
+        false => format!(
+            "the validator keeps no events between {after} and {oldest}: `assay-validator export` has their verdicts"
+        ),
+    })
 }
 
 /// The verdict of an event with its records; `None` where they are no longer kept.
@@ -109,4 +120,18 @@ async fn line(client: &Client, sequence: i64, challenge: &str) -> Result<Option<
 
 fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, ClientError> {
     serde_json::from_str(data).map_err(|error| ClientError::Broken(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_before_and_one_behind_the_records_are_told_apart() {
+        let lacking = |after, oldest| lacking(Gap { after, oldest });
+        assert_eq!(lacking(0, 7), None);
+        assert!(lacking(3, 7).unwrap().starts_with("the validator keeps no events between 3 and 7: "));
+        let ahead = lacking(999_999, 7).unwrap();
+        assert_eq!(ahead, "the validator has no event 999999 yet: the verdicts after its newest event, 6, follow");
+    }
 }
