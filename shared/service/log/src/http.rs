@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const EXCHANGE_LIMIT: Duration = Duration::from_secs(10);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Attempts of a request whose answers ask for a pause.
 const MAX_ATTEMPTS: u32 = 30;
-/// Connections of a server at once, and of one address.
+/// Connections of a server at once, and of one address (IPv6: one /64 network).
 const MAX_CONNECTIONS: usize = 64;
 const MAX_OF_ADDRESS: usize = 16;
 /// How long the head of a request may take.
@@ -184,7 +184,7 @@ where
             sleep(RETRY_PAUSE).await;
             continue;
         };
-        let Some(of_address) = OfAddress::take(&addresses, peer.ip()) else { continue };
+        let Some(of_address) = OfAddress::take(&addresses, origin(peer.ip())) else { continue };
         let answer = answer.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| respond(request, max_bytes, answer.clone()));
@@ -198,6 +198,14 @@ where
             let _ = timeout(EXCHANGE_LIMIT, server.serve_connection(TokioIo::new(stream), service)).await;
             drop((place, of_address));
         });
+    }
+}
+
+/// The unit of addresses that are counted: for IPv6 the network of 64 bits that a host is given.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into(),
+        address => address,
     }
 }
 
@@ -243,4 +251,16 @@ where
     };
     let response = Response::builder().status(answer.status).header(CONTENT_TYPE, answer.content_type);
     response.body(Full::new(answer.body.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_with_many_addresses_is_one() {
+        let of = |text: &str| origin(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!((of("::ffff:192.0.2.7"), of("192.0.2.7")), ("192.0.2.7".to_owned(), "192.0.2.7".to_owned()));
+    }
 }
