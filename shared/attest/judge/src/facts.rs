@@ -142,6 +142,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_time_of_a_challenge_is_that_of_its_work_and_probes() {
+        let mut verdict = pass();
+        assert_eq!(verdict.timed_seconds(), 0.0, "nothing was committed to");
+        (verdict.whole.seconds, verdict.whole.probe_seconds) = (2.0, 0.5);
+        verdict.digests_ms = Some(7000.0);
+        assert_eq!(verdict.timed_seconds(), 2.5, "digests and openings take as long as the miner likes");
+    }
+
+    #[test]
     fn whose_a_disputed_device_is_shows_in_a_round_of_both() {
         let finding = IdentityFinding {
             code: FindingCode::DeviceAtTwoMiners,

@@ -8,12 +8,12 @@ use hyper::StatusCode;
 
 use crate::checkpoint::{SignedCheckpoint, decimal};
 use crate::error::LogError;
+use crate::hash::sha256;
 use crate::http::Url;
 use crate::note::{KeyKind, MAX_NOTE_BYTES, Note, NoteKey};
 use crate::proof::is_consistent;
 use crate::source::Source;
 use crate::tree::TreeReader;
-use crate::witness::checkpoint_path;
 
 /// The path below a witness's prefix.
 pub const ADD_CHECKPOINT: &str = "add-checkpoint";
@@ -21,6 +21,11 @@ pub const ADD_CHECKPOINT: &str = "add-checkpoint";
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 /// Bytes of an answer that an error shows.
 const MAX_REASON_BYTES: usize = 200;
+
+/// Where a witness gives the last checkpoint of a log.
+pub fn checkpoint_path(origin: &str) -> String {
+    format!("{}/checkpoint", hex::encode(sha256(origin.as_bytes())))
+}
 
 /// A witness: `URL#VKEY`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use tokio::net::TcpListener;
 use crate::checkpoint::{Checkpoint, SignedCheckpoint, decimal};
 use crate::error::LogError;
 use crate::file;
-use crate::hash::{Hash, sha256};
+use crate::hash::Hash;
 use crate::http::{self, Answer};
 use crate::note::{KeyKind, MAX_NOTE_BYTES, Note, NoteKey};
 use crate::proof::{MAX_PROOF_HASHES, is_consistent};
-use crate::submit::ADD_CHECKPOINT;
+use crate::submit::{ADD_CHECKPOINT, checkpoint_path};
 
 /// Before the witness's key in its name.
 const NAME: &str = "assay-witness/";
@@ -119,11 +119,6 @@ impl Witness {
         }
         Ok(Some(signed.checkpoint))
     }
-}
-
-/// Where a witness gives the last checkpoint of a log.
-pub fn checkpoint_path(origin: &str) -> String {
-    format!("{}/checkpoint", hex::encode(sha256(origin.as_bytes())))
 }
 
 fn refused(status: u16, why: impl Into<String>) -> Answer {

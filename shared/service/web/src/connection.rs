@@ -23,17 +23,18 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tower::ServiceExt;
 
-use super::guard::HeldPlace;
 use super::origin::RequestOrigin;
 
 /// Interval of the checks whether a connection is still used.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of an answer that are given out at once.
 const PART_BYTES: usize = 64 << 10;
+/// The place of a request, in the extensions of its answer: it is held until the answer has been given out.
+pub type HeldPlace = Arc<OwnedSemaphorePermit>;
 /// Media type of an endless answer.
 const EVENT_STREAM: &str = "text/event-stream";
 

@@ -22,12 +22,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use super::caller::{Caller, Credential};
-use super::connection::Activity;
+use super::connection::{Activity, HeldPlace};
 use super::origin::RequestOrigin;
 use super::problem::{ApiError, as_problem};
 use super::well_known::is_health;
@@ -99,9 +99,6 @@ pub struct RequestPlaces {
     callers: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
 }
-
-/// The place of a request, in the extensions of its answer: it is held until the answer has been given out.
-pub type HeldPlace = Arc<OwnedSemaphorePermit>;
 
 impl Default for RequestPlaces {
     fn default() -> Self {

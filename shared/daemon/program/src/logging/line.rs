@@ -82,6 +82,8 @@ pub fn human_fields() -> impl for<'w> FormatFields<'w> + 'static {
     debug_fn(|out, field, value| match field.name() {
         "message" => write!(Escaped(out), "{value:?}"),
         name if name.starts_with("log.") => Ok(()),
+        // Of this program's own symbols, a line for each call.
+        "backtrace" => write!(out, "backtrace={value:?}"),
         name if out.has_ansi_escapes() => {
             write!(out, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
             write!(Escaped(out), "{value:?}")

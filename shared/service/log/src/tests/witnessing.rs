@@ -11,10 +11,10 @@ use crate::error::LogError;
 use crate::follow::Follower;
 use crate::http::{Answer, serve};
 use crate::source::Source;
-use crate::submit::{WitnessAddress, add_checkpoint};
+use crate::submit::{WitnessAddress, add_checkpoint, checkpoint_path};
 use crate::tree::TreeReader;
 use crate::verify::verify;
-use crate::witness::{Witness, checkpoint_path};
+use crate::witness::Witness;
 use crate::writer::LogWriter;
 
 /// The same validator's log from entry 300 on with other entries: a fork, or the log after an old backup.

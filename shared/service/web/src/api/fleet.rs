@@ -50,7 +50,7 @@ async fn counts(_: Caller, State(web): WebState, _: Query<NoParameters>) -> ApiR
 #[utoipa::path(get, path = "/api/v1/connected", tag = "fleet",
     responses((status = 200, description = "All of them", body = ListPage<MinerConnection>)),
     security(("token" = ["read"])))]
-async fn connected(_: Caller, State(web): WebState, _: Query<NoParameters>) -> Json<ListPage<MinerConnection>> {
+async fn connected(_: Caller, State(web): WebState) -> Json<ListPage<MinerConnection>> {
     Json(running::connected(&web.running.validator))
 }
 
