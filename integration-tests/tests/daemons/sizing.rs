@@ -75,7 +75,7 @@ async fn a_host_without_room_gets_a_verdict_that_says_so() {
 /// Devices that a miner only lists must not keep it from being judged.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_devices_than_can_be_checked_give_a_verdict_too() {
-    let policy = Policy { flags: vec!["--policy-fields=samples=1024".into()], ..Policy::default() };
+    let policy = Policy { samples: 1024, ..Policy::default() };
     let ruling = Stage::new(&policy, &[3; 64]).await.challenge(Mode::Audit).await;
     ruling.expect(ReasonCode::NothingToChallenge);
     assert!(ruling.verdict.reasons[0].detail.contains("at most 65536"), "{:?}", ruling.verdict.reasons);
