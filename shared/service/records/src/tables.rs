@@ -162,7 +162,7 @@ tables! {
         round Text "optional" => "The round it belongs to.";
         begun_ms Time => "When it began.";
         ended_ms Time "optional" => "When it was concluded.";
-        device_ms Integer => "Measured time of work and probes in ms, over all devices; 0 while it runs.";
+        device_ms Integer => "Measured time in ms, over all devices; 0 while it runs.";
     }
     commitments "What a miner signed in a challenge." {
         challenge Text => "The challenge.";
