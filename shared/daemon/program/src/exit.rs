@@ -173,7 +173,7 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Prints a document as JSON, or its text for people.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_document(
     document: &(impl Serialize + ?Sized),
     as_json: bool,
