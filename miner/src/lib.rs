@@ -26,5 +26,3 @@ pub mod status;
 pub mod target;
 pub mod telemetry;
 pub mod turns;
-
-use assay_program::clock;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use assay_backends::BackendChoice;
 use assay_device::backend::BackendKind;
 use assay_observe::{ChallengeSpan, Traces, places, trace_id};
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
 use assay_program::manager::ServiceManager;
@@ -23,7 +24,6 @@ use assay_work::{Challenge, ChallengeId, ProbeStage, PublicKey};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::clock::unix_seconds;
 use crate::config::MinerConfig;
 use crate::connection::{ConnectionError, Dial, serve};
 use crate::driver::{ChallengePart, CompletedPart, Observer, Stage};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::render::short_ids;
 
 /// The fewest digits: fewer are a typing error rather than a wish.
-const MIN_DIGITS: usize = 4;
+pub const MIN_DIGITS: usize = 4;
 /// The most digits: those of a key.
 const MAX_DIGITS: usize = 64;
 /// Candidates that an error lists.

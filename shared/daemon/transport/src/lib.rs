@@ -13,6 +13,7 @@ pub mod dial;
 pub mod failure;
 pub mod known;
 pub mod liveness;
+pub mod origin;
 pub mod own_key;
 pub mod proxy;
 pub mod server;

@@ -18,8 +18,8 @@ use crate::takeover::{EnterError, SessionNonces};
 use crate::unrecorded::UnrecordedEnds;
 use assay_judge::session::StartError;
 use assay_listen::bounds::{ConnectionBounds, MAX_WATCHED, WATCHED_LIMIT};
-use assay_listen::gate::origin;
 use assay_listen::peer::{Peer, SessionPlace};
+use assay_transport::origin::origin;
 
 /// A command to a session.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use assay_listen::gate::origin;
+use assay_transport::origin::origin;
 use assay_work::PublicKey;
 use parking_lot::Mutex;
 

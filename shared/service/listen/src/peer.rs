@@ -17,8 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 use crate::bounds::{MAX_HANDSHAKE_TRIES, MAX_HANDSHAKES_AT_ONCE, MAX_STREAMS, STRANGER_LIMIT};
-use crate::gate::{Entrance, Gate, origin};
+use crate::gate::{Entrance, Gate};
 use crate::intake::{Intake, Pause};
+use assay_transport::origin::origin;
 
 /// The connections without a session, with the gate that admits them.
 #[derive(Debug)]

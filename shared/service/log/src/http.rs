@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use assay_transport::certificate::system_authorities;
 use assay_transport::client::secure_http1;
+use assay_transport::origin::origin;
 use assay_transport::trust::Trust;
 use assay_work::PublicKey;
 use http_body_util::{BodyExt, Full, Limited};
@@ -201,14 +202,6 @@ where
     }
 }
 
-/// The unit of addresses that are counted: for IPv6 the network of 64 bits that a host is given.
-fn origin(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into(),
-        address => address,
-    }
-}
-
 /// A place among the connections of an address.
 struct OfAddress(Arc<Mutex<HashMap<IpAddr, usize>>>, IpAddr);
 
@@ -251,16 +244,4 @@ where
     };
     let response = Response::builder().status(answer.status).header(CONTENT_TYPE, answer.content_type);
     response.body(Full::new(answer.body.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_with_many_addresses_is_one() {
-        let of = |text: &str| origin(text.parse().unwrap()).to_string();
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!((of("::ffff:192.0.2.7"), of("192.0.2.7")), ("192.0.2.7".to_owned(), "192.0.2.7".to_owned()));
-    }
 }

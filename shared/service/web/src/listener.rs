@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_protocol::channel::Channel;
+use assay_transport::origin::origin;
 use assay_transport::server::ServerTls;
 use axum::Router;
 use parking_lot::Mutex;
@@ -25,7 +26,7 @@ use assay_listen::bounds::{
     MAX_SOCKET_CONNECTIONS,
 };
 use assay_listen::connection::{PlaintextRule, TLS_HANDSHAKE};
-use assay_listen::gate::{self, Gate};
+use assay_listen::gate::Gate;
 use assay_listen::peer::first_to_go;
 use assay_listen::rates::Buckets;
 use assay_listen::refused::RefusedConnections;
@@ -198,7 +199,7 @@ impl Callers {
     /// Takes a place; `None` at the limit of the address. Loopback addresses have no limit of their own. When all
     /// places are taken, another connection is closed.
     fn enter(self: &Arc<Self>, from: IpAddr) -> Option<CallerPlace> {
-        let (address, now) = (gate::origin(from), Instant::now());
+        let (address, now) = (origin(from), Instant::now());
         let mut list = self.list.lock();
         if !address.is_loopback() {
             self.connects.lock().take(address, now).ok()?;

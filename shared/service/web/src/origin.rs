@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use assay_listen::gate;
 use assay_records::Actor;
+use assay_transport::origin::origin;
 
 use crate::user;
 
@@ -33,7 +33,7 @@ impl RequestOrigin {
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Socket(_) => None,
-            Self::Network { peer, .. } => Some(gate::origin(peer.ip())),
+            Self::Network { peer, .. } => Some(origin(peer.ip())),
         }
     }
 

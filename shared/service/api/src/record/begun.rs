@@ -27,8 +27,7 @@ pub struct ChallengeStart {
     pub round: Option<String>,
     /// Time of its beginning.
     pub begun_ms: i64,
-    /// Device time that it is expected to take, in milliseconds over all devices: counted until the verdict has the
-    /// actual time.
+    /// Time that counts until the verdict has the measured one, in milliseconds over all devices.
     pub device_ms: i64,
 }
 

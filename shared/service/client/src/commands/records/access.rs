@@ -5,6 +5,7 @@ use std::io::Write;
 use assay_api::MAX_DOCUMENTS;
 use assay_api::{AddWebhook, CreateApiToken, CreateLoginCode};
 use assay_program::exit::{Exit, Failure, print, print_document};
+use assay_program::prefix::MIN_DIGITS;
 use assay_program::render::{Screen, table};
 use assay_work::text::printable;
 use serde_json::Value;
@@ -14,9 +15,6 @@ use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ItemArgs, PageArgs};
 use crate::cli::records::CommonArgs;
 use crate::escaped;
 use crate::place::ApiLocation;
-
-/// The fewest digits of an id: fewer are a typing error.
-const MIN_DIGITS: usize = 4;
 
 /// The most bytes shown of an address.
 const MAX_TARGET_BYTES: usize = 256;
