@@ -35,7 +35,7 @@ impl ValidatorSession {
         }
         let (miner_key, inventory) = (*miner_key, inventory.clone());
         let turns = &self.admission.history;
-        let precision = kind_of(policy, &inventory, |kinds| turns.next_kind(miner_key, kinds));
+        let precision = kind_of(policy, &inventory, &history.past, |kinds| turns.next_kind(miner_key, kinds));
         let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
         let capacity = context.replays.capacity();
         let room = capacity.room(precision).filter(|_| replayed);
@@ -129,14 +129,43 @@ impl ValidatorSession {
     }
 }
 
-/// The next kind of work for a host: of those in the policy that one of its devices computes, the one whose turn it is.
-/// A host without a device for any of them gets the first, and the sizing reports that no device can be challenged.
+/// The next kind of work for a host: of those in the policy that one of its devices computes or showed before, the one
+/// whose turn it is. A host without a device for it gets the verdict that none can be challenged.
 fn kind_of(
     policy: &Policy,
     inventory: &Inventory,
+    past: &MinerPast,
     next: impl FnOnce(Vec<Precision>) -> Option<Precision>,
 ) -> Precision {
     let computed = |kind: &Precision| inventory.devices.iter().any(|device| device.precisions.contains(kind));
-    let offered = policy.kinds.iter().copied().filter(computed).collect();
+    // Else a host would leave out of its inventory the kinds that it shows no more.
+    let shown = |kind: &Precision| past.devices.values().any(|device| device.kinds.contains(kind));
+    let offered = policy.kinds.iter().copied().filter(|kind| computed(kind) || shown(kind)).collect();
     next(offered).or_else(|| policy.kinds.first().copied()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::devices::KnownDevice;
+    use crate::issue::tests::inventory;
+
+    #[test]
+    fn a_kind_that_was_shown_is_asked_for_while_no_device_lists_it() {
+        let policy = Policy { kinds: vec![Precision::F16, Precision::Int8, Precision::Fp8], ..Policy::default() };
+        let offered = |past: &MinerPast| {
+            let mut offered = Vec::new();
+            kind_of(&policy, &inventory(&[1 << 30]), past, |kinds| {
+                offered = kinds;
+                None
+            });
+            offered
+        };
+        assert_eq!(offered(&MinerPast::default()), [Precision::Int8]);
+        let mut past = MinerPast::default();
+        let shown =
+            KnownDevice { name: "device 0".into(), bytes: 1 << 30, kinds: vec![Precision::Int8, Precision::F16] };
+        past.devices.insert(assay_work::DeviceId([1; 16]), shown);
+        assert_eq!(offered(&past), [Precision::F16, Precision::Int8]);
+    }
 }
