@@ -5,7 +5,7 @@
 mod linked;
 mod opening;
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::host::{DeviceReport, Host, PendingResult};
@@ -22,13 +22,16 @@ use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, probe_message};
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
 use parking_lot::{Mutex, MutexGuard};
 
-use self::linked::LinkedOpening;
-use self::opening::{check_linked_items, digest_parts, is_linked};
+use self::linked::open_linked_items;
+use self::opening::{check_linked_items, is_linked, open_own_items};
 use crate::limits::SharedLimits;
 use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
 const MAX_PARTS_AHEAD: usize = 4;
+/// Lines of segments that are planned at a time, over all devices: half a GiB with their siblings. A device alone plans
+/// the segments of the strictest policy at once.
+const MAX_PLANNED_LINES: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
 /// The devices, the key that signs for them, and the challenge that they hold.
 pub struct Engine {
@@ -314,45 +317,22 @@ impl Engine {
     ) -> Result<(), DeviceError> {
         let held = self.held(id)?;
         check_linked_items(&items)?;
-        let mut linked = None;
-        let mut streams = Vec::with_capacity(items.len());
-        for item in &items {
-            if is_linked(item) {
-                if linked.is_none() {
-                    linked = Some(LinkedOpening::start(&self.host, &held, &items, handle)?);
-                }
-                streams.push(None);
-                continue;
+        // The Open had this many items, which its bounds keep far below a u32.
+        let mut item = 0_u32;
+        let mut give = |part| {
+            let is_end = matches!(part, OpeningsPart::End);
+            give_or_cancel(&mut give, handle, OpeningsChunk { challenge_id: id, item, part })?;
+            item += u32::from(is_end);
+            Ok(())
+        };
+        for group in items.chunk_by(|a, b| is_linked(a) == is_linked(b)) {
+            if is_linked(&group[0]) {
+                open_linked_items(&self.host, &held, group, handle, &mut give)?;
+            } else {
+                open_own_items(&self.host, &held, group, handle, &mut give)?;
             }
-            let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
-            let (held, handle, device_id, item) = (held.clone(), handle.clone(), item.device_id, item.clone());
-            let done = self.host.submit(device_id, move |device| held.open_item(device, &item, &handle, &parts))?;
-            streams.push(Some((stream, done)));
         }
-        let mut has_digests = false;
-        for (index, (item, stream)) in items.iter().zip(streams).enumerate() {
-            // The Open had this many items, which its bounds keep far below a u32.
-            let number = index as u32;
-            let mut give =
-                |part| give_or_cancel(&mut give, handle, OpeningsChunk { challenge_id: id, item: number, part });
-            match (stream, &mut linked, &item.what) {
-                (Some((stream, done)), _, _) => {
-                    stream.into_iter().try_for_each(&mut give)?;
-                    cancel_on_error(handle, done.wait()?)?;
-                }
-                (None, Some(linked), OpenTarget::LinkedSegments(segments)) => {
-                    if !std::mem::replace(&mut has_digests, true) {
-                        digest_parts(&linked.digests()?).try_for_each(&mut give)?;
-                    }
-                    for _ in segments {
-                        give(OpeningsPart::Segment(cancel_on_error(handle, linked.next_segment())?))?;
-                    }
-                }
-                (None, ..) => return Err(DeviceError::Unsupported("an item without a stream".into())),
-            }
-            give(OpeningsPart::End)?;
-        }
-        linked.map_or(Ok(()), LinkedOpening::finish)
+        Ok(())
     }
 
     /// Forgets the challenge held and gives the devices' memory back, once running jobs have ended.

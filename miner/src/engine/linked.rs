@@ -7,11 +7,12 @@ use assay_device::host::{Host, PendingResult};
 use assay_device::linked::{self, LinkedPart};
 use assay_device::open::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, SegmentPiece, join_segment};
 use assay_device::{Device, DeviceError, Handle};
-use assay_protocol::message::{OpenItem, OpenTarget};
+use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
 use assay_work::probe::{LinkedSlots, Probe};
-use assay_work::segment::SegmentOpenings;
+use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::{Digest, Root};
 
+use super::opening::{digest_parts, segments_at_a_time};
 use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
 
 /// A device's part of the linked segments of an open: its digests, then its piece of each segment in order.
@@ -26,15 +27,57 @@ struct OpeningDevice {
     done: PendingResult<Result<(), DeviceError>>,
 }
 
-/// All linked segments of an open, while the devices give them.
-pub(super) struct LinkedOpening {
-    slots: LinkedSlots,
-    segments: Vec<LinkedSegment>,
+/// Linked segments that all devices open together.
+struct LinkedOpening {
     /// In the order of the shares.
     devices: Vec<OpeningDevice>,
-    next: usize,
     /// Cancels the open.
     handle: Handle,
+}
+
+/// Opens items of linked segments, on all devices: as many segments at a time as may be planned.
+pub(super) fn open_linked_items(
+    host: &Host,
+    held: &Arc<HeldChallenge>,
+    items: &[OpenItem],
+    handle: &Handle,
+    give: &mut impl FnMut(OpeningsPart) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let (probe, _) = held.answered_linked()?;
+    let mut segments = Vec::new();
+    for item in items {
+        let device = held.index_of(item.device_id)?;
+        segments.extend(linked_segments(item).iter().map(|&segment| LinkedSegment { device, segment }));
+    }
+    let slots = LinkedSlots::new(&held.challenge);
+    let at_a_time = segments_at_a_time(&probe, 1);
+    let mut opening = LinkedOpening::start(host, held, &probe, &segments[..segments.len().min(at_a_time)], handle)?;
+    digest_parts(&opening.digests()?).try_for_each(&mut *give)?;
+    let mut index = 0;
+    for item in items {
+        for _ in linked_segments(item) {
+            if index > 0 && index % at_a_time == 0 {
+                opening.finish()?;
+                let end = segments.len().min(index + at_a_time);
+                opening = LinkedOpening::start(host, held, &probe, &segments[index..end], handle)?;
+                opening.digests()?;
+            }
+            give(OpeningsPart::Segment(cancel_on_error(
+                handle,
+                opening.next_segment(&slots, segments[index].segment),
+            )?))?;
+            index += 1;
+        }
+        give(OpeningsPart::End)?;
+    }
+    opening.finish()
+}
+
+fn linked_segments(item: &OpenItem) -> &[Segment] {
+    match &item.what {
+        OpenTarget::LinkedSegments(segments) => segments,
+        _ => &[],
+    }
 }
 
 impl HeldChallenge {
@@ -87,41 +130,32 @@ impl HeldChallenge {
 }
 
 impl LinkedOpening {
-    /// Has all devices open the linked segments of these items.
+    /// Has all devices open linked segments.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] when no linked probe was answered or a device has no share; else the devices'.
-    pub(super) fn start(
+    /// The devices'.
+    fn start(
         host: &Host,
         held: &Arc<HeldChallenge>,
-        items: &[OpenItem],
+        probe: &Probe,
+        segments: &[LinkedSegment],
         handle: &Handle,
     ) -> Result<Self, DeviceError> {
-        let (probe, _) = held.answered_linked()?;
-        let mut segments = Vec::new();
-        for item in items {
-            let OpenTarget::LinkedSegments(of_item) = &item.what else { continue };
-            let device = held.index_of(item.device_id)?;
-            segments.extend(of_item.iter().map(|&segment| LinkedSegment { device, segment }));
-        }
-        let parts = linked::parts(&held.challenge, &probe, &held.last_roots())?;
+        let parts = linked::parts(&held.challenge, probe, &held.last_roots())?;
         let mut devices = Vec::with_capacity(parts.len());
         for (index, part) in parts.into_iter().enumerate() {
             let (give, opened) = mpsc::sync_channel(MAX_PARTS_AHEAD);
-            let (job, handle, segments) = (held.clone(), handle.clone(), segments.clone());
-            // A failure cancels nothing yet: items before these are to be given first, or to fail for reasons of their
-            // own.
+            let (job, handle, segments) = (held.clone(), handle.clone(), segments.to_vec());
             let done = host.submit(held.devices[index].task.share.device_id, move |device| {
-                job.open_linked(device, (index, part), &segments, &handle, &give)
+                cancel_on_error(&handle, job.open_linked(device, (index, part), &segments, &handle, &give))
             })?;
             devices.push(OpeningDevice { opened, done });
         }
-        let (slots, handle) = (LinkedSlots::new(&held.challenge), handle.clone());
-        Ok(Self { slots, segments, devices, next: 0, handle })
+        Ok(Self { devices, handle: handle.clone() })
     }
 
     /// The digests of the last pass of every device, which come before the first segment.
-    pub(super) fn digests(&mut self) -> Result<Vec<Digest>, DeviceError> {
+    fn digests(&mut self) -> Result<Vec<Digest>, DeviceError> {
         let of_device = |device: &OpeningDevice| match device.opened.recv() {
             Ok(LinkedOpeningPart::Digests(digests)) => Some(digests),
             Ok(LinkedOpeningPart::Piece(_)) | Err(_) => None,
@@ -133,21 +167,19 @@ impl LinkedOpening {
         )
     }
 
-    /// The next segment of the items, in their order.
-    pub(super) fn next_segment(&mut self) -> Result<SegmentOpenings, DeviceError> {
+    /// The next segment, which is this one.
+    fn next_segment(&mut self, slots: &LinkedSlots, segment: Segment) -> Result<SegmentOpenings, DeviceError> {
         let of_device = |device: &OpeningDevice| match device.opened.recv() {
             Ok(LinkedOpeningPart::Piece(piece)) => Some(piece),
             Ok(LinkedOpeningPart::Digests(_)) | Err(_) => None,
         };
         let pieces: Option<Vec<_>> = self.devices.iter().map(of_device).collect();
         let Some(pieces) = pieces else { return Err(self.failure()) };
-        let segment = self.segments[self.next].segment;
-        self.next += 1;
-        join_segment(&self.slots, segment, pieces)
+        join_segment(slots, segment, pieces)
     }
 
     /// Waits for the devices, once every segment was taken.
-    pub(super) fn finish(self) -> Result<(), DeviceError> {
+    fn finish(self) -> Result<(), DeviceError> {
         first_error(self.devices.into_iter().map(|device| device.done).collect()).map(drop)
     }
 

@@ -1,23 +1,75 @@
 //! Openings of the challenge held: each device opens its items on its own thread, part by part.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
+use assay_device::host::Host;
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan, SumPlan, SweptDevice};
 use assay_device::{Device, DeviceError, Handle};
 use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
 use assay_work::audit::roots_at;
 use assay_work::opening::PassSample;
-use assay_work::probe::{SweepSample, probe_key};
+use assay_work::probe::{Probe, SweepSample, probe_key};
 use assay_work::segment::Segment;
 use assay_work::{DeviceId, Digest, Root};
 
-use super::{HeldChallenge, HeldDevice, last_root, lock};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, first_error, last_root, lock};
 
 /// Digests in one chunk, 32 KiB: on a slow link nothing else arrives while one is on its way.
 const DIGESTS_PER_CHUNK: usize = 1024;
 
 /// Where a device gives its parts.
 type Parts = mpsc::SyncSender<OpeningsPart>;
+
+/// Opens items that devices open alone: each in one job, so that it is a few parts ahead of the connection, however many
+/// items it has.
+pub(super) fn open_own_items(
+    host: &Host,
+    held: &Arc<HeldChallenge>,
+    items: &[OpenItem],
+    handle: &Handle,
+    give: &mut impl FnMut(OpeningsPart) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let mut by_device: BTreeMap<DeviceId, Vec<OpenItem>> = BTreeMap::new();
+    for item in items {
+        by_device.entry(item.device_id).or_default().push(item.clone());
+    }
+    let (mut streams, mut jobs) = (BTreeMap::new(), Vec::new());
+    for (id, items) in by_device {
+        let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
+        let (held, handle) = (held.clone(), handle.clone());
+        let open = move |device: &mut dyn Device| {
+            items.iter().try_for_each(|item| held.open_item(device, item, &handle, &parts))
+        };
+        jobs.push(host.submit(id, open)?);
+        streams.insert(id, stream);
+    }
+    for item in items {
+        if !give_item(&streams[&item.device_id], give)? {
+            // Its device failed.
+            handle.cancel();
+            break;
+        }
+    }
+    // Devices that have more to give find nobody to take it.
+    drop(streams);
+    first_error(jobs).map(drop)
+}
+
+/// Gives the parts of the next item of a device; `false` when they end before the item does.
+fn give_item(
+    stream: &mpsc::Receiver<OpeningsPart>,
+    give: &mut impl FnMut(OpeningsPart) -> Result<(), DeviceError>,
+) -> Result<bool, DeviceError> {
+    for part in stream {
+        let is_end = matches!(part, OpeningsPart::End);
+        give(part)?;
+        if is_end {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
 
 impl HeldDevice {
     /// The digests of an iteration, which is resident after it: computed again when another one was.
@@ -61,7 +113,8 @@ impl HeldChallenge {
             OpenTarget::Samples { iteration, samples } => {
                 self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
             }
-        }
+        }?;
+        give(parts, OpeningsPart::End)
     }
 
     fn open_segments(
@@ -85,11 +138,13 @@ impl HeldChallenge {
             digests: answer.device(id).map_or(&[], |device| &device.digests),
             slot_digests: &slot_digests,
         };
-        let plan = SegmentPlan::new(device, &probed, segments, handle)?;
         give_digests(parts, &slot_digests)?;
-        for index in 0..plan.len() {
-            handle.check()?;
-            give(parts, OpeningsPart::Segment(plan.open(device, index)?))?;
+        for segments in segments.chunks(segments_at_a_time(&probe, self.devices.len())) {
+            let plan = SegmentPlan::new(device, &probed, segments, handle)?;
+            for index in 0..plan.len() {
+                handle.check()?;
+                give(parts, OpeningsPart::Segment(plan.open(device, index)?))?;
+            }
         }
         Ok(())
     }
@@ -153,6 +208,11 @@ impl HeldChallenge {
         }
         Ok(())
     }
+}
+
+/// Segments that each of several devices plans at a time.
+pub(super) fn segments_at_a_time(probe: &Probe, devices: usize) -> usize {
+    (MAX_PLANNED_LINES / devices.max(1) / probe.steps() as usize).max(1)
 }
 
 /// Digests in the parts that carry them.

@@ -231,6 +231,38 @@ fn many_segments_are_streamed() {
     check_linked(&challenge, &linked, &answer, &roots, &items.iter().zip(&parts).collect::<Vec<_>>());
 }
 
+/// A validator that takes nothing has a device read little: neither many items nor one large item are read ahead of it.
+#[test]
+fn a_device_reads_a_few_parts_ahead_of_the_connection() {
+    let reads = Arc::new(AtomicU32::new(0));
+    let seen = reads.clone();
+    let engine = with_reads(&[4], 0, move |number| {
+        seen.store(number + 1, Ordering::Relaxed);
+        Ok(())
+    });
+    let (challenge, handle) = (challenge(&[4], 1), Handle::default());
+    engine.work(&challenge, &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle).unwrap();
+    let segments: Vec<_> = (0..4).flat_map(|round| (0..64).map(move |walk| (round, walk))).collect();
+    let many: Vec<_> = segments.iter().map(|&segment| own_item(0, &[segment])).collect();
+    for items in [many, vec![own_item(0, &segments)]] {
+        let before = reads.load(Ordering::Relaxed);
+        let read = || reads.load(Ordering::Relaxed) - before;
+        let mut blocked = u32::MAX;
+        let opened = engine.open(challenge.id(), items.clone(), &Handle::default(), |_| {
+            while std::mem::replace(&mut blocked, read()) != read() {
+                thread::sleep(Duration::from_millis(300));
+            }
+            false
+        });
+        assert_eq!(opened, Err(DeviceError::Cancelled));
+        let before = reads.load(Ordering::Relaxed);
+        open(&engine, &items).unwrap();
+        let all = reads.load(Ordering::Relaxed) - before;
+        assert!(blocked < all / 10, "{blocked} of {all} reads before anything was taken");
+    }
+}
+
 #[test]
 fn a_device_that_fails_in_a_linked_probe_is_the_one_to_blame() {
     let counts = [3, 4, 5];
