@@ -49,8 +49,8 @@ pub struct RawLimits {
     /// Share of each device's free memory that is offered to the validator, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 100)]
     pub max_memory_percent: u32,
-    /// Seconds that a challenge may take on this miner; a longer one is stopped and ends as miner_declined, or, once the
-    /// validator has asked for openings, as abandoned. 0 means no limit, or 1800 where several validators take turns
+    /// Seconds that a challenge may take on this miner; a longer one is stopped and ends as miner_declined, or, once it is
+    /// committed to, as abandoned. 0 means no limit, or 1800 where several validators take turns
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub max_challenge_s: u64,
 }

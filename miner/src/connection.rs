@@ -122,10 +122,14 @@ async fn session(
     observer: &mut dyn Observer,
 ) -> Result<Result<CloseReason, ConnectionBreak>, ConnectionError> {
     let (reader, turns) = (engine.clone(), dial.turns.clone());
-    let read = tokio::task::spawn_blocking(move || inventory(&reader, &turns)).await;
+    let mut stopping = shutdown.clone();
+    // A driver may not answer for minutes.
+    let read = tokio::select! {
+        () = stopping.draining() => return Ok(Ok(CloseReason::Drained)),
+        read = tokio::task::spawn_blocking(move || inventory(&reader, &turns)) => read,
+    };
     let inventory = read.map_err(|error| DeviceError::Sick(error.to_string()))??;
     let nonce = Nonce(random_bytes().map_err(ConnectionError::Random)?);
-    let mut stopping = shutdown.clone();
     let reached = tokio::select! {
         () = stopping.draining() => return Ok(Ok(CloseReason::Drained)),
         reached = dial.reach.connect() => match reached {

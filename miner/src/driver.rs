@@ -253,7 +253,11 @@ pub async fn drive(
     // Pending work may wait for room among them.
     drop(reports);
     if let Some(last) = queue {
-        let _ = last.await;
+        // A driver may not answer for minutes.
+        tokio::select! {
+            () = shutdown.stopped() => {}
+            _ = last => {}
+        }
     }
     ended
 }
@@ -315,11 +319,7 @@ impl SessionDriver<'_> {
                     let actions = self.session.stop();
                     return Ok(self.act(actions).await?.unwrap_or(CloseReason::Drained));
                 }
-                message = inbound.next() => match message {
-                    Some(Ok(message)) => SessionEvent::Message(message),
-                    Some(Err(problem)) => return Err(problem),
-                    None => return Err("the validator closed the stream".into()),
-                },
+                // Before the messages, of which a hostile validator always has another one.
                 Some(event) = reports.recv() => {
                     if let Some(ended) = CompletedPart::of(&event, self.part) {
                         self.observer.part_ended(&ended);
@@ -330,6 +330,11 @@ impl SessionDriver<'_> {
                     drained = true;
                     SessionEvent::Drain
                 }
+                message = inbound.next() => match message {
+                    Some(Ok(message)) => SessionEvent::Message(message),
+                    Some(Err(problem)) => return Err(problem),
+                    None => return Err("the validator closed the stream".into()),
+                },
                 _ = progress.tick(), if self.session.working_on().is_some() => {
                     self.show_progress(&mut shown).await?;
                     continue;
@@ -339,18 +344,32 @@ impl SessionDriver<'_> {
                     SessionEvent::Tick
                 }
             };
-            let turn = match &event {
-                SessionEvent::Message(ValidatorMessage::Challenge(_)) => self.prepare_for_challenge(),
-                _ => None,
-            };
-            let actions = self.session.handle(event, Instant::now());
-            // A challenge that is declined leaves the devices as they are.
-            self.turn = turn.filter(|_| self.session.is_running()).or(self.turn.take());
-            if let Some(closed) = self.act(actions).await? {
+            let is_message = matches!(event, SessionEvent::Message(_));
+            let mut closed = self.handle(event).await?;
+            if is_message {
+                tokio::task::coop::consume_budget().await;
+            }
+            // Only after the message, which may be the one that a limit waits for.
+            if closed.is_none() && is_message && Instant::now() >= self.poll_timeout() {
+                self.release_if_idle();
+                closed = self.handle(SessionEvent::Tick).await?;
+            }
+            if let Some(closed) = closed {
                 return Ok(closed);
             }
             self.read_inventory_if_due();
         }
+    }
+
+    async fn handle(&mut self, event: SessionEvent) -> Result<Option<CloseReason>, String> {
+        let turn = match &event {
+            SessionEvent::Message(ValidatorMessage::Challenge(_)) => self.prepare_for_challenge(),
+            _ => None,
+        };
+        let actions = self.session.handle(event, Instant::now());
+        // A challenge that is declined leaves the devices as they are.
+        self.turn = turn.filter(|_| self.session.is_running()).or(self.turn.take());
+        self.act(actions).await
     }
 
     /// Prepares the checks of a challenge: the operator's limits, and the turn at the devices.
@@ -361,14 +380,16 @@ impl SessionDriver<'_> {
             Some(Err(busy)) => (None, Some(busy.to_string())),
             None => (None, None),
         };
-        self.session.set_limits(SessionLimits { busy, max_challenge: self.limits.get().max_challenge });
+        let is_stale = self.engine.changes() != self.changes_seen.load(Ordering::Relaxed);
+        self.session.set_limits(SessionLimits { busy, is_stale, max_challenge: self.limits.get().max_challenge });
         turn
     }
 
-    /// When the session or the idle memory is due next.
+    /// When the session, the idle memory or the inventory is due next.
     fn poll_timeout(&self) -> Instant {
-        let session = self.session.poll_timeout();
-        self.idle.release_at.map_or(session, |(release_at, _)| release_at.min(session))
+        let release_at = self.idle.release_at.map(|(release_at, _)| release_at);
+        let inventory = self.session.is_idle().then(|| self.inventory_read + INVENTORY_INTERVAL);
+        [release_at, inventory].into_iter().flatten().fold(self.session.poll_timeout(), Instant::min)
     }
 
     async fn show_progress(&mut self, shown: &mut ShownProgress) -> Result<(), String> {
@@ -507,8 +528,7 @@ impl SessionDriver<'_> {
         }
     }
 
-    /// Reads the inventory of idle devices again when one was lost or came back, or the last reading is old. Pings
-    /// lead here often enough, so that no timer is needed.
+    /// Reads the inventory of idle devices again when one was lost or came back, or the last reading is old.
     fn read_inventory_if_due(&mut self) {
         // Not in a tight loop while another validator's challenge has the devices.
         let since = self.inventory_read.elapsed();

@@ -13,8 +13,8 @@ use assay_device::run::ShareTask;
 use assay_device::{DeviceError, DeviceInfo, Handle};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{
-    DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpenTarget,
-    OpeningsChunk, OpeningsPart, SignedChecksum,
+    DeviceClaim, DeviceDigests, DeviceRoots, Inventory, MATRIX_SIZES, MinerMessage, OpenItem, OpeningsChunk,
+    OpeningsPart, SignedChecksum,
 };
 use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::commitment::{Evidence, commitment_message};

@@ -78,6 +78,8 @@ pub enum SessionAction {
 pub struct SessionLimits {
     /// Why the devices are not free for this validator now.
     pub busy: Option<String>,
+    /// Whether the devices, or how much of them is offered, changed since the last inventory.
+    pub is_stale: bool,
     /// How long a challenge may take.
     pub max_challenge: Option<Duration>,
 }
@@ -134,6 +136,11 @@ impl MinerSession {
 
     pub const fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// Whether the validator accepted the session, and no challenge runs.
+    pub const fn is_idle(&self) -> bool {
+        self.running.is_none() && matches!(self.handshake, Handshake::Done { .. })
     }
 
     /// The challenge whose work runs.
@@ -235,7 +242,7 @@ impl MinerSession {
             return self.abort_with(StopCode::Declined, detail);
         }
         if now >= running.until {
-            return self.abort_with(StopCode::Deadline, "the deadline passed".into());
+            return self.abort_with(StopCode::Deadline, running.missed().into());
         }
         Vec::new()
     }

@@ -1,9 +1,12 @@
 //! docs/PROTOCOL.md, States: a miner reacts to each message in each state as the page's table says.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use assay_miner::driver::{Observer, Start, drive};
+use assay_miner::limits::{Limits, SharedLimits};
 use assay_miner::outbox::outbox;
 use assay_miner::session::{CloseReason, MinerSession, SessionAction, SessionEvent, SessionLimits, SessionStart};
 use assay_program::shutdown::Shutdown;
@@ -18,8 +21,9 @@ use assay_work::probe::{Link, Probe, Sweep, UncheckedProbe, UncheckedSweep};
 use assay_work::{Challenge, ChallengeId, Nonce, Precision, ProbeSeed, PublicKey};
 
 use tokio::sync::mpsc;
-use tokio_stream::StreamExt;
+use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 
 use super::recording::{MinerStep, Recording};
 use super::sessions::{MINER_NONCE, engine, miner_identity, start_of};
@@ -300,7 +304,7 @@ fn a_challenge_is_declined_for_the_first_row_that_fits() {
         }
         miner
     };
-    let mut limits = SessionLimits { busy: Some("a turn".into()), max_challenge: None };
+    let mut limits = SessionLimits { busy: Some("a turn".into()), ..SessionLimits::default() };
     let mut offer = Offer {
         inventory_sequence: sound.inventory_sequence + 1,
         precision: Precision::F16.code(),
@@ -326,8 +330,44 @@ fn a_challenge_is_declined_for_the_first_row_that_fits() {
         repair(&mut limits, &mut offer);
     }
     assert_eq!(found, codes.collect::<Vec<_>>());
-    let actions = miner().session.handle(SessionEvent::Message(ValidatorMessage::Challenge(offer)), Instant::now());
+    let sound = || SessionEvent::Message(ValidatorMessage::Challenge(offer.clone()));
+    let actions = miner().session.handle(sound(), Instant::now());
     assert!(matches!(actions[..], [SessionAction::StartWork(_)]), "{actions:?}");
+    // The operator allows less than the inventory says, which is read again after this.
+    let mut changed = miner();
+    changed.session.set_limits(SessionLimits { is_stale: true, ..SessionLimits::default() });
+    let actions = changed.session.handle(sound(), Instant::now());
+    let [SessionAction::Send(MinerMessage::Declined(stop))] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(stop.code, StopCode::StaleInventory);
+}
+
+/// A validator holds the probe of a round until all members have committed or are late.
+#[test]
+fn a_committed_challenge_waits_for_the_other_members_of_a_round() {
+    const DEADLINE: Duration = Duration::from_secs(7200);
+    let recording = Recording::of(Mode::Audit);
+    let committed = recording.miner.iter().rposition(|step| matches!(step, MinerStep::Worked(..)));
+    let mut miner = Miner::after(&recording, &[]);
+    for step in &recording.miner[..=committed.expect("it committed")] {
+        let event = match step.event() {
+            SessionEvent::Message(ValidatorMessage::Challenge(offer)) => {
+                SessionEvent::Message(ValidatorMessage::Challenge(Offer { deadline: DEADLINE, ..offer }))
+            }
+            event => event,
+        };
+        let _ = miner.session.handle(event, miner.now);
+    }
+    let mut after = |time: Duration| {
+        let now = miner.now + time;
+        let _ = miner.session.handle(SessionEvent::Message(ValidatorMessage::Ping(PING)), now);
+        miner.session.handle(SessionEvent::Tick, now)
+    };
+    assert!(after(DEADLINE + Duration::from_secs(59)).is_empty());
+    let actions = after(DEADLINE + Duration::from_secs(61));
+    let [SessionAction::Send(MinerMessage::Abort(stop)), SessionAction::Release] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(stop.code, StopCode::Deadline);
 }
 
 /// A step of a session through its driver, and the state that it leads to.
@@ -361,12 +401,12 @@ fn driver_steps(recording: &Recording) -> Vec<(&'static str, DriverStep)> {
     ]
 }
 
-/// The end of a miner's driver after these steps, when `inbound` then gives an error, for a malformed message, or ends.
-async fn driven(
+/// A miner's driver on a stream of messages, and the miner's messages. The engine waits for no reader.
+fn start_driver(
     recording: &Recording,
-    steps: &[(&str, DriverStep)],
-    problem: Option<&str>,
-) -> Result<CloseReason, String> {
+    inbound: impl Stream<Item = Result<ValidatorMessage, String>> + Unpin + Send + 'static,
+    limits: SharedLimits,
+) -> (JoinHandle<Result<CloseReason, String>>, mpsc::UnboundedReceiver<MinerMessage>) {
     struct Nobody;
     impl Observer for Nobody {
         fn established(&mut self, _: PublicKey) {}
@@ -374,46 +414,58 @@ async fn driven(
         fn progress(&mut self, _: u64) {}
         fn verdict(&mut self, _: &Verdict) {}
     }
-    let (to_miner, inbound) = mpsc::channel(16);
-    // Room for everything: the engine waits for no reader.
     let (outbox, mut said) = outbox();
-    let (reader, mut from_miner) = mpsc::unbounded_channel();
+    let (reader, from_miner) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(message) = said.next().await {
             // Who has heard enough is gone.
             let _ = reader.send(message);
         }
     });
-    let inventory = recording.inventory.clone();
-    let (identity, nonce, idle_release) = (miner_identity(), MINER_NONCE, Duration::ZERO);
-    let limits = assay_miner::limits::SharedLimits::default();
-    let (channel, turns) = (Channel::Plaintext, assay_miner::turns::Turns::default());
-    let resumption = assay_miner::driver::Resumption::default();
     let start = Start {
-        identity,
+        identity: miner_identity(),
         pinned: None,
-        channel,
+        channel: Channel::Plaintext,
         to_keep: None,
-        inventory,
-        nonce,
-        resumption,
+        inventory: recording.inventory.clone(),
+        nonce: MINER_NONCE,
+        resumption: assay_miner::driver::Resumption::default(),
         joining: assay_miner::joining::PendingJoinToken::default(),
         join_token: None,
-        idle_release,
+        idle_release: Duration::ZERO,
         limits,
-        turns,
+        turns: assay_miner::turns::Turns::default(),
     };
-    let (_trigger, shutdown) = Shutdown::by_hand();
     let driver = tokio::spawn(async move {
-        let inbound = ReceiverStream::new(inbound);
+        let (_trigger, shutdown) = Shutdown::by_hand();
         drive(start, Arc::new(engine()), inbound, outbox, shutdown, &mut Nobody).await
     });
+    (driver, from_miner)
+}
+
+/// Takes these steps with a driver.
+async fn take(
+    steps: &[(&str, DriverStep)],
+    to_miner: &mpsc::Sender<Result<ValidatorMessage, String>>,
+    from_miner: &mut mpsc::UnboundedReceiver<MinerMessage>,
+) {
     for (_, step) in steps {
         match step {
             DriverStep::Says(message) => to_miner.send(Ok(message.clone())).await.expect("the driver reads"),
             DriverStep::Hears(is) => while !is(&from_miner.recv().await.expect("the driver goes on")) {},
         }
     }
+}
+
+/// The end of a miner's driver after these steps, when `inbound` then gives an error, for a malformed message, or ends.
+async fn driven(
+    recording: &Recording,
+    steps: &[(&str, DriverStep)],
+    problem: Option<&str>,
+) -> Result<CloseReason, String> {
+    let (to_miner, inbound) = mpsc::channel(16);
+    let (driver, mut from_miner) = start_driver(recording, ReceiverStream::new(inbound), SharedLimits::default());
+    take(steps, &to_miner, &mut from_miner).await;
     if let Some(problem) = problem {
         // A session that is over does not read it.
         let _ = to_miner.send(Err(problem.to_owned())).await;
@@ -422,6 +474,45 @@ async fn driven(
     let ended = driver.await.expect("the driver does not panic");
     while from_miner.recv().await.is_some() {}
     ended
+}
+
+/// A stream that always has another message.
+struct Flood(ValidatorMessage);
+
+impl Stream for Flood {
+    type Item = Result<ValidatorMessage, String>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(Some(Ok(self.0.clone())))
+    }
+}
+
+/// A validator that always has another message keeps the devices no longer than the miner's operator allows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_messages_keeps_no_limit_from_its_effect() {
+    let recording = Recording::of(Mode::Audit);
+    let steps = driver_steps(&recording);
+    let committed = steps.iter().position(|(state, _)| *state == "committed").expect("a challenge is committed to");
+    let verdict = first(&recording, |m| matches!(m, ValidatorMessage::Verdict(_)));
+    let ValidatorMessage::Verdict(mut verdict) = verdict else { unreachable!("it is one") };
+    verdict.challenge_id = ChallengeId([0xee; 16]);
+    let limits = Limits { max_challenge: Some(Duration::from_secs(1)), ..Limits::default() };
+    let (to_miner, inbound) = mpsc::channel(16);
+    let inbound = ReceiverStream::new(inbound).chain(Flood(ValidatorMessage::Verdict(verdict)));
+    let (driver, mut from_miner) = start_driver(&recording, inbound, SharedLimits::new(limits));
+    take(&steps[..=committed], &to_miner, &mut from_miner).await;
+    drop(to_miner);
+    let stopped = async {
+        while let Some(message) = from_miner.recv().await {
+            if let MinerMessage::Abort(stop) = message {
+                return stop.code;
+            }
+        }
+        unreachable!("the flood does not end")
+    };
+    let stopped = tokio::time::timeout(Duration::from_secs(60), stopped).await;
+    driver.abort();
+    assert_eq!(stopped, Ok(StopCode::Declined));
 }
 
 /// The rows of events that the session never sees: its driver ends the stream.

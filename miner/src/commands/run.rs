@@ -76,6 +76,8 @@ pub fn execute(config: &MinerConfig, resolve: SettingsResolver) -> anyhow::Resul
         board.ended(&chain(error.as_ref()));
     }
     reloading.abort();
+    // Without a wait for a driver that does not answer.
+    runtime.shutdown_background();
     result
 }
 

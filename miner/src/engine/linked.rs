@@ -12,7 +12,7 @@ use assay_work::probe::{LinkedSlots, Probe};
 use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::{Digest, Root};
 
-use super::opening::{digest_parts, segments_at_a_time};
+use super::opening::{digest_parts, distrust_if_sick, segments_at_a_time};
 use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
 
 /// A device's part of the linked segments of an open: its digests, then its piece of each segment in order.
@@ -147,7 +147,8 @@ impl LinkedOpening {
             let (give, opened) = mpsc::sync_channel(MAX_PARTS_AHEAD);
             let (job, handle, segments) = (held.clone(), handle.clone(), segments.to_vec());
             let done = host.submit(held.devices[index].task.share.device_id, move |device| {
-                cancel_on_error(&handle, job.open_linked(device, (index, part), &segments, &handle, &give))
+                let opened = job.open_linked(device, (index, part), &segments, &handle, &give);
+                cancel_on_error(&handle, distrust_if_sick(device, opened))
             })?;
             devices.push(OpeningDevice { opened, done });
         }

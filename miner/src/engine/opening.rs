@@ -39,7 +39,8 @@ pub(super) fn open_own_items(
         let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
         let (held, handle) = (held.clone(), handle.clone());
         let open = move |device: &mut dyn Device| {
-            items.iter().try_for_each(|item| held.open_item(device, item, &handle, &parts))
+            let opened = items.iter().try_for_each(|item| held.open_item(device, item, &handle, &parts));
+            distrust_if_sick(device, opened)
         };
         jobs.push(host.submit(id, open)?);
         streams.insert(id, stream);
@@ -54,6 +55,14 @@ pub(super) fn open_own_items(
     // Devices that have more to give find nobody to take it.
     drop(streams);
     first_error(jobs).map(drop)
+}
+
+/// Tells a device that its slots did not come out as before.
+pub(super) fn distrust_if_sick<T>(device: &mut dyn Device, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+    if let Err(error @ DeviceError::Sick(_)) = &result {
+        device.distrust(error);
+    }
+    result
 }
 
 /// Gives the parts of the next item of a device; `false` when they end before the item does.

@@ -2,12 +2,14 @@
 //! validator's checks, and each failure is reported with its cause.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use assay_device::Device;
 use assay_device::reference::ReferenceDevice;
 use assay_device::testing::FakeDevice;
+use assay_protocol::message::OpenTarget;
 use assay_work::opening::PassSample;
 use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, check_slot_digests};
 use assay_work::{Nonce, Precision, ProbeSeed, PublicKey, Share, UncheckedChallenge, UncheckedProbe, reference};
@@ -324,6 +326,29 @@ fn a_device_that_fails_in_an_opening_is_the_one_to_blame() {
     for allowed in [0, reads / 4, reads * 3 / 4, reads - 20, reads - 8, reads - 1] {
         assert_eq!(fail_after(allowed).0, Err(sick.clone()), "after {allowed} of {reads} reads");
     }
+}
+
+/// Memory that changed after the work is found here, and not by the device: it is to be tested before it works again.
+#[test]
+fn a_device_whose_slots_changed_is_distrusted() {
+    let (told, distrusted) = mpsc::channel();
+    let flips = Arc::new(AtomicU32::new(0));
+    let flipped = flips.clone();
+    let read = move |inner: &mut ReferenceDevice, slot, first_byte, out: &mut [u8]| {
+        inner.read(slot, first_byte, out)?;
+        out[0] ^= flipped.load(Ordering::Relaxed) as u8;
+        Ok(())
+    };
+    let fake = FakeDevice::new(device(0, 4)).on_read(read).on_distrust(move |_, why| told.send(why.clone()).unwrap());
+    let engine = engine(vec![Box::new(fake)]);
+    let (challenge, handle) = (challenge(&[4], 1), Handle::default());
+    engine.work(&challenge, &handle).unwrap();
+    engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle).unwrap();
+    assert!(open(&engine, &[own_item(0, &[(1, 3)])]).is_ok() && distrusted.try_recv().is_err());
+    flips.store(1, Ordering::Relaxed);
+    let failed = open(&engine, &[own_item(0, &[(1, 3)])]).unwrap_err();
+    assert!(matches!(failed, DeviceError::Sick(_)), "{failed}");
+    assert_eq!(distrusted.try_recv(), Ok(failed));
 }
 
 #[test]

@@ -12,12 +12,17 @@ use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
 use super::handshake::Handshake;
 use super::{CloseReason, HOLD_LIMIT, MinerSession, SessionAction};
 
+/// Beyond the deadline of the commitment: for the way of the validator's message to the last member of a round.
+const ROUND_ALLOWANCE: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(super) struct RunningChallenge {
     pub(super) challenge: Arc<Challenge>,
     pub(super) stage: WorkStage,
     /// When the stage is given up.
     pub(super) until: Instant,
+    /// For the commitment.
+    deadline: Duration,
     /// When the challenge is stopped for the operator's limit, and that limit.
     pub(super) stop: Option<(Instant, Duration)>,
     /// The probes so far, in order.
@@ -25,6 +30,22 @@ pub(super) struct RunningChallenge {
 }
 
 impl RunningChallenge {
+    /// How long the validator may say nothing. In a round it waits for the commitments of the other members.
+    fn silence_limit(&self) -> Duration {
+        match self.stage {
+            WorkStage::Committed => HOLD_LIMIT.max(self.deadline + ROUND_ALLOWANCE),
+            _ => HOLD_LIMIT,
+        }
+    }
+
+    /// The limit that `until` stands for.
+    pub(super) const fn missed(&self) -> &'static str {
+        match self.stage {
+            WorkStage::Working | WorkStage::Probing | WorkStage::Opening => "the deadline passed",
+            WorkStage::Committed | WorkStage::Answered | WorkStage::Opened => "the validator said no more about it",
+        }
+    }
+
     /// Why a probe is not answered after those before it, with the rule that it breaks (WORK.md, Residency probe, Sweep).
     fn refuses(&self, probe: &MemoryProbe) -> Option<(&'static str, String)> {
         let (stage, last) = (probe.stage(), self.probed.last());
@@ -62,8 +83,14 @@ impl MinerSession {
                 let until = now + offer.deadline;
                 let stop = self.limits.max_challenge.map(|limit| (now + limit, limit));
                 let stage = WorkStage::Working;
-                self.running =
-                    Some(RunningChallenge { challenge: challenge.clone(), stage, until, stop, probed: Vec::new() });
+                self.running = Some(RunningChallenge {
+                    challenge: challenge.clone(),
+                    stage,
+                    until,
+                    deadline: offer.deadline,
+                    stop,
+                    probed: Vec::new(),
+                });
                 vec![SessionAction::StartWork(challenge)]
             }
             Err((code, detail)) => {
@@ -89,6 +116,10 @@ impl MinerSession {
         }
         if offer.inventory_sequence != self.inventory.sequence {
             let detail = format!("inventory {} is current, not {}", self.inventory.sequence, offer.inventory_sequence);
+            return Err((StopCode::StaleInventory, detail));
+        }
+        if self.limits.is_stale {
+            let detail = format!("the devices or their limits changed since inventory {}", self.inventory.sequence);
             return Err((StopCode::StaleInventory, detail));
         }
         if let Some(precision) = Precision::from_code(offer.precision)
@@ -173,7 +204,7 @@ impl MinerSession {
             return Vec::new();
         };
         running.stage = to;
-        running.until = now + HOLD_LIMIT;
+        running.until = now + running.silence_limit();
         match result {
             Ok(messages) => messages.into_iter().map(SessionAction::Send).collect(),
             Err(error) => self.abort(&error),

@@ -236,7 +236,7 @@ impl Session<'_> {
         if busy.is_some() {
             self.host.world.reach("miner is busy");
         }
-        self.session.set_limits(SessionLimits { busy, max_challenge: None });
+        self.session.set_limits(SessionLimits { busy, ..SessionLimits::default() });
         turn
     }
 

@@ -304,6 +304,10 @@ pub trait Device: Send {
         None
     }
 
+    /// The resident slots are not the device's work any more, by a check outside of it: a device in a worker gets a new
+    /// worker, which is tested before it works.
+    fn distrust(&mut self, _why: &DeviceError) {}
+
     /// Number of n-by-n slots that fit now, beside the backend's own needs.
     fn slots_that_fit(&self, n: u32) -> u32;
 

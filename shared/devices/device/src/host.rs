@@ -5,12 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::device::{Device, DeviceInfo};
 use super::error::DeviceError;
 use assay_work::DeviceId;
+
+/// How long running jobs may take to end when a host is dropped.
+const END_LIMIT: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 5000 });
 
 type Job = Box<dyn FnOnce(&mut dyn Device) + Send>;
 
@@ -36,10 +40,10 @@ impl Changes {
     }
 }
 
-/// A device's thread, which owns the device. Dropping it lets the running job end, then the thread.
+/// A device's thread, which owns the device.
 struct DeviceThread {
     id: DeviceId,
-    /// `None` only while dropping.
+    /// `None` only while the host is dropped.
     jobs: Option<Mutex<mpsc::Sender<Job>>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -257,11 +261,44 @@ impl DeviceThread {
     }
 }
 
-impl Drop for DeviceThread {
+impl Drop for Host {
+    /// Lets the running jobs end, then the threads. A thread whose driver does not return is left to the end of the
+    /// process.
     fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        self.threads.iter_mut().for_each(|thread| thread.jobs = None);
+        let until = Instant::now() + END_LIMIT;
+        for DeviceThread { id, thread, .. } in &mut self.threads {
+            let Some(thread) = thread.take() else { continue };
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            } else {
+                tracing::warn!(device = %id, "its driver does not return: the thread is left behind");
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::ReferenceDevice;
+
+    #[test]
+    fn a_driver_that_does_not_return_keeps_no_host() {
+        let id = DeviceId([1; 16]);
+        let host = Host::new(vec![Box::new(ReferenceDevice::new(id, "a device", 1 << 20))]);
+        let (end, running) = mpsc::channel();
+        let (left, dropped) = mpsc::channel();
+        let job = host.submit(id, move |_| running.recv()).unwrap();
+        thread::spawn(move || {
+            drop(host);
+            left.send(()).unwrap();
+        });
+        let dropped = dropped.recv_timeout(Duration::from_secs(60));
+        end.send(()).unwrap();
+        assert_eq!((dropped, job.wait()), (Ok(()), Ok(Ok(()))));
     }
 }

@@ -146,6 +146,11 @@ impl Device for WorkerDevice {
         self.shared.fault()
     }
 
+    fn distrust(&mut self, why: &DeviceError) {
+        // A worker that took the place of the one with the slots is not to blame.
+        let _ = self.with_resident::<()>(|_, _| Err(RequestError::Broken(why.clone())));
+    }
+
     fn slots_that_fit(&self, n: u32) -> u32 {
         let asked = self.with(|link, _| match link.ask(Request::CountSlots(n))? {
             Reply::Slots(slots) => Ok(slots),

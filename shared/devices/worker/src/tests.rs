@@ -254,6 +254,18 @@ fn slots_of_a_lost_worker_are_lost_for_its_reason() {
     device.read(3, 0, &mut [0]).unwrap();
 }
 
+#[test]
+fn a_distrusted_device_gets_a_new_worker() {
+    let mut device = device(SickRead);
+    fill(&mut device).unwrap();
+    let why = DeviceError::Sick("slot 2 no longer hashes to its digest".into());
+    device.distrust(&why);
+    assert_eq!(device.fault(), Some(why.clone()));
+    wait_until(|| device.fault().is_none());
+    device.distrust(&why);
+    assert_eq!(device.fault(), None, "the worker that is there now filled none of the slots");
+}
+
 /// A device that fails while it steps walks of others is lost as in any other request.
 #[test]
 fn a_device_that_fails_at_a_step_is_sick() {

@@ -12,6 +12,7 @@ type RoundFn<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, 
 type States<D> = Box<dyn FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send>;
 type ReadFn<D> = Box<dyn FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send>;
 type ReadArea<D> = Box<dyn FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send>;
+type Distrust<D> = Box<dyn FnMut(&mut D, &DeviceError) + Send>;
 type Values<D> = Box<dyn FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send>;
 
 /// Passes every call on to `D`, but for those that have been replaced; a replacement is given `D` to call itself.
@@ -24,6 +25,7 @@ pub struct FakeDevice<D> {
     read: ReadFn<D>,
     values: Values<D>,
     read_area: ReadArea<D>,
+    distrust: Distrust<D>,
 }
 
 impl<D: Device + 'static> FakeDevice<D> {
@@ -37,6 +39,7 @@ impl<D: Device + 'static> FakeDevice<D> {
             read: Box::new(D::read),
             values: Box::new(D::chaining_values),
             read_area: Box::new(D::read_area),
+            distrust: Box::new(D::distrust),
         }
     }
 
@@ -80,6 +83,11 @@ impl<D: Device + 'static> FakeDevice<D> {
         self
     }
 
+    pub fn on_distrust(mut self, distrust: impl FnMut(&mut D, &DeviceError) + Send + 'static) -> Self {
+        self.distrust = Box::new(distrust);
+        self
+    }
+
     pub fn on_chaining_values(
         mut self,
         values: impl FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send + 'static,
@@ -105,6 +113,10 @@ impl<D: Device> Device for FakeDevice<D> {
 
     fn fault(&self) -> Option<DeviceError> {
         self.inner.fault()
+    }
+
+    fn distrust(&mut self, why: &DeviceError) {
+        (self.distrust)(&mut self.inner, why);
     }
 
     fn slots_that_fit(&self, n: u32) -> u32 {
