@@ -5,7 +5,6 @@
 //! their parameters, `tile` cuts products.
 
 #[cfg(any(test, feature = "bench"))]
-mod bench_params;
 mod cooperative;
 mod params;
 mod tile;
@@ -16,12 +15,11 @@ mod tests;
 use std::fmt::Write;
 
 #[cfg(any(test, feature = "bench"))]
-pub(super) use self::bench_params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamParams};
 pub(super) use self::cooperative::{CooperativeTile, smallest_subgroup};
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
-    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,
-    RuleParams, SweepParams,
+    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, PEAK_MACS_PER_ITERATION, ParentParams, PeakParams,
+    ProbeParams, ProductParams, RuleParams, StreamParams, SweepParams,
 };
 pub(super) use self::tile::ShaderTile;
 use assay_work::probe::walk;
