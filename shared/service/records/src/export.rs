@@ -36,14 +36,14 @@ impl Records {
     pub async fn export(&self, folder: &Path) -> Result<ExportSummary, RecordsError> {
         make_folder(folder)?;
         let (mut tx, mut exported) = self.moment().await?;
-        for table in TABLES {
+        for table in TABLES.iter() {
             let (to, batches) = mpsc::channel(1);
             let path = folder.join(format!("{}.jsonl", table.name));
             let writer = tokio::task::spawn_blocking(move || write(&path, batches));
             // Where the writer has failed, it takes no more batches: its error counts.
             let read = read_table(&mut tx, table, to).await;
             writer.await.map_err(|error| RecordsError::Export(error.to_string()))??;
-            exported.tables.insert(table.name.to_owned(), read?);
+            exported.tables.insert(table.name.clone(), read?);
         }
         let manifest = crate::document::to_json(&exported, "manifest")? + "\n";
         let path = folder.join(MANIFEST);
@@ -88,7 +88,7 @@ async fn read_table(
     to: mpsc::Sender<String>,
 ) -> Result<u64, RecordsError> {
     let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
-    let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+    let names: Vec<_> = columns.iter().map(|column| &*column.name).collect();
     let order = if names.len() > 1 { "1, 2" } else { "1" };
     let sql = sql!("SELECT {} FROM {} ORDER BY {order}", names.join(", "), table.name);
     let mut rows = sqlx::query(sql).fetch(&mut **tx);
@@ -110,7 +110,7 @@ async fn read_table(
 fn add_line(batch: &mut String, row: &AnyRow, columns: &[&Column]) -> Result<(), RecordsError> {
     let quoted = |text: String| Value::from(text).to_string();
     for (index, column) in columns.iter().enumerate() {
-        let name = column.name;
+        let name = &*column.name;
         let value = match column.kind {
             ColumnKind::Float => get::<Option<f64>>(row, name)?.map(|value| Value::from(value).to_string()),
             ColumnKind::Integer | ColumnKind::Flag | ColumnKind::Time => {

@@ -26,12 +26,12 @@ const INTERNAL: &[&str] = &[
 #[test]
 fn the_page_lists_every_table_and_column() {
     let (internal, shown): (Vec<&TableSchema>, Vec<&TableSchema>) =
-        TABLES.iter().partition(|table| INTERNAL.contains(&table.name));
+        TABLES.iter().partition(|table| INTERNAL.contains(&&*table.name));
     assert_eq!(internal.len(), INTERNAL.len(), "each is a table");
     let mut expected = String::new();
     for table in shown {
         write!(expected, "\n### {}\n\n{}\n\n", table.name, table.about).unwrap();
-        for column in table.columns {
+        for column in &table.columns {
             let optional = if column.is_optional { "?" } else { "" };
             writeln!(expected, "- `{}`{optional} ({}): {}", column.name, column.kind.name(), column.about).unwrap();
         }
