@@ -165,18 +165,3 @@ impl<'de> Deserialize<'de> for MinerDetail {
         Ok(Self { miner: document.part()?, group, delayed, devices, sessions, findings, actions, connection })
     }
 }
-
-/// The parts of a [`MinerChanged`] beside the miner.
-#[derive(Deserialize)]
-struct MinerChangeParts {
-    before: Approval,
-    note: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for MinerChanged {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let document = Document::deserialize(deserializer)?;
-        let MinerChangeParts { before, note } = document.part()?;
-        Ok(Self { miner: document.part()?, before, note })
-    }
-}
