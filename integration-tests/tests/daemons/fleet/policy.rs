@@ -8,6 +8,7 @@ use assay_integration_tests::dishonest::{Disguise, DishonestMiner, WorkLie};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_integration_tests::web::Caller;
+use assay_protocol::message::ValidatorMessage;
 use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_protocol::wire::v1::Outcome;
 use assay_records::RoundRecord;
@@ -214,19 +215,23 @@ async fn a_band_is_recorded_until_it_is_enforced() {
     assert_eq!(state(&validator, miner.key), "failed");
 }
 
-/// Challenges a miner until its device is disputed, then waits until both were challenged in one round, and it passed
-/// there: each has memory and a processor of its own.
-async fn disputes(validator: &TestValidator, asking: &DishonestMiner, other: &DishonestMiner) {
-    // Until each was heard while the other one was there.
-    let until = std::time::Instant::now() + PATIENCE;
+/// Challenges a miner until its device is disputed: until each was heard while the other one was there.
+async fn is_disputed(validator: &TestValidator, asking: &DishonestMiner, until: std::time::Instant) {
     loop {
         let ruling = validator.challenge(asking.key, Some(Mode::Audit)).await.unwrap();
         if ruling.verdict.reasons.iter().any(|reason| reason.code == "device_disputed") {
             assert_eq!(ruling.verdict.outcome(), Outcome::Inconclusive);
-            break;
+            return;
         }
         assert!(std::time::Instant::now() < until, "it passes");
     }
+}
+
+/// Challenges a miner until its device is disputed, then waits until both were challenged in one round, and it passed
+/// there: each has memory and a processor of its own.
+async fn disputes(validator: &TestValidator, asking: &DishonestMiner, other: &DishonestMiner) {
+    let until = std::time::Instant::now() + PATIENCE;
+    is_disputed(validator, asking, until).await;
     let operator = Caller::at_socket(validator);
     let is_settled = async |round: &RoundRecord| {
         let verdicts: Value = operator.read(&format!("/api/v1/verdicts?round={}", round.id)).await;
@@ -263,6 +268,39 @@ async fn a_device_that_two_miners_show_is_disputed_until_both_are_asked_in_one_r
     disputes(&validator, &second, &first).await;
     let third = connect(3, 2, &[60]).await;
     disputes(&validator, &third, &second).await;
+}
+
+/// Two keys of one card: the one that does not hold it would decline, and the other one would be asked alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_that_the_other_miner_declines_settles_no_dispute() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let connect = async |seed: u8| {
+        let miner = DishonestMiner::connect(validator.address, &Disguise { seed, ..Disguise::new(&[60]) }).await;
+        validator.wait_for_miner(miner.key, true).await;
+        miner
+    };
+    let first = connect(1).await;
+    validator.challenge(first.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    first.lies.in_what_comes_in(|mut message| {
+        if let ValidatorMessage::Challenge(offer) = &mut message {
+            offer.inventory_sequence += 1;
+        }
+        message
+    });
+    let second = connect(2).await;
+    let until = std::time::Instant::now() + PATIENCE;
+    is_disputed(&validator, &second, until).await;
+    let operator = Caller::at_socket(&validator);
+    let of_round = loop {
+        let verdicts: Value = operator.read(&format!("/api/v1/verdicts?miner={}", second.key)).await;
+        if let Some(of_round) = verdicts["items"].as_array().unwrap().iter().find(|it| !it["round"].is_null()) {
+            break of_round.clone();
+        }
+        assert!(std::time::Instant::now() < until, "no round");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    };
+    assert_eq!(of_round["outcome"], "inconclusive", "{of_round}");
+    assert!(of_round["verdict"]["reasons"].to_string().contains("device_disputed"), "{of_round}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,8 +74,8 @@ impl FleetFacts {
         found
     }
 
-    /// Takes into account that these miners were challenged in one round: one device cannot answer for two, so each
-    /// member's devices are its own.
+    /// Takes into account that these miners had committed when their probes went out at once: one device cannot answer
+    /// for two, so each one's devices are its own.
     pub fn settle(&mut self, members: &BTreeSet<String>) {
         let asked = |finding: &IdentityFinding| finding.other.as_ref().is_some_and(|other| members.contains(other));
         for finding in self.identity.iter_mut().filter(|finding| finding.disputed && asked(finding)) {

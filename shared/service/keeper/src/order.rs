@@ -1,6 +1,7 @@
 //! The order of a challenge: its settings, its origin, and the binding of its verdict.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use assay_policy::Policy;
@@ -43,6 +44,8 @@ pub struct RoundPart {
     pub id: String,
     /// The longest wait of the probe for the other members' commitments.
     pub hold: Duration,
+    /// The miners whose probes went out at once, once they did. All parts of the round share it.
+    pub together: Arc<OnceLock<BTreeSet<String>>>,
 }
 
 impl Order {

@@ -3,7 +3,8 @@
 //! Every member's probe waits until all of them have committed: their memory is filled at the same time, and answering
 //! for two hosts with one requires the memory of both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use assay_program::clock;
@@ -30,7 +31,10 @@ const NEWS: usize = 64;
 /// A member of a round, with its order.
 #[derive(Debug, Clone)]
 pub struct Member {
+    /// The key of its session.
     pub miner: PublicKey,
+    /// The miner's id in the records.
+    pub id: String,
     /// The challenge; its part in the round is filled in here.
     pub order: Order,
 }
@@ -99,11 +103,13 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     let mut report = RoundReport::default();
     let mut progress: BTreeMap<PublicKey, MemberProgress> =
         members.iter().map(|m| (m.miner, MemberProgress::default())).collect();
+    let ids: BTreeMap<PublicKey, String> = members.iter().map(|member| (member.miner, member.id.clone())).collect();
+    let together = Arc::new(OnceLock::new());
     let (news, mut told) = mpsc::channel(NEWS);
     let mut tasks = JoinSet::new();
     for (member, place) in places(validator, members, &mut progress).await {
-        let Member { miner, mut order } = member;
-        order.round = Some(RoundPart { id: id.to_owned(), hold: limits.hold });
+        let Member { miner, mut order, .. } = member;
+        order.round = Some(RoundPart { id: id.to_owned(), hold: limits.hold, together: together.clone() });
         let Some(commands) = validator.registry.commands(miner) else {
             conclude(&mut progress, miner, not_started("not connected"));
             continue;
@@ -122,11 +128,14 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         }
         if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
             released = true;
-            let held = |member: &&MemberProgress| member.end.is_none();
-            report.probed_together = progress.values().filter(held).count() as u32;
+            let held = progress.iter().filter(|(_, member)| member.end.is_none());
+            let held: BTreeSet<_> = held.filter_map(|(miner, _)| ids.get(miner).cloned()).collect();
+            report.probed_together = held.len() as u32;
             if report.probed_together > 0 {
                 report.probed_ms = Some(clock::since(began).as_millis() as u64);
             }
+            // A round releases its members once.
+            let _ = together.set(held);
             release(validator, &progress);
         }
     }

@@ -273,11 +273,8 @@ impl Fleet {
             models: draft.models.clone(),
             identity,
         };
-        if let Some(part) = &draft.order.round
-            && facts.identity.iter().any(|finding| finding.disputed)
-            && let Some((_, members)) = self.records.round(&part.id).await?
-        {
-            facts.settle(&members.into_iter().map(|member| member.miner).collect());
+        if let Some(together) = draft.order.round.as_ref().and_then(|part| part.together.get()) {
+            facts.settle(together);
         }
         Ok(facts)
     }

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 /// Default time limit for a member to take its challenge.
 const START_WITHIN: Duration = Duration::from_secs(10);
-/// Hold of the probes beyond the deadline of the commitment: for the slowest member's message.
+/// Hold of the probes beyond the last start and the deadline of the commitment: for the slowest member's message.
 const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
 /// Label of the rounds for disputed devices.
@@ -214,8 +214,8 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
     for RoundCandidate { record, connected } in &invited {
         let Some(miner) = connected else { continue };
         let order = order_of(validator, record, miner, asked);
-        hold = hold.max(order.policy.commit_deadline + HOLD_ALLOWANCE);
-        members.push(Member { miner: miner.key, order });
+        hold = hold.max(start_within + order.policy.commit_deadline + HOLD_ALLOWANCE);
+        members.push(Member { miner: miner.key, id: record.id.clone(), order });
     }
     let mut report = round::run(validator, &id, members, round::RoundLimits { start_within, hold }).await;
     for RoundCandidate { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
