@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::link::{RequestError, RequestSteps, WorkerLink};
+use super::link::{RequestError, RequestSteps, WorkerLink, ask};
 use super::message::{MAX_RANGES, Reply, Request};
 use super::supervisor::{SharedWorker, StartOutcome, WorkerMonitor, WorkerSpec, supervise};
 use assay_device::backend::StartupProgress;
@@ -133,10 +133,7 @@ impl Drop for WorkerDevice {
 impl Device for WorkerDevice {
     /// As it was last, with no free memory, while there is no worker.
     fn info(&self) -> DeviceInfo {
-        let asked = self.with(|link, _| match link.ask(Request::Describe)? {
-            Reply::Device(info) => Ok(info),
-            _ => Err(link.malformed("another answer than what the device is")),
-        });
+        let asked = self.with(|link, _| ask!(link, Request::Describe, Reply::Device(info) => info));
         let info = asked.unwrap_or_else(|_| DeviceInfo { free_bytes: 0, ..self.last_info() });
         *self.info.lock() = info.clone();
         info
@@ -152,10 +149,7 @@ impl Device for WorkerDevice {
     }
 
     fn slots_that_fit(&self, n: u32) -> u32 {
-        let asked = self.with(|link, _| match link.ask(Request::CountSlots(n))? {
-            Reply::Slots(slots) => Ok(slots),
-            _ => Err(link.malformed("another answer than how many slots fit")),
-        });
+        let asked = self.with(|link, _| ask!(link, Request::CountSlots(n), Reply::Slots(slots) => slots));
         asked.unwrap_or(0)
     }
 
@@ -174,7 +168,7 @@ impl Device for WorkerDevice {
         let bytes = self
             .with_resident(|link, _| link.ask_bytes(Request::Round(*round), HASH_BYTES, handle, RequestSteps::of(1)))?;
         self.note_walks(round.walks);
-        digests_of(&bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+        one_digest(&bytes)
     }
 
     fn probe_rounds(&mut self, probe: &ProbeRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
@@ -198,7 +192,7 @@ impl Device for WorkerDevice {
 
     fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let bytes = self.with_resident(|link, _| link.linked_round(round, handle))?;
-        digests_of(&bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+        one_digest(&bytes)
     }
 
     fn unmap_peers(&mut self) {
@@ -214,8 +208,10 @@ impl Device for WorkerDevice {
     }
 
     fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        let digest = self.ask_rounds(Request::SweepRound(*round), 1, handle)?.pop();
-        digest.ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+        let bytes = self.with_resident(|link, _| {
+            link.ask_bytes(Request::SweepRound(*round), HASH_BYTES, handle, RequestSteps::of(1))
+        })?;
+        one_digest(&bytes)
     }
 
     fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
@@ -275,40 +271,25 @@ impl Device for WorkerDevice {
     fn release(&mut self) {
         self.resident = None;
         // A worker that is gone holds nothing, and one that cannot give it back is ended for it.
-        let _ = self.with(|link, _| match link.ask(Request::Release)? {
-            Reply::Done => Ok(()),
-            _ => Err(link.malformed("an answer of another kind")),
-        });
+        let _ = self.with(|link, _| ask!(link, Request::Release, Reply::Done => ()));
     }
 
     /// Empty without a worker.
     fn kernels(&self, precision: Precision) -> Vec<String> {
-        let asked = self.with(|link, _| match link.ask(Request::ListKernels(precision))? {
-            Reply::Kernels(names) => Ok(names),
-            _ => Err(link.malformed("another answer than its kernels")),
-        });
+        let asked = self.with(|link, _| ask!(link, Request::ListKernels(precision), Reply::Kernels(names) => names));
         asked.unwrap_or_default()
     }
 
     fn choose_kernel(&mut self, precision: Precision, kernel: &str) -> Result<(), DeviceError> {
-        self.with(|link, _| match link.ask(Request::ChooseKernel(precision, kernel.to_owned()))? {
-            Reply::Done => Ok(()),
-            _ => Err(link.malformed("an answer of another kind")),
-        })
+        self.with(|link, _| ask!(link, Request::ChooseKernel(precision, kernel.to_owned()), Reply::Done => ()))
     }
 
     fn time_products(&mut self, products: u32) -> Result<Duration, DeviceError> {
-        self.with_resident(|link, _| match link.ask(Request::TimeProducts(products))? {
-            Reply::Took(took) => Ok(took),
-            _ => Err(link.malformed("another answer than how long it took")),
-        })
+        self.with_resident(|link, _| ask!(link, Request::TimeProducts(products), Reply::Took(took) => took))
     }
 
     fn test_copies(&mut self, source: &CopySource) -> Result<CopyReport, DeviceError> {
-        self.with(|link, _| match link.ask(Request::TestCopies(source.clone()))? {
-            Reply::Copied(report) => Ok(report),
-            _ => Err(link.malformed("another answer than how bytes came over")),
-        })
+        self.with(|link, _| ask!(link, Request::TestCopies(source.clone()), Reply::Copied(report) => report))
     }
 }
 
@@ -340,6 +321,10 @@ fn opening_bytes(round: &SweepRound) -> u64 {
 fn opening(first_byte: u64, bytes: &[u8]) -> Opening {
     let (bytes, siblings) = bytes.split_at(CHUNK_BYTES as usize);
     Opening { first_byte, bytes: bytes.to_vec(), siblings: hashes_of(siblings).map(ChainingValue).collect() }
+}
+
+fn one_digest(bytes: &[u8]) -> Result<Digest, DeviceError> {
+    digests_of(bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
 }
 
 fn digests_of(bytes: &[u8]) -> Vec<Digest> {

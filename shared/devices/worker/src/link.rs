@@ -48,6 +48,17 @@ const KILL_LIMIT: Duration = Duration::from_secs(2);
 /// Replies and parts of them on their way.
 const REPLIES_AHEAD: usize = 4;
 
+/// Asks a worker; an answer of another kind ends it.
+macro_rules! ask {
+    ($link:expr, $request:expr, $reply:pat => $value:expr) => {
+        match $link.ask($request)? {
+            $reply => Ok($value),
+            _ => Err($link.malformed("an answer of another kind")),
+        }
+    };
+}
+pub(super) use ask;
+
 /// The limits of waiting for a worker.
 #[derive(Debug, Clone)]
 pub struct Timeouts {

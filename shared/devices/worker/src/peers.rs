@@ -2,7 +2,7 @@
 //! from one to the other.
 
 use super::handles::Listener;
-use super::link::{RequestError, RequestSteps, WorkerLink};
+use super::link::{RequestError, RequestSteps, WorkerLink, ask};
 use super::message::{PeerShare, Reply, Request};
 use assay_device::resident::HASH_BYTES;
 use assay_device::{DeviceError, Handle, PeerSlots, ProbeRound, SharedSlots};
@@ -63,10 +63,7 @@ impl WorkerLink {
             return Ok(false);
         }
         let of_peer = |peer: &PeerSlots| PeerShare { share: peer.share, bytes: peer.slots.as_ref().map(|s| s.bytes) };
-        match self.ask(Request::MapPeers(peers.iter().map(of_peer).collect()))? {
-            Reply::Mapped(reaches_all) => Ok(reaches_all),
-            _ => Err(self.malformed("an answer of another kind")),
-        }
+        ask!(self, Request::MapPeers(peers.iter().map(of_peer).collect()), Reply::Mapped(reaches_all) => reaches_all)
     }
 
     /// `Device::linked_round` of the worker's device.
@@ -79,9 +76,6 @@ impl WorkerLink {
         if self.handles.is_none() {
             return Ok(());
         }
-        match self.ask(Request::UnmapPeers)? {
-            Reply::Done => Ok(()),
-            _ => Err(self.malformed("an answer of another kind")),
-        }
+        ask!(self, Request::UnmapPeers, Reply::Done => ())
     }
 }
