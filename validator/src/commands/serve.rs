@@ -311,7 +311,7 @@ async fn serve(
     let both = async { tokio::try_join!(miners, async { Ok(operators.await?) }) };
     tokio::select! {
         served = both => served.map(|_| ())?,
-        ended = presence.keep(|verdict| validator.concluded_lost(&verdict)) => return Err(ended.into()),
+        ended = presence.keep(&validator.registry, |verdict| validator.concluded_lost(&verdict)) => return Err(ended.into()),
         // Endless connections, such as a health check's, are not awaited.
         () = async {
             over(&validator).await;

@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::postgres::Postgres;
+use assay_keeper::registry::Registry;
 use assay_keeper::sharing::leases::{MinerLease, MinerLeases};
 use assay_keeper::sharing::presence::{ValidatorPresence, wait_until_alone};
+use assay_listen::bounds::ConnectionBounds;
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 use assay_records::{ChallengeStart, Records, VerdictFilter};
 use assay_work::PublicKey;
@@ -87,7 +89,8 @@ async fn of_two_processes_with_one_key_one_serves() {
     };
     assert_eq!(wait_until_alone(&records, key).await.unwrap(), Ok(()), "nobody was there yet");
     let first = enter("first").await;
-    let kept = tokio::spawn(async move { first.keep(|_| {}).await });
+    let registry = Registry::new(ConnectionBounds::default());
+    let kept = tokio::spawn(async move { first.keep(&registry, |_| {}).await });
     let refused = wait_until_alone(&records, key).await.unwrap().unwrap_err();
     assert!(
         refused.to_string().starts_with("a validator with this key is alive at first:7400, heartbeat "),

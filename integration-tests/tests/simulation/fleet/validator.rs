@@ -147,7 +147,7 @@ impl ValidatorHost {
             tokio::spawn(sweep::keep(validator.clone())),
             tokio::spawn(async move {
                 if concludes {
-                    drop(presence.keep(|verdict| telling.concluded_lost(&verdict)).await);
+                    drop(presence.keep(&telling.registry, |verdict| telling.concluded_lost(&verdict)).await);
                 }
             }),
         ];

@@ -1,6 +1,6 @@
 //! Connected miners, and the channels to their sessions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -236,6 +236,12 @@ impl Registry {
         let mut miners: Vec<_> = self.entries.lock().values().map(|entry| entry.miner.clone()).collect();
         miners.sort_by_key(|miner| miner.key);
         miners
+    }
+
+    /// Ids of the sessions, as the records name them.
+    pub fn sessions(&self) -> BTreeSet<String> {
+        let entries = self.entries.lock();
+        entries.values().filter_map(|entry| entry.miner.resumption.nonce).map(|nonce| nonce.to_string()).collect()
     }
 
     /// The challenge of a session with this key.

@@ -34,6 +34,10 @@ pub async fn keep(validator: Arc<Validator>) {
             tracing::debug!(%error, "ends of sessions are recorded later");
             continue;
         }
+        // Miners of a validator that has not come back from an outage of the database yet are not absent.
+        if !fleet.records.is_steady() {
+            continue;
+        }
         let held = fleet.records.lease(LEASE, &validator.instance, SWEEP * 3).await;
         if !matches!(held, Ok(true)) {
             continue;

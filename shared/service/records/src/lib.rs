@@ -14,6 +14,7 @@ macro_rules! sql {
 
 mod api_tokens;
 mod backup;
+mod beats;
 #[cfg(feature = "testing")]
 pub mod calls;
 mod challenges;

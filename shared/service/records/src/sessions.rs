@@ -8,14 +8,17 @@ use crate::column::{get, read};
 use crate::devices::ListedDevice;
 use crate::document::json;
 use crate::keys::join_keys;
+use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{
     Approval, ConnectedEvent, DisconnectedEvent, EventDocument, MAX_ROWS, MinerRecord, Records, RecordsError,
-    SessionRecord, devices,
+    SessionRecord, devices, id,
 };
 
 /// Sessions of a miner that are kept, the newest: of one that connects anew every hour, half a year's.
 const MAX_SESSIONS: i64 = 4096;
+/// Why a session ended whose validator's process counted as lost.
+pub(crate) const LOST: &str = "the validator was lost";
 
 #[derive(Debug, Clone)]
 pub struct ConnectedSession {
@@ -96,6 +99,27 @@ impl Records {
         .await
     }
 
+    /// Opens sessions anew that were ended because their validator counted as lost, with their events; gives their count.
+    pub async fn reopen_sessions(&self, sessions: Vec<String>) -> Result<u64, RecordsError> {
+        if sessions.is_empty() {
+            return Ok(0);
+        }
+        let sql =
+            format!("UPDATE sessions SET disconnected_ms = NULL, why = NULL WHERE why = '{LOST}' AND id IN (VALUES");
+        let after = ") RETURNING *, (SELECT COUNT(*) FROM devices d WHERE d.miner = sessions.miner AND d.gone_ms IS NULL) \
+             AS listed";
+        let mut update = Rows::new(sql, after);
+        sessions.into_iter().for_each(|session| update.push([session.into()]));
+        self.write("open sessions anew", async {
+            let mut tx = self.begin().await?;
+            let opened = update.fetch(&mut tx).await?;
+            opened.iter().try_for_each(|row| tell_reopened(&mut tx, row))?;
+            tx.commit().await?;
+            Ok(opened.len() as u64)
+        })
+        .await
+    }
+
     /// The sessions of a miner, newest first.
     pub async fn sessions(&self, miner: &str, limit: u32) -> Result<Vec<SessionRecord>, RecordsError> {
         let sql = "SELECT * FROM sessions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
@@ -146,6 +170,18 @@ pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
         connected_s: (ended_ms - connected_ms).max(0) / 1000,
     });
     tx.tell(ended_ms, Some(&miner), None, EventDocument::MinerLeft(told));
+    Ok(())
+}
+
+/// Adds the event of a session that was opened anew: a row of `sessions`.
+fn tell_reopened(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
+    let miner: String = get(row, "miner")?;
+    let told = read!(row => ConnectedEvent {
+        key, validator, address, software;
+        session: get(row, "id")?,
+        devices: u32::try_from(get::<i64>(row, "listed")?).unwrap_or(u32::MAX),
+    });
+    tx.tell(id::now_ms(), Some(&miner), None, EventDocument::MinerConnected(told));
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor, Transaction};
 use tokio::sync::watch;
 
+use crate::beats::Beats;
 use crate::grouped_write::GroupedWrite;
 use crate::kind::DatabaseKind;
 use crate::readers::{Readers, STATEMENT_LIMIT, StatementSteps, is_api};
@@ -69,6 +70,7 @@ pub(crate) struct Store {
     /// Whether this process made it.
     is_new: bool,
     is_probed: AtomicBool,
+    pub(crate) beats: Beats,
     writes: WriteCounter,
     pub(crate) writing: RequestGroup<GroupedWrite, ()>,
     /// Miners that are looked up, by a key, in queries that several share.
@@ -354,6 +356,7 @@ impl Store {
             file,
             is_new: known == 0,
             is_probed,
+            beats: Beats::default(),
             writes,
             writing,
             looking_up,

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use assay_program::clock;
 use serde::{Deserialize, Serialize};
 
 use crate::column::{get, read};
 use crate::schema::{SCHEMA_VERSION, check_schema};
-use crate::sessions::tell_left;
+use crate::sessions::{LOST, tell_left};
 use crate::{Records, RecordsError, id};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +46,15 @@ impl Records {
         );
         check_schema(self.read(), self.location()).await?;
         let beat = sqlx::query(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
-        self.execute("note the validator's heartbeat", beat).await.map(drop)
+        self.execute("note the validator's heartbeat", beat).await?;
+        self.store.beats.note(clock::now(), ttl);
+        Ok(())
+    }
+
+    /// Whether a validator whose heartbeat has expired is lost: not so in the time after an outage of the database, in
+    /// which none could be sent. This process' heartbeats tell, which have gone on for as long as one counts.
+    pub fn is_steady(&self) -> bool {
+        !self.is_shared() || self.store.beats.are_steady(clock::now())
     }
 
     /// Says that a run of a validator ends: its leases end, its sessions too.
@@ -71,7 +80,7 @@ impl Records {
     pub async fn end_lost_sessions(&self) -> Result<u64, RecordsError> {
         let now = self.store.kind.now();
         let sql = sql!(
-            "UPDATE sessions SET disconnected_ms = {now}, why = 'the validator was lost' \
+            "UPDATE sessions SET disconnected_ms = {now}, why = '{LOST}' \
              WHERE disconnected_ms IS NULL AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = sessions.validator \
              AND v.instance = sessions.instance AND v.expires_ms > {now}) RETURNING *"
         );

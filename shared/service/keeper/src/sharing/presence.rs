@@ -8,6 +8,7 @@ use assay_records::{Conclusion, OrphanChallenge, Records, RecordsError, Validato
 use assay_work::{ChallengeId, PublicKey};
 use tokio::time::MissedTickBehavior;
 
+use crate::registry::Registry;
 use assay_judge::history::AbandonedCount;
 use assay_judge::history::devices::Difference;
 use assay_judge::verify::judge::UnmadeVerdict;
@@ -115,13 +116,13 @@ impl ValidatorPresence {
     /// Sends heartbeats, and concludes the challenges of lost validators; passes each verdict to `tell`. Returns when
     /// another process registered this key (two that start at the same moment do not see one another before), or when a
     /// newer release migrated the records beyond this one.
-    pub async fn keep(&self, tell: impl Fn(Verdict)) -> Failure {
+    pub async fn keep(&self, registry: &Registry, tell: impl Fn(Verdict)) -> Failure {
         let mut beats = tokio::time::interval(self.interval());
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
             // Trouble of the records is reported by the records.
-            match self.round(&tell).await {
+            match self.round(registry, &tell).await {
                 Ok(Some(in_use)) => return in_use.into(),
                 Ok(None) => {}
                 Err(error @ RecordsError::Newer { .. }) => return Failure::new(Exit::Config, error.to_string()),
@@ -134,13 +135,16 @@ impl ValidatorPresence {
         }
     }
 
-    async fn round(&self, tell: &impl Fn(Verdict)) -> Result<Option<KeyInUse>, RecordsError> {
+    async fn round(&self, registry: &Registry, tell: &impl Fn(Verdict)) -> Result<Option<KeyInUse>, RecordsError> {
         if !is_alone(&self.records)
             && let Some(other) = alive(&self.records, self.key).await?.filter(|other| other.instance != self.instance)
         {
             return in_use(&self.records, other).await.map(Some);
         }
         self.beat().await?;
+        if !self.records.is_steady() {
+            self.reopen_sessions(registry).await?;
+        }
         self.conclude_lost(tell).await?;
         self.records.sweep_queue(QUEUE_KEPT).await.map(|_| None)
     }
@@ -152,14 +156,33 @@ impl ValidatorPresence {
         }
     }
 
+    /// Opens the sessions in the registry anew that another validator ended, since this one's heartbeat had expired.
+    async fn reopen_sessions(&self, registry: &Registry) -> Result<(), RecordsError> {
+        let open = registry.sessions();
+        if self.records.reopen_sessions(open.iter().cloned().collect()).await? == 0 {
+            return Ok(());
+        }
+        // The ends of these were noted before their sessions were open again.
+        for session in open.difference(&registry.sessions()) {
+            self.records.disconnected(session, unix_ms(), "the session ended").await?;
+        }
+        Ok(())
+    }
+
     /// Concludes the challenges that lost validators began, and passes each verdict to `tell`. Of several validators
-    /// that do it at once, one has its verdict written.
+    /// that do it at once, one has its verdict written. After an outage of the database others get time for their
+    /// heartbeats; an earlier run of this validator is lost at once.
     ///
     /// # Errors
     /// The records cannot be read or written.
     pub async fn conclude_lost(&self, tell: &impl Fn(Verdict)) -> Result<(), RecordsError> {
-        self.records.end_lost_sessions().await?;
-        for orphan in self.records.orphans(MAX_ORPHANS).await? {
+        let (is_steady, own) = (self.records.is_steady(), self.key.to_string());
+        if is_steady {
+            self.records.end_lost_sessions().await?;
+        }
+        let mut orphans = self.records.orphans(MAX_ORPHANS).await?;
+        orphans.retain(|orphan| is_steady || orphan.begun.validator == own);
+        for orphan in orphans {
             let Some(verdict) = self.verdict(&orphan) else {
                 tracing::error!(
                     challenge = orphan.begun.challenge,
@@ -231,5 +254,104 @@ fn conclusion(verdict: Verdict, orphan: OrphanChallenge) -> Conclusion {
         receipt: None,
         device_ms: begun.device_ms,
         operator: None,
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    use assay_listen::bounds::ConnectionBounds;
+    use assay_protocol::message::Inventory;
+    use assay_records::testing::Postgres;
+    use assay_records::{Approval, ChallengeStart, ConnectedSession};
+    use assay_work::Nonce;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::registry::ConnectedMiner;
+    use crate::takeover::SessionNonces;
+
+    const NONCE: Nonce = Nonce([5; 32]);
+
+    fn connected(miner: PublicKey) -> ConnectedMiner {
+        ConnectedMiner {
+            key: miner,
+            agent: String::new(),
+            address: None,
+            inventory: Inventory::default(),
+            challenged: false,
+            running: None,
+            since: Instant::now(),
+            missing: Vec::new(),
+            round_trip: None,
+            resumption: SessionNonces { nonce: Some(NONCE), resumes: None },
+        }
+    }
+
+    fn session(miner: PublicKey, validator: PublicKey) -> ConnectedSession {
+        ConnectedSession {
+            session: NONCE.to_string(),
+            validator: validator.to_string(),
+            instance: "run".to_owned(),
+            keys: vec![miner.to_string()],
+            status: Approval::Approved,
+            address: String::new(),
+            software: String::new(),
+            devices: Vec::new(),
+            inventory: String::new(),
+            at_ms: 1,
+        }
+    }
+
+    fn challenge(miner: PublicKey, validator: PublicKey) -> ChallengeStart {
+        ChallengeStart {
+            challenge: ChallengeId([1; 16]).to_string(),
+            miner: miner.to_string(),
+            validator: validator.to_string(),
+            instance: "run".to_owned(),
+            session: NONCE.to_string(),
+            group: String::new(),
+            kind: String::new(),
+            asked: "schedule".to_owned(),
+            round: None,
+            begun_ms: 1,
+            device_ms: 1,
+        }
+    }
+
+    /// Regression test: after an outage of the database the first validator back concluded the challenges of the others,
+    /// and ended their sessions for good.
+    #[tokio::test]
+    async fn after_an_outage_no_validator_is_lost_before_it_could_send_a_heartbeat() {
+        let database = Postgres::shared().database();
+        let (miner, [first, second]) = (PublicKey([7; 32]), [1, 2].map(|key| PublicKey([key; 32])));
+        let enter = async |key| {
+            let records = Records::open(&database.location()).await.unwrap();
+            ValidatorPresence::enter(records, key, "run".to_owned(), String::new()).await.unwrap()
+        };
+        let [early, late] = [enter(first).await, enter(second).await];
+        let [empty, registry] = [(); 2].map(|()| Registry::new(ConnectionBounds::default()));
+        registry.enter(1, miner, connected(miner), mpsc::channel(1).0, None, false).unwrap();
+        late.records.connected(&session(miner, second)).await.unwrap();
+        let begun = challenge(miner, second);
+        late.records.begin_challenge(&begun).await.unwrap();
+        database.sql("UPDATE validators SET expires_ms = 0");
+        let told = AtomicUsize::new(0);
+        let tell = |_| {
+            told.fetch_add(1, Ordering::Relaxed);
+        };
+        early.round(&empty, &tell).await.unwrap();
+        assert_eq!(told.load(Ordering::Relaxed), 0);
+        assert_eq!(late.records.challenge(&begun.challenge).await.unwrap().unwrap().ended_ms, None);
+        let ended = async || late.records.sessions(&miner.to_string(), 1).await.unwrap()[0].disconnected_ms;
+        assert_eq!(ended().await, None);
+        // One that another validator ended is open again.
+        assert_eq!(early.records.end_lost_sessions().await.unwrap(), 1);
+        assert!(ended().await.is_some());
+        late.round(&registry, &tell).await.unwrap();
+        assert_eq!(ended().await, None);
     }
 }

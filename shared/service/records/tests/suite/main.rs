@@ -71,7 +71,8 @@ suite! {
         a_newer_store_is_refused_and_not_touched;
     outbox: everything_that_happens_is_told_with_it, what_is_repeated_or_refused_is_not_told,
         a_reader_misses_nothing_that_others_write, whoever_waits_is_woken, old_events_and_too_many_are_removed,
-        sessions_that_end_with_their_validator_are_told;
+        sessions_that_end_with_their_validator_are_told,
+        sessions_of_a_validator_that_was_not_lost_are_opened_anew;
     queue: each_job_goes_to_one_worker, a_lost_worker_loses_its_job_and_its_result, a_job_that_kills_workers_fails,
         a_job_waits_for_a_worker_with_memory;
     series: devices_are_shown_over_time, the_fleet_is_counted, lists_have_pages;

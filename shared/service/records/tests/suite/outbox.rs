@@ -195,3 +195,29 @@ pub async fn sessions_that_end_with_their_validator_are_told(store: &TestStore) 
     assert_eq!(told.why, "the validator ended");
     assert_eq!(records.end_lost_sessions().await.unwrap(), 0, "once");
 }
+
+/// Regression test: sessions that another validator ended during an outage stayed closed, and their miners counted as
+/// absent.
+pub async fn sessions_of_a_validator_that_was_not_lost_are_opened_anew(store: &TestStore) {
+    let records = store.open().await;
+    for number in 1..=3_u8 {
+        records.connected(&connected(u32::from(number), &[number], &[1, 2], THEN_MS)).await.unwrap();
+    }
+    let sessions: Vec<_> = (1..=3).map(|number| connected(number, &[1], &[], 0).session).collect();
+    records.disconnected(&sessions[1], THEN_MS, "gone").await.unwrap();
+    assert_eq!(records.end_lost_sessions().await.unwrap(), 2, "no heartbeat");
+    let last = records.last_event().await.unwrap();
+    let validator = connected(1, &[1], &[], 0).validator;
+    records.heartbeat(&validator, "run-1", "[::]:1", Duration::from_secs(3600)).await.unwrap();
+    assert_eq!(records.miner(&key(1)).await.unwrap().unwrap().connected_to, None);
+    // The third left meanwhile.
+    assert_eq!(records.reopen_sessions(sessions[..2].to_vec()).await.unwrap(), 1);
+    assert_eq!(records.reopen_sessions(sessions[..2].to_vec()).await.unwrap(), 0, "once");
+    for (miner, expected) in [(1, Some(validator)), (2, None), (3, None)] {
+        assert_eq!(records.miner(&key(miner)).await.unwrap().unwrap().connected_to, expected, "{miner}");
+    }
+    let events = records.events(last, 100).await.unwrap();
+    assert_eq!(kinds(&events), [EventKind::MinerConnected]);
+    let EventDocument::MinerConnected(told) = &events[0].told else { panic!() };
+    assert_eq!((&told.session, told.devices), (&sessions[0], 2));
+}
