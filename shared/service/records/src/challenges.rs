@@ -187,6 +187,8 @@ mod tests {
         for (sql, expected) in [
             (orphans_sql(DatabaseKind::Sqlite), "challenges_open (ended_ms=?)"),
             (strangers, "challenges_open (ended_ms=? AND miner=?)"),
+            // And a miner's open session without a walk over those of others.
+            (crate::miners::select(DatabaseKind::Sqlite), "sessions_open (disconnected_ms=? AND miner=?)"),
         ] {
             let plan = sqlx::query(sql!("EXPLAIN QUERY PLAN {sql}")).fetch_all(records.store.writers()).await.unwrap();
             let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();

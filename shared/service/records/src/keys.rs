@@ -56,8 +56,8 @@ pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Resu
     Ok(miners)
 }
 
-/// Every table that names a miner besides its keys and the results of its devices, and under which column.
-const OF_A_MINER: [(&str, &str); 14] = [
+/// Every table that names a miner besides its keys, and under which column.
+const OF_A_MINER: [(&str, &str); 15] = [
     ("sessions", "miner"),
     ("device_events", "miner"),
     ("device_events", "other_miner"),
@@ -72,6 +72,7 @@ const OF_A_MINER: [(&str, &str); 14] = [
     ("devices", "miner"),
     ("round_members", "miner"),
     ("shown", "miner"),
+    ("device_results", "miner"),
 ];
 
 /// Makes a chain of keys, oldest first, one miner, and gives its id. The records of several ids become the oldest's,
@@ -155,14 +156,37 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> 
          AND o.device_id = shown.device_id AND o.precision = shown.precision)";
     sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     sqlx::query("UPDATE miner_keys SET miner = $1 WHERE miner = $2").bind(kept).bind(gone).execute(&mut **tx).await?;
-    // By its verdicts, while they are its own: no index of results begins with the miner.
-    let sql =
-        "UPDATE device_results SET miner = $1 WHERE challenge IN (SELECT challenge FROM verdicts WHERE miner = $2)";
-    sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     for (table, column) in OF_A_MINER {
         let sql = sql!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
         sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     }
     sqlx::query("DELETE FROM miners WHERE id = $1").bind(gone).execute(&mut **tx).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Row;
+
+    use super::*;
+    use crate::{Location, Records};
+
+    /// Regression test: to remove a stranger, and to join two records, walked over the results of all devices.
+    #[tokio::test]
+    async fn rows_that_name_others_are_found_by_an_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        // An index without some of the rows is of no use to the check of a reference.
+        let sql = "SELECT t.name || '.' || f.\"from\" FROM sqlite_master t, pragma_foreign_key_list(t.name) f \
+             WHERE t.type = 'table' AND NOT EXISTS (SELECT 1 FROM pragma_index_list(t.name) l, \
+             pragma_index_info(l.name) i WHERE l.partial = 0 AND i.seqno = 0 AND i.name = f.\"from\")";
+        let bare: Vec<String> = sqlx::query_scalar(sql).fetch_all(records.store.writers()).await.unwrap();
+        assert_eq!(bare, [] as [String; 0]);
+        for (table, column) in OF_A_MINER {
+            let sql = sql!("EXPLAIN QUERY PLAN UPDATE {table} SET {column} = $1 WHERE {column} = $2");
+            let plan = sqlx::query(sql).bind("a").bind("b").fetch_all(records.store.writers()).await.unwrap();
+            let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+            assert!(plan[0].starts_with("SEARCH"), "{table}.{column}: {plan:#?}");
+        }
+    }
 }

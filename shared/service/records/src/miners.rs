@@ -42,7 +42,7 @@ pub struct MinerChange {
     pub standing: Option<StandingChange>,
 }
 
-fn select(kind: DatabaseKind) -> String {
+pub(crate) fn select(kind: DatabaseKind) -> String {
     SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", &kind.now())
 }
 

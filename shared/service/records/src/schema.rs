@@ -18,6 +18,7 @@ const MIGRATIONS: &[MigrationStep] = &[
     (7, "open", include_str!("../migrations/0007_open.sql"), 7),
     (8, "log", include_str!("../migrations/0008_log.sql"), 8),
     (COMPATIBILITY, "compatibility", include_str!("../migrations/0009_compatibility.sql"), COMPATIBILITY),
+    (10, "indexes", include_str!("../migrations/0010_indexes.sql"), COMPATIBILITY),
 ];
 
 /// A migration: its version, its name, its statements, and the oldest schema whose programs can use its result.
