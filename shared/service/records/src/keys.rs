@@ -56,8 +56,8 @@ pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Resu
     Ok(miners)
 }
 
-/// Every table that names a miner besides its keys, and under which column.
-const OF_A_MINER: [(&str, &str); 15] = [
+/// Every table that names a miner besides its keys and the results that its devices showed, and under which column.
+const OF_A_MINER: [(&str, &str); 14] = [
     ("sessions", "miner"),
     ("device_events", "miner"),
     ("device_events", "other_miner"),
@@ -71,7 +71,6 @@ const OF_A_MINER: [(&str, &str); 15] = [
     ("tokens", "used_by"),
     ("devices", "miner"),
     ("round_members", "miner"),
-    ("shown", "miner"),
     ("device_results", "miner"),
 ];
 
@@ -131,6 +130,32 @@ async fn read(tx: &mut Tx, miner: &str) -> Result<Joined, RecordsError> {
     })
 }
 
+/// Gives devices that both miners list the later of their passes.
+async fn raise_devices(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
+    let sql = "UPDATE devices AS d SET last_pass_ms = o.last_pass_ms FROM devices AS o WHERE d.miner = $1 \
+         AND o.miner = $2 AND o.device_id = d.device_id AND o.last_pass_ms > COALESCE(d.last_pass_ms, 0)";
+    sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// Makes the results of one miner's devices another's. Of two of one device the most bytes and the fastest linked probe
+/// stay, and the later rates: otherwise a key that showed less would forget what another one showed.
+async fn join_shown(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
+    let set = |by: &str, column: &str| {
+        format!("{column} = CASE WHEN excluded.{by} > shown.{by} THEN excluded.{column} ELSE shown.{column} END")
+    };
+    let most = ["bytes", "linked_bytes_per_s", "at_ms"].map(|column| set(column, column)).join(", ");
+    let latest = ["name", "macs_per_s", "tops", "probe_bytes_per_s"].map(|column| set("at_ms", column)).join(", ");
+    let columns = "device_id, precision, name, bytes, macs_per_s, tops, probe_bytes_per_s, linked_bytes_per_s, at_ms";
+    let sql = sql!(
+        "INSERT INTO shown (miner, {columns}) SELECT $1, {columns} FROM shown WHERE miner = $2 \
+         ON CONFLICT (miner, device_id, precision) DO UPDATE SET {most}, {latest}"
+    );
+    sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+    sqlx::query("DELETE FROM shown WHERE miner = $1").bind(gone).execute(&mut **tx).await?;
+    Ok(())
+}
+
 /// Makes everything of one miner another's.
 async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
     let (ours, theirs) = (read(tx, kept).await?, read(tx, gone).await?);
@@ -145,6 +170,7 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> 
     let update =
         update.bind(standing.state.name()).bind(to_json(&standing, "standing")?).bind(to_json(&labels, "labels")?);
     update.bind(ours.first_seen_ms.min(theirs.first_seen_ms)).execute(&mut **tx).await?;
+    raise_devices(tx, kept, gone).await?;
     // Rows that both have are kept once.
     for (table, column) in [("devices", "device_id"), ("round_members", "round")] {
         let sql = sql!(
@@ -152,9 +178,7 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> 
         );
         sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
     }
-    let sql = "DELETE FROM shown WHERE miner = $2 AND EXISTS (SELECT 1 FROM shown o WHERE o.miner = $1 \
-         AND o.device_id = shown.device_id AND o.precision = shown.precision)";
-    sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
+    join_shown(tx, kept, gone).await?;
     sqlx::query("UPDATE miner_keys SET miner = $1 WHERE miner = $2").bind(kept).bind(gone).execute(&mut **tx).await?;
     for (table, column) in OF_A_MINER {
         let sql = sql!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");

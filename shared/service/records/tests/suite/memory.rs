@@ -2,7 +2,7 @@
 
 use assay_policy::{DeviceRate, End, MAX_ENDS, MinerMemory};
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Actor, Conclusion, Records};
+use assay_records::{Actor, Conclusion, DeviceQuery, Records};
 use assay_work::Precision;
 
 use crate::examples::{THEN_MS, conclusion, connected, key, shown};
@@ -93,6 +93,30 @@ pub async fn the_memory_of_keys_that_turn_out_one_miners_is_joined(store: &TestS
     let kinds: Vec<_> = own.shown.iter().map(|shown| (shown.device_id.as_str(), shown.precision)).collect();
     let [one, five] = [1, 5].map(crate::examples::device_id);
     assert_eq!(kinds, [(&*one, Precision::Int8), (&*one, Precision::F16), (&*five, Precision::F16)]);
+}
+
+/// Regression test: a key under which devices showed less, before one of more, made the validators forget the rest.
+pub async fn a_joined_key_sheds_nothing_that_devices_showed(store: &TestStore) {
+    let records = store.open().await;
+    let less = DeviceRate { bytes: 0, linked_bytes_per_s: 0.0, tops: 1.0, ..shown(5, Precision::Int8, THEN_MS + 1000) };
+    let more = DeviceRate { bytes: 80, linked_bytes_per_s: 7.0, tops: 2.0, ..shown(5, Precision::Int8, THEN_MS) };
+    for (miner, shown, codes, second) in [(1, &less, &[ReasonCode::AuditElement][..], 1), (5, &more, &[], 0)] {
+        records.connected(&connected(miner, &[miner as u8], &[5], THEN_MS)).await.unwrap();
+        let mut concluded = conclusion(miner, miner as u8, codes, second);
+        concluded.shown = vec![shown.clone()];
+        records.conclude(&concluded).await.unwrap();
+    }
+    let last_pass = async |miner| {
+        let query = DeviceQuery { miner: Some(key(miner)), ..DeviceQuery::default() };
+        records.devices(&query).await.unwrap()[0].last_pass_ms
+    };
+    let passed = last_pass(5).await;
+    assert!(passed.is_some());
+    assert_eq!(last_pass(1).await, None);
+    records.connected(&connected(7, &[1, 5], &[5], THEN_MS)).await.unwrap();
+    let joined = DeviceRate { bytes: 80, linked_bytes_per_s: 7.0, ..less };
+    assert_eq!(records.memory(&key(1)).await.unwrap().shown, [joined]);
+    assert_eq!(last_pass(1).await, passed);
 }
 
 /// The statements of the migration, over rows as a release before it wrote them.
