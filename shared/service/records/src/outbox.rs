@@ -12,7 +12,7 @@ use crate::column::{get, read};
 use crate::document::json;
 use crate::document::malformed;
 use crate::store::Store;
-use crate::{EventDocument, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError, id};
+use crate::{EventDocument, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError};
 
 /// How long events are kept.
 pub const MAX_EVENT_AGE: Duration = Duration::from_secs(7 * 86_400);
@@ -84,13 +84,14 @@ impl Records {
         .await
     }
 
-    /// Removes the events that are older than [`MAX_EVENT_AGE`] or more than [`MAX_EVENTS`], and gives how many.
+    /// Removes the events that are older than [`MAX_EVENT_AGE`] by the database's clock or more than [`MAX_EVENTS`], and
+    /// gives how many.
     pub async fn prune_events(&self) -> Result<u64, RecordsError> {
         let age_ms = i64::try_from(MAX_EVENT_AGE.as_millis()).unwrap_or(i64::MAX);
-        self.prune(id::now_ms() - age_ms, MAX_EVENTS).await
+        self.prune(self.now_ms().await? - age_ms, MAX_EVENTS).await
     }
 
-    /// Removes the events of before a time, and all but the newest `kept`.
+    /// Removes the events before the first one that is not of before a time, and all but the newest `kept`.
     pub async fn prune(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
         let mut removed = 0;
         loop {
@@ -103,9 +104,10 @@ impl Records {
     }
 
     async fn prune_some(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
-        // The oldest come first in order of numbers too, unless clocks were set back.
-        let sql = "SELECT MAX(seq) FROM (SELECT seq, at_ms FROM events ORDER BY seq LIMIT $3) AS oldest \
-             WHERE at_ms < $1 OR seq <= (SELECT last_event FROM store WHERE id = 1) - $2";
+        // The oldest have the lowest numbers, unless the clock of a validator is wrong: one behind removes no others.
+        let sql = "WITH oldest AS (SELECT seq, at_ms FROM events ORDER BY seq LIMIT $3) SELECT MAX(seq) FROM oldest \
+             WHERE seq <= (SELECT last_event FROM store WHERE id = 1) - $2 OR (at_ms < $1 AND seq < \
+             COALESCE((SELECT MIN(k.seq) FROM oldest k WHERE k.at_ms >= $1), 9223372036854775807))";
         let until = sqlx::query_scalar(sql).bind(before_ms).bind(kept).bind(MAX_PRUNED).fetch_one(self.read()).await;
         let until: Option<i64> = until.map_err(|e| RecordsError::from(e).doing("look for old events"))?;
         let Some(until) = until else { return Ok(0) };

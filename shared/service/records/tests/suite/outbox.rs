@@ -182,6 +182,22 @@ pub async fn old_events_and_too_many_are_removed(store: &TestStore) {
     assert_eq!(records.events(0, 10).await.unwrap()[0].seq, 11);
 }
 
+/// Regression test: an event of a validator whose clock was far behind removed all before it.
+pub async fn an_event_of_a_wrong_clock_removes_no_others(store: &TestStore) {
+    let records = store.open().await;
+    let now_ms = records.now_ms().await.unwrap();
+    for at_ms in [now_ms, 1, now_ms] {
+        health(&records, at_ms).await;
+    }
+    assert_eq!(records.prune_events().await.unwrap(), 0);
+    assert_eq!(records.prune(i64::MAX, 1).await.unwrap(), 3);
+    for at_ms in [1, 1, now_ms, 1] {
+        health(&records, at_ms).await;
+    }
+    assert_eq!(records.prune(now_ms, 100).await.unwrap(), 2);
+    assert_eq!(records.prune(0, 1).await.unwrap(), 1, "more than may be");
+}
+
 pub async fn sessions_that_end_with_their_validator_are_told(store: &TestStore) {
     let records = store.open().await;
     for number in 1..=3_u8 {
