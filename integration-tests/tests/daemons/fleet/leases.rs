@@ -7,7 +7,7 @@ use std::time::Instant;
 use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::postgres::Postgres;
 use assay_keeper::registry::Registry;
-use assay_keeper::sharing::leases::{MinerLease, MinerLeases};
+use assay_keeper::sharing::leases::{MINER_LEASE, MinerLease, MinerLeases};
 use assay_keeper::sharing::presence::{ValidatorPresence, wait_until_alone};
 use assay_listen::bounds::ConnectionBounds;
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
@@ -47,11 +47,12 @@ async fn a_miner_of_two_validators_is_scheduled_by_one() {
     assert!(again.is_held() && !late.hold().await);
     drop(again);
     held(&mut late).await;
-    let holders: Vec<_> = records.leases(None).await.unwrap().into_iter().map(|lease| lease.holder).collect();
+    let holders: Vec<_> =
+        records.leases(None, MINER_LEASE).await.unwrap().into_iter().map(|lease| lease.holder).collect();
     assert_eq!(holders, ["second"]);
     drop(late);
     let until = Instant::now() + PATIENCE;
-    while !records.leases(None).await.unwrap().is_empty() {
+    while !records.leases(None, MINER_LEASE).await.unwrap().is_empty() {
         assert!(Instant::now() < until, "it is given back");
         tokio::task::yield_now().await;
     }

@@ -287,7 +287,7 @@ async fn another_validator_goes_on_when_the_one_that_sends_is_lost() {
     let subject = format!("webhook:{id}");
     let until = Instant::now() + PATIENCE;
     let holder = loop {
-        let leases = records.leases(None).await.unwrap();
+        let leases = records.leases(None, PATIENCE).await.unwrap();
         if let Some(lease) = leases.into_iter().find(|lease| lease.subject == subject) {
             break lease.holder;
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use assay_keeper::freed_memory::return_freed_soon;
+use assay_keeper::sharing::leases::MINER_LEASE;
 use assay_program::clock::{self, testing};
 use assay_records::{Actor, Location, Records};
 use tempfile::TempDir;
@@ -68,6 +69,16 @@ fn memory_folder() -> TempDir {
 async fn open(folder: &Path, schedule: &CallSchedule) -> Records {
     let opened = Records::open_simulated(&ValidatorHost::records_file(folder), schedule.store()).await;
     opened.expect("a file in memory opens")
+}
+
+/// Holds the leases of a lost validator for ever.
+async fn hold(records: Records, miners: Vec<String>, instance: String) {
+    loop {
+        for key in &miners {
+            let _ = records.lease(&format!("miner:{key}"), &instance, MINER_LEASE).await;
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
 }
 
 /// Runs the simulation of a plan.
@@ -177,10 +188,7 @@ impl Run {
         let keys: Vec<_> = self.miners.iter().map(|miner| miner.key()).collect();
         tokio::spawn(async move {
             if is_endless {
-                let records = open(&folder, &schedule).await;
-                for key in keys {
-                    let _ = records.lease(&format!("miner:{key}"), &instance, SETTLE_LIMIT * 10).await;
-                }
+                tokio::spawn(hold(open(&folder, &schedule).await, keys, instance));
             }
             tokio::time::sleep(away).await;
             host.start().await;

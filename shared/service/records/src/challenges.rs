@@ -12,6 +12,7 @@ use crate::keys::ensure_miners;
 use crate::kind::DatabaseKind;
 use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
+use crate::validators::is_alive;
 use crate::{ChallengeRecord, ChallengeStart, EventDocument, MAX_ROWS, Records, RecordsError};
 
 /// A challenge without a driver: the run of the validator that began it has ended.
@@ -94,9 +95,9 @@ impl Records {
 fn orphans_sql(kind: DatabaseKind) -> String {
     format!(
         "SELECT c.*, v.heartbeat_ms AS heard_ms FROM challenges c LEFT JOIN validators v ON v.key = c.validator \
-         WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR v.expires_ms <= {}) \
+         WHERE c.ended_ms IS NULL AND (v.key IS NULL OR v.instance <> c.instance OR NOT ({})) \
          ORDER BY c.begun_ms, c.id LIMIT $1",
-        kind.now()
+        is_alive(&kind.now())
     )
 }
 

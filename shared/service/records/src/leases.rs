@@ -1,4 +1,5 @@
-//! Leases: who of several validators drives a miner. They end by themselves, by the database's clock.
+//! Leases: who of several validators drives a miner. They end by themselves, by the database's clock. Where that clock
+//! has gone back, an end lies further ahead than a lease can last: beyond twice its time, it is over too.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl Records {
             "INSERT INTO leases (subject, holder, since_ms, expires_ms) VALUES ($1, $2, {now}, {now} + $3) \
              ON CONFLICT (subject) DO UPDATE SET since_ms = CASE WHEN leases.holder = $2 AND leases.expires_ms > {now} \
              THEN leases.since_ms ELSE {now} END, holder = $2, expires_ms = {now} + $3 \
-             WHERE leases.holder = $2 OR leases.expires_ms <= {now}"
+             WHERE leases.holder = $2 OR leases.expires_ms <= {now} OR leases.expires_ms > {now} + 2 * $3"
         );
         self.execute("take a lease", sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl))).await
     }
@@ -63,13 +64,14 @@ impl Records {
         self.execute("release a lease", delete).await.map(drop)
     }
 
-    /// The leases that have not ended, of one holder or of all.
-    pub async fn leases(&self, holder: Option<&str>) -> Result<Vec<Lease>, RecordsError> {
+    /// The leases of this time that have not ended, of one holder or of all.
+    pub async fn leases(&self, holder: Option<&str>, ttl: Duration) -> Result<Vec<Lease>, RecordsError> {
+        let now = self.store.kind.now();
         let sql = sql!(
-            "SELECT * FROM leases WHERE expires_ms > {} AND ($1 = '' OR holder = $1) ORDER BY subject",
-            self.store.kind.now()
+            "SELECT * FROM leases WHERE expires_ms > {now} AND expires_ms <= {now} + 2 * $2 \
+             AND ($1 = '' OR holder = $1) ORDER BY subject"
         );
-        self.list("list leases", sqlx::query(sql).bind(holder.unwrap_or("")), |row| {
+        self.list("list leases", sqlx::query(sql).bind(holder.unwrap_or("")).bind(ttl_ms(ttl)), |row| {
             Ok(read!(row => Lease { subject, holder, since_ms, expires_ms }))
         })
         .await

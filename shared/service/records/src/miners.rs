@@ -17,6 +17,7 @@ use crate::rows::Rows;
 use crate::standing::change_standing;
 use crate::store::Store;
 use crate::tx::Tx;
+use crate::validators::is_alive;
 use crate::{
     Actor, Approval, EventDocument, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, OperatorAction, Records,
     RecordsError, StandingChange, id,
@@ -29,7 +30,7 @@ const MIN_ROWS: usize = 1000;
 const SELECT: &str = "SELECT m.*, (SELECT JOIN_TEXTS(k.key, ' ' ORDER BY k.position) FROM miner_keys k \
      WHERE k.miner = m.id) AS all_keys, (SELECT MAX(s.validator) FROM sessions s JOIN validators v \
      ON v.key = s.validator AND v.instance = s.instance WHERE s.miner = m.id AND s.disconnected_ms IS NULL \
-     AND v.expires_ms > NOW) AS connected_to FROM miners m";
+     AND IS_ALIVE) AS connected_to FROM miners m";
 
 /// An operator's change of a miner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub struct MinerChange {
 }
 
 pub(crate) fn select(kind: DatabaseKind) -> String {
-    SELECT.replace("JOIN_TEXTS", kind.join()).replace("NOW", &kind.now())
+    SELECT.replace("JOIN_TEXTS", kind.join()).replace("IS_ALIVE", &is_alive(&kind.now()))
 }
 
 impl Records {

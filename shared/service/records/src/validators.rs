@@ -30,6 +30,12 @@ pub(crate) fn ttl_ms(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }
 
+/// The condition that the process of the validator `v` counts as alive. Its end lies further ahead than twice the time of
+/// a heartbeat where the database's clock has gone back since.
+pub(crate) fn is_alive(now: &str) -> String {
+    format!("v.expires_ms > {now} AND v.expires_ms - {now} <= 2 * (v.expires_ms - v.heartbeat_ms)")
+}
+
 impl Records {
     /// Says that a run of a validator's process lives, for a time. Where another run of the same key lives, the newer
     /// one counts: challenges of the older one are orphans from then on.
@@ -82,7 +88,8 @@ impl Records {
         let sql = sql!(
             "UPDATE sessions SET disconnected_ms = {now}, why = '{LOST}' \
              WHERE disconnected_ms IS NULL AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = sessions.validator \
-             AND v.instance = sessions.instance AND v.expires_ms > {now}) RETURNING *"
+             AND v.instance = sessions.instance AND {}) RETURNING *",
+            is_alive(&now)
         );
         self.write("end sessions of lost validators", async {
             let mut tx = self.begin().await?;
@@ -97,8 +104,8 @@ impl Records {
     /// Every validator that was ever heard of.
     pub async fn validators(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
         let sql = sql!(
-            "SELECT v.*, CASE WHEN v.expires_ms > {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
-            self.store.kind.now()
+            "SELECT v.*, CASE WHEN {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
+            is_alive(&self.store.kind.now())
         );
         self.list("list validators", sqlx::query(sql), |row| {
             let is_alive = get::<i64>(row, "is_alive")? == 1;

@@ -190,7 +190,8 @@ impl LeasesState {
         if wanted.is_empty() {
             return Ok(());
         }
-        let taken: BTreeSet<_> = self.records.leases(None).await?.into_iter().map(|lease| lease.subject).collect();
+        let taken = self.records.leases(None, MINER_LEASE).await?;
+        let taken: BTreeSet<_> = taken.into_iter().map(|lease| lease.subject).collect();
         wanted.retain(|miner| !taken.contains(&subject(*miner)));
         for miner in wanted {
             self.take(miner).await?;

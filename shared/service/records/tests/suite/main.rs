@@ -59,7 +59,8 @@ suite! {
     export: every_table_and_column_is_described, json_lines_have_every_row,
         an_export_is_one_moment, an_export_needs_little_memory,
         nothing_is_overwritten;
-    leases: one_of_many_gets_a_lease, a_lease_ends_by_itself_and_is_taken_over, what_is_lost_is_not_renewed;
+    leases: one_of_many_gets_a_lease, a_lease_ends_by_itself_and_is_taken_over, what_is_lost_is_not_renewed,
+        a_clock_that_goes_back_prolongs_nothing;
     logged: verdicts_are_logged_in_order_and_once;
     memory: what_a_verdict_shows_is_remembered_by_every_validator, only_challenges_that_named_positions_count,
         the_memory_of_keys_that_turn_out_one_miners_is_joined,
