@@ -8,7 +8,9 @@ use sqlx::any::AnyRow;
 use crate::column::{get, read};
 use crate::keys::known_miner;
 use crate::rows::placeholders;
+use crate::sessions::LOST;
 use crate::tx::Tx;
+use crate::validators::is_alive;
 use crate::{EventDocument, MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord};
 
 /// Where a page of rounds ended: the next one begins there.
@@ -99,12 +101,37 @@ impl Records {
         .await
     }
 
-    /// Whether two miners were members of one round of this group since a time.
+    /// Ends the open rounds of a validator, as those of an earlier run of its process; without one, those of lost
+    /// validators. Members that were not heard of stay invited. Gives the count of rounds.
+    pub async fn end_open_rounds(&self, validator: Option<&str>) -> Result<u64, RecordsError> {
+        let now = self.store.kind.now();
+        let ended = sql!(
+            "UPDATE rounds SET ended_ms = {now} WHERE ended_ms IS NULL AND (validator = $1 OR ($1 = '' \
+             AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = rounds.validator AND {}))) RETURNING *",
+            is_alive(&now)
+        );
+        self.write("end rounds of lost validators", async {
+            let mut tx = self.begin().await?;
+            let ended = sqlx::query(ended).bind(validator.unwrap_or_default()).fetch_all(&mut *tx).await?;
+            for row in &ended {
+                let round = round_of(row)?;
+                let sql = "UPDATE round_members SET detail = $2 WHERE round = $1 AND state = 'invited'";
+                sqlx::query(sql).bind(&round.id).bind(LOST).execute(&mut *tx).await?;
+                tx.tell(round.ended_ms.unwrap_or_default(), None, None, EventDocument::RoundEnded(round));
+            }
+            tx.commit().await?;
+            Ok(ended.len() as u64)
+        })
+        .await
+    }
+
+    /// Whether two miners were members of one round of this group since a time, which was not cut short.
     pub async fn were_in_round(&self, miners: [&str; 2], group: &str, since_ms: i64) -> Result<bool, RecordsError> {
         let sql = "SELECT COUNT(*) FROM round_members m JOIN rounds r ON r.id = m.round \
              JOIN round_members o ON o.round = m.round \
              WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3 \
-             AND o.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $4)";
+             AND o.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $4) \
+             AND (r.ended_ms IS NULL OR (m.state <> 'invited' AND o.state <> 'invited'))";
         let found = sqlx::query_scalar(sql).bind(miners[0]).bind(since_ms).bind(group).bind(miners[1]);
         let found: i64 = found
             .fetch_one(self.read())

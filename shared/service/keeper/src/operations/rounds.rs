@@ -8,13 +8,13 @@ use assay_api::{BeginRound, ProblemCode, RoundDetail, StartedRound};
 use assay_policy::round::drawn;
 use assay_policy::schedule::draw_kind;
 use assay_protocol::message::Inventory;
-use assay_records::{Actor, MinerFilter, MinerRecord, RoundMember, RoundRecord};
+use assay_records::{Actor, MinerFilter, MinerRecord, Records, RecordsError, RoundMember, RoundRecord};
 
 use super::OperationError;
 use crate::fleet::schedule::uniform;
 use crate::order::{Order, OrderOrigin};
 use crate::registry::ConnectedMiner;
-use crate::round::{self, MAX_MEMBERS, Member, MemberEnd};
+use crate::round::{self, MAX_MEMBERS, Member, MemberEnd, RoundReport};
 use crate::validator::Validator;
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_listen::bounds::MAX_ROUNDS_AT_ONCE;
@@ -203,11 +203,6 @@ fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -
 async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), OperationError> {
     let PlannedRound { id, asked, invited, start_within } = planned;
     let began_ms = unix_ms();
-    // Only committed members have a time.
-    let committed_at = |end: &MemberEnd| match end {
-        MemberEnd::Judged { committed_ms: Some(after), .. } => i64::try_from(*after).ok().map(|after| began_ms + after),
-        _ => None,
-    };
     validator.records.begin_round(&id, began_ms).await?;
     let mut hold = Duration::ZERO;
     let mut members = Vec::new();
@@ -223,6 +218,17 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
             report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
         }
     }
+    Ok(end(&validator.records, &id, began_ms, &report).await?)
+}
+
+/// Records the ends of a round's members, and its own. An end that cannot be recorded stops no other one.
+async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -> Result<(), RecordsError> {
+    // Only committed members have a time.
+    let committed_at = |end: &MemberEnd| match end {
+        MemberEnd::Judged { committed_ms: Some(after), .. } => i64::try_from(*after).ok().map(|after| began_ms + after),
+        _ => None,
+    };
+    let mut noted = Ok(());
     for (key, end) in &report.members {
         let (state, challenge, detail) = match end {
             MemberEnd::NotStarted { why } if why == "not connected" => ("absent", None, why.clone()),
@@ -232,12 +238,12 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
         };
         let mut member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
         member.at_ms = committed_at(end).unwrap_or(member.at_ms);
-        validator.records.round_member(&id, &member).await?;
+        noted = noted.and(records.round_member(id, &member).await);
     }
     let detail = RoundDetail { probed_ms: report.probed_ms, probed_together: report.probed_together };
     let detail = serde_json::to_string(&detail).unwrap_or_default();
-    validator.records.end_round(&id, unix_ms(), &detail).await?;
-    Ok(())
+    records.end_round(id, unix_ms(), &detail).await?;
+    noted
 }
 
 /// The order of a member: the heavy kind of its group, which fills its memory, if there is one.
@@ -255,5 +261,40 @@ fn order_of(validator: &Validator, record: &MinerRecord, miner: &ConnectedMiner,
         kind: kind.name.clone(),
         group: group.name.clone(),
         ..Order::manual(Arc::new(group.over(&validator.policy(), kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_records::{Location, MinerChange};
+    use assay_work::{ChallengeId, PublicKey};
+
+    use super::*;
+
+    /// Regression test: a round with a member whose end could not be recorded never ended.
+    #[tokio::test]
+    async fn a_round_ends_also_where_a_member_is_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let [gone, here] = [1, 2].map(|key| PublicKey([key; 32]));
+        let allow = MinerChange { action: "allow", status: None, standing: None };
+        let actor = Actor { name: "ada".to_owned(), uid: None };
+        records.change_miner(&here.to_string(), &allow, &actor).await.unwrap();
+        let round = RoundRecord {
+            id: "aa".to_owned(),
+            group: "default".to_owned(),
+            asked: "operator".to_owned(),
+            validator: "ee".repeat(32),
+            begun_ms: 1,
+            ended_ms: None,
+            detail: String::new(),
+        };
+        records.plan_round(&round, &[]).await.unwrap();
+        let lost = || MemberEnd::Lost { challenge_id: ChallengeId([3; 16]) };
+        let report = RoundReport { members: [gone, here].map(|key| (key, lost())).into(), ..RoundReport::default() };
+        assert!(matches!(end(&records, "aa", 1, &report).await, Err(RecordsError::NoSuchMiner(_))));
+        let (round, members) = records.round("aa").await.unwrap().unwrap();
+        assert!(round.ended_ms.is_some());
+        assert_eq!(members.iter().map(|member| &member.miner).collect::<Vec<_>>(), [&here.to_string()]);
     }
 }

@@ -98,7 +98,7 @@ pub struct ValidatorPresence {
 
 impl ValidatorPresence {
     /// Registers a run of the process of the validator with this key, which miners reach at this address. Challenges of
-    /// an earlier run count as lost from now on.
+    /// an earlier run count as lost from now on, and its rounds end.
     ///
     /// # Errors
     /// The records cannot be written.
@@ -110,6 +110,7 @@ impl ValidatorPresence {
     ) -> Result<Self, RecordsError> {
         let presence = Self { records, key, instance, address };
         presence.beat().await?;
+        presence.records.end_open_rounds(Some(&key.to_string())).await?;
         Ok(presence)
     }
 
@@ -179,6 +180,7 @@ impl ValidatorPresence {
         let (is_steady, own) = (self.records.is_steady(), self.key.to_string());
         if is_steady {
             self.records.end_lost_sessions().await?;
+            self.records.end_open_rounds(None).await?;
         }
         let mut orphans = self.records.orphans(MAX_ORPHANS).await?;
         orphans.retain(|orphan| is_steady || orphan.begun.validator == own);
@@ -266,7 +268,7 @@ mod tests {
     use assay_listen::bounds::ConnectionBounds;
     use assay_protocol::message::Inventory;
     use assay_records::testing::Postgres;
-    use assay_records::{Approval, ChallengeStart, ConnectedSession};
+    use assay_records::{Approval, ChallengeStart, ConnectedSession, Location, RoundRecord};
     use assay_work::Nonce;
     use tokio::sync::mpsc;
 
@@ -353,5 +355,23 @@ mod tests {
         assert!(ended().await.is_some());
         late.round(&registry, &tell).await.unwrap();
         assert_eq!(ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_start_ends_the_rounds_of_an_earlier_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let key = PublicKey([1; 32]);
+        let enter = async |run: &str| {
+            ValidatorPresence::enter(records.clone(), key, run.to_owned(), String::new()).await.unwrap();
+        };
+        enter("first").await;
+        let text = String::new;
+        let (id, validator) = ("aa".to_owned(), key.to_string());
+        let round =
+            RoundRecord { id, group: text(), asked: text(), validator, begun_ms: 1, ended_ms: None, detail: text() };
+        records.plan_round(&round, &[]).await.unwrap();
+        enter("second").await;
+        assert!(records.round("aa").await.unwrap().unwrap().0.ended_ms.is_some());
     }
 }

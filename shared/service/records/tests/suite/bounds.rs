@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use assay_protocol::verdict::{Outcome, ReasonCode};
-use assay_records::{Approval, DeviceQuery, ListedDevice, STRANGER_AGE_MS};
+use assay_records::{
+    Approval, DeviceQuery, EventKind, EventRecord, ListedDevice, RoundMember, RoundRecord, STRANGER_AGE_MS,
+};
 use sqlx::Row;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, key, status_change};
@@ -184,6 +186,47 @@ pub async fn old_verdicts_are_removed_unless_something_rests_on_them(store: &Tes
     }
     records.evidence_dropped(&format!("{:064x}", 2), THEN_MS).await.unwrap();
     assert_eq!((removed(LATER_MS).await, removed(LATER_MS).await), (1, 0));
+}
+
+/// Regression test: a round that a crash of its validator cut short never ended, and kept its members from another one.
+pub async fn rounds_that_are_cut_short_end(store: &TestStore) {
+    let records = store.open().await;
+    let [lost, own] = ["dd", "ee"].map(|key| key.repeat(32));
+    records.heartbeat(&own, "run-1", "[::]:1", Duration::from_secs(3600)).await.unwrap();
+    for miner in [1, 2] {
+        records.connected(&connected(u32::from(miner), &[miner], &[], THEN_MS)).await.unwrap();
+    }
+    for (id, validator) in [("a1", &lost), ("a2", &own)] {
+        let member = |miner| RoundMember {
+            miner: key(miner),
+            state: "invited".to_owned(),
+            challenge: None,
+            at_ms: THEN_MS,
+            detail: String::new(),
+        };
+        let round = RoundRecord {
+            id: id.to_owned(),
+            group: "disputed device".to_owned(),
+            asked: "schedule".to_owned(),
+            validator: validator.clone(),
+            begun_ms: THEN_MS,
+            ended_ms: None,
+            detail: String::new(),
+        };
+        records.plan_round(&round, &[1, 2].map(member)).await.unwrap();
+    }
+    let blocked = async || records.were_in_round([&key(1), &key(2)], "disputed device", THEN_MS).await.unwrap();
+    let last = records.last_event().await.unwrap();
+    assert_eq!(records.end_open_rounds(None).await.unwrap(), 1);
+    assert!(blocked().await, "the other one goes on");
+    assert_eq!(records.end_open_rounds(Some(&own)).await.unwrap(), 1);
+    assert!(!blocked().await);
+    assert_eq!(records.end_open_rounds(None).await.unwrap(), 0, "once");
+    let (round, members) = records.round("a1").await.unwrap().unwrap();
+    assert!(round.ended_ms.is_some());
+    assert_eq!((&*members[0].state, &*members[0].detail), ("invited", "the validator was lost"));
+    let events = records.events(last, 10).await.unwrap();
+    assert_eq!(events.iter().map(EventRecord::kind).collect::<Vec<_>>(), [EventKind::RoundEnded; 2]);
 }
 
 pub async fn old_rounds_are_removed_with_their_members(store: &TestStore) {

@@ -49,7 +49,7 @@ suite! {
     bounds: devices_that_are_made_up_are_bounded, sessions_of_a_miner_are_bounded,
         strangers_are_removed_with_all_that_is_known_of_them, work_that_held_makes_no_stranger_whatever_the_outcome,
         evidence_of_strangers_is_told_from_that_of_others, old_verdicts_are_removed_unless_something_rests_on_them,
-        old_rounds_are_removed_with_their_members;
+        old_rounds_are_removed_with_their_members, rounds_that_are_cut_short_end;
     challenges: the_next_challenge_survives_a_restart, device_time_is_summed, challenges_of_lost_validators_are_found;
     conclude: a_verdict_is_there_whole_or_not_at_all, the_same_verdict_again_changes_nothing,
         another_verdict_of_the_challenge_is_refused, a_conclusion_that_fails_leaves_nothing,
