@@ -12,7 +12,7 @@ use crate::column::{get, read};
 use crate::document::json;
 use crate::document::malformed;
 use crate::store::Store;
-use crate::{EventDocument, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError};
+use crate::{EventDocument, EventKind, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError};
 
 /// How long events are kept.
 pub const MAX_EVENT_AGE: Duration = Duration::from_secs(7 * 86_400);
@@ -45,9 +45,11 @@ impl Store {
 }
 
 impl Records {
-    /// The events after one, in order. Where the first of them does not follow it, those between were removed.
+    /// The events after one, in order, without those of kinds that only a newer release knows. Where the first of them
+    /// does not follow it, those between were removed, or are of such kinds.
     pub async fn events(&self, after: i64, limit: u32) -> Result<Vec<EventRecord>, RecordsError> {
-        let sql = "SELECT * FROM events WHERE seq > $1 ORDER BY seq LIMIT $2";
+        let kinds = EventKind::ALL.map(EventKind::name).join("', '");
+        let sql = sql!("SELECT * FROM events WHERE seq > $1 AND kind IN ('{kinds}') ORDER BY seq LIMIT $2");
         self.list("read events", sqlx::query(sql).bind(after).bind(i64::from(limit.min(MAX_ROWS))), event_of).await
     }
 

@@ -132,7 +132,7 @@ impl Courier {
                     return Ok(Some(ended));
                 }
             } else if last > held.last_event {
-                // All events up to that one were removed.
+                // All events up to that one were removed, or are unknown.
                 self.skip(&mut held, last).await?;
             } else {
                 self.note(&mut held).await?;
@@ -176,7 +176,7 @@ impl Courier {
         Ok(None)
     }
 
-    /// Skips events that were removed before they could be sent.
+    /// Skips events that were removed before they could be sent, or whose kinds only a newer release knows.
     async fn skip(&self, held: &mut CourierState, last: i64) -> Result<(), RecordsError> {
         self.note(held).await?;
         let skipped = last - held.last_event;
@@ -184,7 +184,7 @@ impl Courier {
             webhook = self.id,
             target = self.shown,
             skipped,
-            "events were removed before a webhook had them"
+            "a webhook misses events that were removed, or that only a newer release knows"
         );
         self.records.skipped(&self.id, last).await?;
         (held.last_event, held.noted) = (last, last);

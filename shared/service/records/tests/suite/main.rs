@@ -73,7 +73,7 @@ suite! {
         a_newer_store_is_refused_and_not_touched;
     outbox: everything_that_happens_is_told_with_it, what_is_repeated_or_refused_is_not_told,
         a_reader_misses_nothing_that_others_write, whoever_waits_is_woken, old_events_and_too_many_are_removed,
-        an_event_of_a_wrong_clock_removes_no_others,
+        an_event_of_a_wrong_clock_removes_no_others, an_event_of_a_newer_release_is_passed_over,
         sessions_that_end_with_their_validator_are_told,
         sessions_of_a_validator_that_was_not_lost_are_opened_anew;
     queue: each_job_goes_to_one_worker, a_lost_worker_loses_its_job_and_its_result, a_job_that_kills_workers_fails,

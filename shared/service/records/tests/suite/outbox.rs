@@ -198,6 +198,21 @@ pub async fn an_event_of_a_wrong_clock_removes_no_others(store: &TestStore) {
     assert_eq!(records.prune(0, 1).await.unwrap(), 1, "more than may be");
 }
 
+/// Regression test: during an upgrade an event of the newer release kept all later ones from the webhooks.
+pub async fn an_event_of_a_newer_release_is_passed_over(store: &TestStore) {
+    let records = store.open().await;
+    for at_ms in [1, 2, 3] {
+        health(&records, at_ms).await;
+    }
+    store.sql("UPDATE events SET kind = 'later', document = '{\"more\":1}' WHERE seq = 2").await;
+    let seqs = async |after, limit| {
+        let events = records.events(after, limit).await.unwrap();
+        events.into_iter().map(|event| event.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(seqs(0, 10).await, [1, 3]);
+    assert_eq!(seqs(1, 1).await, [3], "it takes no place");
+}
+
 pub async fn sessions_that_end_with_their_validator_are_told(store: &TestStore) {
     let records = store.open().await;
     for number in 1..=3_u8 {
