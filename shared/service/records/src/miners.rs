@@ -15,7 +15,7 @@ use crate::miner::status_of;
 use crate::request_group::PendingRequest;
 use crate::rows::Rows;
 use crate::standing::change_standing;
-use crate::store::Store;
+use crate::store::{Store, with_limit};
 use crate::tx::Tx;
 use crate::validators::is_alive;
 use crate::{
@@ -248,12 +248,13 @@ async fn look_up_waiting(store: Arc<Store>) {
     let mut worker = store.looking_up.worker();
     while let Some(group) = worker.next() {
         let keys: Vec<_> = group.iter().map(|waiting| waiting.asked.as_str()).collect();
-        let mut found = store.look_up(&keys).await;
+        let mut found = with_limit(store.look_up(&keys)).await;
         for PendingRequest { asked, done } in group {
             let miner = match &mut found {
                 Ok(found) => Ok(found.get(&asked).cloned()),
                 // One look-up's error must not fail the others.
-                Err(_) => store.look_up(&[&asked]).await.map(|mut found| found.remove(&asked)),
+                Err(_) if done.is_closed() => continue,
+                Err(_) => with_limit(store.look_up(&[&asked])).await.map(|mut found| found.remove(&asked)),
             };
             // A caller that has gone does not want to know.
             drop(done.send(miner));

@@ -16,6 +16,8 @@ use crate::trouble::StoreTrouble;
 
 /// How long a statement of the API may take. The slowest list takes a tenth of a second at a million verdicts.
 pub const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a row is waited for.
+const ROW_LIMIT: Duration = Duration::from_secs(30);
 /// Steps of SQLite's machine between two looks at the clock: some tens of microseconds.
 const STEPS_PER_CHECK: i32 = 1000;
 
@@ -39,7 +41,7 @@ type Results<'e> = Pin<Box<dyn Stream<Item = Result<Either<AnyQueryResult, AnyRo
 
 /// A pool of connections that read.
 pub(crate) enum Readers {
-    /// Statements take as long as they take, or end at a limit that the server keeps.
+    /// Statements take as long as they give rows, or end at a limit that the server keeps.
     Any(AnyPool, Arc<StoreTrouble>),
     /// A file: statements end at [`STATEMENT_LIMIT`].
     Limited(
@@ -96,6 +98,11 @@ impl StatementSteps {
     }
 }
 
+/// The next row. Without one for a while the server of the connection may have died without closing it.
+async fn next_of<T>(found: &mut (impl Stream<Item = T> + Unpin)) -> Result<Option<T>, sqlx::Error> {
+    tokio::time::timeout(ROW_LIMIT, found.next()).await.map_err(|_| sqlx::Error::PoolTimedOut)
+}
+
 /// Both read alike: a pool of SQLite's own, which alone can have a limit, speaks in sqlx's common types here.
 impl<'c> Executor<'c> for &Readers {
     type Database = Any;
@@ -108,8 +115,12 @@ impl<'c> Executor<'c> for &Readers {
         let (pool, trouble) = match self {
             Readers::Any(pool, trouble) => {
                 let trouble = trouble.clone();
-                let seen = move |found: Result<_, _>| found.inspect_err(|error| trouble.seen(error));
-                return Box::pin(pool.fetch_many(query).map(seen));
+                let mut found = pool.fetch_many(query);
+                return Box::pin(try_stream! {
+                    while let Some(found) = next_of(&mut found).await? {
+                        yield found.inspect_err(|error| trouble.seen(error))?;
+                    }
+                });
             }
             Readers::Limited(pool, trouble, _) => (pool.clone(), trouble.clone()),
             #[cfg(feature = "testing")]

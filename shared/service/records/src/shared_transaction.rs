@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::conclude::{conclude, conclude_all};
 use crate::grouped_write::GroupedWrite;
 use crate::request_group::PendingRequest;
-use crate::store::Store;
+use crate::store::{Store, with_limit};
 use crate::tx::Tx;
 use crate::{ChallengeStart, Conclusion, Records, RecordsError, challenges};
 
@@ -76,14 +76,14 @@ impl Store {
 async fn write_waiting(store: Arc<Store>) {
     let mut worker = store.writing.worker();
     while let Some(group) = worker.next() {
-        if group.len() > 1 && store.write_together(&group).await.is_ok_and(|all| all) {
+        if group.len() > 1 && with_limit(store.write_together(&group)).await.is_ok_and(|all| all) {
             // A caller that has gone does not want to know.
             group.into_iter().for_each(|waiting| drop(waiting.done.send(Ok(()))));
             continue;
         }
         // One that cannot be written keeps none of the others from it.
-        for PendingRequest { asked, done } in group {
-            let written = store.write_alone(&asked).await;
+        for PendingRequest { asked, done } in group.into_iter().filter(|waiting| !waiting.done.is_closed()) {
+            let written = with_limit(store.write_alone(&asked)).await;
             drop(done.send(written));
         }
     }

@@ -29,6 +29,8 @@ use crate::{Location, MinerRecord, RecordsError, file, id, schema};
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a write may take before it counts as failed. Whether it was done is unknown then; writes can be repeated.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// How long a server may take to answer on a connection of a pool. One that died without closing it never does.
+const PING_LIMIT: Duration = Duration::from_secs(3);
 /// How often a server is asked whether it answers.
 const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store in trouble is tried.
@@ -535,13 +537,32 @@ fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOpt
             Box::pin(async move {
                 // A server may have gone away, a file does not.
                 if kind == DatabaseKind::Postgres {
-                    connection.ping().await?;
+                    ping(connection).await?;
                 }
                 // After an error of the disk SQLite has rolled back already, but sqlx still counts the transaction:
                 // such a connection would begin no other one.
                 Ok(!connection.is_in_transaction())
             })
         })
+        .after_release(move |connection, _| {
+            Box::pin(async move {
+                // The pool's own wait, for the end of work that was given up, has no limit.
+                if kind == DatabaseKind::Postgres {
+                    ping(connection).await?;
+                }
+                Ok(true)
+            })
+        })
+}
+
+async fn ping(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    tokio::time::timeout(PING_LIMIT, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+}
+
+/// Gives work up that takes as long as a write may: the server of its connection may have died without closing it.
+pub(crate) async fn with_limit<T>(work: impl Future<Output = Result<T, RecordsError>>) -> Result<T, RecordsError> {
+    let slow = RecordsError::Slow { doing: "work", limit_s: WRITE_LIMIT.as_secs() };
+    tokio::time::timeout(WRITE_LIMIT, work).await.unwrap_or(Err(slow))
 }
 
 /// Makes a store without tables that only its owner reads; its companions get the same mode. It has its name once it is on

@@ -122,8 +122,12 @@ impl ValidatorPresence {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
+            // Another round follows one that hangs, before this validator counts as lost.
+            let limit = 2 * self.interval();
+            let slow = RecordsError::Slow { doing: "send a heartbeat", limit_s: limit.as_secs() };
+            let round = tokio::time::timeout(limit, self.round(registry, &tell)).await;
             // Trouble of the records is reported by the records.
-            match self.round(registry, &tell).await {
+            match round.unwrap_or(Err(slow)) {
                 Ok(Some(in_use)) => return in_use.into(),
                 Ok(None) => {}
                 Err(error @ RecordsError::Newer { .. }) => return Failure::new(Exit::Config, error.to_string()),

@@ -1,10 +1,17 @@
 //! A store that cannot be written, and can again: nothing that was acknowledged is lost, and nothing hangs.
 
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use assay_records::testing::Postgres;
 use assay_records::{DeviceQuery, Location, Records, RecordsError, with_api_limit};
-use sqlx::Row;
+use sqlx::{AnyConnection, Connection, Executor, Row};
+use tokio::task::JoinSet;
 
 use crate::examples::{challenge, conclusion, key};
 use crate::store::TestStore;
@@ -93,12 +100,73 @@ async fn a_server_that_is_gone_is_told_before_anybody_writes() {
     watching.abort();
 }
 
+/// A relay before a server, whose connections can lose the server without a word to the client.
+#[derive(Default)]
+struct Relay(Mutex<Vec<(TcpStream, UnixStream)>>);
+
+impl Relay {
+    /// Relays a port of this machine to the socket of a server; gives the port too.
+    fn start(socket: PathBuf) -> (Arc<Self>, u16) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let (relay, port) = (Arc::new(Self::default()), listener.local_addr().unwrap().port());
+        let relaying = relay.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map(Result::unwrap) {
+                let server = UnixStream::connect(&socket).unwrap();
+                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || io::copy(&mut from, &mut to));
+                let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || io::copy(&mut from, &mut to));
+                relaying.0.lock().unwrap().push((client, server));
+            }
+        });
+        (relay, port)
+    }
+
+    fn lose_server(&self) {
+        self.0.lock().unwrap().iter().for_each(|(_, server)| server.shutdown(Shutdown::Both).unwrap());
+    }
+}
+
+/// Regression test: writes on connections whose server was lost without a word kept the tasks of all writes, and its place in the pool, for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_on_connections_that_say_nothing_are_given_up() {
+    let database = Postgres::shared().database();
+    let url = database.url();
+    let (_, folder) = url.split_once("?host=").unwrap();
+    let (relay, port) = Relay::start(Path::new(folder).join(".s.PGSQL.5432"));
+    let location = Location::Postgres(format!("postgres://assay@127.0.0.1:{port}/{}", database.name));
+    let records = Records::open(&location).await.unwrap();
+    let mut blocking = AnyConnection::connect(&url).await.unwrap();
+    blocking.execute("BEGIN; LOCK TABLE verdicts IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    // One for each task that writes, and some that wait.
+    let mut writes = JoinSet::new();
+    for number in 1..=8 {
+        let records = records.clone();
+        writes.spawn(async move { records.conclude(&conclusion(number, number as u8, &[], 0)).await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let reading = records.clone();
+    let read = tokio::spawn(async move { reading.verdict(&challenge(1)).await.map(drop) });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    relay.lose_server();
+    blocking.close().await.unwrap();
+    let until = Instant::now() + Duration::from_secs(90);
+    while records.conclude(&conclusion(9, 9, &[], 0)).await.is_err() {
+        assert!(Instant::now() < until, "{:?}", records.trouble());
+    }
+    assert!(writes.join_all().await.iter().any(Result::is_err), "the first ones lost their server");
+    let read = tokio::time::timeout(Duration::from_secs(30), read).await.expect("a read ends too");
+    assert!(read.unwrap().is_err());
+    tokio::time::timeout(Duration::from_secs(30), records.close()).await.expect("the pool waits for no connection");
+}
+
 /// Overwrites the first page of an index, and gives back a function that undoes it.
 async fn damage_index(store: &TestStore, name: &str) -> impl FnOnce() + use<> {
     let TestStore::Sqlite(folder) = store else { unreachable!() };
     // SQLite closes its files in threads of its own: the log's pages go into the file once they have.
     while store.sql("PRAGMA wal_checkpoint(TRUNCATE)").await[0].get::<i64, _>(0) != 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let page: i64 = store.sql(&format!("SELECT rootpage FROM sqlite_master WHERE name = '{name}'")).await[0].get(0);
     let size: i64 = store.sql("PRAGMA page_size").await[0].get(0);
@@ -126,9 +194,9 @@ async fn damage_is_told_once_and_stays_until_it_is_repaired() {
     let told = troubles.borrow_and_update().clone().unwrap();
     assert!(told.contains("malformed") && told.contains("restore a backup"), "{told}");
     // Neither a write that succeeds nor another failure changes the message.
-    records.heartbeat("v", "i", "", std::time::Duration::from_secs(1)).await.unwrap();
+    records.heartbeat("v", "i", "", Duration::from_secs(1)).await.unwrap();
     assert!(records.conclude(&conclusion(2, 1, &[], 0)).await.is_err());
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(!troubles.has_changed().unwrap(), "{:?}", records.trouble());
     assert!(records.check(true).await.unwrap().is_some());
     repair();
