@@ -19,7 +19,7 @@ pub struct StoreLimits {
 }
 
 /// The result of a sweep.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub struct SweepReport {
     /// The objects removed, the oldest first.
     pub removed: Vec<Digest>,
@@ -31,6 +31,8 @@ pub struct SweepReport {
     pub kept_bytes: u64,
     /// Bytes above the limit of size that stay: the objects are needed, or young.
     pub bytes_over: u64,
+    /// Why an object could not be removed, which ended the sweep: the next one goes on.
+    pub failure: Option<EvidenceError>,
 }
 
 impl EvidenceStore {
@@ -38,8 +40,7 @@ impl EvidenceStore {
     /// younger than [`YOUNG`].
     ///
     /// # Errors
-    /// [`EvidenceError`], when the objects cannot be listed or one cannot be removed. Objects already removed stay
-    /// removed; the next sweep goes on.
+    /// [`EvidenceError`], when the objects cannot be listed.
     pub async fn sweep(
         &self,
         limits: &StoreLimits,
@@ -58,7 +59,10 @@ impl EvidenceStore {
             let is_old = limits.max_age.is_some_and(|most| age(held) > most);
             let is_too_much = limits.max_bytes.is_some_and(|most| swept.kept_bytes > most);
             if (is_old || is_too_much) && age(held) >= YOUNG && !is_needed(&held.digest) {
-                self.remove(&held.digest).await?;
+                if let Err(error) = self.remove(&held.digest).await {
+                    swept.failure = Some(error);
+                    break;
+                }
                 swept.removed.push(held.digest);
                 swept.removed_bytes += held.bytes;
                 swept.kept -= 1;

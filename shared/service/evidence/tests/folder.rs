@@ -176,6 +176,35 @@ async fn limits_remove_the_oldest_that_nobody_needs() {
     assert!(content(&store, &needed).await.is_ok());
 }
 
+/// Regression test: a sweep that could not remove an object said nothing of those before it, which the records had as
+/// kept for ever.
+#[tokio::test]
+async fn a_sweep_that_fails_tells_the_objects_it_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (mut objects, start) = (Vec::new(), SystemTime::now());
+    for seed in 0..3_u8 {
+        let stored = keep(&store, &noise(seed, 100_000)).await;
+        let written = fs::File::options().write(true).open(file(folder.path(), &stored.digest)).unwrap();
+        written.set_modified(start + Duration::from_secs(u64::from(seed))).unwrap();
+        objects.push(stored);
+    }
+    let second = file(folder.path(), &objects[1].digest);
+    let damaged = objects[1].digest;
+    // A folder in the place of the second file cannot be removed as one.
+    let is_needed = move |digest: &Digest| {
+        if *digest == damaged {
+            fs::remove_file(&second).unwrap();
+            fs::create_dir(&second).unwrap();
+        }
+        false
+    };
+    let all = StoreLimits { max_age: Some(Duration::ZERO), max_bytes: None };
+    let swept = store.sweep(&all, &is_needed, start + 2 * YOUNG).await.unwrap();
+    assert!(swept.failure.is_some());
+    assert_eq!((swept.removed, swept.kept), (vec![objects[0].digest], 2));
+}
+
 #[tokio::test]
 async fn temporary_files_of_the_dead_are_removed_and_no_others() {
     let folder = tempfile::tempdir().unwrap();

@@ -64,7 +64,7 @@ pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, mut conf
     let mut told = 0;
     loop {
         match sweep(&store, &records, &config, SystemTime::now()).await {
-            Ok(SweepReport { removed, removed_bytes, kept, kept_bytes, bytes_over }) => {
+            Ok(SweepReport { removed, removed_bytes, kept, kept_bytes, bytes_over, failure: _ }) => {
                 if bytes_over > 0 {
                     tracing::warn!(bytes_over, kept, kept_bytes, "evidence is above its limit: states rest on it");
                 }
@@ -164,11 +164,11 @@ pub async fn sweep(
     }
     let strangers = if spare.is_empty() { strangers.stored_bytes } else { most };
     store.counted_of_strangers(strangers.unsigned_abs());
-    let swept = store.sweep(&config.limits, &|digest| needed.contains(digest), now).await?;
+    let mut swept = store.sweep(&config.limits, &|digest| needed.contains(digest), now).await?;
     for digest in &swept.removed {
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }
-    Ok(swept)
+    swept.failure.take().map_or(Ok(swept), |error| Err(error.into()))
 }
 
 #[cfg(test)]
