@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::engine::{Engine, ReportedDevice};
 use crate::limits::{Limits, SharedLimits};
 
-/// The most reasons of a verdict that are kept: a person reads no more.
-const MAX_REASONS: usize = 16;
+/// The most reasons of a verdict that are kept and logged: a person reads no more.
+pub const MAX_REASONS: usize = 16;
 
 /// The state of a miner. Moments are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

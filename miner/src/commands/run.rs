@@ -10,6 +10,7 @@ use assay_observe::{ChallengeSpan, Traces, places, trace_id};
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_program::lock::StateLock;
+use assay_program::logging::quota::Quota;
 use assay_program::manager::ServiceManager;
 use assay_program::reload::Hangups;
 use assay_program::render::units;
@@ -36,12 +37,17 @@ use crate::reach::{self, Reach};
 use crate::receipt::ReceiptFile;
 use crate::reload::{MinerReloader, SettingsResolver};
 use crate::status::file::{StatusWriter, path_of, read};
-use crate::status::{DeviceWatch, StatusBoard, VerdictStatus};
+use crate::status::{DeviceWatch, MAX_REASONS, StatusBoard, VerdictStatus};
 use crate::telemetry;
 use crate::turns::Turns;
 
 /// How long the collector of traces may take to have the last spans.
 const TRACES_LIMIT: Duration = Duration::from_secs(2);
+/// Lines about one validator's challenges in [`LINES_WINDOW`] that are logged: a validator that sends challenges and
+/// verdicts without end does not fill a disk. A challenge takes about ten.
+const MAX_LINES: u32 = 300;
+/// The time in which [`MAX_LINES`] lines are logged.
+const LINES_WINDOW: Duration = Duration::from_secs(60);
 
 /// Serves the validators until a signal, then drains. `resolve` reads the settings again on SIGHUP.
 ///
@@ -271,6 +277,8 @@ struct SessionLog {
     challenge: Option<ChallengeId>,
     all_slots: u64,
     since: Option<Instant>,
+    /// Of the lines about challenges.
+    quota: Quota,
 }
 
 impl SessionLog {
@@ -280,11 +288,50 @@ impl SessionLog {
         validator: Option<String>,
         watch: SessionTelemetry,
     ) -> Self {
-        Self { board, watch, receipts, validator, challenge: None, all_slots: 0, since: None }
+        let quota = Quota::new(MAX_LINES, LINES_WINDOW);
+        Self { board, watch, receipts, validator, challenge: None, all_slots: 0, since: None, quota }
+    }
+
+    /// Whether to log another line about a challenge.
+    fn may_log(&mut self) -> bool {
+        let (may_log, left_out) = self.quota.take(Instant::now());
+        self.report_left_out(left_out);
+        may_log
+    }
+
+    fn report_left_out(&self, lines: u64) {
+        if lines > 0 {
+            let validator = self.validator.as_deref();
+            tracing::warn!(validator, "{lines} lines about the validator's challenges were left out");
+        }
+    }
+
+    /// The reasons of a verdict that is no pass, a line each.
+    fn log_reasons(&mut self, verdict: &Verdict, seconds: Option<f64>) {
+        let (challenge, outcome) = (verdict.challenge_id, verdict.outcome);
+        let trace_id = trace_id(challenge);
+        for reason in verdict.reasons.iter().take(MAX_REASONS) {
+            if self.may_log() {
+                let (code, class) = (reason.code.name(), reason.code.class().name());
+                let (detail, validator) = (quoted(&reason.detail), self.validator.as_deref());
+                tracing::warn!(%challenge, trace_id, validator, code, class, seconds, "verdict: {outcome}: {detail}");
+            }
+        }
+        let more = verdict.reasons.len().saturating_sub(MAX_REASONS);
+        if more > 0 && self.may_log() {
+            tracing::warn!(%challenge, trace_id, validator = self.validator.as_deref(), "verdict: {outcome}: {more} more reasons");
+        }
     }
 
     fn seconds(&self) -> f64 {
         (self.since.map_or(0.0, |since| since.elapsed().as_secs_f64()) * 1000.0).round() / 1000.0
+    }
+}
+
+impl Drop for SessionLog {
+    fn drop(&mut self) {
+        let left_out = self.quota.left_out();
+        self.report_left_out(left_out);
     }
 }
 
@@ -318,6 +365,9 @@ impl Observer for SessionLog {
         self.since = Some(Instant::now());
         self.board.challenged(challenge);
         self.watch.metrics.families.started();
+        if !self.may_log() {
+            return;
+        }
         tracing::info!(
             challenge = %challenge.id(), trace_id = trace_id(challenge.id()), validator = self.validator.as_deref(), n = challenge.n(), iterations = challenge.iterations(),
             devices = challenge.shares().len(), slots, "working"
@@ -331,6 +381,9 @@ impl Observer for SessionLog {
 
     fn stage(&mut self, stage: Stage) {
         self.board.stage(stage.name());
+        if !self.may_log() {
+            return;
+        }
         let (challenge, trace_id) = (self.challenge.map(tracing::field::display), self.challenge.and_then(trace_id));
         let validator = self.validator.as_deref();
         tracing::info!(challenge, trace_id, validator, seconds = self.seconds(), "{}", stage.about());
@@ -339,6 +392,9 @@ impl Observer for SessionLog {
     fn stopped(&mut self, stop: &Stop) {
         self.board.stopped(stop);
         self.watch.metrics.families.stopped(stop);
+        if !self.may_log() {
+            return;
+        }
         let trace_id = trace_id(stop.challenge_id);
         let (challenge, validator) = (stop.challenge_id, self.validator.as_deref());
         if self.challenge == Some(challenge) {
@@ -385,24 +441,23 @@ impl Observer for SessionLog {
         if let Some(token) = &verdict.receipt {
             self.receipts.keep(token);
         }
-        let validator = self.validator.as_deref();
-        let trace_id = trace_id(verdict.challenge_id);
-        let (challenge, tops) = (verdict.challenge_id, (verdict.whole.tops * 1000.0).round() / 1000.0);
-        match verdict.outcome {
-            Outcome::Pass => tracing::info!(%challenge, trace_id, validator, tops, seconds, "verdict: pass"),
-            outcome => {
-                for reason in &verdict.reasons {
-                    let (code, class) = (reason.code.name(), reason.code.class().name());
-                    let detail = quoted(&reason.detail);
-                    tracing::warn!(%challenge, trace_id, validator, code, class, seconds, "verdict: {outcome}: {detail}");
-                }
-            }
+        if verdict.outcome != Outcome::Pass {
+            self.log_reasons(verdict, seconds);
+        } else if self.may_log() {
+            let validator = self.validator.as_deref();
+            let (challenge, tops) = (verdict.challenge_id, (verdict.whole.tops * 1000.0).round() / 1000.0);
+            tracing::info!(%challenge, trace_id = trace_id(challenge), validator, tops, seconds, "verdict: pass");
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use assay_protocol::message::StopCode;
+    use assay_protocol::wire::v1;
+
     use super::*;
 
     #[test]
@@ -415,5 +470,86 @@ mod tests {
         assert_eq!(fallen_back(&BackendChoice::only(BackendKind::Cpu), ("cpu", "as set by backend"), 1), None);
         assert_eq!(fallen_back(&BackendChoice::Auto, ("cuda", "auto; wgpu: it has no device"), 1), None);
         assert_eq!(fallen_back(&BackendChoice::Auto, ("cpu", "auto: all that this build can use"), 1), None);
+    }
+
+    thread_local! {
+        /// The lines that this thread has logged.
+        static LINES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Counts the lines of each thread.
+    struct LineCounter;
+
+    impl tracing::Subscriber for LineCounter {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            metadata.is_event()
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+            tracing::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            LINES.set(LINES.get() + 1);
+        }
+
+        fn enter(&self, _: &tracing::Id) {}
+
+        fn exit(&self, _: &tracing::Id) {}
+    }
+
+    /// The number of lines that are logged meanwhile.
+    fn lines_of(work: impl FnOnce()) -> usize {
+        // For the process: with one for a thread alone, another test's thread can turn the same lines off.
+        if tracing::subscriber::set_global_default(LineCounter).is_ok() {
+            tracing::callsite::rebuild_interest_cache();
+        }
+        let before = LINES.get();
+        work();
+        LINES.get() - before
+    }
+
+    fn session_log(folder: &std::path::Path) -> SessionLog {
+        let board = StatusBoard::new(&PublicKey([7; 32]), &["a:1".to_owned()], SharedLimits::default());
+        let watch = SessionTelemetry { metrics: MinerMetrics::new().unwrap(), traces: Traces::off() };
+        SessionLog::new(board, ReceiptFile::beside(&folder.join("miner.key")), None, watch)
+    }
+
+    /// A failed one with this number of reasons, as a validator can send at any time.
+    fn failed(challenge: u8, reasons: usize) -> Verdict {
+        let reason = v1::Reason { code: "protocol".into(), class: "forged".into(), ..v1::Reason::default() };
+        let verdict = v1::Verdict {
+            challenge_id: vec![challenge; 16],
+            miner_key: vec![2; 32],
+            validator_key: vec![3; 32],
+            outcome: v1::Outcome::Fail.into(),
+            reasons: vec![reason; reasons],
+            whole: Some(v1::Work::default()),
+            receipt: Some(format!("receipt-{challenge}")),
+            ..v1::Verdict::default()
+        };
+        verdict.try_into().unwrap()
+    }
+
+    #[test]
+    fn a_validator_fills_no_disk_with_verdicts_and_declined_challenges() {
+        let folder = tempfile::tempdir().unwrap();
+        let most_of_one = lines_of(|| session_log(folder.path()).verdict(&failed(1, 256)));
+        assert_eq!(most_of_one, MAX_REASONS + 1, "the last line has the number of the others");
+        let verdicts = lines_of(|| {
+            let mut log = session_log(folder.path());
+            (0..10_000).for_each(|_| log.verdict(&failed(1, 256)));
+        });
+        assert_eq!(verdicts, MAX_LINES as usize + 1, "and one with the number of those left out");
+        let stop = Stop { challenge_id: ChallengeId([1; 16]), code: StopCode::Busy, detail: String::new() };
+        let declined = lines_of(|| {
+            let mut log = session_log(folder.path());
+            (0..10_000).for_each(|_| log.stopped(&stop));
+        });
+        assert_eq!(declined, MAX_LINES as usize + 1);
     }
 }

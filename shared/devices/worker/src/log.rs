@@ -4,9 +4,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracing::level_filters::LevelFilter;
-
+use assay_program::logging::quota::Quota;
 use assay_work::text::printable;
+use tracing::level_filters::LevelFilter;
 
 /// Bytes kept of a line.
 const MAX_LINE_BYTES: usize = 1024;
@@ -33,7 +33,7 @@ pub fn level() -> &'static str {
 /// No thread could be started.
 pub fn forward(process: u32, lines: impl Read + Send + 'static) -> io::Result<()> {
     let work = move || {
-        let mut quota = Quota::default();
+        let mut quota = Quota::new(MAX_LINES, WINDOW);
         let skipped = |skipped: u64| {
             if skipped > 0 {
                 tracing::warn!(process, "{skipped} lines of the worker were left out");
@@ -46,7 +46,7 @@ pub fn forward(process: u32, lines: impl Read + Send + 'static) -> io::Result<()
                 log(process, line);
             }
         });
-        skipped(quota.skipped);
+        skipped(quota.left_out());
     };
     thread::Builder::new().name("worker-log".into()).spawn(work).map(drop)
 }
@@ -91,29 +91,6 @@ fn each_line(from: impl Read, mut take: impl FnMut(&str)) {
     }
 }
 
-/// How many lines may still be kept in this window.
-#[derive(Debug, Default)]
-struct Quota {
-    started: Option<Instant>,
-    kept: u32,
-    skipped: u64,
-}
-
-impl Quota {
-    /// Whether to keep a line now, and the number of lines left out in the window before, reported once.
-    fn take(&mut self, now: Instant) -> (bool, u64) {
-        let mut before = 0;
-        if self.started.is_none_or(|started| now.duration_since(started) >= WINDOW) {
-            before = self.skipped;
-            *self = Self { started: Some(now), kept: 0, skipped: 0 };
-        }
-        let keep = self.kept < MAX_LINES;
-        self.kept += u32::from(keep);
-        self.skipped += u64::from(!keep);
-        (keep, before)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,15 +108,5 @@ mod tests {
         assert_eq!(lines(&long), ["x".repeat(MAX_LINE_BYTES), "next".to_owned()]);
         assert_eq!(lines(b"\x1b[2Jred\xff\n"), [" [2Jred\u{fffd}"]);
         assert!(lines(b"").is_empty());
-    }
-
-    #[test]
-    fn a_flood_is_left_out_and_counted() {
-        let mut quota = Quota::default();
-        let start = Instant::now();
-        let kept = (0..MAX_LINES + 50).filter(|_| quota.take(start).0).count();
-        assert_eq!(kept, MAX_LINES as usize);
-        assert_eq!(quota.take(start + WINDOW), (true, 50));
-        assert_eq!(quota.take(start + WINDOW), (true, 0));
     }
 }

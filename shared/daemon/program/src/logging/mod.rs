@@ -7,6 +7,7 @@ mod filter;
 mod line;
 mod list;
 mod queue;
+pub mod quota;
 mod sink;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
