@@ -46,6 +46,8 @@ const TRACES_LIMIT: Duration = Duration::from_secs(2);
 /// Lines about one validator's challenges in [`LINES_WINDOW`] that are logged: a validator that sends challenges and
 /// verdicts without end does not fill a disk. A challenge takes about ten.
 const MAX_LINES: u32 = 300;
+/// Receipts of one validator in [`LINES_WINDOW`] that are kept though their challenge did not run here.
+const MAX_OTHER_RECEIPTS: u32 = 20;
 /// The time in which [`MAX_LINES`] lines are logged.
 const LINES_WINDOW: Duration = Duration::from_secs(60);
 
@@ -279,6 +281,8 @@ struct SessionLog {
     since: Option<Instant>,
     /// Of the lines about challenges.
     quota: Quota,
+    /// Of the receipts of challenges that did not run here, as of declined ones: each is written to the disk.
+    other_receipts: Quota,
 }
 
 impl SessionLog {
@@ -289,7 +293,8 @@ impl SessionLog {
         watch: SessionTelemetry,
     ) -> Self {
         let quota = Quota::new(MAX_LINES, LINES_WINDOW);
-        Self { board, watch, receipts, validator, challenge: None, all_slots: 0, since: None, quota }
+        let other_receipts = Quota::new(MAX_OTHER_RECEIPTS, LINES_WINDOW);
+        Self { board, watch, receipts, validator, challenge: None, all_slots: 0, since: None, quota, other_receipts }
     }
 
     /// Whether to log another line about a challenge.
@@ -435,10 +440,14 @@ impl Observer for SessionLog {
     }
 
     fn verdict(&mut self, verdict: &Verdict) {
-        let seconds = self.challenge.take().map(|_| self.seconds());
+        // A verdict of another challenge leaves the running one as it is.
+        let is_own = self.challenge.take_if(|running| *running == verdict.challenge_id).is_some();
+        let seconds = is_own.then(|| self.seconds());
         self.board.verdict(verdict);
         self.watch.metrics.families.verdict(verdict, unix_seconds());
-        if let Some(token) = &verdict.receipt {
+        if let Some(token) = &verdict.receipt
+            && (is_own || self.other_receipts.take(Instant::now()).0)
+        {
             self.receipts.keep(token);
         }
         if verdict.outcome != Outcome::Pass {
@@ -551,5 +560,33 @@ mod tests {
             (0..10_000).for_each(|_| log.stopped(&stop));
         });
         assert_eq!(declined, MAX_LINES as usize + 1);
+    }
+
+    /// A validator may send a verdict of any challenge at any time.
+    #[test]
+    fn a_verdict_of_another_challenge_leaves_the_running_one_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = session_log(folder.path());
+        let running = ChallengeId([2; 16]);
+        log.challenge = Some(running);
+        log.verdict(&failed(1, 1));
+        assert_eq!(log.challenge, Some(running), "a stop still cuts it short");
+        log.verdict(&failed(2, 1));
+        assert_eq!(log.challenge, None);
+    }
+
+    #[test]
+    fn receipts_of_challenges_that_did_not_run_are_kept_within_a_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = crate::receipt::path_of(&folder.path().join("miner.key"));
+        let kept = || crate::receipt::read(&file).unwrap().unwrap();
+        let mut log = session_log(folder.path());
+        for challenge in 1..=MAX_OTHER_RECEIPTS as u8 + 9 {
+            log.verdict(&failed(challenge, 1));
+        }
+        assert_eq!(kept(), format!("receipt-{MAX_OTHER_RECEIPTS}"));
+        log.challenge = Some(ChallengeId([200; 16]));
+        log.verdict(&failed(200, 1));
+        assert_eq!(kept(), "receipt-200", "that of the challenge that ran is kept always");
     }
 }
