@@ -110,8 +110,9 @@ impl ReachError {
     pub const fn needs_operator(&self) -> bool {
         match self {
             Self::Tls { failure, .. } => failure.needs_operator(),
-            Self::Changed(_) | Self::Known(_) => true,
-            Self::Dial(_) | Self::Slow(_) | Self::Http(_) => false,
+            Self::Changed(_) | Self::Known(KnownError::Line { .. }) => true,
+            // A read that fails, as without a free descriptor, may succeed later.
+            Self::Known(KnownError::File { .. }) | Self::Dial(_) | Self::Slow(_) | Self::Http(_) => false,
         }
     }
 }
@@ -234,5 +235,43 @@ impl Reach {
         let is_secured = !matches!(self.means, Means::Plaintext);
         let connected = http2::connect(&self.address.to_string(), is_secured, stream).await;
         connected.map_err(|error| ReachError::Http(chain(&error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use assay_program::exit::{Exit, of_file_error};
+
+    use super::*;
+
+    /// A miner of this folder that trusts on first use.
+    fn reach(address: Address, folder: &Path) -> Reach {
+        let known = Arc::new(KnownValidators::new(folder.join(KNOWN_VALIDATORS)));
+        Reach { address, means: Means::Key(None), known, proxies: Proxies::from_variables(|_| None).unwrap() }
+    }
+
+    #[tokio::test]
+    async fn known_validators_that_cannot_be_read_are_read_again_and_malformed_ones_end_the_miner() {
+        let folder = tempfile::tempdir().unwrap();
+        let reach = reach("127.0.0.1:1".parse().unwrap(), folder.path());
+        let file = folder.path().join(KNOWN_VALIDATORS);
+        fs::create_dir(&file).unwrap();
+        let error = reach.connect().await.unwrap_err();
+        assert!(matches!(error, ReachError::Known(KnownError::File { .. })) && !error.needs_operator(), "{error}");
+        fs::remove_dir(&file).unwrap();
+        fs::write(&file, "a:1\n").unwrap();
+        let error = reach.connect().await.unwrap_err();
+        assert!(matches!(error, ReachError::Known(KnownError::Line { .. })) && error.needs_operator(), "{error}");
+    }
+
+    /// A start without a permission ends with a sentence for its operator; one on a disk that fails is tried again.
+    #[test]
+    fn a_start_ends_for_good_where_no_restart_mends_the_file() {
+        let start = |source: std::io::Error| SetupError::from(KnownError::File { path: "a".into(), source });
+        assert_eq!(of_file_error(&start(std::io::ErrorKind::PermissionDenied.into())), Exit::Config);
+        assert_eq!(of_file_error(&start(std::io::ErrorKind::StorageFull.into())), Exit::Io);
     }
 }

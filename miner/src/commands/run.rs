@@ -8,7 +8,7 @@ use assay_backends::BackendChoice;
 use assay_device::backend::BackendKind;
 use assay_observe::{ChallengeSpan, Traces, places, trace_id};
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, chain};
+use assay_program::exit::{Exit, Failure, chain, of_file_error};
 use assay_program::lock::StateLock;
 use assay_program::logging::quota::Quota;
 use assay_program::manager::ServiceManager;
@@ -99,7 +99,7 @@ fn serve_with(
 ) -> anyhow::Result<Exit> {
     let key = identity.public_key();
     // Devices take long to open: a file that cannot be used is found before.
-    let reaches = reach::each(config).map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+    let reaches = reach::each(config).map_err(|error| Failure::new(of_file_error(&error), error.to_string()))?;
     let chosen = config.devices.open(&identity.origin()).map_err(Failure::from)?;
     let devices = chosen.host.len();
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
