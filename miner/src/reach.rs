@@ -118,7 +118,7 @@ impl ReachError {
 }
 
 impl PendingKey {
-    /// Keeps the key. Where that fails, the next session trusts as this one did.
+    /// Keeps the key; where it cannot be written, until this process ends.
     pub fn keep(self) {
         let Self { known, address, key, given } = self;
         let (file, validator) = (known.path().display(), &key);
@@ -128,7 +128,10 @@ impl PendingKey {
                      put it in this miner's settings");
             }
             Ok(()) => tracing::warn!(%address, %validator, %file, "trusted on first use: the validator's key is kept"),
-            Err(error) => tracing::error!(%error, "the validator's key cannot be kept"),
+            Err(error) => {
+                tracing::error!(%address, %validator, %error, "the validator's key cannot be written: the miner keeps it \
+                     until it ends, and tries again at the next session");
+            }
         }
     }
 }
@@ -187,6 +190,7 @@ impl Reach {
         // Read first: where that fails, no connection is made.
         let known = self.known.find(&self.address, given)?;
         let expected = known.as_ref().map(|known| known.key).or(given);
+        let is_unwritten = known.as_ref().is_some_and(|known| known.line.is_none());
         let stream = self.dial().await?;
         let secured = self.secure(stream, &expected.map_or(Trust::FirstUse, Trust::Key)).await;
         let SecuredStream { stream, channel, key } = match (secured, known) {
@@ -196,7 +200,7 @@ impl Reach {
             }
             (secured, _) => secured?,
         };
-        let to_keep = key.filter(|key| Some(*key) != expected).map(|key| self.to_keep(key, given));
+        let to_keep = key.filter(|key| Some(*key) != expected || is_unwritten).map(|key| self.to_keep(key, given));
         let http = self.http(stream).await?;
         Ok(ValidatorConnection { http, channel, pinned: key, to_keep, first_byte: FirstByte::default() })
     }
@@ -244,6 +248,10 @@ mod tests {
     use std::path::Path;
 
     use assay_program::exit::{Exit, of_file_error};
+    use assay_protocol::identity::Identity;
+    use assay_transport::certificate::own;
+    use assay_transport::server::ServerTls;
+    use tokio::net::TcpListener;
 
     use super::*;
 
@@ -251,6 +259,13 @@ mod tests {
     fn reach(address: Address, folder: &Path) -> Reach {
         let known = Arc::new(KnownValidators::new(folder.join(KNOWN_VALIDATORS)));
         Reach { address, means: Means::Key(None), known, proxies: Proxies::from_variables(|_| None).unwrap() }
+    }
+
+    /// Accepts a connection as the validator with this key, until the stream ends.
+    async fn serve(listener: &TcpListener, key: u8) {
+        let tls = ServerTls::new(own(&Identity::from_seed(&[key; 32]), &[]).unwrap(), None).unwrap();
+        let Ok(mut stream) = tls.accept(listener.accept().await.unwrap().0).await else { return };
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     }
 
     #[tokio::test]
@@ -273,5 +288,21 @@ mod tests {
         let start = |source: std::io::Error| SetupError::from(KnownError::File { path: "a".into(), source });
         assert_eq!(of_file_error(&start(std::io::ErrorKind::PermissionDenied.into())), Exit::Config);
         assert_eq!(of_file_error(&start(std::io::ErrorKind::StorageFull.into())), Exit::Io);
+    }
+
+    #[tokio::test]
+    async fn a_first_use_that_cannot_be_written_is_one_first_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let reach = reach(listener.local_addr().unwrap().to_string().parse().unwrap(), folder.path());
+        // As on a full disk: the new file cannot be written.
+        fs::create_dir(folder.path().join("known_validators.new")).unwrap();
+        for _ in 0..2 {
+            let (_, connected) = tokio::join!(serve(&listener, 1), async { reach.connect().await.unwrap().to_keep });
+            connected.expect("it is not in the file").keep();
+        }
+        let (_, connected) = tokio::join!(serve(&listener, 2), reach.connect());
+        let error = connected.unwrap_err();
+        assert!(matches!(error, ReachError::Changed(_)) && error.needs_operator(), "{error}");
     }
 }

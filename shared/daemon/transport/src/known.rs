@@ -21,8 +21,8 @@ const HEADER: &str = "# Validators that this miner trusts since their first use:
 #[derive(Debug)]
 pub struct KnownValidators {
     path: PathBuf,
-    /// One change at a time.
-    writing: Mutex<()>,
+    /// Those that could not be written, as on a full disk; known to this process alone. Held while the file is changed.
+    unwritten: Mutex<Vec<(Address, KnownValidator)>>,
 }
 
 /// A validator that is known.
@@ -33,16 +33,16 @@ pub struct KnownValidator {
     pub since_unix_seconds: u64,
     /// The key that the operator gave, where this one follows it.
     pub follows: Option<PublicKey>,
-    /// The line in the file, from 1.
-    pub line: usize,
+    /// The line in the file, from 1; `None` where it could not be written.
+    pub line: Option<usize>,
 }
 
 /// A validator has another key than the one that is known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the key of the validator at {address} has changed: it was {} since {}, now it is {found}. Ask the validator's \
-     operator whether that is right; if it is, remove line {} of {}",
-    .known.key, utc::text(.known.since_unix_seconds), .known.line, .file.display()
+     operator whether that is right; if it is, {}",
+    .known.key, utc::text(.known.since_unix_seconds), forgetting(.known, .file)
 )]
 pub struct ChangedKey {
     /// The address at which it was dialled.
@@ -76,7 +76,7 @@ pub enum KnownError {
 impl KnownValidators {
     /// The file of this name; it is made with the first validator that is kept.
     pub const fn new(path: PathBuf) -> Self {
-        Self { path, writing: Mutex::new(()) }
+        Self { path, unwritten: Mutex::new(Vec::new()) }
     }
 
     pub fn path(&self) -> &Path {
@@ -84,13 +84,16 @@ impl KnownValidators {
     }
 
     /// The known key of the validator at an address: where an operator gave a key, among those that follow it; else
-    /// among those that were trusted on first use.
+    /// among those that were trusted on first use. One that could not be written is newer than the file's.
     pub fn find(&self, address: &Address, given: Option<PublicKey>) -> Result<Option<KnownValidator>, KnownError> {
-        let lines = self.lines()?;
-        Ok(lines.into_iter().find(|(at, known)| at == address && known.follows == given).map(|(_, known)| known))
+        let written = self.find_written(address, given)?;
+        let unwritten = self.unwritten.lock();
+        let unwritten = unwritten.iter().find(|(at, known)| at == address && known.follows == given);
+        Ok(unwritten.map(|(_, known)| known.clone()).or(written))
     }
 
-    /// Keeps a validator's key from now on, in the place of one that was known for the address and the given key.
+    /// Keeps a validator's key from now on, in the place of one that was known for the address and the given key. Where
+    /// it cannot be written, this process knows it all the same.
     pub fn keep(
         &self,
         address: &Address,
@@ -98,8 +101,24 @@ impl KnownValidators {
         given: Option<PublicKey>,
         now_unix_seconds: u64,
     ) -> Result<(), KnownError> {
-        let _one_at_a_time = self.writing.lock();
-        let replaced = self.find(address, given)?.map(|known| known.line);
+        let known = KnownValidator { key, since_unix_seconds: now_unix_seconds, follows: given, line: None };
+        let mut unwritten = self.unwritten.lock();
+        unwritten.retain(|(at, known)| at != address || known.follows != given);
+        let written = self.write(address, &known);
+        if written.is_err() {
+            unwritten.push((address.clone(), known));
+        }
+        written
+    }
+
+    fn find_written(&self, address: &Address, given: Option<PublicKey>) -> Result<Option<KnownValidator>, KnownError> {
+        let lines = self.lines()?;
+        Ok(lines.into_iter().find(|(at, known)| at == address && known.follows == given).map(|(_, known)| known))
+    }
+
+    fn write(&self, address: &Address, new: &KnownValidator) -> Result<(), KnownError> {
+        let KnownValidator { key, since_unix_seconds, follows, .. } = new;
+        let replaced = self.find_written(address, *follows)?.and_then(|known| known.line);
         let text = self.read()?;
         let mut kept = if text.is_empty() { HEADER.to_owned() } else { String::new() };
         for (line, number) in text.lines().zip(1..) {
@@ -108,9 +127,9 @@ impl KnownValidators {
                 kept.push('\n');
             }
         }
-        let follows = given.map_or_else(String::new, |given| format!(" {given}"));
+        let follows = follows.map_or_else(String::new, |given| format!(" {given}"));
         // A string takes every text.
-        let _ = writeln!(kept, "{address} {key} {now_unix_seconds}{follows}");
+        let _ = writeln!(kept, "{address} {key} {since_unix_seconds}{follows}");
         self.replace(&kept).map_err(|source| self.file_error(source))
     }
 
@@ -160,6 +179,13 @@ impl KnownValidators {
     }
 }
 
+/// How an operator has a key forgotten.
+fn forgetting(known: &KnownValidator, file: &Path) -> String {
+    known
+        .line
+        .map_or_else(|| "restart the miner".to_owned(), |line| format!("remove line {line} of {}", file.display()))
+}
+
 fn parse(text: &str, line: usize) -> Option<(Address, KnownValidator)> {
     let mut words = text.split_whitespace();
     let (address, key, since) = (words.next()?, words.next()?, words.next()?);
@@ -167,7 +193,8 @@ fn parse(text: &str, line: usize) -> Option<(Address, KnownValidator)> {
     if words.next().is_some() {
         return None;
     }
-    let known = KnownValidator { key: key.parse().ok()?, since_unix_seconds: since.parse().ok()?, follows, line };
+    let known =
+        KnownValidator { key: key.parse().ok()?, since_unix_seconds: since.parse().ok()?, follows, line: Some(line) };
     Some((address.parse().ok()?, known))
 }
 
@@ -193,8 +220,8 @@ mod tests {
         known.keep(&a, key, None, 1_767_225_599).unwrap();
         known.keep(&b, PublicKey([8; 32]), None, 5).unwrap();
         let found = known.find(&a, None).unwrap().unwrap();
-        assert_eq!(found, KnownValidator { key, since_unix_seconds: 1_767_225_599, follows: None, line: 3 });
-        assert_eq!(known.find(&b, None).unwrap().unwrap().line, 4);
+        assert_eq!(found, KnownValidator { key, since_unix_seconds: 1_767_225_599, follows: None, line: Some(3) });
+        assert_eq!(known.find(&b, None).unwrap().unwrap().line, Some(4));
         assert_eq!(known.find(&address("validator.example:7401"), None).unwrap(), None);
         let changed = ChangedKey { address: a, known: found, found: PublicKey([9; 32]), file: known.path().into() };
         let text = changed.to_string();
@@ -211,8 +238,34 @@ mod tests {
         assert_eq!(known.find(&a, None).unwrap(), None, "it was not trusted on first use");
         known.keep(&a, PublicKey([3; 32]), Some(given), 2).unwrap();
         let found = known.find(&a, Some(given)).unwrap().unwrap();
-        assert_eq!((found.key, found.since_unix_seconds, found.line), (PublicKey([3; 32]), 2, 3));
+        assert_eq!((found.key, found.since_unix_seconds, found.line), (PublicKey([3; 32]), 2, Some(3)));
         assert_eq!(known.find(&a, Some(PublicKey([9; 32]))).unwrap(), None, "another key was given since");
+    }
+
+    /// On a full disk each connection would be a first use, which takes any key.
+    #[test]
+    fn a_key_that_cannot_be_written_is_known_to_this_process() {
+        let (_folder, known) = file();
+        let (a, b) = (address("a:1"), address("b:1"));
+        known.keep(&a, PublicKey([1; 32]), None, 1).unwrap();
+        let temporary = known.path().with_file_name("known_validators.new");
+        fs::create_dir(&temporary).unwrap();
+        for (address, key) in [(&a, 2), (&b, 3)] {
+            known.keep(address, PublicKey([key; 32]), None, 5).unwrap_err();
+            let found = known.find(address, None).unwrap().unwrap();
+            assert_eq!((found.key, found.line), (PublicKey([key; 32]), None));
+        }
+        let changed = ChangedKey {
+            address: b.clone(),
+            known: known.find(&b, None).unwrap().unwrap(),
+            found: PublicKey([9; 32]),
+            file: known.path().into(),
+        };
+        assert!(changed.to_string().ends_with("if it is, restart the miner"), "{changed}");
+        assert_eq!(known.find(&b, Some(PublicKey([1; 32]))).unwrap(), None, "no key that follows a given one");
+        fs::remove_dir(&temporary).unwrap();
+        known.keep(&b, PublicKey([3; 32]), None, 6).unwrap();
+        assert_eq!(known.find(&b, None).unwrap().unwrap().line, Some(4), "it is in the file now");
     }
 
     #[test]
