@@ -9,6 +9,7 @@ use assay_work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, LOG, run};
+use crate::validator::TestValidator;
 
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
@@ -64,6 +65,12 @@ impl TestMiner {
     pub fn start_at(target: &str, flags: &[&str], environment: Vec<(String, OsString)>) -> Self {
         let special = Special { target: Some(target), ..Special::default() };
         Self::launch(SocketAddr::from(([127, 0, 0, 1], 0)), 1, flags, &special, |_| environment)
+    }
+
+    /// Starts one with one device that knows its validator's key: a refusal for good ends it.
+    #[must_use]
+    pub fn start_pinned(validator: &TestValidator, flags: &[&str]) -> Self {
+        Self::start_at(&format!("{}#{}", validator.address, validator.key), flags, Vec::new())
     }
 
     /// The same, with variables of the environment that are made for the ids of its devices.

@@ -80,10 +80,9 @@ pub async fn serve(
         let began = Instant::now();
         let ended = session(&dial, &engine, &resumption, shutdown.clone(), observer).await?;
         let is_own = left.is_some_and(|left| left.elapsed() < OWN_CONNECTION_LIMIT);
-        let again_after = ended.as_ref().ok().and_then(|closed| again_after(closed, is_own));
+        let again_after = ended.as_ref().ok().and_then(|closed| again_after(closed, is_own, dial.backoff.1));
         let why = match ended {
             Ok(CloseReason::Drained) => break,
-            Ok(closed) if closed.needs_operator() => return Err(ConnectionError::Operator(closed)),
             Ok(closed) => {
                 left = closed.may_be_held().then(Instant::now).or(left);
                 closed.to_string()
@@ -138,7 +137,7 @@ async fn session(
             Err(error) => return Ok(Err(ConnectionBreak { why: error.to_string(), was_open: false })),
         },
     };
-    let ValidatorConnection { http, channel, pinned, to_keep, first_byte } = reached;
+    let ValidatorConnection { http, channel, is_authenticated, pinned, to_keep, first_byte } = reached;
     let (outbox, queue) = outbox();
     let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
     let (turns, resumption) = (dial.turns.clone(), resumption.clone());
@@ -161,7 +160,10 @@ async fn session(
     };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(http, queue));
-    let driven = drive(start, engine.clone(), inbound, outbox, shutdown, observer).await;
+    let driven = match drive(start, engine.clone(), inbound, outbox, shutdown, observer).await {
+        Ok(closed) if closed.needs_operator() && is_authenticated => return Err(ConnectionError::Operator(closed)),
+        driven => driven,
+    };
     let is_remote = !dial.reach.address().is_loopback();
     let advice = first_byte.advice(is_remote).filter(|_| channel == Channel::Plaintext);
     let explained = |why: String| advice.map_or_else(|| why.clone(), |advice| format!("{why}: {advice}"));
@@ -213,7 +215,11 @@ fn explain(status: &tonic::Status) -> String {
 
 /// How long to wait after an end, where the validator or another miner with the key says so. `is_own`: it may be this
 /// miner's own connection that took over.
-fn again_after(closed: &CloseReason, is_own: bool) -> Option<Duration> {
+fn again_after(closed: &CloseReason, is_own: bool, longest: Duration) -> Option<Duration> {
+    if closed.needs_operator() {
+        // The server is not authenticated, and may be any program that took the validator's port while it restarts.
+        return Some(longest);
+    }
     let is_taken = closed.is_takeover() && !is_own;
     closed.retry_after().or_else(|| is_taken.then_some(TAKEN_OVER_PAUSE))
 }
@@ -237,7 +243,7 @@ fn backoff((first, longest): (Duration, Duration), failures: u32, draw: [u8; 4])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_protocol::message::StopCode;
+    use assay_protocol::message::{RefusedCode, StopCode};
 
     #[test]
     fn the_delay_doubles_up_to_the_longest_and_is_jittered() {
@@ -255,9 +261,13 @@ mod tests {
     fn a_miner_that_was_taken_over_comes_back_after_a_pause() {
         let taken = CloseReason::Goodbye { code: StopCode::Busy, detail: String::new() };
         assert!(!taken.needs_operator());
+        let again_after = |closed: &CloseReason, is_own| again_after(closed, is_own, Duration::from_secs(30));
         assert_eq!([false, true].map(|is_own| again_after(&taken, is_own)), [Some(TAKEN_OVER_PAUSE), None]);
         let drains = CloseReason::Goodbye { code: StopCode::Draining, detail: String::new() };
         assert_eq!(again_after(&drains, false), None);
+        let hour = Some(Duration::from_secs(3600));
+        let refused = CloseReason::Refused { code: RefusedCode::NotAllowed, detail: String::new(), retry_after: hour };
+        assert_eq!(again_after(&refused, false), Some(Duration::from_secs(30)), "of a server that may be any");
     }
 
     #[test]

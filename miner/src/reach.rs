@@ -53,6 +53,8 @@ pub struct ValidatorConnection {
     pub http: tonic::transport::Channel,
     /// The channel that the session's signatures cover.
     pub channel: Channel,
+    /// Whether TLS showed that the server is the configured or known validator, or its proxy.
+    pub is_authenticated: bool,
     /// The only key that may sign the session.
     pub pinned: Option<PublicKey>,
     /// The key to keep once the session stands.
@@ -182,7 +184,8 @@ impl Reach {
         let first_byte = FirstByte::default();
         let stream = FirstByteStream::new(self.dial().await?, first_byte.clone());
         let http = self.http(stream).await?;
-        Ok(ValidatorConnection { http, channel: Channel::Plaintext, pinned: None, to_keep: None, first_byte })
+        let (channel, is_authenticated) = (Channel::Plaintext, false);
+        Ok(ValidatorConnection { http, channel, is_authenticated, pinned: None, to_keep: None, first_byte })
     }
 
     /// A validator that presents a certificate of its own key.
@@ -202,7 +205,8 @@ impl Reach {
         };
         let to_keep = key.filter(|key| Some(*key) != expected || is_unwritten).map(|key| self.to_keep(key, given));
         let http = self.http(stream).await?;
-        Ok(ValidatorConnection { http, channel, pinned: key, to_keep, first_byte: FirstByte::default() })
+        let (is_authenticated, first_byte) = (expected.is_some(), FirstByte::default());
+        Ok(ValidatorConnection { http, channel, is_authenticated, pinned: key, to_keep, first_byte })
     }
 
     /// A host with a certificate of an authority: the validator, or a proxy in front of it.
@@ -214,8 +218,8 @@ impl Reach {
     ) -> Result<ValidatorConnection, ReachError> {
         let SecuredStream { stream, channel, .. } = self.secure(self.dial().await?, trust).await?;
         let channel = if is_proxied { Channel::Proxied } else { channel };
-        let http = self.http(stream).await?;
-        Ok(ValidatorConnection { http, channel, pinned, to_keep: None, first_byte: FirstByte::default() })
+        let (http, first_byte) = (self.http(stream).await?, FirstByte::default());
+        Ok(ValidatorConnection { http, channel, is_authenticated: true, pinned, to_keep: None, first_byte })
     }
 
     fn to_keep(&self, key: PublicKey, given: Option<PublicKey>) -> PendingKey {
@@ -297,9 +301,14 @@ mod tests {
         let reach = reach(listener.local_addr().unwrap().to_string().parse().unwrap(), folder.path());
         // As on a full disk: the new file cannot be written.
         fs::create_dir(folder.path().join("known_validators.new")).unwrap();
-        for _ in 0..2 {
-            let (_, connected) = tokio::join!(serve(&listener, 1), async { reach.connect().await.unwrap().to_keep });
-            connected.expect("it is not in the file").keep();
+        for is_known in [false, true] {
+            let connect = async {
+                let connected = reach.connect().await.unwrap();
+                (connected.is_authenticated, connected.to_keep)
+            };
+            let (_, (is_authenticated, to_keep)) = tokio::join!(serve(&listener, 1), connect);
+            assert_eq!(is_authenticated, is_known, "a first use takes any server");
+            to_keep.expect("it is not in the file").keep();
         }
         let (_, connected) = tokio::join!(serve(&listener, 2), reach.connect());
         let error = connected.unwrap_err();

@@ -176,6 +176,11 @@ impl MinerSession {
         match message {
             ValidatorMessage::Welcome(welcome) => self.welcome(&welcome),
             ValidatorMessage::Accepted(ping_interval) => self.accepted(ping_interval),
+            ValidatorMessage::Refused { code, .. }
+                if code.answers_proof() && matches!(self.handshake, Handshake::AwaitWelcome { .. }) =>
+            {
+                self.close(CloseReason::OutOfPlace("a refusal of a proof before its welcome"))
+            }
             ValidatorMessage::Refused { code, detail, retry_after } => {
                 self.close(CloseReason::Refused { code, detail, retry_after })
             }

@@ -64,7 +64,7 @@ async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     // The operator does as the line says; the old key has no owner any more.
     configured.reload(&allowing(&[new]));
     let mut thief = TestMiner::start_as(configured.validator.address, &stolen, &[]);
-    assert_eq!(thief.daemon.wait().code(), Some(78));
+    thief.daemon.wait_for("the validator refused this miner (NotAllowed)");
     configured.validator.daemon.kill();
     configured.validator.restart().await;
     configured.validator.wait_for_miner(new, true).await;
@@ -148,9 +148,7 @@ async fn a_miner_follows_the_key_that_it_pins_to_the_next_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_miner_is_gone_with_its_challenge() {
     let mut configured = Configured::start(Policy { iterations: 60_000, ..Policy::default() }, "").await;
-    let address = configured.validator.address;
-    let (mut busy, mut idle) = (TestMiner::start(address, 1, &[]), TestMiner::start(address, 1, &[]));
-    let kept = TestMiner::start(address, 1, &[]);
+    let [mut busy, mut idle, kept] = [(); 3].map(|()| TestMiner::start_pinned(&configured.validator, &[]));
     let keys = [busy.key, idle.key, kept.key];
     configured.reload(&allowing(&keys));
     for key in keys {
@@ -181,7 +179,7 @@ async fn a_revoked_miner_is_gone_with_its_challenge() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_stands_on_a_revoked_one_goes_with_it() {
     let mut configured = Configured::start(Policy::default(), "").await;
-    let mut miner = TestMiner::start(configured.validator.address, 1, &[]);
+    let mut miner = TestMiner::start_pinned(&configured.validator, &[]);
     configured.reload(&allowing(&[miner.key]));
     configured.validator.wait_for_miner(miner.key, true).await;
     let (new, _) = rotate("assay-miner", &miner.file("miner.key"), "1h");

@@ -134,7 +134,8 @@ async fn one_that_is_down_and_one_that_refuses_do_not_disturb_the_third() {
     let gone = TestValidator::start(&Policy::default()).await;
     let down = gone.address;
     drop(gone);
-    let mut miner = miner_of(&[refuses.address, down, serves.address], &[]);
+    let others = [down, serves.address].map(|address| format!("--validator={address}"));
+    let mut miner = TestMiner::start_pinned(&refuses, &[&others[0], &others[1]]);
     let line = miner.daemon.wait_for("not served any more");
     assert_eq!(line["validator"], refuses.address.to_string(), "{line}");
     serves.wait_for_miner(miner.key, true).await;
@@ -152,7 +153,7 @@ async fn a_miner_that_all_refuse_ends_with_an_error_for_its_operator() {
     let flags = vec![format!("--allowed-miners={}", "ab".repeat(32))];
     let policy = Policy { flags, ..Policy::default() };
     let (first, second) = (TestValidator::start(&policy).await, TestValidator::start(&policy).await);
-    let mut miner = miner_of(&[first.address, second.address], &[]);
+    let mut miner = TestMiner::start_pinned(&first, &[&format!("--validator={}#{}", second.address, second.key)]);
     assert_eq!(miner.daemon.wait().code(), Some(78));
     let log = miner.daemon.log().join("\n");
     assert!(log.contains("the miner can serve none of its validators"), "{log}");

@@ -110,8 +110,9 @@ impl SessionService for Answers {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validators_texts_in_the_miners_log() {
-    let refusal =
-        || Ok(ValidatorMessage::Refused { code: RefusedCode::Full, detail: HOSTILE.into(), retry_after: None }.into());
+    let refusal = || {
+        Ok(ValidatorMessage::Refused { code: RefusedCode::Version, detail: HOSTILE.into(), retry_after: None }.into())
+    };
     let goodbye = || Ok(ValidatorMessage::Goodbye(StopCode::Busy, HOSTILE.into()).into());
     let broken = || Err(Status::internal(format!("{HOSTILE}{}", HIDDEN.concat())));
     let hidden = || {

@@ -162,6 +162,10 @@ fn first_of<'a>(mut steps: impl Iterator<Item = &'a MinerStep>, is: fn(&Validato
     found.expect("the validator sends each").clone()
 }
 
+const fn refused(code: RefusedCode) -> ValidatorMessage {
+    ValidatorMessage::Refused { code, detail: String::new(), retry_after: None }
+}
+
 /// The messages that name no challenge of the miner's.
 fn about_none(recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
     let ValidatorMessage::Challenge(offer) = first(recording, |m| matches!(m, ValidatorMessage::Challenge(_))) else {
@@ -170,7 +174,8 @@ fn about_none(recording: &Recording) -> Vec<(&'static str, ValidatorMessage)> {
     vec![
         ("Welcome", first(recording, |m| matches!(m, ValidatorMessage::Welcome(_)))),
         ("Accepted", ValidatorMessage::Accepted(Duration::from_secs(5))),
-        ("Refused", ValidatorMessage::Refused { code: RefusedCode::Full, detail: String::new(), retry_after: None }),
+        ("Refused for a proof", refused(RefusedCode::Signature)),
+        ("Refused", refused(RefusedCode::Overloaded)),
         ("Goodbye", ValidatorMessage::Goodbye(StopCode::Draining, String::new())),
         ("Ping", ValidatorMessage::Ping(PING)),
         ("Challenge", ValidatorMessage::Challenge(Offer { challenge_id: UNKNOWN, ..offer })),

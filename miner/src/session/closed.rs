@@ -68,7 +68,7 @@ impl CloseReason {
         }
     }
 
-    /// Whether dialling again is pointless until an operator changes something.
+    /// Whether dialling again is pointless until an operator changes something, if the server is the validator.
     pub const fn needs_operator(&self) -> bool {
         matches!(
             self,

@@ -102,3 +102,35 @@ impl MinerSession {
         [SessionAction::Established(validator_key)].into_iter().chain(followed).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use assay_protocol::channel::Channel;
+    use assay_protocol::identity::Identity;
+    use assay_protocol::message::{Inventory, RefusedCode, ValidatorMessage};
+
+    use super::super::SessionEvent;
+    use super::*;
+
+    /// Any program that takes the validator's port can send a refusal before a welcome.
+    #[test]
+    fn no_refusal_before_the_welcome_ends_a_miner_for_want_of_a_proof() {
+        let start = || SessionStart {
+            identity: Identity::from_seed(&[2; 32]),
+            pinned: None,
+            channel: Channel::Plaintext,
+            inventory: Inventory::default(),
+            miner_nonce: Nonce([4; 32]),
+            resumes: None,
+            join_token: None,
+            unix_seconds: 0,
+        };
+        for code in [RefusedCode::Signature, RefusedCode::NotAllowed, RefusedCode::JoinToken, RefusedCode::Suspended] {
+            let (mut session, _) = MinerSession::start(start(), Instant::now());
+            let refused = ValidatorMessage::Refused { code, detail: String::new(), retry_after: None };
+            let actions = session.handle(SessionEvent::Message(refused), Instant::now());
+            let [SessionAction::Close(closed)] = &actions[..] else { panic!("{actions:?}") };
+            assert!(matches!(closed, CloseReason::OutOfPlace(_)) && !closed.needs_operator(), "{code:?}: {closed}");
+        }
+    }
+}

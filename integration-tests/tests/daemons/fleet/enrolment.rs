@@ -59,7 +59,7 @@ fn record(validator: &TestValidator, key: PublicKey) -> serde_json::Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_lets_in_one_miner_with_its_labels() {
     let (validator, folder) = (validator("token").await, tempfile::tempdir().unwrap());
-    let log = refused(&mut TestMiner::start(validator.address, 1, &[]));
+    let log = refused(&mut TestMiner::start_pinned(&validator, &[]));
     assert!(log.contains("takes new miners by join token") && log.contains("join_token_file"), "{log}");
 
     let token = enroll(&validator, "--label rack=7 --label operator=north --expires 1h");
@@ -73,7 +73,7 @@ async fn a_token_lets_in_one_miner_with_its_labels() {
     assert_eq!(known["labels"], serde_json::json!({ "rack": "7", "operator": "north" }));
 
     // Once more, by another key: it was used.
-    let log = refused(&mut TestMiner::start(validator.address, 1, &[&file]));
+    let log = refused(&mut TestMiner::start_pinned(&validator, &[&file]));
     assert!(log.contains("the join token has been used by another key"), "{log}");
     // The same miner with the same settings: its key is known, and the token is not checked.
     miner.restart();
@@ -139,7 +139,7 @@ async fn a_token_that_is_used_expired_or_unknown_lets_nobody_in() {
             ("assay-join-7", "is unknown"),
             (&used, "has been used by another key"),
         ] {
-            let log = refused(&mut TestMiner::start(validator.address, 1, &[&token_file(folder.path(), token)]));
+            let log = refused(&mut TestMiner::start_pinned(&validator, &[&token_file(folder.path(), token)]));
             assert!(log.contains(why) && !log.contains(token), "{enrolment}: {why}: {log}");
             assert!(!log.contains("accepted: "), "{enrolment}: {log}");
         }
@@ -154,7 +154,7 @@ async fn a_token_that_is_none_is_refused_at_once() {
     assert!(refused(&mut miner).contains("a join token is one word"));
     let missing = format!("--join-token-file={}", folder.path().join("missing").display());
     // A key from an earlier start is there: the file is not asked for, and the validator is.
-    assert!(refused(&mut TestMiner::start(validator.address, 1, &[&missing])).contains("by join token"));
+    assert!(refused(&mut TestMiner::start_pinned(&validator, &[&missing])).contains("by join token"));
     assert!(validator.miners().await.is_empty());
     for (options, why) in [("--expires 0s", "expires"), ("--expires 9999w", "expires"), ("--label rack", "NAME=VALUE")]
     {
@@ -271,7 +271,7 @@ async fn what_is_known_of_a_key_is_said_to_its_holder_alone() {
 async fn a_miner_that_is_suspended_or_revoked_is_gone_with_its_challenge() {
     let policy = Policy { iterations: 60_000, ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    let mut miner = TestMiner::start_pinned(&validator, &[]);
     let key = miner.key;
     for (action, word, status) in [("suspend", "suspended", "suspended"), ("revoke", "revoked", "revoked")] {
         validator.wait_for_miner(key, true).await;

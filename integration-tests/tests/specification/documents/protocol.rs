@@ -358,6 +358,7 @@ fn no_figure_is_said_in_two_ways() {
         let refused = miner::CloseReason::Refused { code, detail: String::new(), retry_after: None };
         let stops = refused.needs_operator();
         assert_eq!((row.contains(": stop,"), after.contains(&format!("`{name}`"))), (stops, stops), "{name}");
+        assert_eq!(row.contains("| after `Proof` |"), code.answers_proof(), "{name}");
     }
     assert!(dialling.contains("wait for that long and up to a quarter of it more, at random"));
     assert_eq!(page.matches("wait for that long").count(), 1);

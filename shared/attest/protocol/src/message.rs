@@ -274,6 +274,13 @@ pub enum RefusedCode {
     JoinToken,
 }
 
+impl RefusedCode {
+    /// Whether it answers a proof alone; the others may come at once.
+    pub const fn answers_proof(self) -> bool {
+        !matches!(self, Self::Version | Self::Draining | Self::Malformed | Self::Overloaded)
+    }
+}
+
 /// The miner's commitment at the end of a stage: sent alone and first, so that its arrival can be timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedChecksum {
