@@ -42,6 +42,8 @@ pub struct HealthFacts {
     pub miner: Option<u32>,
     /// The status that the running miner wrote last, or the one before it.
     pub status: Option<MinerStatus>,
+    /// When a miner wrote its status last, or could not, in seconds since 1970.
+    pub touched: Option<u64>,
     /// The devices; `None` before they are opened.
     pub devices: Option<Vec<FoundDevice>>,
 }
@@ -50,6 +52,9 @@ pub struct HealthFacts {
 pub struct HealthReport {
     /// Whether all is as expected.
     pub healthy: bool,
+    /// Whether the facts are of now.
+    #[serde(skip)]
+    pub is_known: bool,
     /// The expectations that do not hold.
     pub problems: Vec<String>,
     pub found: Vec<String>,
@@ -74,8 +79,8 @@ impl HealthFacts {
         self.judge_devices(expected, &mut judgement);
         self.judge_connection(expected, &mut judgement);
         self.judge_verdict(expected, now, &mut judgement);
-        let HealthFindings { problems, found } = judgement;
-        HealthReport { healthy: problems.is_empty(), problems, found }
+        let HealthFindings { is_unknown, problems, found } = judgement;
+        HealthReport { healthy: problems.is_empty(), is_known: !is_unknown, problems, found }
     }
 
     fn judge_miner(&self, expected: &HealthRequirements, now: u64, judgement: &mut HealthFindings) {
@@ -83,11 +88,23 @@ impl HealthFacts {
             let none = "no miner runs";
             return if expected.running { judgement.problem(none) } else { judgement.found(none) };
         };
-        let age_s = self.status.as_ref().map_or(u64::MAX, |status| now.saturating_sub(status.written));
-        if self.status.is_none() {
-            judgement.problem(format!("the miner, process {process}, has written no status yet"));
-        } else if age_s > MAX_STATUS_AGE_S {
-            judgement.problem(format!("the miner, process {process}, hangs: its status is {} old", seconds(age_s)));
+        let Some(status) = &self.status else {
+            return judgement.problem(format!("the miner, process {process}, has written no status yet"));
+        };
+        let age_s = now.saturating_sub(status.written);
+        if age_s <= MAX_STATUS_AGE_S {
+            return;
+        }
+        let age = seconds(age_s);
+        if self.touched.is_some_and(|touched| now.saturating_sub(touched) <= MAX_STATUS_AGE_S) {
+            judgement.is_unknown = true;
+            judgement.problem(format!(
+                "the miner, process {process}, cannot write its status, which is {age} old: the disk may be full"
+            ));
+        } else {
+            judgement.problem(format!(
+                "the miner, process {process}, hangs, or its disk takes no writes: its status is {age} old"
+            ));
         }
     }
 
@@ -151,16 +168,18 @@ impl HealthReport {
     /// The outcome in one line.
     pub fn line(&self) -> String {
         let (problems, found) = (self.problems.join("; "), self.found.join(", "));
-        match (self.healthy, found.is_empty()) {
-            (true, _) => format!("OK: {found}"),
-            (false, true) => format!("UNKNOWN: {problems}"),
-            (false, false) => format!("FAIL: {problems} ({found})"),
+        match (self.healthy, self.is_known, found.is_empty()) {
+            (true, ..) => format!("OK: {found}"),
+            (_, _, true) => format!("UNKNOWN: {problems}"),
+            (_, false, _) => format!("UNKNOWN: {problems} ({found})"),
+            (_, true, _) => format!("FAIL: {problems} ({found})"),
         }
     }
 }
 
 #[derive(Default)]
 struct HealthFindings {
+    is_unknown: bool,
     problems: Vec<String>,
     found: Vec<String>,
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use assay_api::ServerStatus;
 use assay_integration_tests::daemon::{PATIENCE, lives, run, run_in};
@@ -130,9 +130,15 @@ async fn a_miner_that_hangs_is_not_healthy() {
     let mut status: Value = serde_json::from_slice(&fs::read(&status_file).unwrap()).unwrap();
     status["written"] = (status["written"].as_u64().unwrap() - 100).into();
     fs::write(&status_file, status.to_string()).unwrap();
+    // A miner whose disk is full, and one that hangs: the file's own time is as old as its text.
+    let (code, line) = outcome(&check(&key_file, &[]));
+    assert_eq!(code, 2);
+    assert!(line.starts_with("UNKNOWN: ") && line.contains("cannot write its status, which is 10"), "{line}");
+    let old = SystemTime::now() - Duration::from_secs(100);
+    fs::File::options().write(true).open(&status_file).unwrap().set_modified(old).unwrap();
     let (code, line) = outcome(&check(&key_file, &[]));
     assert_eq!(code, 1);
-    assert!(line.contains(&format!("the miner, process {}, hangs: its status is 10", miner.daemon.id())), "{line}");
+    assert!(line.contains(&format!("the miner, process {}, hangs, or", miner.daemon.id())), "{line}");
 }
 
 /// When a line of a log was written.

@@ -22,7 +22,7 @@ use assay_work::text::quoted;
 use crate::cli::CheckArgs;
 use crate::config::MinerConfig;
 use crate::health::{FoundDevice, HealthFacts, HealthReport, HealthRequirements};
-use crate::status::file::{path_of, read};
+use crate::status::file::{path_of, read, touched};
 
 /// The longest time to check: schedulers ask again long before.
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -55,11 +55,18 @@ pub fn execute(config: &MinerConfig, args: &CheckArgs) -> anyhow::Result<Exit> {
     let (health, exit) = match find(&config.key_file, Instant::now() + limit) {
         Ok(found) => {
             let health = found.judge(&expected, unix_seconds());
-            let exit = if health.healthy { Exit::Done } else { Exit::Fail };
+            let exit = match (health.healthy, health.is_known) {
+                (true, _) => Exit::Done,
+                (false, true) => Exit::Fail,
+                (false, false) => Exit::Inconclusive,
+            };
             (health, exit)
         }
         // A miner that cannot be judged is not healthy, but may be in a minute.
-        Err(why) => (HealthReport { healthy: false, problems: vec![why], found: Vec::new() }, Exit::Inconclusive),
+        Err(why) => {
+            let health = HealthReport { healthy: false, is_known: false, problems: vec![why], found: Vec::new() };
+            (health, Exit::Inconclusive)
+        }
     };
     print(&if args.json { serde_json::to_string(&health)? } else { health.line() })?;
     Ok(exit)
@@ -79,7 +86,7 @@ fn find(key_file: &Path, until: Instant) -> Result<HealthFacts, String> {
         Some(_) => status.as_ref().and_then(HealthFacts::devices_of),
         None => Some(devices_by_then(until)?),
     };
-    Ok(HealthFacts { miner, status, devices })
+    Ok(HealthFacts { miner, status, touched: touched(&path), devices })
 }
 
 /// Opens the devices and prints them; drivers may hang in this part of the process.

@@ -23,6 +23,7 @@ fn healthy() -> HealthFacts {
     HealthFacts {
         miner: Some(7),
         status: Some(status),
+        touched: Some(NOW - 5),
         devices: Some(vec![device(1 << 30, None), device(1 << 30, None)]),
     }
 }
@@ -68,8 +69,11 @@ fn each_expectation_that_is_missed_is_named() {
     );
     assert_eq!(problems(|found| found.devices = None), ["the devices are not open yet"]);
     assert_eq!(
-        problems(|found| change(found, &|status| status.written = NOW - 300)),
-        ["the miner, process 7, hangs: its status is 5 min old"]
+        problems(|found| {
+            change(found, &|status| status.written = NOW - 300);
+            found.touched = Some(NOW - 300);
+        }),
+        ["the miner, process 7, hangs, or its disk takes no writes: its status is 5 min old"]
     );
     let verdicts =
         |given: Option<VerdictStatus>| problems(|found| change(found, &|status| status.last_verdict = given.clone()));
@@ -110,4 +114,19 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
 fn what_an_ended_miner_wrote_is_no_connection() {
     let found = HealthFacts { miner: None, ..healthy() };
     assert_eq!(found.judge(&all(), NOW).problems, ["no miner runs", "no session with a validator"]);
+}
+
+/// On a full disk the last status may be of another time.
+#[test]
+fn a_miner_that_cannot_write_its_status_is_unknown() {
+    let mut found = healthy();
+    found.status.as_mut().unwrap().written = NOW - 300;
+    let health = found.judge(&all(), NOW);
+    assert_eq!((health.healthy, health.is_known), (false, false));
+    let line = health.line();
+    let why = "UNKNOWN: the miner, process 7, cannot write its status, which is 5 min old: the disk may be full (";
+    assert!(line.starts_with(why), "{line}");
+    found.touched = None;
+    let health = found.judge(&all(), NOW);
+    assert!(health.is_known && health.line().starts_with("FAIL: the miner, process 7, hangs"), "{}", health.line());
 }

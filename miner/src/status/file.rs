@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use assay_program::clock::unix_seconds;
 
@@ -46,6 +46,12 @@ pub fn read(path: &Path) -> io::Result<Option<MinerStatus>> {
         Err(error) => return Err(error),
     };
     serde_json::from_str(&text).map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// When a miner wrote its state last, or could not, in seconds since 1970.
+pub fn touched(path: &Path) -> Option<u64> {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
+    modified.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 /// Writes a miner's state as it changes, on a thread of its own. Dropped, it writes it a last time.
@@ -107,12 +113,15 @@ impl StatusFile {
                 }
                 self.last = Some((status, Instant::now()));
             }
-            Err(error) if !self.failing => {
-                self.failing = true;
-                let path = self.path.display();
-                tracing::warn!(%path, "`status` shows nothing new: its file cannot be written: {error}");
+            Err(error) => {
+                // A full disk takes this, by which `check` sees that the miner does not hang.
+                let file = OpenOptions::new().write(true).open(&self.path);
+                let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+                if !std::mem::replace(&mut self.failing, true) {
+                    let path = self.path.display();
+                    tracing::warn!(%path, "`status` shows nothing new: its file cannot be written: {error}");
+                }
             }
-            Err(_) => {}
         }
     }
 }
@@ -175,6 +184,21 @@ mod tests {
         assert!(!path.exists());
         file.update(MinerStatus { pid: 1, ..MinerStatus::default() });
         assert_eq!(read(&path).unwrap().unwrap().pid, 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_shows_that_its_miner_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut file = StatusFile { path: path.clone(), last: None, failing: false };
+        file.update(MinerStatus::default());
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        OpenOptions::new().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        // As on a full disk: the new file cannot be written.
+        fs::create_dir(folder.path().join("a.new")).unwrap();
+        file.update(MinerStatus { pid: 1, ..MinerStatus::default() });
+        assert_eq!(read(&path).unwrap().unwrap().pid, 0, "the old state is left whole");
+        assert!(touched(&path).unwrap() + 60 > unix_seconds());
     }
 
     #[test]
