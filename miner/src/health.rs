@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::status::{MinerStatus, VerdictStatus};
 
 /// A running miner writes its status every ten seconds: one that is so old is of a miner that hangs.
-const MAX_STATUS_AGE_S: u64 = 40;
+pub const MAX_STATUS_AGE_S: u64 = 40;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HealthRequirements {

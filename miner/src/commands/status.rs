@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::cli::StatusArgs;
 use crate::config::MinerConfig;
 use crate::render::status::{KeyStatus, text};
-use crate::status::file::{path_of, read};
+use crate::status::file::{path_of, read, touched};
 
-/// Prints the state of the miner with this key file. Ends with 0 when it runs, with 2 when it does not.
+/// Prints the state of the miner with this key file. Ends with 0 when it runs, with 2 when it does not, or hangs.
 ///
 /// # Errors
 /// Its files cannot be read, or standard output.
@@ -23,8 +23,10 @@ pub fn execute(config: &MinerConfig, args: &StatusArgs) -> anyhow::Result<Exit> 
     let holder = found.holder.as_ref();
     let (pid, since) = (holder.map(|holder| holder.pid), holder.map(|holder| holder.started));
     let shown = json!({ "running": holder.is_some(), "pid": pid, "since": since, "status": found.status });
-    print_document(&shown, args.json, || text(&found, &config.key_file, unix_seconds(), &Screen::stdout()))?;
-    Ok(if found.holder.is_some() { Exit::Done } else { Exit::Inconclusive })
+    let now_s = unix_seconds();
+    print_document(&shown, args.json, || text(&found, &config.key_file, now_s, &Screen::stdout()))?;
+    let is_well = found.holder.is_some() && found.silent(now_s).is_none();
+    Ok(if is_well { Exit::Done } else { Exit::Inconclusive })
 }
 
 fn find(key_file: &Path) -> Result<KeyStatus, Failure> {
@@ -40,5 +42,5 @@ fn find(key_file: &Path) -> Result<KeyStatus, Failure> {
     let holder = StateLock::holder(key_file);
     // The status of an earlier process does not apply to this one.
     let status = status.filter(|status| holder.as_ref().is_none_or(|holder| holder.pid == status.pid));
-    Ok(KeyStatus { holder, status })
+    Ok(KeyStatus { holder, status, touched: touched(&path) })
 }

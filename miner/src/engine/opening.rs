@@ -52,7 +52,7 @@ pub(super) fn open_own_items(
             break;
         }
     }
-    // Devices that have more to give find nobody to take it.
+    // Devices that have more to give stop.
     drop(streams);
     first_error(jobs).map(drop)
 }

@@ -8,6 +8,7 @@ use assay_program::render::{Screen, short_ids, table};
 use assay_program::utc;
 use assay_work::text::{printable, quoted};
 
+use crate::health::MAX_STATUS_AGE_S;
 use crate::status::{
     DeviceStatus, LimitsStatus, MinerStatus, RunningStatus, TimedReason, ValidatorStatus, VerdictStatus,
 };
@@ -22,6 +23,16 @@ pub struct KeyStatus {
     pub holder: Option<LockHolder>,
     /// The status that it wrote last, or, when it does not run, that of the last process.
     pub status: Option<MinerStatus>,
+    /// When a miner wrote its status last, or could not, in seconds since 1970.
+    pub touched: Option<u64>,
+}
+
+impl KeyStatus {
+    /// How long the process that runs has written nothing, where that is too long.
+    pub fn silent(&self, now_s: u64) -> Option<u64> {
+        let since = self.touched.filter(|_| self.holder.is_some() && self.status.is_some())?;
+        Some(now_s.saturating_sub(since)).filter(|silent| *silent > MAX_STATUS_AGE_S)
+    }
 }
 
 /// The facts of a miner as text, at the moment `now_s`.
@@ -70,7 +81,17 @@ fn headline(found: &KeyStatus, key_file: &Path, now_s: u64) -> String {
                 moment(holder.started, now_s)
             )
         }
-        (Some(holder), Some(_)) => format!("running: process {} since {}", holder.pid, moment(holder.started, now_s)),
+        (Some(holder), Some(_)) => {
+            let silent = found.silent(now_s).map(|silent| {
+                format!("; it hangs, or its disk takes no writes: it has written no status for {}", duration(silent))
+            });
+            format!(
+                "running: process {} since {}{}",
+                holder.pid,
+                moment(holder.started, now_s),
+                silent.unwrap_or_default()
+            )
+        }
         (None, None) => format!("not running: no miner with the key file {} has written a status", key_file.display()),
         (None, Some(MinerStatus { ended: Some(ended), .. })) => {
             format!("not running since {}: {}", moment(ended.at, now_s), printable(&ended.why, usize::MAX))
@@ -192,7 +213,23 @@ mod tests {
     }
 
     fn shown(holder: Option<LockHolder>, status: Option<MinerStatus>) -> String {
-        text(&KeyStatus { holder, status }, Path::new("/state/miner.key"), NOW_S, &Screen::FILE)
+        let found = KeyStatus { holder, status, touched: Some(NOW_S - 3) };
+        text(&found, Path::new("/state/miner.key"), NOW_S, &Screen::FILE)
+    }
+
+    #[test]
+    fn a_miner_that_writes_nothing_hangs() {
+        let found = |touched| KeyStatus { holder: holder(), status: Some(status()), touched };
+        let first = |found: &KeyStatus| {
+            text(found, Path::new("/state/miner.key"), NOW_S, &Screen::FILE).lines().next().unwrap().to_owned()
+        };
+        let silent = found(Some(NOW_S - 90));
+        assert_eq!(silent.silent(NOW_S), Some(90));
+        assert!(first(&silent).contains("; it hangs, or its disk takes no writes"), "{}", first(&silent));
+        assert!(found(Some(NOW_S - 40)).silent(NOW_S).is_none() && !first(&found(Some(NOW_S - 40))).contains("hangs"));
+        // Neither one that runs no more, nor one that has not written yet.
+        assert!(KeyStatus { holder: None, ..found(Some(0)) }.silent(NOW_S).is_none());
+        assert!(KeyStatus { status: None, ..found(Some(0)) }.silent(NOW_S).is_none());
     }
 
     fn status() -> MinerStatus {
