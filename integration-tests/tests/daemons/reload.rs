@@ -103,9 +103,7 @@ async fn a_bad_configuration_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
     let mut configured = Configured::start(Policy::default(), "").await;
-    let address = configured.validator.address;
-    let (mut busy, mut idle) = (TestMiner::start(address, 1, &[]), TestMiner::start(address, 1, &[]));
-    let kept = TestMiner::start(address, 1, &[]);
+    let [mut busy, mut idle, kept] = [(); 3].map(|()| TestMiner::start_pinned(&configured.validator, &[]));
     for miner in [&busy, &idle, &kept] {
         configured.validator.wait_for_miner(miner.key, true).await;
     }
