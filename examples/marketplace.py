@@ -46,22 +46,35 @@ def judge(options: argparse.Namespace, miner: str, token: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".jwt") as newest:
         newest.write(token)
         newest.flush()
-        receipt = [options.program, "receipt"]
+
+        def receipt(*arguments: str) -> subprocess.CompletedProcess:
+            command = [options.program, "receipt", *arguments, "--keys", str(options.keys), "--json"]
+            return subprocess.run(command, capture_output=True, text=True, check=False)
+
+        verified = receipt("verify", newest.name)
+        if verified.returncode not in (0, 1, 2):
+            # Refused, as with keys that are older than the receipt: no fault of the host, and no word about it.
+            print(f"{miner}: {(verified.stderr or verified.stdout).strip()}", file=sys.stderr, flush=True)
+            return
         if not listed.exists():
-            verify = [*receipt, "verify", newest.name, "--keys", str(options.keys), "--miner", miner]
-            if subprocess.run(verify, capture_output=True, check=False).returncode == 0:
+            if verified.returncode == 0:
                 listed.write_text(token, encoding="utf-8")
                 print(f"{miner} is listed", file=sys.stderr, flush=True)
             return
-        compare = [*receipt, "compare", str(listed), newest.name, "--keys", str(options.keys), "--json"]
-        compared = subprocess.run(compare, capture_output=True, text=True, check=False)
-    # 2: a receipt does not show enough. Others: the comparison failed, which is no fault of the host.
-    if compared.returncode == 1:
-        listed.rename(off)
+        compared = receipt("compare", str(listed), newest.name)
+    if verified.returncode == 1:
+        why = "a receipt speaks against it"
+    elif compared.returncode == 1:
         worse = [row for row in json.loads(compared.stdout)["rows"] if row["result"] == "worse"]
-        print(f"{miner} is off the list: {', '.join(sorted({row['item'] for row in worse}))}", file=sys.stderr, flush=True)
-    elif compared.returncode not in (0, 2):
-        print(f"{miner}: {compared.stderr.strip()}", file=sys.stderr, flush=True)
+        why = ", ".join(sorted({row["item"] for row in worse}))
+    elif compared.returncode in (0, 2):
+        # 2: a receipt does not show enough.
+        return
+    else:
+        # As with another key, or an old receipt by a key that is given up: what is sold is shown no more.
+        why = f"its receipts cannot be compared: {(compared.stderr or compared.stdout).strip()}"
+    listed.rename(off)
+    print(f"{miner} is off the list: {why}", file=sys.stderr, flush=True)
 
 
 def handler(options: argparse.Namespace) -> type[BaseHTTPRequestHandler]:

@@ -12,7 +12,7 @@ use assay_integration_tests::daemon::{Daemon, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, SLOW_KERNEL, TestValidator};
 use assay_integration_tests::web::Caller;
-use assay_protocol::verdict::{Mode, Verdict};
+use assay_protocol::verdict::{Mode, Outcome, Verdict};
 use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject, read_trusted};
 use assay_webhook::SigningSecret;
 use assay_work::PublicKey;
@@ -276,6 +276,16 @@ async fn a_marketplace_takes_a_worse_host_off_its_list() {
     );
     example.wait_for(&format!("{miner} is off the list: memory_bytes"));
     assert!(renter.file(&format!("listed/{miner}.off")).exists());
+    // Neither a new key of a host nor a receipt that speaks against it keeps it on the list.
+    let renewed = renter.issued(now_s, |verdict| verdict.miner_key = PublicKey([7; 32]));
+    let failed = renter.issued(now_s, |verdict| verdict.outcome = Outcome::Fail);
+    for (host, token, why) in [("aa", renewed, "its receipts cannot be compared"), ("bb", failed, "a receipt speaks")] {
+        for token in [&renter.token, &token] {
+            let message = json!({ "type": "verdict", "miner": host, "data": {}, "receipt": token });
+            assert!(posted(address, &secret, &message).contains("204"));
+        }
+        example.wait_for(&format!("{host} is off the list: {why}"));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
