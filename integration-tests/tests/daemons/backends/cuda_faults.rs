@@ -97,7 +97,7 @@ fn a_device_that_cannot_be_opened_says_why() {
         ("cuMemHostAlloc:1:2", "not even its context fits"),
         (
             "cuModuleLoadDataEx:1:218",
-            "CUDA_ERROR_INVALID_PTX (218) while compiling keystream: ptxas stand-in, line 1; fatal   : error 218",
+            "no kernel can be used: keystream: CUDA_ERROR_INVALID_PTX (218) while compiling keystream: ptxas stand-in, line 1; fatal   : error 218",
         ),
         ("cuModuleLoadDataEx:8+:222", "no kernel can be used: mma-sm80: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
         ("cuModuleLoadDataEx:8:sticky719", "CUDA_ERROR_LAUNCH_FAILED (719) while compiling product_mma_sm80"),

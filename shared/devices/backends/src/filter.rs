@@ -11,6 +11,8 @@ const MAX_INDEX_DIGITS: usize = 2;
 const NOT: char = '^';
 /// The fewest digits of an id that name a device.
 const MIN_ID_DIGITS: usize = 4;
+/// Of a whole id.
+const ID_DIGITS: usize = 32;
 
 /// The devices that are used, and those that are not. The default uses all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,7 +59,10 @@ impl DeviceSelector {
         }
         let wanted = text.to_lowercase();
         let by_name = with(&|found| found.info.name.to_lowercase().contains(&wanted));
-        if by_name.is_empty() {
+        if by_name.is_empty() && id_digits(text).is_some_and(|digits| digits.len() == ID_DIGITS) {
+            // A card that fell off the bus leaves the others to work.
+            tracing::warn!("device: no device has the id {text:?}");
+        } else if by_name.is_empty() {
             return Err(format!("no device has an id that begins with {text:?}, or a name with it"));
         }
         Ok(by_name)
@@ -112,7 +117,7 @@ impl DeviceFilter {
         let is_used = |id: DeviceId| (self.include.is_empty() || included.contains(&id)) && !excluded.contains(&id);
         let used: Vec<_> = found.iter().filter(|found| is_used(found.info.id)).cloned().collect();
         if used.is_empty() && !found.is_empty() {
-            return Err(refused("every device is excluded"));
+            return Err(refused("no device is left"));
         }
         Ok(used)
     }
@@ -182,6 +187,10 @@ mod tests {
         }
         assert_eq!(used(&["^h200"]).unwrap(), [0xcc]);
         assert_eq!(used(&["h200", " ^0"]).unwrap(), [0xab]);
+        // A card that is gone.
+        let gone = "GPU-dddddddd-dddd-dddd-dddd-dddddddddddd";
+        assert_eq!(used(&["abab", gone]).unwrap(), [0xab]);
+        assert_eq!(used(&["rtx", &format!("^{gone}")]).unwrap(), [0xcc]);
     }
 
     #[test]
@@ -190,8 +199,10 @@ mod tests {
             (&["H100"][..], "device: no device has an id that begins with \"H100\""),
             (&["3"], "device: no device has the index 3"),
             (&["^H100"], "device: no device has an id"),
-            (&["^nvidia"], "device: every device is excluded"),
-            (&["0", "^1111"], "every device is excluded"),
+            (&["^nvidia"], "device: no device is left"),
+            (&["0", "^1111"], "no device is left"),
+            (&["GPU-dddddddd-dddd-dddd-dddd-dddddddddddd"], "no device is left"),
+            (&["GPU-dddddddd-dddd"], "device: no device has an id"),
         ] {
             let error = used(texts).unwrap_err();
             for part in [part, "0: 11111111 (NVIDIA H200); 1: abababab (NVIDIA H200); 2: cccccccc (NVIDIA RTX 4090)"] {

@@ -387,7 +387,10 @@ struct PeerTable {
 fn module(context: &Arc<Context>, device: &DeviceDescription, name: &str) -> Result<Arc<Module>, CudaError> {
     let none = || CudaError::NoKernel { device: device.title(), reasons: format!("{name}: not in this build") };
     let ptx = modules::find(name).ok_or_else(none)?;
-    Module::new(context, ptx.name, ptx.text).map_err(|fault| CudaError::of_device(&device.title(), fault))
+    Module::new(context, ptx.name, ptx.text).map_err(|fault| match fault.is_of_module() {
+        true => CudaError::NoKernel { device: device.title(), reasons: format!("{name}: {fault}") },
+        false => CudaError::of_device(&device.title(), fault),
+    })
 }
 
 fn function(device: &DeviceDescription, module: &Arc<Module>, name: &'static str) -> Result<Function, CudaError> {

@@ -4,7 +4,6 @@
 //! file or several of `kernels/wgsl/` after it. `docs/KERNELS.md` documents the calls of shaders; `params` lays out
 //! their parameters, `tile` cuts products.
 
-#[cfg(any(test, feature = "bench"))]
 mod cooperative;
 mod params;
 mod tile;
@@ -14,13 +13,14 @@ mod tests;
 
 use std::fmt::Write;
 
-#[cfg(any(test, feature = "bench"))]
 pub(super) use self::cooperative::{CooperativeTile, smallest_subgroup};
 pub use self::params::PARAM_BYTES;
 pub(super) use self::params::{
-    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, PEAK_MACS_PER_ITERATION, ParentParams, PeakParams,
-    ProbeParams, ProductParams, RuleParams, StreamParams, SweepParams,
+    ChunkParams, CompletionCounter, ExpandParams, KeystreamParams, ParentParams, ProbeParams, ProductParams,
+    RuleParams, SweepParams,
 };
+#[cfg(any(test, feature = "bench"))]
+pub(super) use self::params::{PEAK_MACS_PER_ITERATION, PeakParams, StreamParams};
 pub(super) use self::tile::ShaderTile;
 use assay_work::probe::walk;
 use assay_work::rule::network::{Layer, THRESHOLDS, WEIGHTS};

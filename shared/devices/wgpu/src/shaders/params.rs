@@ -7,6 +7,7 @@ const PARAM_WORDS: usize = 16;
 pub const PARAM_BYTES: u64 = PARAM_WORDS as u64 * 4;
 /// Multiply-accumulates of one invocation of `peak` in one iteration: 16 pairs of operands, each 4 by 4 dot products
 /// of 4.
+#[cfg(any(test, feature = "bench"))]
 pub(in super::super) const PEAK_MACS_PER_ITERATION: u64 = 16 * 4 * 4 * 4;
 
 pub(in super::super) type Words = [u32; PARAM_WORDS];
@@ -177,7 +178,10 @@ params! {
         /// Whether it starts at zero.
         first: bool,
     }
+}
 
+#[cfg(any(test, feature = "bench"))]
+params! {
     PeakParams {
         /// Iterations of every invocation.
         iterations: u32,
