@@ -42,7 +42,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "KEY")]
     pub validator: PublicKey,
     /// Verifier key of a witness that must have cosigned it; may be repeated
-    #[arg(long, value_name = "VKEY")]
+    #[arg(long, value_name = "VKEY", value_parser = NoteKey::witness)]
     pub witness: Vec<NoteKey>,
 }
 

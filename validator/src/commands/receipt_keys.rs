@@ -25,7 +25,7 @@ use crate::reload::RECEIPT_KEY;
 /// The key file, or standard output.
 pub fn print_set(config: &ValidatorConfig) -> anyhow::Result<Exit> {
     let signer = receipt::signer(config).map_err(failure)?;
-    print(&format!("{:#}", signer.key_set().to_json()))?;
+    print(&format!("{:#}", signer.key_set(unix_seconds()).to_json()))?;
     Ok(Exit::Done)
 }
 

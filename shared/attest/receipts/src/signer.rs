@@ -109,9 +109,9 @@ impl Signer {
         Ok(rotated)
     }
 
-    /// The JWK set: the key that signs, and those before it whose overlap lasts.
-    pub fn key_set(&self) -> KeySet {
-        key_set(&self.identity.read())
+    /// The JWK set at a moment: the key that signs, and those before it whose overlap lasts.
+    pub fn key_set(&self, now_s: u64) -> KeySet {
+        key_set(&self.identity.read(), now_s)
     }
 
     /// Issues a receipt.
@@ -136,15 +136,17 @@ fn sign(identity: &Identity, header: &str, claims: &str) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature.0))
 }
 
-fn key_set(identity: &Identity) -> KeySet {
-    let old = identity.successors().iter().map(|s| (s.old_key, Some(s.until_unix_seconds)));
+fn key_set(identity: &Identity, now_s: u64) -> KeySet {
+    let lasting = identity.successors().iter().filter(|statement| statement.until_unix_seconds > now_s);
+    let old = lasting.map(|statement| (statement.old_key, Some(statement.until_unix_seconds)));
     KeySet::of([(identity.public_key(), None)].into_iter().chain(old))
 }
 
 /// Writes the set as a whole: a reader finds the old one or the new one.
 fn write_key_set(key_file: &Path, identity: &Identity) -> Result<(), SignerError> {
     let path = key_set_file(key_file);
-    let text = format!("{:#}\n", key_set(identity).to_json());
+    // A key is loaded with the statements that last.
+    let text = format!("{:#}\n", key_set(identity, 0).to_json());
     if fs::read_to_string(&path).is_ok_and(|found| found == text) {
         return Ok(());
     }

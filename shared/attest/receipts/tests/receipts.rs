@@ -143,7 +143,7 @@ fn subject(verdict: &Verdict) -> Subject<'_> {
 }
 
 fn check(issuer: &Issuer, token: &str) -> Result<Claims, ReceiptError> {
-    verify(token, &issuer.signer.key_set(), &ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() })
+    verify(token, &issuer.signer.key_set(NOW), &ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() })
 }
 
 fn stated(issuer: &Issuer, subject: &Subject<'_>) -> Claims {
@@ -289,7 +289,7 @@ fn every_altered_byte_is_refused() {
     let issuer = Issuer::new();
     let token = issuer.pass().token;
     check(&issuer, &token).unwrap();
-    let keys = issuer.signer.key_set();
+    let keys = issuer.signer.key_set(NOW);
     let expect = ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() };
     for at in 0..token.len() {
         // The next character of the alphabet differs in the lowest bit first, which the last character does not use.
@@ -327,7 +327,7 @@ fn tokens_that_are_not_signed_with_ed25519_are_refused() {
     // The public key as the secret of a MAC: a verifier that takes the algorithm from the token would accept anybody's
     // signature.
     for secret in
-        [issuer.identity().public_key().0.to_vec(), issuer.signer.key_set().to_json().to_string().into_bytes()]
+        [issuer.identity().public_key().0.to_vec(), issuer.signer.key_set(NOW).to_json().to_string().into_bytes()]
     {
         let mut header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::HS256);
         header.kid = Some(key_id(&issuer.identity().public_key()));
@@ -352,7 +352,7 @@ fn tokens_that_are_not_signed_with_ed25519_are_refused() {
     // A key that the token brings along is not used.
     let forger = Issuer::new();
     let mut header = forger.header();
-    header["jwk"] = forger.signer.key_set().to_json()["keys"][0].clone();
+    header["jwk"] = forger.signer.key_set(NOW).to_json()["keys"][0].clone();
     assert!(matches!(check(&issuer, &forger.signed(&header, &claims)), Err(ReceiptError::UnknownKey(_))));
     header["kid"] = issuer.header()["kid"].clone();
     assert_eq!(check(&issuer, &forger.signed(&header, &claims)), Err(ReceiptError::Signature));
@@ -401,7 +401,7 @@ fn times_and_nonces_are_held_against_the_callers() {
     let issuer = Issuer::new();
     let (verdict, nonce): (_, EatNonce) = (verdict(Vec::new()), RENTERS.parse().unwrap());
     let token = issuer.signer.issue(&Subject { eat_nonce: Some(&nonce), ..subject(&verdict) }).unwrap().token;
-    let keys = issuer.signer.key_set();
+    let keys = issuer.signer.key_set(NOW);
     let at = |now_s, leeway_s| {
         verify(&token, &keys, &ReceiptExpectations { now_s, leeway_s, ..ReceiptExpectations::default() })
     };
@@ -427,7 +427,7 @@ fn times_and_nonces_are_held_against_the_callers() {
 #[test]
 fn a_receipt_is_about_whom_and_as_much_as_the_caller_says() {
     let issuer = Issuer::new();
-    let (token, keys) = (issuer.pass().token, issuer.signer.key_set());
+    let (token, keys) = (issuer.pass().token, issuer.signer.key_set(NOW));
     let asked = |expect: ReceiptExpectations<'_>| {
         verify(&token, &keys, &ReceiptExpectations { now_s: NOW, ..expect }).map(|_| ())
     };
@@ -476,7 +476,7 @@ fn receipts_from_before_a_rotation_hold_while_the_overlap_lasts() {
 fn the_set_is_public_and_the_key_is_not() {
     let issuer = Issuer::new();
     let text = std::fs::read_to_string(key_set_file(&issuer.key_file())).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), issuer.signer.key_set().to_json());
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), issuer.signer.key_set(NOW).to_json());
     let seed = std::fs::read_to_string(issuer.key_file()).unwrap();
     let seed = hex(seed.trim());
     assert!(!text.contains(&URL_SAFE_NO_PAD.encode(&seed)) && !text.contains("\"d\""), "{text}");

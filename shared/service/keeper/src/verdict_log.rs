@@ -203,7 +203,8 @@ impl VerdictLog {
         let (entry, _) = entries.get((index % width) as usize).copied().ok_or_else(beyond)?;
         let hashes = TreeReader::new(&source, size).inclusion(index).await?;
         let proof = ReceiptProof { entry, index, hashes, note: signed.note };
-        proof.check(token, &key, &[])?;
+        let challenge = challenge.parse().map_err(|_| malformed("an id in the records"))?;
+        proof.check((challenge, token), &key, &[])?;
         Ok(Some(proof))
     }
 
@@ -213,7 +214,11 @@ impl VerdictLog {
             return Ok(None);
         }
         if path == CHECKPOINT {
-            return Ok(self.source(key).checkpoint().await.ok().map(|note| (note.into_bytes(), true)));
+            return match self.source(key).checkpoint().await {
+                Ok(note) => Ok(Some((note.into_bytes(), true))),
+                Err(LogError::NotThere(_)) => Ok(None),
+                Err(error) => Err(error),
+            };
         }
         let Ok(tile) = path.parse::<Tile>() else { return Ok(None) };
         Ok(self.source(key).read(path, tile.max_bytes()).await?.map(|bytes| (bytes, false)))

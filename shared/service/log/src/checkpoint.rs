@@ -28,8 +28,8 @@ pub struct SignedCheckpoint {
     /// The note, as it was read.
     pub note: String,
     pub checkpoint: Checkpoint,
-    /// Names of the known witnesses that cosigned it.
-    pub cosigned: Vec<String>,
+    /// The known witnesses that cosigned it.
+    pub cosigned: Vec<NoteKey>,
 }
 
 /// The key of a validator's log: the key of its sessions, under a name of its own.
@@ -86,7 +86,7 @@ impl SignedCheckpoint {
         let mut cosigned = Vec::new();
         for witness in witnesses {
             if parsed.signature(witness)?.is_some() {
-                cosigned.push(witness.name().to_owned());
+                cosigned.push(witness.clone());
             }
         }
         Ok(Self { note: note.to_owned(), checkpoint, cosigned })
@@ -94,7 +94,7 @@ impl SignedCheckpoint {
 
     /// For each of these witnesses that did not cosign it, a sentence.
     pub fn missing(&self, witnesses: &[NoteKey]) -> impl Iterator<Item = String> {
-        let missing = witnesses.iter().filter(|it| !self.cosigned.iter().any(|name| name == it.name()));
+        let missing = witnesses.iter().filter(|witness| !self.cosigned.contains(witness));
         missing.map(|witness| format!("{} did not cosign the checkpoint", witness.name()))
     }
 }

@@ -49,6 +49,16 @@ impl NoteKey {
         Ok(Self { name, kind, key })
     }
 
+    /// The key of a witness.
+    ///
+    /// # Errors
+    /// [`LogError::Malformed`], also for the key of a log.
+    pub fn witness(text: &str) -> Result<Self, LogError> {
+        let key: Self = text.parse()?;
+        let of_log = || LogError::malformed("the key is that of a log, not of a witness");
+        if key.kind == KeyKind::Cosignature { Ok(key) } else { Err(of_log()) }
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

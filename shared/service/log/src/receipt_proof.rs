@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use assay_work::ChallengeId;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -28,12 +29,18 @@ pub struct ReceiptProof {
 }
 
 impl ReceiptProof {
-    /// Checks that a receipt's token is the one of the entry, and the entry in the log; gives the checkpoint.
+    /// Checks that the token of a receipt for a challenge is the one of the entry, and the entry in the log; gives the
+    /// checkpoint. A log has one entry for each challenge, which an entry under another challenge would get around.
     ///
     /// # Errors
     /// [`LogError`]: nothing is proved.
-    pub fn check(&self, token: &str, log: &NoteKey, witnesses: &[NoteKey]) -> Result<SignedCheckpoint, LogError> {
-        if self.entry.receipt != Some(sha256(token.as_bytes())) {
+    pub fn check(
+        &self,
+        (challenge, token): (ChallengeId, &str),
+        log: &NoteKey,
+        witnesses: &[NoteKey],
+    ) -> Result<SignedCheckpoint, LogError> {
+        if self.entry.challenge != challenge || self.entry.receipt != Some(sha256(token.as_bytes())) {
             return Err(LogError::inconsistent("the proof is of another receipt"));
         }
         let signed = SignedCheckpoint::open(&self.note, log, witnesses)?;

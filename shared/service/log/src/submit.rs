@@ -10,7 +10,7 @@ use crate::checkpoint::{SignedCheckpoint, decimal};
 use crate::error::LogError;
 use crate::hash::sha256;
 use crate::http::Url;
-use crate::note::{KeyKind, MAX_NOTE_BYTES, Note, NoteKey};
+use crate::note::{MAX_NOTE_BYTES, Note, NoteKey};
 use crate::proof::is_consistent;
 use crate::source::Source;
 use crate::tree::TreeReader;
@@ -40,8 +40,7 @@ impl FromStr for WitnessAddress {
     fn from_str(text: &str) -> Result<Self, LogError> {
         let wrong = || LogError::malformed("expected URL#VKEY, with the key that the witness prints");
         let (url, key) = text.split_once('#').ok_or_else(wrong)?;
-        let (url, key): (Url, NoteKey) = (url.parse()?, key.parse()?);
-        if key.kind() == KeyKind::Cosignature { Ok(Self { url, key }) } else { Err(wrong()) }
+        Ok(Self { url: url.parse()?, key: NoteKey::witness(key)? })
     }
 }
 

@@ -42,7 +42,7 @@ pub async fn verify(source: &Source, log: &NoteKey, witnesses: &[NoteKey]) -> Re
     let opened = async { SignedCheckpoint::open(&source.checkpoint().await?, log, witnesses) };
     let Some(signed) = found.note(opened.await)? else { return Ok(found) };
     signed.missing(witnesses).for_each(|missing| found.problem(missing));
-    found.cosigned = signed.cosigned;
+    found.cosigned = signed.cosigned.iter().map(|witness| witness.name().to_owned()).collect();
     let size = signed.checkpoint.size;
     let mut check = LogCheck { source, size, files, edge: Edge::default(), challenges: HashSet::new(), found };
     check.entries().await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use assay_api::ProblemCode;
+use assay_program::clock::unix_seconds;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -38,7 +39,7 @@ pub fn routes() -> Router<Arc<Web>> {
 
 /// The keys that receipts are signed with (RFC 7517).
 async fn keys(State(web): WebState) -> impl IntoResponse {
-    let keys = web.running.validator.fleet.signer().key_set().to_json();
+    let keys = web.running.validator.fleet.signer().key_set(unix_seconds()).to_json();
     ([(CACHE_CONTROL, KEYS_LIFETIME)], Json(keys))
 }
 

@@ -109,7 +109,7 @@ pub struct VerifyReceiptArgs {
     #[arg(long, value_name = "FILE")]
     pub proof: Option<PathBuf>,
     /// Verifier key of a witness that must have cosigned the log in the proof; may be repeated
-    #[arg(long, value_name = "VKEY", requires = "proof")]
+    #[arg(long, value_name = "VKEY", requires = "proof", value_parser = NoteKey::witness)]
     pub witness: Vec<NoteKey>,
     /// Print JSON
     #[arg(long)]

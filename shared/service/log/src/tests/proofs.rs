@@ -77,21 +77,27 @@ async fn a_receipt_is_proved_by_the_tiles_of_its_log() {
         let read: ReceiptProof = proof.to_string().parse().unwrap();
         assert_eq!(read, proof);
         let refused = |proof: &ReceiptProof, token: &str| {
-            assert!(matches!(proof.check(token, &key(), &[]), Err(LogError::Inconsistent(_))), "{index}");
+            let checked = proof.check((entry.challenge, token), &key(), &[]);
+            assert!(matches!(checked, Err(LogError::Inconsistent(_))), "{index}");
         };
         if index % 3 == 0 {
             refused(&proof, &token);
             continue;
         }
-        assert_eq!(proof.check(&token, &key(), &[]).unwrap().checkpoint.size, 700);
+        let of = entry.challenge;
+        assert_eq!(proof.check((of, &token), &key(), &[]).unwrap().checkpoint.size, 700);
+        assert!(proof.check((super::entry(index + 1).challenge, &token), &key(), &[]).is_err(), "of another challenge");
         refused(&proof, "receipt 7");
         refused(&ReceiptProof { index: index + 1, ..proof.clone() }, &token);
         let other = super::VerdictEntry { verdict: [0; 32], ..entry };
         refused(&ReceiptProof { entry: other, ..proof.clone() }, &token);
         let stranger = crate::checkpoint::log_key(assay_protocol::identity::Identity::from_seed(&[9; 32]).public_key());
-        assert!(proof.check(&token, &stranger, &[]).is_err());
+        assert!(proof.check((of, &token), &stranger, &[]).is_err());
         let witness = crate::witness::Witness::new(folder.path(), identity(), Vec::new());
-        assert!(proof.check(&token, &key(), std::slice::from_ref(witness.key())).is_err(), "no witness cosigned it");
+        assert!(
+            proof.check((of, &token), &key(), std::slice::from_ref(witness.key())).is_err(),
+            "no witness cosigned it"
+        );
     }
     let proof = ReceiptProof { entry: entry(1), index: 1, hashes: tree.inclusion(1).await.unwrap(), note };
     let text = proof.to_string();
@@ -100,7 +106,7 @@ async fn a_receipt_is_proved_by_the_tiles_of_its_log() {
         let mut other = text.as_bytes().to_vec();
         other[at] ^= 1;
         let holds = String::from_utf8(other).ok().and_then(|text| text.parse::<ReceiptProof>().ok());
-        assert!(holds.is_none_or(|proof| proof.check("receipt 1", &key(), &[]).is_err()), "{at}");
+        assert!(holds.is_none_or(|proof| proof.check((entry(1).challenge, "receipt 1"), &key(), &[]).is_err()), "{at}");
     }
     let many = text.replacen("\n\n", &format!("\n{}\n", format!("{}\n", Hash([0; 32])).repeat(64)), 1);
     assert!(many.parse::<ReceiptProof>().is_err());

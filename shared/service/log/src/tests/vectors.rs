@@ -1,5 +1,6 @@
 //! Known answers: RFC 6962's tree by the vectors of certificate-transparency-go, and the examples of C2SP.
 
+use assay_protocol::identity::Identity;
 use assay_work::PublicKey;
 
 use super::{entry, identity, key};
@@ -125,7 +126,13 @@ fn checkpoints_and_cosignatures_are_those_of_c2sp() {
     assert_eq!(line, format!("\u{2014} witness.example.com/w1 {encoded}\n"));
     let note = checkpoint_of_ours().0 + &witness.sign(&secret, &checkpoint_of_ours().1, 5);
     let opened = SignedCheckpoint::open(&note, &key(), std::slice::from_ref(&witness)).unwrap();
-    assert_eq!(opened.cosigned, [witness.name()]);
+    assert_eq!(opened.cosigned, std::slice::from_ref(&witness));
+    // Another key of the same name has not cosigned it, and a log's own key is no witness's.
+    let renewed =
+        NoteKey::new(witness.name(), KeyKind::Cosignature, Identity::from_seed(&[8; 32]).public_key()).unwrap();
+    assert_eq!(opened.missing(&[witness.clone(), renewed]).count(), 1);
+    assert_eq!(NoteKey::witness(&witness.to_string()).unwrap(), witness);
+    assert!(NoteKey::witness(&key().to_string()).is_err());
     // Without a time, a cosignature says nothing.
     let note = checkpoint_of_ours().0 + &witness.sign(&secret, &checkpoint_of_ours().1, 0);
     assert!(SignedCheckpoint::open(&note, &key(), &[witness]).is_err());

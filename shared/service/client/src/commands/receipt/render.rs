@@ -26,6 +26,12 @@ pub fn text(claims: &Claims, screen: &Screen) -> String {
     line("nonce", claims.eat_nonce.as_ref().map_or_else(|| "none".into(), ToString::to_string));
     line("challenge", format!("{}, sent {}", host.challenge_id, utc::text(host.challenged_at)));
     line("work", checked(host));
+    for (name, ids) in [("left out", &host.not_challenged), ("missing", &host.missing_devices)] {
+        if !ids.is_empty() {
+            let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+            line(name, format!("{}: {}", units::counted(ids.len() as u64, "device"), ids.join(", ")));
+        }
+    }
     for reason in &host.reasons {
         let device = reason.device_id.map(|id| format!(", device {id}")).unwrap_or_default();
         let (class, code) = (printable(&reason.class, 64), printable(&reason.code, 64));
@@ -36,6 +42,10 @@ pub fn text(claims: &Claims, screen: &Screen) -> String {
         let _ =
             write!(out, "\n\n  {kind} {}: {}", printable(&finding.code, 64), printable(&finding.detail, usize::MAX));
     }
+    let left_out = host.reasons_left_out + host.findings_left_out;
+    if left_out > 0 {
+        let _ = write!(out, "\n\n  {left_out} more reasons and findings");
+    }
     if !claims.submods.devices.is_empty() {
         let _ = write!(out, "\n\n{}", devices(claims, screen));
     }
@@ -45,7 +55,7 @@ pub fn text(claims: &Claims, screen: &Screen) -> String {
 fn meaning(claims: &Claims) -> String {
     let outcome = printable(&claims.submods.host.ear_verifier_claims.outcome, 64);
     match claims.ear_status {
-        Tier::Affirming => format!("the verdict is a {outcome}, and nothing else speaks against the host"),
+        Tier::Affirming => format!("the verdict is a {outcome}, and no enforced finding speaks against the host"),
         Tier::Warning if claims.submods.host.ear_verifier_claims.proven.is_some_and(|proven| proven.bytes == 0) => {
             format!("the verdict is a {outcome}, but no memory was shown")
         }
@@ -61,7 +71,7 @@ fn checked(host: &HostResult) -> String {
         || "none checked".into(),
         |mode| format!("{} checked by {}", host.iterations_checked, printable(mode, 64)),
     );
-    format!("n = {}, iterations: {}, {mode}", host.n, host.iterations)
+    format!("{}, n = {}, iterations: {}, {mode}", host.precision, host.n, host.iterations)
 }
 
 fn devices(claims: &Claims, screen: &Screen) -> String {

@@ -65,7 +65,8 @@ fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
 
 /// Checks that the log of the receipt's validator has it.
 fn logged(proof: &str, token: &str, claims: &Claims, witnesses: &[NoteKey]) -> Result<(), LogError> {
-    proof.parse::<ReceiptProof>()?.check(token, &log_key(claims.iss), witnesses).map(drop)
+    let challenge = claims.submods.host.ear_verifier_claims.challenge_id;
+    proof.parse::<ReceiptProof>()?.check((challenge, token), &log_key(claims.iss), witnesses).map(drop)
 }
 
 const fn exit_of(status: Tier) -> Exit {
