@@ -69,7 +69,7 @@ fn a_choice_of_no_device_lists_them() {
     for (flags, what) in [
         (&["--device=H200"][..], "device: no device has an id that begins with \"H200\""),
         (&["--device=^9"], "device: no device has the index 9"),
-        (&["--device=^CPU"], "device: every device is excluded"),
+        (&["--device=^CPU"], "device: no device is left"),
     ] {
         for command in [&["devices"][..], &["run", "--validator=127.0.0.1:9"], &["bench", "--n=256"]] {
             let line: Vec<_> = command.iter().chain(flags).copied().collect();

@@ -106,7 +106,7 @@ fn every_example_of_the_help_is_one_that_the_programs_take() {
     for line in lines {
         // Up to what the shell does with it.
         let own = line.replace("\"$(assay-validator address)\"", "assay://127.0.0.1:7400#KEY");
-        let own = own.replace("VKEY", "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k");
+        let own = own.replace("VKEY", "witness.example.com/w1+9ed3c472+BOkyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k");
         let own = own.replace("KEY", &key).replace("ID:", &format!("{id}:"));
         let own = [" | ", " > ", " >> ", " < ", " && ", " || ", " >/"]
             .iter()
