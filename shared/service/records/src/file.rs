@@ -1,12 +1,14 @@
-//! A file of records: whether it is one.
+//! A file of records: made, or tried whether it is one.
 
-use std::path::Path;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::{AnyConnection, Connection};
+use sqlx::{AnyConnection, Connection, Executor};
 
 use crate::trouble::is_damage;
-use crate::{Location, RecordsError};
+use crate::{Location, RecordsError, id};
 
 /// Says in the file's header whose it is: `assy`.
 pub(crate) const MARK: &str = "PRAGMA application_id = 1634956153";
@@ -17,12 +19,47 @@ const NOT_A_DATABASE: &str = "26";
 const MAKING_LIMIT: Duration = Duration::from_secs(5);
 const MAKING_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Makes a store without tables that only its owner reads; its companions get the same mode. It has its name once it is on
+/// disk: a start that is cut short leaves no empty file, which every later one would refuse. False where there is one.
+pub(crate) async fn make(path: &Path) -> Result<bool, RecordsError> {
+    let failed = |source| RecordsError::File { path: path.into(), source };
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", id::new(id::now_ms())?));
+    let new = PathBuf::from(name);
+    let mut options = OpenOptions::new();
+    options.create_new(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&new).map_err(failed)?;
+    let marked = mark(&Location::File(new.clone())).await;
+    let named = marked.and_then(|()| match fs::hard_link(&new, path) {
+        Ok(()) => Ok(true),
+        // Another one was quicker.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(failed(error)),
+    });
+    // One that stays does no harm.
+    let _ = fs::remove_file(&new);
+    named
+}
+
+/// Says in a new file whose it is, on disk.
+async fn mark(location: &Location) -> Result<(), RecordsError> {
+    let failed = |source| RecordsError::Open { location: location.clone(), source };
+    let mut connection = AnyConnection::connect(&location.url()).await.map_err(failed)?;
+    connection.execute(MARK).await.map_err(failed)?;
+    connection.close().await.map_err(failed)
+}
+
 /// Refuses a file that is there and is not a store of ours, before anything of it is changed.
 pub(crate) async fn check(path: &Path, location: &Location) -> Result<(), RecordsError> {
     let foreign = |what: String| RecordsError::Foreign { path: path.into(), what };
     let mut waited = Duration::ZERO;
     // Its size says so: to open and close it would give up the locks that SQLite in this process has on it.
-    while std::fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+    while fs::metadata(path).is_ok_and(|found| found.len() == 0) {
         if waited >= MAKING_LIMIT {
             return Err(foreign("it is empty".to_owned()));
         }
@@ -61,14 +98,14 @@ pub(crate) fn check_mode(path: &Path) -> Result<(), RecordsError> {
 
 #[cfg(unix)]
 fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).map_or(0, |file| std::os::unix::fs::PermissionsExt::mode(&file.permissions()))
+    fs::metadata(path).map_or(0, |file| std::os::unix::fs::PermissionsExt::mode(&file.permissions()))
 }
 
 /// Which file is under a name: its device and its inode.
 #[cfg(unix)]
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// Windows has no modes: a user who may write the folder may write the file.
@@ -93,10 +130,19 @@ async fn read(connection: &mut AnyConnection) -> Result<(i64, Option<String>), s
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Executor;
-
     use super::*;
     use crate::Records;
+
+    #[tokio::test]
+    async fn a_first_start_that_was_cut_short_is_done_again() {
+        sqlx::any::install_default_drivers();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validator.db");
+        assert!(make(&path).await.unwrap() && !make(&path).await.unwrap());
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["validator.db"]);
+        assert!(Records::open(&Location::File(path)).await.unwrap().is_new());
+    }
 
     #[tokio::test]
     async fn what_is_no_store_is_refused_and_not_changed() {
@@ -105,23 +151,23 @@ mod tests {
         let location = Location::File(path.clone());
         sqlx::any::install_default_drivers();
         let refused = async || {
-            let before = std::fs::read(&path).unwrap();
+            let before = fs::read(&path).unwrap();
             let error = Records::open(&location).await.unwrap_err();
             assert!(matches!(error, RecordsError::Foreign { .. }), "{error}");
-            assert!(std::fs::read(&path).unwrap() == before, "it was changed");
-            std::fs::remove_file(&path).unwrap();
+            assert!(fs::read(&path).unwrap() == before, "it was changed");
+            fs::remove_file(&path).unwrap();
             error.to_string()
         };
-        std::fs::write(&path, b"").unwrap();
+        fs::write(&path, b"").unwrap();
         assert!(refused().await.contains("it is empty"));
-        std::fs::write(&path, [b'x'; 8192]).unwrap();
+        fs::write(&path, [b'x'; 8192]).unwrap();
         assert!(refused().await.contains("not a database"));
-        std::fs::write(&path, b"").unwrap();
+        fs::write(&path, b"").unwrap();
         let mut other = AnyConnection::connect(&location.url()).await.unwrap();
         other.execute("CREATE TABLE notes (x TEXT)").await.unwrap();
         other.close().await.unwrap();
         assert!(refused().await.contains("it has a table \"notes\""));
-        std::fs::write(&path, b"").unwrap();
+        fs::write(&path, b"").unwrap();
         let mut other = AnyConnection::connect(&location.url()).await.unwrap();
         other.execute("PRAGMA application_id = 7; CREATE TABLE notes (x TEXT)").await.unwrap();
         other.close().await.unwrap();
@@ -135,16 +181,16 @@ mod tests {
         let path = folder.path().join("validator.db");
         let location = Location::File(path.clone());
         Records::open(&location).await.unwrap().close().await;
-        let whole = std::fs::read(&path).unwrap();
+        let whole = fs::read(&path).unwrap();
         let mut overwritten = whole.clone();
         overwritten[100..4096].fill(0xff);
         for damaged in [&whole[..6000], &overwritten] {
-            std::fs::write(&path, damaged).unwrap();
+            fs::write(&path, damaged).unwrap();
             let error = Records::open(&location).await.unwrap_err();
             assert!(matches!(error, RecordsError::Damaged { .. }), "{error}");
             let said = error.to_string();
             assert!(said.contains("malformed") && said.ends_with("mend the disk, or restore a backup"), "{said}");
-            assert!(std::fs::read(&path).unwrap() == *damaged, "it was changed");
+            assert!(fs::read(&path).unwrap() == *damaged, "it was changed");
         }
     }
 
@@ -157,7 +203,7 @@ mod tests {
         let location = Location::File(path.clone());
         Records::open(&location).await.unwrap().close().await;
         for (mode, is_good) in [(0o666, false), (0o620, false), (0o644, true), (0o600, true)] {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let opened = Records::open(&location).await;
             assert_eq!(opened.is_ok(), is_good, "{mode:o}: {opened:?}");
             assert!(is_good || opened.unwrap_err().to_string().contains("chmod 600"));

@@ -41,6 +41,7 @@ mod memory;
 mod miner;
 mod miners;
 mod outbox;
+mod pools;
 mod queue;
 mod readers;
 mod receipts;

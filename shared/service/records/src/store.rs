@@ -1,36 +1,29 @@
 //! The store: its connections, and how everything is read and written through them.
 
-use std::fs::{self, OpenOptions};
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use sqlx::any::{AnyArguments, AnyPoolOptions, AnyRow};
+use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, Connection, Executor, Transaction};
 use tokio::sync::watch;
 
 use crate::beats::Beats;
 use crate::grouped_write::GroupedWrite;
 use crate::kind::DatabaseKind;
-use crate::readers::{Readers, STATEMENT_LIMIT, StatementSteps, is_api};
+use crate::pools::{api_readers, pool};
+use crate::readers::{Readers, is_api};
 use crate::request_group::RequestGroup;
 use crate::token_uses::TokenUses;
 use crate::trouble::{SLOW_LIMIT, StoreDefect, StoreTrouble};
 use crate::tx::{LastEvent, Tx};
 use crate::write_counter::{WriteCounter, Writes};
-use crate::{Location, MinerRecord, RecordsError, file, id, schema};
+use crate::{Location, MinerRecord, RecordsError, file, schema};
 
-/// How long a connection is waited for: longer than writers of SQLite wait for each other.
-const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a write may take before it counts as failed. Whether it was done is unknown then; writes can be repeated.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
-/// How long a server may take to answer on a connection of a pool. One that died without closing it never does.
-const PING_LIMIT: Duration = Duration::from_secs(3);
 /// How often a server is asked whether it answers.
 const ANSWER_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store in trouble is tried.
@@ -39,20 +32,11 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 const FILE_READERS: u32 = 4;
 /// Connections of one process to PostgreSQL, whose default bound for all of them is 100.
 const POSTGRES_CONNECTIONS: u32 = 8;
-/// Connections that read for the API: few, so that it leaves sessions their share of the processor.
-const API_READERS: u32 = 2;
 /// Groups of writes that are on their way to PostgreSQL at once: half of the connections.
 const POSTGRES_GROUPS: usize = 4;
 
 /// Queries for miners at once, each for all that were asked for meanwhile.
 const LOOKUPS: usize = 2;
-
-/// Settings of each connection to a file: readers do not wait for the writer, and a commit is on disk.
-const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
-     PRAGMA busy_timeout = 8000; PRAGMA journal_size_limit = 67108864";
-/// Settings of each connection to PostgreSQL: a commit is on disk, and waits for a lock end.
-const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout = '8s'; \
-     SET idle_in_transaction_session_timeout = '60s'; SET application_name = 'assay'";
 
 /// The records of a validator; a clone is the same store.
 #[derive(Clone)]
@@ -317,7 +301,7 @@ impl Store {
         sqlx::any::install_default_drivers();
         let (kind, writers, readers) = match location {
             Location::File(path) => {
-                if !make_file(path).await? {
+                if !file::make(path).await? {
                     file::check(path, location).await?;
                     file::check_mode(path)?;
                 }
@@ -478,126 +462,10 @@ async fn probe(store: Weak<Store>) {
     }
 }
 
-async fn pool(location: &Location, kind: DatabaseKind, connections: u32) -> Result<AnyPool, RecordsError> {
-    let settings = match kind {
-        DatabaseKind::Sqlite => SQLITE_SETTINGS,
-        DatabaseKind::Postgres => POSTGRES_SETTINGS,
-    };
-    let options = options(kind, connections, settings.to_owned());
-    let opened = options.connect(&location.url()).await;
-    opened.map_err(|source| RecordsError::Open { location: location.clone(), source })
-}
-
-/// Connections of the API: opened when they are asked for first.
-fn api_readers(location: &Location, kind: DatabaseKind, trouble: &Arc<StoreTrouble>) -> Result<Readers, RecordsError> {
-    let refused = |source| RecordsError::Open { location: location.clone(), source };
-    if kind == DatabaseKind::Postgres {
-        let settings = format!("{POSTGRES_SETTINGS}; SET statement_timeout = '{}s'", STATEMENT_LIMIT.as_secs());
-        let pool = options(kind, API_READERS, settings).connect_lazy(&location.url()).map_err(refused)?;
-        return Ok(Readers::Any(pool, trouble.clone()));
-    }
-    let options = location.url().parse::<SqliteConnectOptions>().map_err(refused)?.create_if_missing(false);
-    let steps = Arc::<StatementSteps>::default();
-    let (first, next) = (steps.clone(), steps.clone());
-    let pool = SqlitePoolOptions::new()
-        .max_connections(API_READERS)
-        .acquire_timeout(ACQUIRE_LIMIT)
-        .max_lifetime(None)
-        .idle_timeout(None)
-        .test_before_acquire(false)
-        .after_connect(move |connection, _| {
-            let steps = first.clone();
-            Box::pin(async move {
-                connection.execute(SQLITE_SETTINGS).await?;
-                steps.limit(connection).await
-            })
-        })
-        .before_acquire(move |connection, _| {
-            let steps = next.clone();
-            Box::pin(async move { steps.limit(connection).await.map(|()| true) })
-        });
-    Ok(Readers::Limited(pool.connect_lazy_with(options), trouble.clone(), steps))
-}
-
-fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOptions {
-    let lasting = AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_LIMIT);
-    let lasting = match kind {
-        // A new connection would open the file that has the name by then.
-        DatabaseKind::Sqlite => lasting.max_lifetime(None).idle_timeout(None),
-        DatabaseKind::Postgres => lasting,
-    };
-    lasting
-        // Below, with more.
-        .test_before_acquire(false)
-        .after_connect(move |connection: &mut AnyConnection, _| {
-            let settings = sql!("{settings}");
-            Box::pin(async move { connection.execute(settings).await.map(drop) })
-        })
-        .before_acquire(move |connection, _| {
-            Box::pin(async move {
-                // A server may have gone away, a file does not.
-                if kind == DatabaseKind::Postgres {
-                    ping(connection).await?;
-                }
-                // After an error of the disk SQLite has rolled back already, but sqlx still counts the transaction:
-                // such a connection would begin no other one.
-                Ok(!connection.is_in_transaction())
-            })
-        })
-        .after_release(move |connection, _| {
-            Box::pin(async move {
-                // The pool's own wait, for the end of work that was given up, has no limit.
-                if kind == DatabaseKind::Postgres {
-                    ping(connection).await?;
-                }
-                Ok(true)
-            })
-        })
-}
-
-async fn ping(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
-    tokio::time::timeout(PING_LIMIT, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
-}
-
 /// Gives work up that takes as long as a write may: the server of its connection may have died without closing it.
 pub(crate) async fn with_limit<T>(work: impl Future<Output = Result<T, RecordsError>>) -> Result<T, RecordsError> {
     let slow = RecordsError::Slow { doing: "work", limit_s: WRITE_LIMIT.as_secs() };
     tokio::time::timeout(WRITE_LIMIT, work).await.unwrap_or(Err(slow))
-}
-
-/// Makes a store without tables that only its owner reads; its companions get the same mode. It has its name once it is on
-/// disk: a start that is cut short leaves no empty file, which every later one would refuse. False where there is one.
-async fn make_file(path: &Path) -> Result<bool, RecordsError> {
-    let failed = |source| RecordsError::File { path: path.into(), source };
-    if path.symlink_metadata().is_ok() {
-        return Ok(false);
-    }
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", id::new(id::now_ms())?));
-    let new = PathBuf::from(name);
-    let mut options = OpenOptions::new();
-    options.create_new(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&new).map_err(failed)?;
-    let marked = mark(&Location::File(new.clone())).await;
-    let named = marked.and_then(|()| match fs::hard_link(&new, path) {
-        Ok(()) => Ok(true),
-        // Another one was quicker.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(failed(error)),
-    });
-    // One that stays does no harm.
-    let _ = fs::remove_file(&new);
-    named
-}
-
-/// Says in a new file whose it is, on disk.
-async fn mark(location: &Location) -> Result<(), RecordsError> {
-    let failed = |source| RecordsError::Open { location: location.clone(), source };
-    let mut connection = AnyConnection::connect(&location.url()).await.map_err(failed)?;
-    connection.execute(file::MARK).await.map_err(failed)?;
-    connection.close().await.map_err(failed)
 }
 
 #[cfg(test)]
@@ -605,17 +473,6 @@ async fn mark(location: &Location) -> Result<(), RecordsError> {
 mod tests {
     use super::*;
     use crate::testing::Postgres;
-
-    #[tokio::test]
-    async fn a_first_start_that_was_cut_short_is_done_again() {
-        sqlx::any::install_default_drivers();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("validator.db");
-        assert!(make_file(&path).await.unwrap() && !make_file(&path).await.unwrap());
-        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["validator.db"]);
-        assert!(Records::open(&Location::File(path)).await.unwrap().is_new());
-    }
 
     #[tokio::test]
     async fn what_a_file_was_told_is_on_disk_before_it_is_acknowledged() {
