@@ -22,6 +22,8 @@ pub mod scrape;
 pub mod sharing;
 pub mod sweep;
 pub mod takeover;
+#[cfg(test)]
+mod tests;
 pub mod unrecorded;
 pub mod validator;
 pub mod verdict_log;

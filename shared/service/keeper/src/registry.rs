@@ -290,18 +290,7 @@ mod tests {
     }
 
     fn miner(key: u8) -> ConnectedMiner {
-        ConnectedMiner {
-            key: PublicKey([key; 32]),
-            agent: "test".into(),
-            address: None,
-            inventory: Inventory::default(),
-            challenged: false,
-            running: None,
-            since: Instant::now(),
-            missing: Vec::new(),
-            round_trip: None,
-            resumption: SessionNonces::default(),
-        }
+        crate::tests::connected(PublicKey([key; 32]))
     }
 
     #[test]

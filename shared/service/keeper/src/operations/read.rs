@@ -425,16 +425,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
         let id = "ab12".repeat(8);
-        let round = RoundRecord {
-            id: id.clone(),
-            group: "default".to_owned(),
-            asked: "operator".to_owned(),
-            validator: "ee".repeat(32),
-            begun_ms: 1,
-            ended_ms: None,
-            detail: String::new(),
-        };
-        records.plan_round(&round, &[]).await.unwrap();
+        records.plan_round(&crate::tests::round(&id, assay_work::PublicKey([0xee; 32])), &[]).await.unwrap();
         let named = async |text: &str| round_named(&records, Some(text.to_owned())).await;
         assert_eq!((named("").await.unwrap(), named("AB12a").await.unwrap()), (None, Some(id)));
         assert!(matches!(named("cd34").await, Err(OperationError::NotFound(_))));

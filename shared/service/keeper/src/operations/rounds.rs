@@ -280,16 +280,7 @@ mod tests {
         let allow = MinerChange { action: "allow", status: None, standing: None };
         let actor = Actor { name: "ada".to_owned(), uid: None };
         records.change_miner(&here.to_string(), &allow, &actor).await.unwrap();
-        let round = RoundRecord {
-            id: "aa".to_owned(),
-            group: "default".to_owned(),
-            asked: "operator".to_owned(),
-            validator: "ee".repeat(32),
-            begun_ms: 1,
-            ended_ms: None,
-            detail: String::new(),
-        };
-        records.plan_round(&round, &[]).await.unwrap();
+        records.plan_round(&crate::tests::round("aa", PublicKey([0xee; 32])), &[]).await.unwrap();
         let lost = || MemberEnd::Lost { challenge_id: ChallengeId([3; 16]) };
         let report = RoundReport { members: [gone, here].map(|key| (key, lost())).into(), ..RoundReport::default() };
         assert!(matches!(end(&records, "aa", 1, &report).await, Err(RecordsError::NoSuchMiner(_))));

@@ -267,35 +267,19 @@ fn conclusion(verdict: Verdict, orphan: OrphanChallenge) -> Conclusion {
 #[cfg(unix)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Instant;
 
     use assay_listen::bounds::ConnectionBounds;
-    use assay_protocol::message::Inventory;
     use assay_records::testing::Postgres;
-    use assay_records::{Approval, ChallengeStart, ConnectedSession, Location, RoundRecord};
+    use assay_records::{Approval, ChallengeStart, ConnectedSession, Location};
     use assay_work::Nonce;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::registry::ConnectedMiner;
     use crate::takeover::SessionNonces;
+    use crate::tests::{connected, round};
 
     const NONCE: Nonce = Nonce([5; 32]);
-
-    fn connected(miner: PublicKey) -> ConnectedMiner {
-        ConnectedMiner {
-            key: miner,
-            agent: String::new(),
-            address: None,
-            inventory: Inventory::default(),
-            challenged: false,
-            running: None,
-            since: Instant::now(),
-            missing: Vec::new(),
-            round_trip: None,
-            resumption: SessionNonces { nonce: Some(NONCE), resumes: None },
-        }
-    }
 
     fn session(miner: PublicKey, validator: PublicKey) -> ConnectedSession {
         ConnectedSession {
@@ -340,7 +324,9 @@ mod tests {
         };
         let [early, late] = [enter(first).await, enter(second).await];
         let [empty, registry] = [(); 2].map(|()| Registry::new(ConnectionBounds::default()));
-        registry.enter(1, miner, connected(miner), mpsc::channel(1).0, None, false).unwrap();
+        let resumption = SessionNonces { nonce: Some(NONCE), resumes: None };
+        let connected = ConnectedMiner { resumption, ..connected(miner) };
+        registry.enter(1, miner, connected, mpsc::channel(1).0, None, false).unwrap();
         late.records.connected(&session(miner, second)).await.unwrap();
         let begun = challenge(miner, second);
         late.records.begin_challenge(&begun).await.unwrap();
@@ -370,11 +356,7 @@ mod tests {
             ValidatorPresence::enter(records.clone(), key, run.to_owned(), String::new()).await.unwrap();
         };
         enter("first").await;
-        let text = String::new;
-        let (id, validator) = ("aa".to_owned(), key.to_string());
-        let round =
-            RoundRecord { id, group: text(), asked: text(), validator, begun_ms: 1, ended_ms: None, detail: text() };
-        records.plan_round(&round, &[]).await.unwrap();
+        records.plan_round(&round("aa", key), &[]).await.unwrap();
         enter("second").await;
         assert!(records.round("aa").await.unwrap().unwrap().0.ended_ms.is_some());
     }
