@@ -12,13 +12,13 @@ type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
     ("lines of code in the largest crate, without its tests", 6_315, largest_crate),
-    ("lines of code in all crates, without tests", 82_568, all_crates),
+    ("lines of code in all crates, without tests", 82_584, all_crates),
     ("packages in Cargo.lock", 508, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 71, commands),
     ("metrics of both programs", 54, metrics),
     ("pages of documentation", 21, pages),
-    ("words of documentation", 52_558, words),
+    ("words of documentation", 52_537, words),
     ("rows of GUARANTEES.md", 177, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),

@@ -84,12 +84,25 @@ impl Tree {
         hash
     }
 
+    fn assert_all_skipped(&self) {
+        let output = self.check(&[]);
+        assert!(output.status.success(), "{}", text(&output));
+        for step in STEPS {
+            assert!(text(&output).contains(&format!("-- {step}: passed before")), "{step}: {}", text(&output));
+        }
+    }
+
     /// Notes each step as passed with the inputs of now.
     fn pass_all(&self) {
         for step in STEPS {
             self.write(&format!("tools/passed/{step}-{}", self.hash(step)), "");
         }
     }
+}
+
+/// All that a script printed.
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
 #[test]
@@ -128,12 +141,7 @@ fn inputs_are_contents_and_nothing_else() {
 fn a_step_is_skipped_while_its_inputs_are_those_that_passed() {
     let tree = Tree::new();
     tree.pass_all();
-    let text = |output: &Output| String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
-    let output = tree.check(&[]);
-    assert!(output.status.success(), "{}", text(&output));
-    for step in STEPS {
-        assert!(text(&output).contains(&format!("-- {step}: passed before")), "{step}: {}", text(&output));
-    }
+    tree.assert_all_skipped();
 
     // An input of that step alone.
     tree.write("buf.yaml", "a");
@@ -156,12 +164,7 @@ fn a_step_that_passed_in_ci_with_the_same_inputs_is_skipped() {
     tree.git(&["commit", "-q", "-m", "All"]);
     assert!(tree.check(&["record"]).status.success());
     tree.git(&["commit", "-q", "-a", "-m", "Record"]);
-    let text = |output: &Output| String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
-    let output = tree.check(&[]);
-    assert!(output.status.success(), "{}", text(&output));
-    for step in STEPS {
-        assert!(text(&output).contains(&format!("-- {step}: passed before")), "{step}: {}", text(&output));
-    }
+    tree.assert_all_skipped();
     tree.write("buf.yaml", "a");
     let output = tree.check(&[]);
     assert!(text(&output).contains("cannot install buf"), "an input changed: {}", text(&output));
