@@ -1,4 +1,4 @@
-//! What the tests of several modules begin with.
+//! Samples for the tests of several modules.
 
 use std::time::Instant;
 
