@@ -274,7 +274,7 @@ struct SessionDriver<'a> {
     queue: Option<JoinHandle<()>>,
     /// The part of a challenge that runs, or ran last, and when it began.
     part: (ChallengePart, Instant),
-    /// The engine's changes when the inventory was read last.
+    /// The engine's changes that the last inventory shows.
     changes_seen: Arc<AtomicU64>,
     inventory_read: Instant,
     idle: Idle,
@@ -542,12 +542,12 @@ impl SessionDriver<'_> {
     /// seem smaller than they are.
     fn read_inventory(&mut self) {
         self.inventory_read = Instant::now();
-        let (turns, changes, seen) = (self.turns.clone(), self.engine.changes(), self.changes_seen.clone());
+        let (turns, seen) = (self.turns.clone(), self.changes_seen.clone());
         self.report(move |engine| match turns.between(|| engine.ask()).map(|asked| engine.described(asked, 0)) {
             None => SessionEvent::Tick,
-            Some(Ok(inventory)) => {
-                seen.store(changes, Ordering::Relaxed);
-                SessionEvent::Inventory(inventory)
+            Some(Ok(described)) => {
+                seen.store(described.changes, Ordering::Relaxed);
+                SessionEvent::Inventory(described.inventory)
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read the device inventory");

@@ -24,7 +24,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use self::linked::open_linked_items;
 use self::opening::{check_linked_items, is_linked, open_own_items};
-use crate::limits::SharedLimits;
+use crate::limits::{Limits, SharedLimits};
 use crate::telemetry;
 
 /// Parts of openings that a device may be ahead of the connection: enough to keep both busy.
@@ -49,7 +49,17 @@ pub struct Engine {
 }
 
 /// The pending reports of the devices of a host.
-pub struct PendingReports(Vec<PendingResult<DeviceReport>>);
+pub struct PendingReports {
+    reports: Vec<PendingResult<DeviceReport>>,
+    /// The host's changes before it was asked.
+    changes: u64,
+}
+
+/// An inventory, and the changes ([`Engine::changes`]) that it shows.
+pub struct CountedInventory {
+    pub inventory: Inventory,
+    pub changes: u64,
+}
 
 /// A device as it was when it was asked last.
 #[derive(Debug, Clone)]
@@ -143,23 +153,24 @@ impl Engine {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn inventory(&self, sequence: u32) -> Result<Inventory, DeviceError> {
-        self.described(self.ask(), sequence)
+        self.described(self.ask(), sequence).map(|described| described.inventory)
     }
 
     /// Asks the devices for their reports, and does not wait for them.
     pub fn ask(&self) -> PendingReports {
-        PendingReports(self.host.ask(&MATRIX_SIZES))
+        PendingReports { changes: self.host.changes(), reports: self.host.ask(&MATRIX_SIZES) }
     }
 
     /// The devices that can take work, once they have answered.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
-    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<Inventory, DeviceError> {
-        let reports: Result<Vec<_>, _> = asked.0.into_iter().map(PendingResult::wait).collect();
-        let inventory = self.inventory_of(reports?, sequence);
+    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<CountedInventory, DeviceError> {
+        let reports: Result<Vec<_>, _> = asked.reports.into_iter().map(PendingResult::wait).collect();
+        let (limits, limit_changes) = self.limits.counted();
+        let inventory = self.inventory_of(reports?, &limits, sequence);
         *lock(&self.described) = Some(inventory.clone());
-        Ok(inventory)
+        Ok(CountedInventory { inventory, changes: asked.changes + limit_changes })
     }
 
     /// The inventory that was read last, for a session that begins while the devices work.
@@ -167,8 +178,7 @@ impl Engine {
         lock(&self.described).clone()
     }
 
-    fn inventory_of(&self, reports: Vec<DeviceReport>, sequence: u32) -> Inventory {
-        let limits = self.limits.get();
+    fn inventory_of(&self, reports: Vec<DeviceReport>, limits: &Limits, sequence: u32) -> Inventory {
         let claim = |report: &DeviceReport| {
             let mut slots = [0; MATRIX_SIZES.len()];
             slots.copy_from_slice(&report.slots);

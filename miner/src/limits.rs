@@ -56,7 +56,13 @@ impl SharedLimits {
     }
 
     pub fn get(&self) -> Limits {
-        self.0.lock().limits.clone()
+        self.counted().0
+    }
+
+    /// The limits, and how often they had changed before.
+    pub fn counted(&self) -> (Limits, u64) {
+        let in_force = self.0.lock();
+        (in_force.limits.clone(), in_force.changes)
     }
 
     /// Puts others into force: for the next challenge, and the next inventory.

@@ -418,3 +418,16 @@ fn a_host_of_two_devices_offers_linked_probes() {
         assert_eq!(honest(counts).inventory(0).unwrap().max_link, max_link, "{counts:?}");
     }
 }
+
+/// Limits may change while the devices are asked: the count is that of the limits which the inventory shows.
+#[test]
+fn an_inventory_comes_with_the_changes_that_it_shows() {
+    let limits = SharedLimits::default();
+    let engine = honest(&[8]).limited_by(limits.clone());
+    let asked = engine.ask();
+    limits.set(Limits { max_memory_percent: 50, ..Limits::default() });
+    let described = engine.described(asked, 0).unwrap();
+    assert_eq!(described.inventory.devices[0].free_bytes, 4 << 16);
+    assert_eq!(described.changes, engine.changes());
+    assert_eq!(described.changes, 1);
+}
