@@ -173,7 +173,7 @@ async fn session(
 /// The devices as they are; while another validator's challenge has them, as they were before it.
 fn inventory(engine: &Engine, turns: &Turns) -> Result<Inventory, DeviceError> {
     if let Some(asked) = turns.between(|| engine.ask()) {
-        return engine.described(asked, 0).map(|described| described.inventory);
+        return engine.described(asked, 0).map(|(inventory, _)| inventory);
     }
     engine.last_inventory().map_or_else(|| engine.inventory(0), Ok)
 }

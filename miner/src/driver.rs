@@ -545,9 +545,9 @@ impl SessionDriver<'_> {
         let (turns, seen) = (self.turns.clone(), self.changes_seen.clone());
         self.report(move |engine| match turns.between(|| engine.ask()).map(|asked| engine.described(asked, 0)) {
             None => SessionEvent::Tick,
-            Some(Ok(described)) => {
-                seen.store(described.changes, Ordering::Relaxed);
-                SessionEvent::Inventory(described.inventory)
+            Some(Ok((inventory, changes))) => {
+                seen.store(changes, Ordering::Relaxed);
+                SessionEvent::Inventory(inventory)
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read the device inventory");

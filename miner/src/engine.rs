@@ -55,12 +55,6 @@ pub struct PendingReports {
     changes: u64,
 }
 
-/// An inventory, and the changes ([`Engine::changes`]) that it shows.
-pub struct CountedInventory {
-    pub inventory: Inventory,
-    pub changes: u64,
-}
-
 /// A device as it was when it was asked last.
 #[derive(Debug, Clone)]
 pub struct ReportedDevice {
@@ -153,7 +147,7 @@ impl Engine {
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
     pub fn inventory(&self, sequence: u32) -> Result<Inventory, DeviceError> {
-        self.described(self.ask(), sequence).map(|described| described.inventory)
+        self.described(self.ask(), sequence).map(|(inventory, _)| inventory)
     }
 
     /// Asks the devices for their reports, and does not wait for them.
@@ -161,16 +155,16 @@ impl Engine {
         PendingReports { changes: self.host.changes(), reports: self.host.ask(&MATRIX_SIZES) }
     }
 
-    /// The devices that can take work, once they have answered.
+    /// The devices that can take work, once they have answered, and the changes ([`Self::changes`]) that they show.
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
-    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<CountedInventory, DeviceError> {
+    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<(Inventory, u64), DeviceError> {
         let reports: Result<Vec<_>, _> = asked.reports.into_iter().map(PendingResult::wait).collect();
         let (limits, limit_changes) = self.limits.counted();
         let inventory = self.inventory_of(reports?, &limits, sequence);
         *lock(&self.described) = Some(inventory.clone());
-        Ok(CountedInventory { inventory, changes: asked.changes + limit_changes })
+        Ok((inventory, asked.changes + limit_changes))
     }
 
     /// The inventory that was read last, for a session that begins while the devices work.

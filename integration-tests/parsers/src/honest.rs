@@ -264,6 +264,15 @@ pub fn entries() -> Vec<CaseEntry> {
     std::iter::from_fn(|| reader.next_entry().expect("its entries are read")).collect()
 }
 
+/// The miner's messages among them.
+pub fn messages() -> impl Iterator<Item = MinerMessage> {
+    entries().into_iter().filter_map(|entry| match entry {
+        CaseEntry::Message(_, message) => Some(message),
+        CaseEntry::Openings(_, chunk) => Some(MinerMessage::OpeningsChunk(Arc::unwrap_or_clone(chunk))),
+        _ => None,
+    })
+}
+
 /// An honest miner, and the journal of its run.
 struct Driven {
     work: Work,

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use assay_judge::action::Action;
-use assay_judge::case::entry::CaseEntry;
 use assay_judge::run::ChallengeRun;
 use assay_protocol::message::{MinerMessage, OpeningsPart};
 use assay_protocol::verdict::{Outcome, Verdict};
@@ -14,8 +13,7 @@ use assay_work::ChallengeId;
 use crate::{edits, honest};
 
 /// The messages of an honest miner, which passes.
-static HONEST: LazyLock<Vec<MinerMessage>> =
-    LazyLock::new(|| honest::entries().into_iter().filter_map(CaseEntry::into_message).collect());
+static HONEST: LazyLock<Vec<MinerMessage>> = LazyLock::new(|| honest::messages().collect());
 
 /// A message without the claims that no verdict rests on, and without the challenge where the session compares it.
 fn proven(mut message: MinerMessage) -> MinerMessage {

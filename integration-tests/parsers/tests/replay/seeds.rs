@@ -157,10 +157,9 @@ fn miner() -> Vec<MinerMessage> {
         successors: successors(2),
         resumes: Some(Nonce([4; 32])),
     };
-    let sent = honest::entries().into_iter().filter_map(CaseEntry::into_message);
     let goodbye = MinerMessage::Goodbye(StopCode::Draining, "until tomorrow".into());
     let proof = MinerMessage::Proof(Signature([1; 64]), Some("assay-join-0123".parse().unwrap()));
-    [MinerMessage::Hello(hello), proof, goodbye, MinerMessage::Pong(7)].into_iter().chain(sent).collect()
+    [MinerMessage::Hello(hello), proof, goodbye, MinerMessage::Pong(7)].into_iter().chain(honest::messages()).collect()
 }
 
 fn validator() -> Vec<ValidatorMessage> {

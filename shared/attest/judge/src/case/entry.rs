@@ -46,17 +46,6 @@ pub enum CaseEntry {
     Verdict(Vec<u8>),
 }
 
-impl CaseEntry {
-    /// The miner's message, where it is one.
-    pub fn into_message(self) -> Option<MinerMessage> {
-        match self {
-            Self::Message(_, message) => Some(message),
-            Self::Openings(_, chunk) => Some(MinerMessage::OpeningsChunk(Arc::unwrap_or_clone(chunk))),
-            _ => None,
-        }
-    }
-}
-
 /// Miner, validator and settings of a challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseHeader {
