@@ -50,22 +50,6 @@ impl Records {
         .await
     }
 
-    /// Ends a challenge that came to no verdict: its offer never went out.
-    pub async fn abandon_challenge(&self, id: &str, at_ms: i64) -> Result<(), RecordsError> {
-        self.write("end a challenge", async {
-            let mut tx = self.begin().await?;
-            let sql =
-                "UPDATE challenges SET ended_ms = $2, device_ms = 0 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
-            let ended = sqlx::query(sql).bind(id).bind(at_ms).fetch_optional(&mut *tx).await?;
-            if let Some(row) = ended {
-                let (miner, begun) = (get::<String>(&row, "miner")?, begun_of(&row)?);
-                tx.tell(at_ms, Some(&miner), Some(id), EventDocument::ChallengeAbandoned(begun));
-            }
-            tx.commit().await
-        })
-        .await
-    }
-
     pub async fn due(&self, miner: &str) -> Result<Option<NextChallenge>, RecordsError> {
         let sql = "SELECT due_ms, due_kind FROM miners \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";

@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
     use crate::testing::Postgres;
-    use crate::{Approval, Records};
+    use crate::{Approval, HealthEvent, Records};
 
     /// The migration that a release after this one adds, whose result this one can use.
     const NEXT: MigrationStep = (
@@ -308,7 +308,8 @@ mod tests {
         assert_eq!(webhooks.iter().map(|webhook| &*webhook.id).collect::<Vec<_>>(), ["o"], "that of a setting is gone");
         // Earlier changes have no events; those from now on have.
         assert_eq!(records.last_event().await.unwrap(), 0);
-        records.abandon_challenge("c", 9).await.unwrap();
+        let health = HealthEvent { validator: "v".to_owned(), serving: true, why: String::new() };
+        records.note_health(health, 9).await.unwrap();
         assert_eq!(records.events(0, 9).await.unwrap()[0].seq, 1);
         let created: i64 = sqlx::query_scalar("SELECT created_ms FROM store").fetch_one(records.read()).await.unwrap();
         assert_eq!(created, 5);

@@ -187,10 +187,18 @@ fn bounded(error: &str) -> String {
     error[..end].replace('\0', " ")
 }
 
+/// Kinds that this release does not have are passed over: a webhook of such kinds alone is disabled for it.
 fn webhook_of(row: &AnyRow) -> Result<WebhookRecord, RecordsError> {
+    let asked: Vec<String> = json(&get::<String>(row, "kinds")?, "kinds")?;
+    let kinds: Vec<EventKind> = asked.iter().filter_map(|kind| EventKind::named(kind)).collect();
+    let unknown = (kinds.is_empty() && !asked.is_empty()).then(|| format!("no events of kind {}", asked.join(", ")));
+    let created_ms = get(row, "created_ms")?;
     Ok(read!(row => WebhookRecord {
-        id, target, created_ms, created_by, disabled_ms, disabled_why;
-        kinds: json(&get::<String>(row, "kinds")?, "kinds")?,
+        id, target, created_by;
+        disabled_ms: get::<Option<i64>>(row, "disabled_ms")?.or(unknown.as_ref().map(|_| created_ms)),
+        disabled_why: get::<Option<String>>(row, "disabled_why")?.or(unknown),
+        created_ms,
+        kinds,
         delivery: DeliveryRecord {
             last_event: get(row, "last_event")?,
             delivered: get(row, "delivered")?,

@@ -79,8 +79,6 @@ macro_rules! told {
 told! {
     /// A challenge began.
     ChallengeStarted(ChallengeStart) "challenge_started";
-    /// A challenge that began came to no verdict: its offer never went out.
-    ChallengeAbandoned(ChallengeStart) "challenge_abandoned";
     /// A verdict is in the records.
     Verdict(VerdictEvent) "verdict";
     /// The attestation state of a miner changed.

@@ -162,7 +162,7 @@ function heard(event) {
 
 // The names that the validator gives its events; one that it does not name is a "message".
 const KINDS = ["message", "verdict", "state", "miner_connected", "miner_left", "round_begun", "round_ended", "action",
-  "challenge_started", "challenge_abandoned", "finding", "health", "running"];
+  "challenge_started", "finding", "health", "running"];
 
 function listen() {
   const main = document.getElementById("main");

@@ -88,5 +88,6 @@ suite! {
         no_operator_pushes_others_out_of_the_samples, the_document_is_what_json_prints, history_has_everything_newest_first;
     webhooks: a_webhook_begins_with_what_happens_next, a_delivery_goes_forward_only,
         a_disabled_webhook_is_enabled_where_it_was,
+        kinds_of_another_release_are_passed_over,
         there_are_only_so_many;
 }

@@ -31,7 +31,6 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     records.change_miner(&key(1), &status_change("suspend", Approval::Suspended), &operator()).await.unwrap();
     records.disconnected(&connected(1, &[1], &[], 0).session, THEN_MS + 9000, "done").await.unwrap();
     records.begin_challenge(&begun(2, 1, "run-1")).await.unwrap();
-    records.abandon_challenge(&challenge(2), THEN_MS).await.unwrap();
     let round = RoundRecord {
         id: "aa".to_owned(),
         group: "default".to_owned(),
@@ -58,15 +57,14 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
         Action,
         MinerLeft,
         ChallengeStarted,
-        ChallengeAbandoned,
         RoundBegun,
         RoundEnded,
         Health,
     ];
     assert_eq!(kinds(&events), wanted);
-    assert!(events.iter().map(|event| event.seq).eq(1..=12));
+    assert!(events.iter().map(|event| event.seq).eq(1..=11));
     let miner = key(1);
-    assert!(events[..9].iter().all(|event| event.miner.as_deref() == Some(miner.as_str())));
+    assert!(events[..8].iter().all(|event| event.miner.as_deref() == Some(miner.as_str())));
     assert!([1, 2, 3, 4].iter().all(|&at| events[at].challenge == Some(challenge(1))));
     let EventDocument::MinerConnected(told) = &events[0].told else { panic!() };
     assert_eq!((told.devices, told.address.as_str()), (2, "192.0.2.1"));
@@ -77,18 +75,18 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     assert_eq!(told.receipt, concluded.receipt.map(|receipt| receipt.id));
     let EventDocument::MinerLeft(told) = &events[6].told else { panic!() };
     assert_eq!((told.connected_s, told.why.as_str()), (9, "done"));
-    assert_eq!(events[11].told, EventDocument::Health(health));
+    assert_eq!(events[10].told, EventDocument::Health(health));
     let mut ids: Vec<_> = events.iter().map(|event| &event.id).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 12);
+    assert_eq!(ids.len(), 11);
     // Events that were written can be read.
     for event in &events {
         let json = serde_json::to_string(event).unwrap();
         assert!(json.contains(&format!("\"kind\":\"{}\",\"document\":{{", event.kind())), "{json}");
         assert_eq!(serde_json::from_str::<EventRecord>(&json).unwrap(), *event);
     }
-    assert_eq!(kinds(&records.events(10, 1).await.unwrap()), [RoundEnded]);
+    assert_eq!(kinds(&records.events(9, 1).await.unwrap()), [RoundEnded]);
 }
 
 pub async fn what_is_repeated_or_refused_is_not_told(store: &TestStore) {
@@ -101,7 +99,6 @@ pub async fn what_is_repeated_or_refused_is_not_told(store: &TestStore) {
     records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
     records.begin_challenge(&begun(1, 1, "run-1")).await.unwrap();
     records.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
-    records.abandon_challenge(&challenge(1), THEN_MS).await.unwrap();
     assert!(records.conclude(&conclusion(1, 1, &[ReasonCode::ProbeLate], 0)).await.is_err());
     // A constraint is broken by the last thing that is written.
     let mut broken = conclusion(2, 1, &[], 60);

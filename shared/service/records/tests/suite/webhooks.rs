@@ -78,6 +78,21 @@ pub async fn a_disabled_webhook_is_enabled_where_it_was(store: &TestStore) {
     assert_eq!(enabled.delivery.last_event, disabled.delivery.last_event);
 }
 
+/// Another release has other kinds, also while both share the records.
+pub async fn kinds_of_another_release_are_passed_over(store: &TestStore) {
+    let records = store.open().await;
+    records.add_webhook(&webhook(&[EventKind::Verdict]), &operator()).await.unwrap();
+    let listed = async |kinds: &str| {
+        store.sql(&format!("UPDATE webhooks SET kinds = '{kinds}'")).await;
+        records.webhooks().await.unwrap().remove(0)
+    };
+    let some = listed(r#"["eclipse","verdict"]"#).await;
+    assert_eq!((some.kinds, some.disabled_ms), (vec![EventKind::Verdict], None));
+    let none = listed(r#"["eclipse"]"#).await;
+    assert_eq!((none.kinds, none.disabled_ms), (Vec::new(), Some(none.created_ms)));
+    assert_eq!(none.disabled_why.as_deref(), Some("no events of kind eclipse"));
+}
+
 pub async fn there_are_only_so_many(store: &TestStore) {
     let records = store.open().await;
     for _ in 0..MAX_WEBHOOKS {
