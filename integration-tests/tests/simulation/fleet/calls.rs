@@ -56,6 +56,18 @@ struct StoreFate {
     points_left: Option<u64>,
     /// Draws the time that passes before a call and after it.
     delays: Option<Box<dyn FnMut() -> Duration + Send>>,
+    /// Draws the fate of each call while the database fails.
+    outage: Option<Box<dyn FnMut() -> CallFate + Send>>,
+}
+
+/// The fate of a call of a database that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallFate {
+    Answered,
+    /// The database cannot be reached.
+    Refused,
+    /// The connection breaks after the work was done.
+    Unanswered,
 }
 
 impl Default for CallSchedule {
@@ -125,6 +137,11 @@ impl StoreCalls {
         lock(&self.fate).delays = delays;
     }
 
+    /// Lets calls fail.
+    pub fn fail(&self, outage: Option<Box<dyn FnMut() -> CallFate + Send>>) {
+        lock(&self.fate).outage = outage;
+    }
+
     /// Whether the validator is lost, and the moment of it.
     pub fn lost(&self) -> watch::Receiver<bool> {
         self.lost.subscribe()
@@ -159,23 +176,28 @@ impl StoreCalls {
 }
 
 impl Calls for StoreCalls {
-    fn run<'a>(self: Arc<Self>, work: CallFuture<'a>) -> CallFuture<'a> {
+    fn run<'a>(self: Arc<Self>, work: CallFuture<'a>) -> CallFuture<'a, bool> {
         Box::pin(async move {
             if IS_INSIDE.get() {
                 // A part of another call.
-                return work.await;
+                work.await;
+                return true;
             }
             self.pass_time().await;
             // The turns are never closed.
             let turn = self.schedule.0.turn.acquire().await.ok();
+            let fate = lock(&self.fate).outage.as_mut().map_or(CallFate::Answered, |draw| draw());
             self.pass_point();
-            self.call(work).await;
+            if fate != CallFate::Refused {
+                self.call(work).await;
+            }
             self.pass_point();
             drop(turn);
             self.pass_time().await;
             if self.is_lost() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
+            fate == CallFate::Answered
         })
     }
 

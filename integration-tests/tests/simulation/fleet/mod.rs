@@ -1,6 +1,6 @@
 //! Several validators with shared records and several miners, honest and not, in one thread: the real validator without
 //! its sockets, real sessions of miners, a network between them that delays, parts and breaks, crashes before and after
-//! any call of the database, slow disks and jumps of clocks. A seed gives all of it, and the same trace each time.
+//! any call of the database, databases that fail, slow disks and jumps of clocks. A seed gives all of it, and the same trace each time.
 
 mod calls;
 mod checks;

@@ -81,6 +81,12 @@ pub enum Fault {
         most_ms: u64,
         time: Duration,
     },
+    /// Some calls of the database of a validator fail, or all.
+    Outage {
+        validator: usize,
+        percent: u64,
+        time: Duration,
+    },
 }
 
 /// The plan of a seed.
@@ -120,7 +126,7 @@ impl Plan {
     fn fault(draw: &mut impl FnMut(u64) -> u64) -> Fault {
         let (validator, miner) = (draw(VALIDATORS as u64) as usize, draw(MINERS as u64) as usize);
         let away = Duration::from_millis(100 + draw(4000));
-        match draw(10) {
+        match draw(11) {
             0 => Fault::CrashValidator { validator, away },
             1 | 2 => Fault::CrashValidatorAfter { validator, points: 1 + draw(90), away },
             3 => Fault::CrashMiner { miner, away },
@@ -129,7 +135,11 @@ impl Plan {
             6 => Fault::Duplicate { validator, miner },
             7 => Fault::Clock { seconds: draw(240) as i64 - 120 },
             8 => Fault::Tenant { miner, time: Duration::from_millis(500 + draw(5500)) },
-            _ => Fault::SlowDisk { validator, most_ms: 1 + draw(120), time: Duration::from_millis(500 + draw(4000)) },
+            9 => Fault::SlowDisk { validator, most_ms: 1 + draw(120), time: Duration::from_millis(500 + draw(4000)) },
+            _ => {
+                let percent = [10, 50, 100][draw(3) as usize];
+                Fault::Outage { validator, percent, time: Duration::from_millis(500 + draw(7500)) }
+            }
         }
     }
 }
@@ -150,6 +160,9 @@ impl fmt::Display for Fault {
             Self::SlowDisk { validator, most_ms, time } => {
                 write!(f, "the disk of v{validator} takes up to {most_ms} ms for {time:?}")
             }
+            Self::Outage { validator, percent, time } => {
+                write!(f, "{percent} % of the calls of v{validator}'s database fail for {time:?}")
+            }
         }
     }
 }
@@ -167,6 +180,7 @@ impl Fault {
             Self::Clock { .. } => "clock jump",
             Self::Tenant { .. } => "tenant",
             Self::SlowDisk { .. } => "slow disk",
+            Self::Outage { .. } => "outage of the database",
         }
     }
 }

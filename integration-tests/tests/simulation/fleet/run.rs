@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::task::AbortHandle;
 
-use super::calls::CallSchedule;
+use super::calls::{CallFate, CallSchedule};
 use super::checks;
 use super::miner::MinerHost;
 use super::plan::{Conduct, Fault, HEALED, MINERS, Plan, SETTLE_LIMIT, VALIDATORS};
@@ -177,6 +177,7 @@ impl Run {
                 });
             }
             Fault::SlowDisk { validator, most_ms, time } => self.slow_disk(validator, most_ms, time),
+            Fault::Outage { validator, percent, time } => self.outage(validator, percent, time),
         }
     }
 
@@ -221,6 +222,22 @@ impl Run {
         });
     }
 
+    /// Each failed call was refused, or done without an answer.
+    fn outage(&self, validator: usize, percent: u64, time: Duration) {
+        let Some(calls) = self.validators[validator].calls() else { return };
+        let world = self.world.clone();
+        let draw = move || match world.draw(100) < percent {
+            true if world.draw(2) == 0 => CallFate::Unanswered,
+            true => CallFate::Refused,
+            false => CallFate::Answered,
+        };
+        calls.fail(Some(Box::new(draw)));
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            calls.fail(None);
+        });
+    }
+
     /// Ends all faults. A crash that waits for its moment does not come any more.
     fn heal(&self) {
         self.world.say("healed");
@@ -228,6 +245,7 @@ impl Run {
         for validator in &self.validators {
             if let Some(calls) = validator.calls() {
                 calls.delay(None);
+                calls.fail(None);
                 calls.lose_after(u64::MAX);
             }
         }

@@ -127,8 +127,8 @@ impl<'c> Executor<'c> for &Readers {
             Readers::Simulated(pool, calls) => {
                 let (pool, calls) = (pool.clone(), calls.clone());
                 return Box::pin(try_stream! {
-                    let found = async { pool.fetch_many(query).collect::<Vec<_>>().await };
-                    for found in crate::calls::make(calls, found).await {
+                    let found = async { Ok::<_, sqlx::Error>(pool.fetch_many(query).collect::<Vec<_>>().await) };
+                    for found in crate::calls::make(calls, found).await? {
                         yield found?;
                     }
                 });

@@ -363,7 +363,10 @@ impl Store {
     }
 
     /// Makes a call of the database: in a simulation, in its turn.
-    pub(crate) async fn call<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
+    pub(crate) async fn call<T: Send>(
+        &self,
+        work: impl Future<Output = Result<T, RecordsError>> + Send,
+    ) -> Result<T, RecordsError> {
         #[cfg(feature = "testing")]
         if let Some(calls) = &self.calls {
             return crate::calls::make(calls.clone(), work).await;
@@ -446,7 +449,7 @@ async fn probe(store: Weak<Store>) {
     loop {
         tokio::time::sleep(PROBE_INTERVAL).await;
         let Some(store) = store.upgrade() else { return };
-        let touched = tokio::time::timeout(WRITE_LIMIT, store.touch()).await;
+        let touched = tokio::time::timeout(WRITE_LIMIT, store.call(store.touch())).await;
         if let Ok(Ok(_)) = touched {
             tracing::info!(records = %store.location, "the records can be written again");
             store.is_probed.store(false, Ordering::Release);

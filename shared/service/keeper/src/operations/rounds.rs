@@ -23,6 +23,8 @@ use tokio::time::timeout;
 
 /// Default time limit for a member to take its challenge.
 const START_WITHIN: Duration = Duration::from_secs(10);
+/// How long after a failure of the records another attempt is made.
+const RETRY: Duration = Duration::from_millis(500);
 /// Hold of the probes beyond the last start and the deadline of the commitment: for the slowest member's message.
 const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
@@ -203,7 +205,10 @@ fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -
 async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), OperationError> {
     let PlannedRound { id, asked, invited, start_within } = planned;
     let began_ms = unix_ms();
-    validator.records.begin_round(&id, began_ms).await?;
+    if let Err(error) = validator.records.begin_round(&id, began_ms).await {
+        end(&validator.records, &id, began_ms, &RoundReport::default()).await?;
+        return Err(error.into());
+    }
     let mut hold = Duration::ZERO;
     let mut members = Vec::new();
     for RoundCandidate { record, connected } in &invited {
@@ -221,7 +226,8 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
     Ok(end(&validator.records, &id, began_ms, &report).await?)
 }
 
-/// Records the ends of a round's members, and its own. An end that cannot be recorded stops no other one.
+/// Records the ends of a round's members, and its own, once the records can be written. An end that they refuse stops no
+/// other one.
 async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -> Result<(), RecordsError> {
     // Only committed members have a time.
     let committed_at = |end: &MemberEnd| match end {
@@ -238,12 +244,30 @@ async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -
         };
         let mut member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
         member.at_ms = committed_at(end).unwrap_or(member.at_ms);
-        noted = noted.and(records.round_member(id, &member).await);
+        noted = noted.and(at_last(records, || records.round_member(id, &member)).await);
     }
     let detail = RoundDetail { probed_ms: report.probed_ms, probed_together: report.probed_together };
     let detail = serde_json::to_string(&detail).unwrap_or_default();
-    records.end_round(id, unix_ms(), &detail).await?;
+    let at_ms = unix_ms();
+    at_last(records, || records.end_round(id, at_ms, &detail)).await?;
     noted
+}
+
+/// Writes, again after each failure of the records: a round without an end would count as running until a restart.
+async fn at_last<W>(records: &Records, write: impl Fn() -> W) -> Result<(), RecordsError>
+where
+    W: Future<Output = Result<(), RecordsError>>,
+{
+    loop {
+        match write().await {
+            Err(error) if error.is_trouble() => {
+                tokio::time::sleep(RETRY).await;
+                // An error means that the records have ended.
+                let _ = records.troubles().wait_for(Option::is_none).await;
+            }
+            written => return written,
+        }
+    }
 }
 
 /// The order of a member: the heavy kind of its group, which fills its memory, if there is one.
@@ -266,10 +290,47 @@ fn order_of(validator: &Validator, record: &MinerRecord, miner: &ConnectedMiner,
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use assay_records::calls::{CallFuture, Calls};
     use assay_records::{Location, MinerChange};
     use assay_work::{ChallengeId, PublicKey};
 
     use super::*;
+
+    /// A database of which so many of the next calls get no answer; every second one of these is done.
+    #[derive(Debug, Default)]
+    struct Unanswered(AtomicU32);
+
+    impl Calls for Unanswered {
+        fn run<'a>(self: Arc<Self>, work: CallFuture<'a>) -> CallFuture<'a, bool> {
+            Box::pin(async move {
+                let left = self.0.load(Ordering::SeqCst);
+                self.0.store(left.saturating_sub(1), Ordering::SeqCst);
+                if left % 2 == 0 {
+                    work.await;
+                }
+                left == 0
+            })
+        }
+
+        fn run_for_others<'a>(self: Arc<Self>, work: CallFuture<'a>) -> CallFuture<'a> {
+            work
+        }
+    }
+
+    /// Regression test: a round whose end the records could not take stayed open until the validator restarted.
+    #[tokio::test]
+    async fn a_round_ends_once_the_records_can_be_written() {
+        let (folder, calls) = (tempfile::tempdir().unwrap(), Arc::<Unanswered>::default());
+        let location = Location::File(folder.path().join("validator.db"));
+        let records = Records::open_simulated(&location, calls.clone()).await.unwrap();
+        records.plan_round(&crate::tests::round("aa", PublicKey([0xee; 32])), &[]).await.unwrap();
+        calls.0.store(2, Ordering::SeqCst);
+        end(&records, "aa", 1, &RoundReport::default()).await.unwrap();
+        assert_eq!(calls.0.load(Ordering::SeqCst), 0);
+        assert!(records.round("aa").await.unwrap().unwrap().0.ended_ms.is_some());
+    }
 
     /// Regression test: a round with a member whose end could not be recorded never ended.
     #[tokio::test]
