@@ -190,7 +190,7 @@ impl HostState {
 struct ChallengeTimer {
     next_challenge: Option<Instant>,
     /// The decision on a due challenge that waits for a place.
-    turn: Option<ScheduleTask>,
+    turn: ScheduleTask,
     /// No challenge was due yet since the miner connected.
     is_first: bool,
     /// Whether a new policy moved the due time.

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use assay_judge::verify::judge::UnmadeVerdict;
 use assay_protocol::message::Inventory;
-use assay_records::RoundRecord;
-use assay_work::PublicKey;
+use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_records::{Conclusion, RoundRecord};
+use assay_work::{ChallengeId, PublicKey};
 
 use crate::registry::ConnectedMiner;
 use crate::takeover::SessionNonces;
@@ -22,6 +24,40 @@ pub fn connected(key: PublicKey) -> ConnectedMiner {
         missing: Vec::new(),
         round_trip: None,
         resumption: SessionNonces::default(),
+    }
+}
+
+/// The conclusion of a challenge that was lost.
+pub fn conclusion(challenge_id: ChallengeId, miner_key: PublicKey, validator_key: PublicKey, at: u8) -> Conclusion {
+    let verdict = UnmadeVerdict {
+        challenge_id,
+        miner_key,
+        validator_key,
+        n: 0,
+        iterations: 0,
+        reason: Reason::new(ReasonCode::ValidatorLost, ""),
+        not_challenged: Vec::new(),
+        difference: Default::default(),
+        recent: Default::default(),
+        unix_seconds: at.into(),
+    };
+    Conclusion {
+        verdict: verdict.verdict(),
+        at_ms: at.into(),
+        next_due: None,
+        asked: "operator".into(),
+        group: "default".into(),
+        kind: "light".into(),
+        round: None,
+        session: String::new(),
+        commitment: None,
+        evidence: None,
+        standing: None,
+        shown: Vec::new(),
+        findings: Vec::new(),
+        receipt: None,
+        device_ms: 0,
+        operator: None,
     }
 }
 

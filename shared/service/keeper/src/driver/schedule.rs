@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use assay_records::ChallengeStart;
 use assay_work::DeviceId;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::stages::ChallengePhases;
 use super::{Driver, OngoingChallenge, context};
@@ -26,8 +26,9 @@ const LEASE_PAUSE: Duration = Duration::from_secs(2);
 /// Wait before a due challenge is tried again while verdicts cannot be written.
 const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 
-/// Task that decides on a due challenge, once one of the concurrent places is free.
-pub(super) type ScheduleTask = JoinHandle<ScheduleDecision>;
+/// The task that decides on a due challenge, once one of the concurrent places is free; it waits no longer than its
+/// session. Empty without a due challenge.
+pub(super) type ScheduleTask = JoinSet<ScheduleDecision>;
 
 impl Driver {
     /// Schedules the first challenge of a miner that has just connected.
@@ -43,7 +44,7 @@ impl Driver {
 
     /// Handles a new policy: the next challenge is due no later than it allows.
     pub(super) fn policy_changed(&mut self) -> Vec<Action> {
-        if self.host.who.is_some() && !self.session.is_running() && self.due.turn.is_none() {
+        if self.host.who.is_some() && !self.session.is_running() && self.due.turn.is_empty() {
             let rules = self.validator.fleet.rules();
             let models = self.models();
             let names: Vec<&str> = models.values().map(String::as_str).collect();
@@ -69,18 +70,17 @@ impl Driver {
             challenges: validator.capacity.challenges.clone(),
         };
         let lease = self.host.lease.clone();
-        self.due.turn = Some(tokio::spawn(async move {
+        self.due.turn.spawn(async move {
             match lease {
                 // Another validator schedules the miner's challenges while it lives.
                 Some(lease) if !lease.hold().await => ScheduleDecision::Later(LEASE_PAUSE),
                 _ => validator.fleet.prepare(&validator.policy(), due).await,
             }
-        }));
+        });
     }
 
     /// Starts the due challenge, now that a place is free.
     pub(super) async fn start_due(&mut self, prepared: ScheduleDecision) -> Vec<Action> {
-        self.due.turn = None;
         let (order, places) = match prepared {
             ScheduleDecision::Ready(order, places) => (order, places),
             ScheduleDecision::Later(wait) => {
@@ -150,7 +150,7 @@ impl Driver {
                     signed: None,
                     shown: Vec::new(),
                 });
-                (self.running.places, self.due.turn) = (Some(places), None);
+                (self.running.places, self.due.turn) = (Some(places), ScheduleTask::new());
             }
             Err(_) => self.unchallenged(),
         }
@@ -206,10 +206,10 @@ impl Driver {
 }
 
 /// Waits for the decision on the due challenge; for ever without one.
-pub(super) async fn turn(turn: &mut Option<ScheduleTask>) -> ScheduleDecision {
-    match turn {
+pub(super) async fn turn(turn: &mut ScheduleTask) -> ScheduleDecision {
+    match turn.join_next().await {
         // After a panic the decision is made again.
-        Some(turn) => turn.await.unwrap_or(ScheduleDecision::Later(RECORDING_PAUSE)),
+        Some(decided) => decided.unwrap_or(ScheduleDecision::Later(RECORDING_PAUSE)),
         None => std::future::pending().await,
     }
 }

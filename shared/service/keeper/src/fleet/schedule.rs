@@ -21,6 +21,8 @@ use assay_program::clock::{unix_ms, unix_seconds};
 
 /// Wait before a challenge is considered again that another validator schedules, or that exceeds a budget.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Wait before a challenge is considered again that the records could not be asked about.
+const RECORDS_PAUSE: Duration = Duration::from_secs(10);
 /// The period in ms over which device time is counted: a day.
 const DAY_MS: i64 = 86_400_000;
 /// After an abandoned challenge, the time without a challenge on connecting, where the policy has no interval.
@@ -117,7 +119,7 @@ impl Fleet {
             Err(error) => {
                 // The outage of the store is logged elsewhere; challenges continue after it.
                 tracing::debug!(%error, "a challenge that is due waits for the records");
-                ScheduleDecision::Later(LOOK_AGAIN)
+                ScheduleDecision::Later(RECORDS_PAUSE)
             }
         }
     }
@@ -149,13 +151,14 @@ impl Fleet {
         if self.over_budget(group, &record, models.len()).await?.is_some() {
             return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
-        let all = challenges.acquire_owned().await;
-        // The places are never closed.
-        let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
+        // First: a group that waits for its own places keeps none of those of all.
         let of_group = match self.group_places.of(group) {
             Some(places) => places.acquire_owned().await.ok(),
             None => None,
         };
+        let all = challenges.acquire_owned().await;
+        // The places are never closed.
+        let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
         let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
         let order = Order {
             asked: OrderOrigin::Schedule,
@@ -186,7 +189,8 @@ impl Fleet {
         Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later))
     }
 
-    /// Describes the exhausted daily budget of the host's device time; `None` within the budget.
+    /// Describes the exhausted daily budget of the host's device time; `None` within the budget. Devices that the host
+    /// showed count as well as `devices` listed ones: by listing fewer a miner would choose its days.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -201,7 +205,8 @@ impl Fleet {
         // The mean of the last ones; a kind without a history is tried.
         let expected = if duty.challenges > 0 { duty.device_ms / duty.challenges } else { 0 };
         let time = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
-        let devices = u32::try_from(devices.max(1)).unwrap_or(u32::MAX);
+        let shown = MinerHistory::from(self.records.memory(&record.key).await?).past.devices.len();
+        let devices = u32::try_from(devices.max(shown).max(1)).unwrap_or(u32::MAX);
         let (used, expected, most) = (time(duty.device_ms), time(expected), budget(percent).saturating_mul(devices));
         let seconds = |time: Duration| figures(time.as_secs_f64());
         let said = || {
@@ -220,9 +225,10 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
-    use assay_policy::FleetRules;
+    use assay_policy::{DeviceRate, FleetRules};
     use assay_receipts::Signer;
-    use assay_records::{ChallengeStart, Location, Records};
+    use assay_records::{Actor, ChallengeStart, Location, MinerChange, Records};
+    use assay_work::{ChallengeId, DeviceId, Precision};
 
     use super::*;
 
@@ -263,5 +269,54 @@ mod tests {
              challenge takes about 5.00 s";
         assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap().as_deref(), Some(said));
         assert_eq!(fleet.over_budget(&group, &record, 2).await.unwrap(), None, "each device has its share");
+        let [miner, validator] = [0xab, 0xee].map(|key| PublicKey([key; 32]));
+        let mut concluded = crate::tests::conclusion(ChallengeId([0xcd; 16]), miner, validator, 1);
+        let shown = |id: u8| DeviceRate {
+            device_id: DeviceId([id; 16]).to_string(),
+            precision: Precision::Int8,
+            name: String::new(),
+            bytes: 1,
+            macs_per_s: 1.0,
+            tops: 1.0,
+            probe_bytes_per_s: 1.0,
+            linked_bytes_per_s: 0.0,
+            at_ms: 1,
+        };
+        concluded.shown = [1, 2].map(shown).into();
+        records.conclude(&concluded).await.unwrap();
+        assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap(), None, "also one that is not listed any more");
+    }
+
+    /// Regression test: challenges that waited for a place of their group kept other groups from all places.
+    #[tokio::test]
+    async fn a_group_that_waits_for_its_places_takes_none_of_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let text = "[[group]]\nname = \"default\"\nconcurrency = 1\n";
+        let rules = FleetRules::parse(text, "p.toml", None).unwrap();
+        let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
+        let (challenges, policy) = (Arc::new(Semaphore::new(2)), Policy::default());
+        let due = |key: u8| DueChallenge {
+            miner: PublicKey([key; 32]),
+            models: Vec::new(),
+            is_first: false,
+            is_moved: true,
+            challenges: challenges.clone(),
+        };
+        let allow = MinerChange { action: "allow", status: None, standing: None };
+        let actor = Actor { name: "ada".to_owned(), uid: None };
+        for key in [1, 2] {
+            records.change_miner(&PublicKey([key; 32]).to_string(), &allow, &actor).await.unwrap();
+        }
+        let first = fleet.prepare(&policy, due(1)).await;
+        assert!(matches!(first, ScheduleDecision::Ready(..)), "{first:?}");
+        let waits = tokio::time::timeout(Duration::from_millis(200), fleet.prepare(&policy, due(2))).await;
+        assert!(waits.is_err());
+        let (mut second, begun) = (Box::pin(fleet.prepare(&policy, due(2))), fleet.group_places.0.lock().len());
+        assert_eq!(begun, 1);
+        let polled = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
+        assert!(polled.is_err() && challenges.available_permits() == 1);
+        drop(first);
+        assert!(matches!(second.await, ScheduleDecision::Ready(..)));
     }
 }

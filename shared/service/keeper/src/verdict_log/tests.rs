@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use assay_judge::verify::judge::UnmadeVerdict;
 use assay_log::{Witness, verify};
-use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_records::{Conclusion, Location};
+use assay_records::Location;
 use assay_work::ChallengeId;
 
 use super::*;
@@ -38,36 +36,8 @@ impl Place {
     }
 
     async fn conclude(&self, number: u8) {
-        let verdict = UnmadeVerdict {
-            challenge_id: challenge(number),
-            miner_key: PublicKey([1; 32]),
-            validator_key: self.identity.public_key(),
-            n: 0,
-            iterations: 0,
-            reason: Reason::new(ReasonCode::ValidatorLost, ""),
-            not_challenged: Vec::new(),
-            difference: Default::default(),
-            recent: Default::default(),
-            unix_seconds: number.into(),
-        };
-        let conclusion = Conclusion {
-            verdict: verdict.verdict(),
-            at_ms: number.into(),
-            next_due: None,
-            asked: "operator".into(),
-            group: "default".into(),
-            kind: "light".into(),
-            round: None,
-            session: String::new(),
-            commitment: None,
-            evidence: None,
-            standing: None,
-            shown: Vec::new(),
-            findings: Vec::new(),
-            receipt: None,
-            device_ms: 0,
-            operator: None,
-        };
+        let own = self.identity.public_key();
+        let conclusion = crate::tests::conclusion(challenge(number), PublicKey([1; 32]), own, number);
         self.records.conclude(&conclusion).await.unwrap();
     }
 
