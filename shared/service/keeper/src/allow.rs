@@ -90,6 +90,9 @@ pub enum AdmissionError {
     /// The key was suspended, or one that it follows.
     #[error("this key was suspended by the validator's operator, who can resume it")]
     Suspended,
+    /// The miner has had as many keys as the records keep.
+    #[error("this miner has had {0} keys, as many as its validator keeps: make a key that follows none (key_file)")]
+    TooManyKeys(i64),
     /// No operator has decided about the key.
     #[error("this key waits for the validator's operator, who approves it with `assay-validator approve`")]
     Pending,
@@ -127,7 +130,9 @@ impl AdmissionError {
     /// The code of the refusal.
     pub const fn code(self) -> RefusedCode {
         match self {
-            Self::Unlisted | Self::Revoked | Self::Ended { .. } | Self::VoucherRevoked(_) => RefusedCode::NotAllowed,
+            Self::Unlisted | Self::Revoked | Self::Ended { .. } | Self::VoucherRevoked(_) | Self::TooManyKeys(_) => {
+                RefusedCode::NotAllowed
+            }
             Self::Suspended => RefusedCode::Suspended,
             Self::Pending => RefusedCode::Pending,
             Self::TokenNeeded | Self::Token(_) | Self::TokenInClear => RefusedCode::JoinToken,

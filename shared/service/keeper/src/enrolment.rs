@@ -28,10 +28,13 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// Reads the records for a miner that waits, within [`RECORDS_LIMIT`].
 ///
 /// # Errors
-/// [`EnterError::NoRecords`].
+/// [`EnterError::NoRecords`], or too many keys of one miner.
 pub async fn asked<T>(answer: impl Future<Output = Result<T, RecordsError>>) -> Result<T, EnterError> {
     let why = match tokio::time::timeout(RECORDS_LIMIT, answer).await {
         Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(RecordsError::TooMany { max, .. })) => {
+            return Err(EnterError::NotAllowed(AdmissionError::TooManyKeys(max)));
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer within {RECORDS_LIMIT:?}"),
     };

@@ -74,18 +74,25 @@ const OF_A_MINER: [(&str, &str); 14] = [
     ("device_results", "miner"),
 ];
 
+/// The most keys of a miner: a change a month for five years.
+pub(crate) const MAX_KEYS: i64 = 64;
+
 /// Makes a chain of keys, oldest first, one miner, and gives its id. The records of several ids become the oldest's,
-/// with the stricter status and [`Standing::joined`], and the labels of both: a new key sheds nothing.
+/// with the stricter status and [`Standing::joined`], and the labels of both: a new key sheds nothing. Unknown keys
+/// before a known one stay out: a miner can make up any.
+///
+/// # Errors
+/// [`RecordsError::TooMany`] keys, or the store cannot be written.
 pub(crate) async fn join_keys(
     tx: &mut Tx,
     chain: &[&str],
     status: Approval,
     at_ms: i64,
 ) -> Result<String, RecordsError> {
-    let mut miner: Option<String> = None;
-    for key in chain {
+    let (mut miner, mut chain): (Option<String>, _) = (None, chain);
+    for (at, key) in chain.iter().enumerate() {
         match (&miner, find(tx, key).await?) {
-            (None, Some(found)) => miner = Some(found),
+            (None, Some(found)) => (miner, chain) = (Some(found), &chain[at..]),
             (Some(kept), Some(other)) if *kept != other => merge(tx, kept, &other).await?,
             _ => {}
         }
@@ -101,6 +108,13 @@ pub(crate) async fn join_keys(
         let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (key) DO UPDATE SET position = $3";
         sqlx::query(sql).bind(*key).bind(&miner).bind(position).bind(at_ms).execute(&mut **tx).await?;
+    }
+    let keys: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM miner_keys WHERE miner = $1")
+        .bind(&miner)
+        .fetch_one(&mut **tx)
+        .await?;
+    if keys > MAX_KEYS {
+        return Err(RecordsError::TooMany { what: "keys of the miner", max: MAX_KEYS });
     }
     let sql = "UPDATE miners SET key = (SELECT k.key FROM miner_keys k WHERE k.miner = $1 \
          ORDER BY k.position DESC, k.since_ms DESC LIMIT 1) WHERE id = $1";

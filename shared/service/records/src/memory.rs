@@ -13,8 +13,6 @@ use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{Actor, Records, RecordsError};
 
-/// Keys of a miner that are looked at: a change a month for five years.
-const MAX_LINEAGE: u32 = 64;
 /// The most results that are read of the devices of a miner: eight kinds of work of each.
 const MAX_SHOWN: u32 = 8 * MAX_DEVICES as u32;
 
@@ -22,10 +20,11 @@ impl Records {
     /// The memory of a miner; empty for an unknown one.
     pub async fn memory(&self, key: &str) -> Result<MinerMemory, RecordsError> {
         const DOING: &str = "read what is remembered of a miner";
-        // Not those beside it, where several keys follow one.
+        // Last those after it and beside it: by connecting with an older key a miner sheds no expectation of a newer one.
         let sql = "SELECT k.key FROM miner_keys o JOIN miner_keys k ON k.miner = o.miner WHERE o.key = $1 \
-             AND (k.key = o.key OR k.position < o.position) ORDER BY k.position DESC, k.since_ms DESC LIMIT $2";
-        let lineage = sqlx::query_scalar(sql).bind(key).bind(i64::from(MAX_LINEAGE));
+             ORDER BY CASE WHEN k.key = o.key THEN 0 WHEN k.position < o.position THEN 1 ELSE 2 END, \
+             k.position DESC, k.since_ms DESC";
+        let lineage = sqlx::query_scalar(sql).bind(key);
         let lineage = lineage.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing(DOING))?;
         let Some(miner) = self.miner_id(key).await? else { return Ok(MinerMemory::default()) };
         let sql = "SELECT ended, at_ms FROM verdicts WHERE miner = $1 AND ended IS NOT NULL \

@@ -64,7 +64,8 @@ suite! {
     logged: verdicts_are_logged_in_order_and_once;
     memory: what_a_verdict_shows_is_remembered_by_every_validator, only_challenges_that_named_positions_count,
         the_memory_of_keys_that_turn_out_one_miners_is_joined,
-        a_joined_key_sheds_nothing_that_devices_showed, a_store_of_before_is_remembered;
+        a_joined_key_sheds_nothing_that_devices_showed, a_store_of_before_is_remembered,
+        an_unknown_key_before_a_known_one_stays_out, the_keys_of_a_miner_are_bounded;
     miners: a_miner_is_the_chain_of_its_keys, two_records_become_one_with_the_stricter_status,
         a_new_key_sheds_nothing_of_a_record, a_finding_is_noted_once_until_it_is_old,
         every_decision_says_who_and_when, what_an_operator_said_stands_against_what_was_known_before, devices_come_and_go_and_lie_elsewhere, filters_leave_out, labels_are_bounded_however_many_are_set_at_once,

@@ -2,7 +2,7 @@
 
 use assay_policy::{DeviceRate, End, MAX_ENDS, MinerMemory};
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{Actor, Conclusion, DeviceQuery, Records};
+use assay_records::{Actor, Conclusion, DeviceQuery, Records, RecordsError};
 use assay_work::Precision;
 
 use crate::examples::{THEN_MS, conclusion, connected, key, shown};
@@ -88,11 +88,33 @@ pub async fn the_memory_of_keys_that_turn_out_one_miners_is_joined(store: &TestS
     assert_eq!((joined.id, joined.state.as_str()), (key(1), "failed"), "no fail is shed by joining");
     let [own, other] = [records.memory(&key(1)).await.unwrap(), records.memory(&key(5)).await.unwrap()];
     assert_eq!((&own.ends, &own.shown), (&other.ends, &other.shown));
-    assert_eq!((&own.lineage[..], &other.lineage[..]), (&[key(1)][..], &[key(5), key(1)][..]));
+    assert_eq!((&own.lineage[..], &other.lineage[..]), (&[key(1), key(5)][..], &[key(5), key(1)][..]), "its own first");
     assert_eq!(own.ends.iter().filter(|(end, _)| *end == End::Abandoned).count(), 3);
     let kinds: Vec<_> = own.shown.iter().map(|shown| (shown.device_id.as_str(), shown.precision)).collect();
     let [one, five] = [1, 5].map(crate::examples::device_id);
     assert_eq!(kinds, [(&*one, Precision::Int8), (&*one, Precision::F16), (&*five, Precision::F16)]);
+}
+
+/// Regression test: a miner made up a key before its own, and was approved with it under none of its expectations.
+pub async fn an_unknown_key_before_a_known_one_stays_out(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[5], &[5], THEN_MS)).await.unwrap();
+    let same = records.connected(&connected(2, &[1, 5, 6], &[5], THEN_MS)).await.unwrap();
+    assert_eq!((same.id, same.keys), (key(5), vec![key(5), key(6)]));
+    let other = records.connected(&connected(3, &[1], &[1], THEN_MS)).await.unwrap();
+    assert_eq!(other.id, key(1));
+}
+
+/// Regression test: a miner had as many keys as it made up, and each look-up of it read them all.
+pub async fn the_keys_of_a_miner_are_bounded(store: &TestStore) {
+    let records = store.open().await;
+    for fresh in 2..=64 {
+        records.connected(&connected(1, &[1, fresh], &[1], THEN_MS)).await.unwrap();
+    }
+    let refused = records.connected(&connected(2, &[1, 65], &[1], THEN_MS)).await.unwrap_err();
+    assert!(matches!(refused, RecordsError::TooMany { max: 64, .. }), "{refused}");
+    assert_eq!(records.miner(&key(65)).await.unwrap(), None);
+    assert_eq!(records.connected(&connected(3, &[1, 64], &[1], THEN_MS)).await.unwrap().keys.len(), 64);
 }
 
 /// Regression test: a key under which devices showed less, before one of more, made the validators forget the rest.
