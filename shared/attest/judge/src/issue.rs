@@ -177,7 +177,7 @@ impl Sizing<'_> {
             };
             let total = if is_valid(wanted) { wanted } else { wanted.max(valid) };
             // A small device would otherwise raise the total beyond the policy and the room of the validator.
-            let suits = total == wanted || valid <= 2 * u64::from(MIN_COUNT) * weights.len() as u64;
+            let suits = total == wanted || !is_too_small(least, sum.into(), weights.len());
             if total <= MAX_TOTAL && suits {
                 // At most 2^20.
                 return ChallengeSize { n, min_slots, total: total as u32 };
@@ -206,6 +206,12 @@ impl Sizing<'_> {
         // A share is at most one more than the whole part of total * weight / sum.
         if largest <= room { sum } else { (room * sum - 1) / largest }
     }
+}
+
+/// Whether the smallest of so many devices, which hold `sum` in all, is too small for a share of its own in a challenge
+/// with few slots: half of their mean, or more, is not.
+pub(crate) const fn is_too_small(least: u64, sum: u128, devices: usize) -> bool {
+    2 * devices as u128 * (least as u128) < sum
 }
 
 /// Checks that what will be opened fits in one request.

@@ -12,6 +12,8 @@ use assay_protocol::verdict::NamedDevice;
 use assay_work::{DeviceId, Precision};
 use serde::{Deserialize, Serialize};
 
+use crate::issue::is_too_small;
+
 /// A device that the miner's work has shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownDevice {
@@ -29,7 +31,11 @@ pub struct KnownDevice {
 pub struct Attendance<'a> {
     /// The devices by the miner's claims.
     pub inventory: &'a Inventory,
-    /// Bytes of slots that a device must have to take part.
+    /// The devices that took part, with the bytes of their shares.
+    pub shares: &'a [(DeviceId, u64)],
+    /// Bytes of slots that the policy asks of a device that takes part.
+    pub policy_bytes: u64,
+    /// Bytes of slots that a device must have had to take part: more where others are much larger.
     pub least_bytes: u64,
     /// The kind of work that is asked for.
     pub precision: Precision,
@@ -38,12 +44,30 @@ pub struct Attendance<'a> {
 }
 
 impl Attendance<'_> {
+    fn took_part(&self, id: DeviceId) -> bool {
+        self.shares.iter().any(|(other, _)| *other == id)
+    }
+
     /// Whether the kind of work, or the size of the challenge, keeps a device out that is listed.
-    fn leaves_out(&self, id: DeviceId, known: &KnownDevice, took_part: &impl Fn(DeviceId) -> bool) -> bool {
+    fn leaves_out(&self, (id, known): (DeviceId, &KnownDevice), all: &BTreeMap<DeviceId, KnownDevice>) -> bool {
         let Some(listed) = self.inventory.device(id) else { return false };
         // A device that held as large a share before and is left out now has lost memory.
-        known.bytes < self.least_bytes
-            || (!self.should_compute(listed, known) && self.are_asked_together(listed, took_part))
+        known.bytes < self.policy_bytes
+            || (known.bytes < self.least_bytes && self.is_dwarfed(known, all))
+            || (!self.should_compute(listed, known) && self.are_asked_together(listed))
+    }
+
+    /// Whether a challenge leaves a device out beside the others, by what they showed: by a claim of one of them a miner
+    /// would keep all others out.
+    fn is_dwarfed(&self, known: &KnownDevice, all: &BTreeMap<DeviceId, KnownDevice>) -> bool {
+        let shared = self.shares.iter().map(|(id, held)| all.get(id).map_or(*held, |known| known.bytes.max(*held)));
+        let is_beside = |(id, other): &(&DeviceId, &KnownDevice)| {
+            !self.took_part(**id) && other.bytes >= known.bytes && self.inventory.device(**id).is_some()
+        };
+        let beside = all.iter().filter(is_beside).map(|(_, other)| other.bytes);
+        let (count, sum) =
+            shared.chain(beside).fold((0, 0), |(count, sum), bytes| (count + 1, sum + u128::from(bytes)));
+        is_too_small(known.bytes, sum, count)
     }
 
     /// Whether a device claims the kind of work, or showed it before.
@@ -53,8 +77,8 @@ impl Attendance<'_> {
 
     /// Whether another kind of the policy asks a device together with those that take part: two names of one device
     /// would else never be asked at once.
-    fn are_asked_together(&self, listed: &DeviceClaim, took_part: &impl Fn(DeviceId) -> bool) -> bool {
-        let asked = |device: &&DeviceClaim| device.id == listed.id || took_part(device.id);
+    fn are_asked_together(&self, listed: &DeviceClaim) -> bool {
+        let asked = |device: &&DeviceClaim| device.id == listed.id || self.took_part(device.id);
         let together =
             |kind| self.inventory.devices.iter().filter(asked).all(|device| device.precisions.contains(kind));
         self.kinds.iter().any(together)
@@ -73,16 +97,13 @@ pub struct Difference {
 impl Difference {
     /// Compares the devices that took part with the known ones. A device that is listed, and was left out of a
     /// challenge larger than any that it did or of a kind that it does not compute, is not missing.
-    pub fn of(
-        known: &BTreeMap<DeviceId, KnownDevice>,
-        took_part: impl Fn(DeviceId) -> bool,
-        attendance: Attendance<'_>,
-    ) -> Self {
+    pub fn of(known: &BTreeMap<DeviceId, KnownDevice>, attendance: Attendance<'_>) -> Self {
         if known.is_empty() {
             return Self::default();
         }
-        let is_missing = |(id, known): &(&DeviceId, &KnownDevice)| {
-            !took_part(**id) && !attendance.leaves_out(**id, known, &took_part)
+        let took_part = |id| attendance.took_part(id);
+        let is_missing = |(id, device): &(&DeviceId, &KnownDevice)| {
+            !took_part(**id) && !attendance.leaves_out((**id, device), known)
         };
         let missing = known.iter().filter(is_missing);
         let new = attendance.inventory.devices.iter().filter(|d| took_part(d.id) && !known.contains_key(&d.id));

@@ -33,7 +33,7 @@ impl MinerPast {
     }
 
     /// Compares the devices that took part with the shown ones.
-    pub fn difference(&self, took_part: impl Fn(DeviceId) -> bool, attendance: Attendance<'_>) -> Difference {
-        Difference::of(&self.devices, took_part, attendance)
+    pub fn difference(&self, attendance: Attendance<'_>) -> Difference {
+        Difference::of(&self.devices, attendance)
     }
 }

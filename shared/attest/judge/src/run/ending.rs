@@ -5,6 +5,7 @@ use std::time::Duration;
 use assay_policy::{DeviceRate, End};
 use assay_protocol::verdict::{Mode, Reason, ReasonCode, Verdict};
 
+use assay_work::challenge::MIN_COUNT;
 use assay_work::{MemoryProbe, ProbeStage};
 
 use super::{AnsweredProbe, AnsweredRun, ChallengeRun, RunContext, RunStage, RunSummary};
@@ -61,11 +62,12 @@ impl ChallengeRun {
             Mode::ReplaySample => (iteration_draw(policy, &self.challenge).examined(), SAMPLES_BEFORE_REPLAY),
             Mode::Audit => (iteration_draw(policy, &self.challenge).examined(), policy.samples),
         };
-        let shares = self.challenge.shares();
-        let took_part = |id| shares.iter().any(|share| share.device_id == id);
-        let least_bytes = u64::from(self.min_slots) * self.challenge.slot_bytes();
+        let bytes_of = |slots: u32| u64::from(slots) * self.challenge.slot_bytes();
+        let shares = self.challenge.shares().iter().map(|share| (share.device_id, bytes_of(share.count)));
+        let shares = &shares.collect::<Vec<_>>()[..];
+        let (policy_bytes, least_bytes) = (bytes_of(policy.min_slots.max(MIN_COUNT)), bytes_of(self.min_slots));
         let (precision, kinds) = (self.challenge.precision(), &policy.kinds[..]);
-        let attendance = Attendance { inventory, least_bytes, precision, kinds };
+        let attendance = Attendance { inventory, shares, policy_bytes, least_bytes, precision, kinds };
         let findings = Findings {
             challenge: &self.challenge,
             inventory,
@@ -85,7 +87,7 @@ impl ChallengeRun {
             gaps: Gaps { handover: self.handover(), ..self.gaps },
             hiding: policy.hiding,
             not_challenged: self.not_challenged.clone(),
-            difference: past.difference(took_part, attendance),
+            difference: past.difference(attendance),
             rates: past.rates,
             device_missing: policy.device_missing,
             expectation: expectation.as_ref(),

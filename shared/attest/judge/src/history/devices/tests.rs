@@ -37,8 +37,10 @@ fn found(
 ) -> (Vec<u8>, Vec<u8>) {
     let inventory = inventory(listed);
     let kinds = &[Int8, F16, Fp8];
-    let attendance = Attendance { inventory: &inventory, least_bytes: least_slots << 16, precision, kinds };
-    let found = Difference::of(known, |id| took_part.contains(&id.0[0]), attendance);
+    let shares: Vec<_> = took_part.iter().map(|id| (DeviceId([*id; 16]), least_slots << 16)).collect();
+    let (policy_bytes, least_bytes) = (least_slots << 16, least_slots << 16);
+    let attendance = Attendance { inventory: &inventory, shares: &shares, policy_bytes, least_bytes, precision, kinds };
+    let found = Difference::of(known, attendance);
     let ids = |devices: Vec<NamedDevice>| devices.iter().map(|device| device.device_id.0[0]).collect();
     (ids(found.missing), ids(found.new))
 }
@@ -67,6 +69,24 @@ fn a_device_that_is_listed_with_less_memory_than_it_showed_is_missing() {
     assert_eq!(found(&known, &[1], &listed, (Int8, 6)), (vec![2], vec![]), "it showed 6 slots");
     assert_eq!(found(&known, &[1], &listed, (Int8, 7)), (vec![], vec![]), "it never showed 7");
     assert_eq!(found(&known, &[1], &[(1, ALL)], (Int8, 7)), (vec![2], vec![]), "it is not even listed");
+}
+
+/// Regression test: a claim of endless memory by one device, whose share then leaves the others none, excused them all.
+#[test]
+fn a_claim_of_one_device_excuses_no_other() {
+    let listed: Vec<Listed<'_>> = (1..=8).map(|id| (id, ALL)).collect();
+    let (mut known, inventory) = (known(&listed), inventory(&listed));
+    let missing = |known: &BTreeMap<_, _>, held: u64| {
+        let shares = &[(DeviceId([1; 16]), held)];
+        let (policy_bytes, least_bytes, precision, kinds) = (3 << 16, 7 << 16, Int8, ALL);
+        let attendance = Attendance { inventory: &inventory, shares, policy_bytes, least_bytes, precision, kinds };
+        Difference::of(known, attendance).missing.len()
+    };
+    assert_eq!(missing(&known, 6 << 16), 7);
+    // Nine times as large, it leaves the others none by what it showed: in an earlier challenge, or in this one.
+    assert_eq!((missing(&known, 54 << 16), missing(&known, 55 << 16)), (7, 0));
+    known.entry(DeviceId([1; 16])).and_modify(|device| device.bytes = 55 << 16);
+    assert_eq!(missing(&known, 6 << 16), 0);
 }
 
 /// A GPU beside a CPU: a device that does not compute a kind is not missing from it, for as long as it is listed.
