@@ -316,16 +316,17 @@ impl Policy {
     }
 
     /// This policy for a host of these models, where it states no figures of its own: the highest of the models', if all
-    /// of them are known and state one.
+    /// of them are known and state one. Peaks of compute are those of the known ones, whichever others the host lists.
     pub fn with_figures_of(&self, models: &[Option<&Profile>]) -> Self {
-        let highest = |figure: &dyn Fn(&Profile) -> Option<f64>| {
+        let highest = |models: &[Option<&Profile>], figure: &dyn Fn(&Profile) -> Option<f64>| {
             let figures = models.iter().map(|model| figure((*model)?)).collect::<Option<Vec<_>>>()?;
             figures.into_iter().reduce(f64::max)
         };
         // One multiply-accumulate is two operations.
-        let peak = |kind| highest(&|model| model.dense_tops(kind)).map(|tops| tops * 1e12 / 2.0);
+        let known: Vec<_> = models.iter().copied().filter(Option::is_some).collect();
+        let peak = |kind| highest(&known, &|model| model.dense_tops(kind)).map(|tops| tops * 1e12 / 2.0);
         let giga = |figure: fn(&Profile) -> &Option<ProfileFigure>| {
-            highest(&|model| Some(figure(model).as_ref()?.value)).map(|value| value * 1e9)
+            highest(models, &|model| Some(figure(model).as_ref()?.value)).map(|value| value * 1e9)
         };
         let chips = models.iter().flatten().filter_map(|model| Some(model.chip_mb.as_ref()?.value * 1e6));
         let own = self.hiding;

@@ -100,8 +100,10 @@ fn a_policy_takes_the_figures_of_the_models_that_it_is_for() {
     let both = of(&default, &["NVIDIA H200", "AMD Instinct MI300X"]);
     assert_eq!((both.peak_per_s, both.peak_field_per_s), (Some(1307.45e12), None), "one states no rate of the field");
     assert_eq!(both.chip_bytes, 512e6);
-    let gpu = HidingPolicy { bus_bytes_per_s: Some(64e9), ..default.hiding };
-    assert_eq!(of(&default, &["NVIDIA H200", "llvmpipe"]), gpu, "an unknown model has no peak");
+    let beside = of(&default, &["NVIDIA H200", "llvmpipe"]);
+    assert_eq!(beside.peak_per_s, h200.peak_per_s, "an unknown model takes no peak from the others");
+    assert_eq!((beside.memory_bytes_per_s, beside.peak_field_per_s), (None, None), "it may have faster memory");
+    assert_eq!((of(&default, &["llvmpipe"]), beside.bus_bytes_per_s), (default.hiding, Some(64e9)));
     let claim = DeviceClaim {
         id: DeviceId([1; 16]),
         name: "NVIDIA H200".to_owned(),
