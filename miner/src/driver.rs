@@ -306,6 +306,8 @@ impl SessionDriver<'_> {
     ) -> Result<CloseReason, String> {
         let mut progress = tokio::time::interval(POLL_INTERVAL);
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut changes = tokio::time::interval(INVENTORY_PAUSE);
+        changes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopping = shutdown.clone();
         let mut drained = false;
         let mut shown = ShownProgress::default();
@@ -337,6 +339,11 @@ impl SessionDriver<'_> {
                 },
                 _ = progress.tick(), if self.session.working_on().is_some() => {
                     self.show_progress(&mut shown).await?;
+                    continue;
+                }
+                // A challenge on an inventory that has changed since is declined: the next one follows at once.
+                _ = changes.tick(), if self.session.is_idle() => {
+                    self.read_inventory_if_due();
                     continue;
                 }
                 () = tokio::time::sleep_until(self.poll_timeout().into()) => {

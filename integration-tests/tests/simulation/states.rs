@@ -344,7 +344,11 @@ fn a_challenge_ends_by_the_stop_code_as_its_table_says() {
                 ("opening", _)
                 | (
                     "roots" | "probing" | "digests",
-                    StopCode::Busy | StopCode::Draining | StopCode::Invalid | StopCode::Declined,
+                    StopCode::Busy
+                    | StopCode::Draining
+                    | StopCode::Invalid
+                    | StopCode::StaleInventory
+                    | StopCode::Declined,
                 ) => "abandoned",
                 _ => row[2].trim_matches('`'),
             };

@@ -35,10 +35,10 @@ impl Cause {
     pub const fn of(code: ReasonCode) -> Option<Self> {
         use ReasonCode as Code;
         Some(match code {
-            Code::MinerBusy | Code::MinerDraining | Code::MinerDeclined | Code::MinerStopped => Self::Busy,
-            Code::NotEnoughMemory | Code::NothingToChallenge | Code::StaleInventory | Code::MinerUnsupported => {
-                Self::Memory
+            Code::MinerBusy | Code::MinerDraining | Code::MinerDeclined | Code::MinerStopped | Code::StaleInventory => {
+                Self::Busy
             }
+            Code::NotEnoughMemory | Code::NothingToChallenge | Code::MinerUnsupported => Self::Memory,
             Code::DeviceMissing => Self::Incomplete,
             // The miner's program reports its own error: the statement is unverified.
             Code::DeviceSick | Code::MinerInternal => Self::Sick,

@@ -152,7 +152,7 @@ reason_codes! {
     MinerDeclined "miner_declined" Busy "A limit of the miner's operator was reached." "Ask again later, or ask for less; the detail names the limit.";
     NotEnoughMemory "not_enough_memory" Busy "The miner has too little free memory for the challenge." "Ask again later, for a smaller share of the memory, or with smaller matrices.";
     NothingToChallenge "nothing_to_challenge" Busy "No device of the miner has as many slots as the policy asks for." "Free memory on the host, or lower the policy's min_slots.";
-    StaleInventory "stale_inventory" Busy "The miner's devices changed while the challenge was on its way." "Ask again.";
+    StaleInventory "stale_inventory" Busy "The miner's devices or their limits had just changed." "Ask again.";
     MinerUnsupported "miner_unsupported" Busy "The miner's devices cannot do what the challenge asks." "Ask for another n or a smaller probe.";
     MinerStopped "miner_stopped" Busy "The miner stopped without a fault of its devices." "Look at the miner's log, and ask again.";
     DeviceMissing "device_missing" Busy "A device that the key showed before took no part." "Ask the host's operator; if the device was removed on purpose, run `assay-validator forget` for the key.";

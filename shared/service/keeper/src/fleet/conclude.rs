@@ -81,6 +81,8 @@ struct VerdictSubject {
     standing: Standing,
     /// The standing as stored.
     stored: String,
+    /// Whether the records have a time of the next challenge.
+    is_due: bool,
     group: Group,
     operator: Option<String>,
 }
@@ -187,7 +189,7 @@ impl Fleet {
     /// Writes the verdict with its consequences.
     async fn write(&self, judged: &JudgedChallenge, now: VerdictSubject) -> Result<ConcludedChallenge, RecordsError> {
         let JudgedChallenge { draft, verdict, found, evidence, subjected: VerdictSubject { group, .. } } = judged;
-        let VerdictSubject { id, standing, stored, operator, .. } = now;
+        let VerdictSubject { id, standing, stored, is_due, operator, .. } = now;
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
@@ -225,6 +227,10 @@ impl Fleet {
             operator,
         };
         self.records.conclude(&conclusion).await?;
+        if next.is_none() && is_due {
+            // Of a challenge that was lost, or of an earlier policy: nothing would ever make up for it.
+            self.records.set_due(&conclusion.verdict.miner_key.to_string(), None).await?;
+        }
         if verdict.work_held() {
             let at_ms = unix_ms().unsigned_abs();
             self.presences.showed(&draft.session, verdict.devices.iter().map(|device| (device.device_id, at_ms)));
@@ -247,6 +253,7 @@ impl Fleet {
             id: record.map_or_else(|| draft.verdict.miner_key.to_string(), |record| record.id.clone()),
             standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), assay_records::MinerRecord::standing),
             stored: record.map(stored).unwrap_or_default(),
+            is_due: record.is_some_and(|record| record.due.is_some()),
             group: group.clone(),
             operator: operator_of(&rules.policy, &labels),
         })
@@ -352,7 +359,8 @@ fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
 /// Wait until the next challenge: short where one was due and the miner was busy.
 fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group, entropy: &mut dyn Entropy) -> Option<Duration> {
     let policy = &draft.order.policy;
-    let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+    let passes = [ReasonCode::MinerBusy, ReasonCode::StaleInventory];
+    let was_busy = verdict.reasons.iter().any(|reason| passes.contains(&reason.code));
     let pause =
         (was_busy && draft.order.asked == OrderOrigin::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
     pause.or_else(|| next_wait(group, policy, entropy))
