@@ -78,7 +78,7 @@ impl Families {
 const fn state_name(fault: Option<&DeviceError>) -> &'static str {
     match fault {
         None => STATES[0],
-        Some(DeviceError::Busy { .. } | DeviceError::NotNow(_)) => STATES[1],
+        Some(DeviceError::Busy { .. } | DeviceError::NoMemory(_) | DeviceError::NotNow(_)) => STATES[1],
         Some(DeviceError::Sick(_)) => STATES[2],
         Some(DeviceError::Lost(_)) => STATES[3],
         Some(DeviceError::Cancelled) => STATES[4],

@@ -244,7 +244,7 @@ impl MinerSession {
     /// Reports to the validator that the challenge ends here, and why.
     fn abort(&mut self, error: &DeviceError) -> Vec<SessionAction> {
         let code = match error {
-            DeviceError::Busy { .. } => StopCode::NotEnoughMemory,
+            DeviceError::Busy { .. } | DeviceError::NoMemory(_) => StopCode::NotEnoughMemory,
             DeviceError::Sick(_) | DeviceError::NotNow(_) => StopCode::DeviceLost,
             DeviceError::Lost(_) => StopCode::Internal,
             DeviceError::Cancelled => StopCode::Deadline,

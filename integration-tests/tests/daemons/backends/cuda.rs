@@ -138,6 +138,19 @@ async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
     passes_again(&validator, &miner, 2).await;
 }
 
+/// A tenant that takes the last memory while a challenge runs: its launches have none, and the device is not blamed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_whose_driver_has_no_memory_in_a_challenge_is_not_sick() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once").display().to_string();
+    // As above, but the launch is refused.
+    let settings = [("FAULT", "assay_digest@1:35:2"), ("ONCE", once.as_str())];
+    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
+    ruling.expect(ReasonCode::NotEnoughMemory);
+    passes_again(&validator, &miner, 2).await;
+}
+
 /// A card that falls off the bus while nothing runs: its worker is replaced although no request of a challenge failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_is_lost_while_idle_comes_back() {

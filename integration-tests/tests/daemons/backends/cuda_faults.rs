@@ -111,11 +111,15 @@ fn a_device_that_cannot_be_opened_says_why() {
             assert!(error.contains(says), "{error}");
         });
     }
-    for (fault, may_pass) in [("cuDevicePrimaryCtxRetain:1:46", true), ("cuCtxGetStreamPriorityRange:1:999", false)] {
+    for (fault, kind) in [
+        ("cuDevicePrimaryCtxRetain:1:46", "NotNow"),
+        ("cuDevicePrimaryCtxRetain:1:2", "NoMemory"),
+        ("cuCtxGetStreamPriorityRange:1:999", "Sick"),
+    ] {
         Scenario::new(test, format!("kind of {fault}")).with("FAULT", fault).run(|| {
             let found = CudaConfig::default().detect().unwrap();
             let Err(error) = CudaConfig::default().open(&found[0].spec, &|_| ()) else { panic!("it opened") };
-            assert_eq!(matches!(error, DeviceError::NotNow(_)), may_pass, "{error:?}");
+            assert!(format!("{error:?}").starts_with(kind), "{error:?}");
         });
     }
 }
@@ -174,6 +178,31 @@ fn a_failure_in_a_pass_is_a_sick_device() {
             // Neither may wait for the call that hangs, nor fail.
             device.release();
             drop(device);
+        });
+    }
+}
+
+/// The driver takes memory of its own for launches and events: a tenant that took the last of it is no fault of the
+/// device.
+#[test]
+fn a_driver_without_memory_in_a_pass_is_no_sick_device() {
+    let test = "a_driver_without_memory_in_a_pass_is_no_sick_device";
+    for fault in ["cuLaunchKernel:3:2", "assay_product_mma_sm80:2:2", "cuMemsetD8Async:1:2", "cuStreamWaitEvent:2:2"] {
+        Scenario::new(test, fault).with("FAULT", fault).run(|| {
+            let mut device = first();
+            let full = device.fill(&pass(256, 6, 1), &Handle::default());
+            assert!(matches!(&full, Err(DeviceError::NoMemory(text)) if text.contains("tenant")), "{full:?}");
+            assert_eq!(device.fault(), None);
+            check_fill(&mut device, &pass(256, 6, 2));
+        });
+    }
+    // Work that cannot be waited for any more takes the context with it.
+    for fault in ["cuEventRecord:3:2", "cuEventQuery:1:2"] {
+        Scenario::new(test, fault).with("FAULT", fault).run(|| {
+            let mut device = first();
+            let full = device.fill(&pass(256, 6, 1), &Handle::default());
+            assert!(matches!(full, Err(DeviceError::NoMemory(_))), "{full:?}");
+            assert!(matches!(device.fault(), Some(DeviceError::Sick(_))));
         });
     }
 }

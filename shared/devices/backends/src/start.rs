@@ -214,7 +214,9 @@ impl<'a> HostStart<'a> {
                 return None;
             }
             let faults: Vec<_> = devices.iter().filter_map(|device| device.fault()).collect();
-            let passes = |fault: &&DeviceError| matches!(fault, DeviceError::NotNow(_) | DeviceError::Busy { .. });
+            let passes = |fault: &&DeviceError| {
+                matches!(fault, DeviceError::NotNow(_) | DeviceError::Busy { .. } | DeviceError::NoMemory(_))
+            };
             let passing = faults.iter().find(passes);
             let said = passing.or(faults.first()).map(ToString::to_string).unwrap_or_default();
             let why = format!("none of {} can be used: {said}", counted(devices.len() as u64, "device"));

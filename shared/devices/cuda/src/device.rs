@@ -511,7 +511,7 @@ impl Device for CudaDevice {
         let family = FAMILIES.iter().find(of_kind).ok_or_else(unknown)?;
         self.prepare_family(precision, family).map_err(|not| match not {
             LoadFailure::Family(reason) => DeviceError::Unsupported(format!("{kernel}: {reason}")),
-            LoadFailure::Device(fault) => DeviceError::Sick(fault.to_string()),
+            LoadFailure::Device(fault) => fault.into(),
         })?;
         self.kernels.products.choose(precision, family);
         // The rate of another family is no estimate.

@@ -192,8 +192,11 @@ impl Fault {
 
 impl From<Fault> for DeviceError {
     /// Nearly all errors of work end the context, and with it the process's use of the device (CUDA's manual, Error
-    /// Handling): no operation is tried again here.
+    /// Handling): no operation is tried again here. Out of memory does not: another process took it.
     fn from(fault: Fault) -> Self {
+        if fault.is_out_of_memory() {
+            return Self::NoMemory(format!("{fault}: wait for the other tenant"));
+        }
         Self::Sick(format!("{fault}; the process that drives it must start again"))
     }
 }

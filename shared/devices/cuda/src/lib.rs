@@ -6,10 +6,9 @@
 //! ([`assay_device::pace`]). `plan` lays memory out, `memory` holds it. `driver` owns the driver's objects, and has,
 //! with `kernels`, nearly all of the `unsafe`.
 //!
-//! Any failure of the driver loses the device for this process ([`DeviceError::Sick`]): most such errors end a context
-//! for good, so that a worker process ends with it (`assay-worker`).
-//!
-//! [`DeviceError::Sick`]: assay_device::DeviceError::Sick
+//! Any failure of the driver but a lack of memory ([`DeviceError::NoMemory`]) loses the device for this process
+//! ([`DeviceError::Sick`]): most such errors end a context for good, so that a worker process ends with it
+//! (`assay-worker`).
 
 #![deny(unsafe_code)]
 
@@ -151,6 +150,7 @@ impl CudaConfig {
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no CUDA device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
             CudaError::Refused { .. } | CudaError::NoKernel { .. } => DeviceError::Unsupported(error.to_string()),
+            CudaError::NoMemory { .. } => DeviceError::NoMemory(error.to_string()),
             _ if error.may_pass() => DeviceError::NotNow(error.to_string()),
             _ => DeviceError::Sick(error.to_string()),
         })

@@ -12,6 +12,9 @@ pub enum DeviceError {
         needed_bytes: u64,
         free_bytes: u64,
     },
+    /// Its driver ran out of memory for objects of its own, whose size is not known; the device goes on.
+    #[error("{0}")]
+    NoMemory(String),
     /// It gave wrong bits, was lost, or its driver failed: look at the device.
     #[error("the device failed: {0}")]
     Sick(String),

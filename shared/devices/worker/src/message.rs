@@ -289,7 +289,8 @@ impl FromWorker {
             Self::Reply {
                 reply:
                     Reply::Failed(
-                        DeviceError::Sick(why)
+                        DeviceError::NoMemory(why)
+                        | DeviceError::Sick(why)
                         | DeviceError::Lost(why)
                         | DeviceError::NotNow(why)
                         | DeviceError::Unsupported(why),
@@ -460,6 +461,7 @@ mod tests {
             Reply::Copied(CopyReport { took: [Duration::ZERO; 3], difference: None }),
             Reply::Done,
             Reply::Failed(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }),
+            Reply::Failed(DeviceError::NoMemory("full".into())),
             Reply::Failed(DeviceError::Sick("bits".into())),
             Reply::Failed(DeviceError::Lost("killed".into())),
             Reply::Failed(DeviceError::NotNow("taken".into())),

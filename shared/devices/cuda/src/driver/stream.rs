@@ -96,20 +96,22 @@ impl CudaEvent {
         Ok(Self { context: context.clone(), raw })
     }
 
-    /// Marks the end of the work enqueued on the stream so far.
+    /// Marks the end of the work enqueued on the stream so far. Any failure loses the context: nothing else would wait
+    /// for that work.
     pub(in super::super) fn record(&self, stream: &Stream) -> Result<(), Fault> {
         // SAFETY: both are of one context, which is bound.
         let result = unsafe { sys::cuEventRecord(self.raw, stream.raw()) };
-        self.context.check(call(result, "recording an event"))
+        call(result, "recording an event").inspect_err(|_| self.context.lose())
     }
 
-    /// Whether the marked work is done. A failure of work enqueued before shows here; `doing` names the awaited work.
+    /// Whether the marked work is done. A failure of work enqueued before shows here, and loses the context; `doing`
+    /// names the awaited work.
     pub(in super::super) fn is_done(&self, doing: impl FnOnce() -> String) -> Result<bool, Fault> {
         // SAFETY: the event exists, its context is bound.
         match unsafe { sys::cuEventQuery(self.raw) } {
             CUresult::CUDA_SUCCESS => Ok(true),
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            other => self.context.check(call(other, &doing()).map(|()| false)),
+            other => call(other, &doing()).map(|()| false).inspect_err(|_| self.context.lose()),
         }
     }
 

@@ -53,7 +53,7 @@ impl Drive<'_> {
                 return Ok(None);
             }
             // The areas stand beside the slots; a full device has the next round.
-            Err(DeviceError::Busy { .. }) => {
+            Err(DeviceError::Busy { .. } | DeviceError::NoMemory(_)) => {
                 self.not_done(Test::Copies, "no memory was left beside the slots");
                 return Ok(None);
             }

@@ -32,7 +32,7 @@ impl Drive<'_> {
                 self.find(Severity::Fail, Test::Device, format!("it made no progress for {limit} s{place}"));
             }
             DeviceError::Cancelled => return false,
-            DeviceError::Busy { .. } if self.busy < BUSY_TRIES => {
+            DeviceError::Busy { .. } | DeviceError::NoMemory(_) if self.busy < BUSY_TRIES => {
                 if self.busy == 0 {
                     let text = format!("another program took of its memory{place}: {error}");
                     self.find(Severity::Warn, Test::Device, text);
