@@ -77,12 +77,9 @@ impl WgpuDevice {
         let gpu = Gpu::open(described, config.dot.opens_cooperative())?;
         let bounds = AdapterBounds::new(&gpu.device.limits(), config.buffer_bytes);
         let kernels = Kernels::load(&gpu, &description, &config, progress)?;
-        let not_made = |error: CreationFailure| {
-            let reason = match error {
-                CreationFailure::OutOfMemory => "not even its parameters fit into the memory that is free".into(),
-                CreationFailure::Refused(reason) => reason,
-            };
-            WgpuError::Open { device: description.title(), reason }
+        let not_made = |error: CreationFailure| match (description.title(), error) {
+            (device, CreationFailure::OutOfMemory) => WgpuError::NoMemory { device },
+            (device, CreationFailure::Refused(reason)) => WgpuError::Open { device, reason },
         };
         let parameters = flow::parameters(&gpu).map_err(not_made)?;
         let staging = Staging::new(&gpu).map_err(not_made)?;

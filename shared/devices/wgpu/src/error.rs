@@ -46,7 +46,7 @@ pub enum WgpuError {
         reason: String,
     },
     /// Its memory is in use.
-    #[error("{device}: not even its shaders fit into the memory that is free: wait for the other tenant")]
+    #[error("{device} cannot be opened in the memory that is free: wait for the other tenant")]
     NoMemory {
         /// The adapter's title.
         device: String,

@@ -25,6 +25,8 @@ const WAIT: Duration = Duration::from_millis(10);
 /// The most that one wait counts for in a time without progress: a machine that slept meanwhile has not stalled for as
 /// long.
 pub(super) const MAX_COUNTED_WAIT: Duration = Duration::from_secs(1);
+/// wgpu's words for a lack of memory while it opens a device: it gives no code.
+const OUT_OF_MEMORY: &str = "Not enough memory left.";
 /// The features to use where an adapter has them.
 const WANTED: Features = Features::SUBGROUP.union(Features::PIPELINE_CACHE);
 /// The features that cooperative matrices of half floats need. wgpu 30 opens the first by a token alone.
@@ -86,9 +88,12 @@ impl Gpu {
             ..DeviceDescriptor::default()
         };
         let opened = caught(|| pollster::block_on(adapter.request_device(&descriptor)));
-        let (device, queue) = opened
-            .and_then(|opened| opened.map_err(|error| error.to_string()))
-            .map_err(|error| WgpuError::Open { device: description.title(), reason: one_line(&error) })?;
+        let (device, queue) = opened.and_then(|opened| opened.map_err(|error| error.to_string())).map_err(|error| {
+            match (description.title(), one_line(&error)) {
+                (device, reason) if reason == OUT_OF_MEMORY => WgpuError::NoMemory { device },
+                (device, reason) => WgpuError::Open { device, reason },
+            }
+        })?;
         let health = DeviceHealth::default();
         let lost = health.clone();
         device.set_device_lost_callback(move |reason, why| {

@@ -177,7 +177,7 @@ impl WgpuConfig {
             serde_json::from_str(spec).map_err(|e| DeviceError::Unsupported(format!("no wgpu device: {e}")))?;
         open(id, self.clone(), &mut |preparing| prepare(preparing)).map_err(|error| match error {
             WgpuError::Refused { .. } | WgpuError::Shader { .. } => DeviceError::Unsupported(error.to_string()),
-            WgpuError::NoMemory { .. } => DeviceError::NotNow(error.to_string()),
+            WgpuError::NoMemory { .. } => DeviceError::NoMemory(error.to_string()),
             // A busy device is busy whether it is being opened or works.
             WgpuError::Device { error: error @ DeviceError::Busy { .. }, .. } => error,
             _ => DeviceError::Sick(error.to_string()),
