@@ -191,7 +191,7 @@ API cuDeviceGetAttribute(int* value, int which, int number) {
     if (!device) return invalid_device;
     switch (which) {
         case multiprocessors: *value = 2; break;
-        case integrated: *value = 0; break;
+        case integrated: *value = of(Settings::get().integrated, device->index); break;
         case compute_mode: *value = of(Settings::get().mode, device->index); break;
         case ecc: *value = device->index % 2; break;
         case major_capability: *value = int(device->capability / 10); break;

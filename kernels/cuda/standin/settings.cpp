@@ -48,6 +48,7 @@ Settings read() {
     s.capability = list<unsigned>(text("ASSAY_STANDIN_CAPABILITY", "8.0"), capability);
     s.name = list<std::string>(text("ASSAY_STANDIN_NAME", "Stand-in GPU"), [](const std::string& piece) { return piece; });
     s.mode = list<int>(text("ASSAY_STANDIN_MODE", "0"), [](const std::string& piece) { return std::stoi(piece); });
+    s.integrated = list<int>(text("ASSAY_STANDIN_INTEGRATED", "0"), [](const std::string& piece) { return std::stoi(piece); });
     s.peers = list<int>(text("ASSAY_STANDIN_PEERS", "0"), [](const std::string& piece) { return std::stoi(piece); });
     s.driver_version = std::stoi(text("ASSAY_STANDIN_DRIVER", "12000"));
     s.seed = std::stoull(text("ASSAY_STANDIN_SEED", "1"));

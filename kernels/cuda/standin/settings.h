@@ -5,6 +5,7 @@
 //   ASSAY_STANDIN_CAPABILITY   compute capability of each, likewise; 8.0
 //   ASSAY_STANDIN_NAME         name of each, likewise; "Stand-in GPU"
 //   ASSAY_STANDIN_MODE         compute mode of each, likewise; 0
+//   ASSAY_STANDIN_INTEGRATED   1 for a GPU in the host's memory, likewise; 0
 //   ASSAY_STANDIN_PEERS        whether each has memory that other processes can map, likewise: 0 no, 1 its own but it reaches
 //                              no other's, 2 yes, 3 yes but it reads something else there; 0
 //   ASSAY_STANDIN_DRIVER       what cuDriverGetVersion gives; 12000
@@ -31,6 +32,7 @@ struct Settings {
     std::vector<unsigned> capability;   // 10 · major + minor
     std::vector<std::string> name;
     std::vector<int> mode;
+    std::vector<int> integrated;
     std::vector<int> peers;
     int driver_version;
     std::uint64_t seed;

@@ -10,7 +10,7 @@ use crate::backends::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_device::backend::Backend;
 use assay_device::testing::conformance::{check_fill, expected, pass};
-use assay_device::{Device, DeviceError, Handle, LinkedShare, ProbeRound};
+use assay_device::{Device, DeviceError, Handle, LinkedShare, ProbeRound, machine};
 use assay_work::RoundKey;
 use assay_work::probe::LINE_BYTES;
 
@@ -324,6 +324,22 @@ fn memory_that_is_not_there_is_busy_with_the_figures() {
         assert!(matches!(result, Err(DeviceError::Busy { needed_bytes: 262_144, .. })), "{result:?}");
         device.probe_round(&wide, &Handle::default()).unwrap();
     });
+}
+
+/// The memory of an integrated GPU is free where the host has it: for such a one the driver counts the page cache as
+/// used, and more as free than the host has.
+#[test]
+fn an_integrated_gpu_has_the_hosts_memory() {
+    let test = "an_integrated_gpu_has_the_hosts_memory";
+    for (integrated, free_mib) in [("0", 56), ("1", 256)] {
+        let scenario = Scenario::new(test, integrated).with("INTEGRATED", integrated);
+        scenario.with("FAULT", "cuMemGetInfo_v2:1:tenant200").run(|| {
+            let free = first().info().free_bytes >> 20;
+            assert!((free_mib - 8..=free_mib).contains(&free), "{integrated}: {free} MiB");
+        });
+    }
+    let larger = Scenario::new(test, "larger than the host").with("INTEGRATED", "1").with("MEMORY_MIB", "67108864");
+    larger.run(|| assert!(first().info().free_bytes < machine::total_bytes()));
 }
 
 /// The room that a device reports can be filled, for several sizes, one after another in the same memory.

@@ -174,7 +174,7 @@ impl CudaDevice {
             hash_marks: LaunchMarks::new(&context)?,
             copied: CudaEvent::new(&context)?,
             staging: PinnedMemory::new(&context, STAGING_BYTES)?,
-            memory: Memory::new(&context, config.plain_memory),
+            memory: Memory::new(&context, config.plain_memory, description.integrated),
             rates: DeviceRates::new(Timing::DEVICE_EVENTS),
             residency: Residency::default(),
             pass: None,

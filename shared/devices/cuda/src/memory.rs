@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::driver::{Context, DeviceMemory, MappedMemory};
 use super::error::Fault;
 use super::plan::{MemoryLayout, paged};
-use assay_device::{DeviceError, PeerSlots, SharedSlots};
+use assay_device::{DeviceError, PeerSlots, SharedSlots, machine};
 
 /// A device's allocations.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Memory {
     stepped: Option<DeviceMemory>,
     /// Whether slots are taken such that other processes may map them.
     shares: bool,
+    /// Whether the device's memory is the host's.
+    integrated: bool,
     /// The slots of all devices of a linked probe, for as long as walks go over them.
     peers: Option<Peers>,
 }
@@ -39,13 +41,14 @@ pub(super) struct Peers {
 
 impl Memory {
     /// Holds nothing yet. With `plain` slots are shared with no other process.
-    pub(super) fn new(context: &Arc<Context>, plain: bool) -> Self {
+    pub(super) fn new(context: &Arc<Context>, plain: bool, integrated: bool) -> Self {
         let shares = match context.shares_memory() {
             Ok(true) if !plain => MappedMemory::try_out(context).map_or_else(may_share, |()| true),
             Ok(_) => false,
             Err(fault) => may_share(fault),
         };
-        Self { context: context.clone(), slots: None, scratch: None, states: None, stepped: None, shares, peers: None }
+        let (slots, scratch, states, stepped, peers) = (None, None, None, None, None);
+        Self { context: context.clone(), slots, scratch, states, stepped, shares, integrated, peers }
     }
 
     /// Bytes that would be free if this held nothing. The context is bound.
@@ -53,6 +56,8 @@ impl Memory {
         let held = [&self.slots, &self.scratch, &self.states, &self.stepped].into_iter().flatten();
         let held: u64 = held.map(|memory| paged(memory.bytes())).sum();
         let (free, total) = self.context.memory_bytes()?;
+        // Of the host's memory the driver counts the page cache as used, and knows no control group.
+        let free = if self.integrated { machine::available_bytes() / 4 * 3 } else { free };
         Ok((free + held).min(total))
     }
 
