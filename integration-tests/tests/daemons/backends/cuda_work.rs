@@ -421,8 +421,10 @@ fn devices_are_described_without_taking_their_memory() {
         assert_eq!(found[1].refusal, None);
         assert!(found[2].refusal.as_ref().unwrap().contains("Prohibited"), "{found:?}");
         assert_eq!(found[1].pci_address, "0000:02:00.0");
-        let offered = find().unwrap();
-        assert_eq!(offered.iter().map(|found| found.info.id).collect::<Vec<_>>(), [id(1)]);
+        let listed = find().unwrap();
+        assert_eq!(listed.iter().map(|found| found.refusal.is_some()).collect::<Vec<_>>(), [true, false, true]);
+        let old = listed[0].refusal.as_ref().unwrap();
+        assert!(old.starts_with("Tesla V100 at 0000:01:00.0: compute capability 7.0"), "{old}");
         for refused in [0, 2] {
             let error = try_open(refused, CudaConfig::default()).unwrap_err().to_string();
             assert!(error.contains(found[usize::from(refused)].refusal.as_ref().unwrap()), "{error}");

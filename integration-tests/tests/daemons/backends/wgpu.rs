@@ -167,6 +167,15 @@ fn a_card_that_cuda_does_not_give_is_used_through_vulkan() {
     assert_eq!(backends(&rows), BTreeSet::from([("NVIDIA card", "wgpu"), ("AMD card", "wgpu")]), "{log}");
 }
 
+/// A card that CUDA refuses beside another one is named where devices are listed, with the reason.
+#[test]
+fn a_card_that_cuda_refuses_is_named_in_the_list() {
+    let cuda = [("DEVICES", "2"), ("CAPABILITY", "8.0,5.2"), ("NAME", "NVIDIA card,Old card")];
+    let (text, log) = devices(&["--n=256", PACKED], "auto", &cuda, None);
+    assert!(text.contains("cuda: Old card at 0000:02:00.0: compute capability 5.2"), "{text}{log}");
+    assert!(text.contains("backend: cuda, wgpu ("), "{text}{log}");
+}
+
 /// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: a card that is hidden from CUDA is used
 /// through Vulkan only where the settings name wgpu.
 #[test]

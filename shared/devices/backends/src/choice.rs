@@ -103,7 +103,7 @@ impl From<ChooseError> for Failure {
 }
 
 /// The devices that each backend of a stage finds, for [`merge()`](super::merge::merge); `detect` asks one. The reasons
-/// of backends without devices, and hidden devices, go into `passed_over`.
+/// of backends without devices, and devices that are refused or hidden, go into `passed_over`.
 ///
 /// # Errors
 /// [`ChooseError`] when a backend cannot be passed over that finds no device.
@@ -116,12 +116,20 @@ pub fn detect_all(
 ) -> Result<Vec<Vec<DetectedDevice>>, ChooseError> {
     let mut lists = Vec::with_capacity(stage.len());
     for backend in stage {
-        match detect(&**backend) {
-            Ok(found) if !found.is_empty() => lists.push(found),
+        let mut found = detect(&**backend);
+        let refused = found.iter_mut().flat_map(|found| found.extract_if(.., |found| found.refusal.is_some()));
+        let refused: Vec<_> = refused.filter_map(|found| found.refusal).collect();
+        refused.iter().for_each(|why| tracing::warn!("not used: {why}"));
+        match found {
+            Ok(found) if !found.is_empty() => {
+                passed_over.extend(refused.iter().map(|why| format!("{}: {why}", backend.kind())));
+                lists.push(found);
+            }
             said => {
                 // Over a pipe, no device and no reason are the same.
                 let said = said.err().filter(|absence| !absence.why.is_empty());
-                let absence = said.unwrap_or_else(|| "it has no device".into());
+                let none = refused.first().map_or("it has no device", String::as_str);
+                let absence = said.unwrap_or_else(|| none.into());
                 choice.pass_over(backend.kind(), &absence, passed_over)?;
             }
         }
@@ -210,7 +218,7 @@ mod tests {
             free_bytes: 1,
         };
         let place = DevicePlace { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
-        let found = vec![DetectedDevice { info, place, spec: String::new() }];
+        let found = vec![DetectedDevice { info, place, integrated: false, refusal: None, spec: String::new() }];
         let looked = |gpus_are_hidden, choice| {
             let (mut passed_over, wgpu) = (Vec::new(), backends(&[Wgpu]));
             let lists = detect_all(&choice, gpus_are_hidden, &wgpu, |_| Ok(found.clone()), &mut passed_over).unwrap();

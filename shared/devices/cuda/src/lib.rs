@@ -99,9 +99,7 @@ pub fn open(
     let is_asked = |device: &DeviceDescription| device.id == id || (config.twice && twin(device.id) == id);
     let mut device = all.into_iter().find(is_asked).ok_or(CudaError::Unknown { id })?;
     device.id = id;
-    if let Some(reason) = device.refusal.clone() {
-        return Err(CudaError::Refused { device: device.title(), reason });
-    }
+    refused(&device).map_or(Ok(()), Err)?;
     CudaDevice::open(library, device, config, progress)
 }
 
@@ -157,23 +155,16 @@ impl CudaConfig {
     }
 }
 
-/// Finds the devices that can be used, and names the others in the log.
+/// Finds the devices, those that are refused too.
 ///
 /// # Errors
 /// [`CudaError`] when there are no devices.
 pub fn find() -> Result<Vec<DetectedDevice>, CudaError> {
-    let (refused, usable): (Vec<_>, Vec<_>) = detect()?.into_iter().partition(|device| device.refusal.is_some());
-    let refusals: Vec<_> = refused
-        .into_iter()
-        .map(|device| CudaError::Refused { device: device.title(), reason: device.refusal.unwrap_or_default() })
-        .collect();
-    for refusal in &refusals {
-        tracing::warn!("not used: {refusal}");
-    }
-    match refusals.into_iter().next() {
-        Some(refusal) if usable.is_empty() => Err(refusal),
-        _ => Ok(usable.iter().map(found).collect()),
-    }
+    Ok(detect()?.iter().map(found).collect())
+}
+
+fn refused(device: &DeviceDescription) -> Option<CudaError> {
+    device.refusal.clone().map(|reason| CudaError::Refused { device: device.title(), reason })
 }
 
 /// The id of a GPU's second device ([`CudaConfig::twice`]).
@@ -211,5 +202,6 @@ fn found(device: &DeviceDescription) -> DetectedDevice {
     };
     let place =
         DevicePlace { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
-    DetectedDevice { info, place, spec: spec(device.id) }
+    let refusal = refused(device).map(|error| error.to_string());
+    DetectedDevice { info, place, integrated: device.integrated, refusal, spec: spec(device.id) }
 }

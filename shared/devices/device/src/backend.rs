@@ -14,6 +14,10 @@ pub struct DetectedDevice {
     pub info: DeviceInfo,
     /// The hardware's address, to merge devices of several backends.
     pub place: DevicePlace,
+    /// Whether its memory is the host's: an integrated GPU, or a program.
+    pub integrated: bool,
+    /// The reason that it cannot be used, in one sentence with its name; `None` when it can.
+    pub refusal: Option<String>,
     /// The part that [`Backend::open`] needs to open this device and no other, in the backend's own form, at most
     /// [`MAX_SPEC_BYTES`]: all decisions over the host as a whole.
     pub spec: String,
@@ -81,7 +85,7 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
-    /// Finds the devices that can be used, in any order, without taking memory of any.
+    /// Finds the devices, those that are refused too, in any order, without taking memory of any.
     ///
     /// # Errors
     /// [`Absence`] when no device can be used.

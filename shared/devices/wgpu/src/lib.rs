@@ -74,32 +74,25 @@ pub fn detect(seed: &[u8]) -> Result<Vec<AdapterDescription>, WgpuError> {
     Ok(describe::describe_all(seed)?.into_iter().map(|described| described.description).collect())
 }
 
-/// Finds the adapters that can be used, and names the others in the log. Software adapters are among them only where
-/// the settings say so and there is no other.
+/// Finds the adapters, those that are refused too. Software adapters are among them only where the settings say so and
+/// there is no other.
 ///
 /// # Errors
 /// [`WgpuError`] when there are no adapters to use.
 pub fn find(config: &WgpuConfig) -> Result<Vec<DetectedDevice>, WgpuError> {
     let (refused, usable): (Vec<_>, Vec<_>) =
         detect(&config.seed)?.into_iter().partition(|adapter| adapter.refusal.is_some());
-    let refusals: Vec<_> = refused
-        .into_iter()
-        .map(|adapter| WgpuError::Refused { device: adapter.title(), reason: adapter.refusal.unwrap_or_default() })
-        .collect();
-    for refusal in &refusals {
-        tracing::warn!("not used: {refusal}");
-    }
     let (programs, hardware): (Vec<_>, Vec<_>) = usable.into_iter().partition(|adapter| adapter.software);
     let taken = if hardware.is_empty() && config.software { &programs } else { &hardware };
-    if !taken.is_empty() {
-        return Ok(taken.iter().map(|adapter| found(adapter, config)).collect());
+    if taken.is_empty() && refused.is_empty() {
+        let names = programs.iter().map(|adapter| adapter.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(WgpuError::OnlySoftware { names });
     }
-    Err(match refusals.into_iter().next() {
-        Some(refusal) => refusal,
-        None => WgpuError::OnlySoftware {
-            names: programs.iter().map(|adapter| adapter.name.as_str()).collect::<Vec<_>>().join(", "),
-        },
-    })
+    Ok(taken.iter().chain(&refused).map(|adapter| found(adapter, config)).collect())
+}
+
+fn refusal(adapter: &AdapterDescription) -> Option<WgpuError> {
+    adapter.refusal.clone().map(|reason| WgpuError::Refused { device: adapter.title(), reason })
 }
 
 /// The kinds of work that a device computes.
@@ -120,8 +113,11 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> DetectedDevice {
     };
     let pci_address = adapter.pci_address.as_ref().and_then(|address| address.parse().ok());
     let place = DevicePlace { pci_address, uuid: adapter.uuid, vendor: Some(adapter.vendor) };
+    let integrated = adapter.integrated || adapter.software;
+    let refusal = refusal(adapter).map(|error| error.to_string());
     // A struct of plain fields: turning it into text cannot fail.
-    DetectedDevice { info, place, spec: serde_json::to_string(&WgpuSpec { id: adapter.id }).unwrap_or_default() }
+    let spec = serde_json::to_string(&WgpuSpec { id: adapter.id }).unwrap_or_default();
+    DetectedDevice { info, place, integrated, refusal, spec }
 }
 
 /// Opens one device.
@@ -136,9 +132,7 @@ pub fn open(
     let all = describe::describe_all(&config.seed)?;
     let described = all.into_iter().find(|described| described.description.id == id);
     let described = described.ok_or(WgpuError::Unknown { id })?;
-    if let Some(reason) = described.description.refusal.clone() {
-        return Err(WgpuError::Refused { device: described.description.title(), reason });
-    }
+    refusal(&described.description).map_or(Ok(()), Err)?;
     WgpuDevice::open(described, config, progress)
 }
 

@@ -275,8 +275,9 @@ impl FromWorker {
             Self::Preparing(preparing) => vec![("Preparing.what", MAX_DEVICE_DETAIL_BYTES, &mut preparing.what)],
             Self::Reply { reply: Reply::Detected(Ok(found)), .. } => found
                 .iter_mut()
-                .flat_map(|DetectedDevice { info, spec, place: _ }| {
-                    texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)])
+                .flat_map(|DetectedDevice { info, spec, refusal, place: _, integrated: _ }| {
+                    let refusal = refusal.as_mut().map(|why| ("Found.refusal", MAX_DEVICE_DETAIL_BYTES, why));
+                    texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)]).chain(refusal)
                 })
                 .collect(),
             Self::Reply { reply: Reply::Detected(Err(none)), .. } => {
@@ -318,7 +319,7 @@ fn check_found(found: &[DetectedDevice], backend: BackendKind) -> Result<(), Mal
     at_most("Detected.found", MAX_HOST_DEVICES, found.len())?;
     let ids: BTreeSet<_> = found.iter().map(|found| found.info.id).collect();
     ensure("Detected.found", ids.len() == found.len(), || "an id is there twice".into())?;
-    for DetectedDevice { info, place, spec: _ } in found {
+    for DetectedDevice { info, place, .. } in found {
         check_info(info, backend)?;
         // Findings are of opened devices; a list of all devices has no room for them.
         at_most("Found.units", 0, info.units.len())?;
@@ -386,7 +387,9 @@ mod tests {
     }
 
     fn found(id: u8) -> DetectedDevice {
-        DetectedDevice { info: DeviceInfo { id: DeviceId([id; 16]), ..info() }, place: place(), spec: "{}".into() }
+        let info = DeviceInfo { id: DeviceId([id; 16]), ..info() };
+        let refusal = Some("too old".into());
+        DetectedDevice { info, place: place(), integrated: true, refusal, spec: "{}".into() }
     }
 
     fn reply(reply: Reply) -> FromWorker {
@@ -503,6 +506,8 @@ mod tests {
         let examined = DeviceInfo { units: vec![finding()], ..info() };
         assert_eq!(detected(vec![DetectedDevice { info: examined, ..found(1) }]), "Found.units");
         assert_eq!(detected(vec![DetectedDevice { spec: "x".repeat(MAX_SPEC_BYTES + 1), ..found(1) }]), "Found.spec");
+        let refusal = Some("x".repeat(MAX_DEVICE_DETAIL_BYTES + 1));
+        assert_eq!(detected(vec![DetectedDevice { refusal, ..found(1) }]), "Found.refusal");
         let at = |device, function| {
             let pci_address = Some(PciAddress { domain: 0, bus: 0, device, function });
             detected(vec![DetectedDevice { place: DevicePlace { pci_address, ..place() }, ..found(1) }])
@@ -557,7 +562,7 @@ mod tests {
         let long = |id: u8| {
             let info =
                 DeviceInfo { id: DeviceId([id; 16]), name: "n".repeat(9999), detail: "\n".repeat(9999), ..info() };
-            DetectedDevice { info, place: place(), spec: "o".repeat(MAX_SPEC_BYTES) }
+            DetectedDevice { info, spec: "o".repeat(MAX_SPEC_BYTES), refusal: Some("r".repeat(9999)), ..found(id) }
         };
         let found = (0..MAX_HOST_DEVICES as u8).map(long).collect();
         let sent = FromWorker::Reply { number: u64::MAX, done_steps: u64::MAX, reply: Reply::Detected(Ok(found)) };

@@ -300,7 +300,7 @@ fn start(spec: &WorkerSpec, shared: &SharedWorker) -> Result<WorkerLink, (Left, 
 
 fn open(link: &mut WorkerLink, spec: &WorkerSpec, shared: &SharedWorker) -> Result<(), StartFailure> {
     let down = |error: RequestError| StartFailure::Down(error.into_error());
-    let DetectedDevice { info, spec: device, place: _ } = &spec.found;
+    let DetectedDevice { info, spec: device, .. } = &spec.found;
     let request = Request::Open { backend: info.backend, settings: spec.settings.clone(), spec: device.clone() };
     let opened = link.open(request, &|preparing| {
         tracing::debug!(device = %info.id, done = preparing.done, total = preparing.total, "{}", preparing.what);
