@@ -131,8 +131,19 @@ fn rows_of(listing: &str) -> Vec<serde_json::Value> {
 /// The miner's list of its devices by any backends, with more flags, and its log; `visible` is the value of
 /// `CUDA_VISIBLE_DEVICES`, if it is set.
 fn devices(more: &[&str], backends: &str, cuda: &[(&str, &str)], visible: Option<&str>) -> (String, String) {
+    devices_on(&CARDS, more, backends, cuda, visible)
+}
+
+/// As [`devices`], with other cards.
+fn devices_on(
+    cards: &[(&str, &str)],
+    more: &[&str],
+    backends: &str,
+    cuda: &[(&str, &str)],
+    visible: Option<&str>,
+) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
-    let mut environment: Vec<_> = vulkan::environment(&CARDS).into_iter().chain(standin::environment(cuda)).collect();
+    let mut environment: Vec<_> = vulkan::environment(cards).into_iter().chain(standin::environment(cuda)).collect();
     environment.extend(visible.map(|devices| ("CUDA_VISIBLE_DEVICES".to_owned(), devices.into())));
     let key = format!("--key-file={}", folder.path().join("key").display());
     let command = ["devices", "--telemetry=off"].iter().chain(more).map(|&flag| flag.to_owned());
@@ -174,6 +185,21 @@ fn a_card_that_cuda_refuses_is_named_in_the_list() {
     let (text, log) = devices(&["--n=256", PACKED], "auto", &cuda, None);
     assert!(text.contains("cuda: Old card at 0000:02:00.0: compute capability 5.2"), "{text}{log}");
     assert!(text.contains("backend: cuda, wgpu ("), "{text}{log}");
+}
+
+/// An integrated GPU beside a card is used where the setting `device` names it.
+#[test]
+fn an_integrated_gpu_is_left_out_beside_a_card() {
+    let cards = [CARDS[0], ("TYPE", "discrete,integrated"), CARDS[2], CARDS[3], ("NAME", "NVIDIA card,AMD chip")];
+    let listed = |more: &[&str]| {
+        let flags = [&["--n=256", PACKED], more].concat();
+        devices_on(&cards, &flags, "auto", &[("DEVICES", "1"), ("NAME", "NVIDIA card")], None).0
+    };
+    let text = listed(&[]);
+    assert!(text.contains("backend: cuda (auto; "), "{text}");
+    assert!(text.contains("AMD chip at 0000:7f:00.0 (wgpu) is integrated"), "{text}");
+    let text = listed(&["--device=nvidia,amd"]);
+    assert!(text.contains("backend: cuda, wgpu (") && !text.contains("is integrated"), "{text}");
 }
 
 /// Two miners on one machine, each with its own GPU in `CUDA_VISIBLE_DEVICES`: a card that is hidden from CUDA is used

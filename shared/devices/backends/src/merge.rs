@@ -24,46 +24,49 @@ pub struct MergeResult {
 pub struct ExcludedDevice {
     pub backend: BackendKind,
     pub name: String,
+    /// Its address, where that is known.
+    pub pci_address: Option<PciAddress>,
     pub why: ExclusionReason,
 }
 
 /// The reason to leave a device out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExclusionReason {
-    /// An earlier backend has the same hardware.
-    Twin {
-        /// The backend that it is used through.
-        through: BackendKind,
-        /// Its address, where that is known.
-        pci_address: Option<PciAddress>,
-    },
+    /// An earlier backend has the same hardware, and it is used through that.
+    Twin(BackendKind),
     /// The operator gave it to another program.
-    Hidden {
-        /// Its address, where that is known.
-        pci_address: Option<PciAddress>,
-    },
+    Hidden,
+    /// It shares the host's memory, and `auto` has faster devices.
+    Integrated,
     /// Another device has its id.
     SameId(DeviceId),
     /// There are as many as a host may have.
     TooMany,
 }
 
+impl ExcludedDevice {
+    pub(crate) fn new(DetectedDevice { info, place, .. }: &DetectedDevice, why: ExclusionReason) -> Self {
+        Self { backend: info.backend, name: info.name.clone(), pci_address: place.pci_address, why }
+    }
+
+    /// Whether nothing is wrong with the host.
+    pub const fn is_usual(&self) -> bool {
+        matches!(self.why, ExclusionReason::Twin(_) | ExclusionReason::Integrated)
+    }
+}
+
 impl fmt::Display for ExcludedDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { backend, name, why } = self;
+        use ExclusionReason::{Hidden, Integrated, SameId, TooMany, Twin};
+        let Self { backend, name, pci_address, why } = self;
         let backend = backend.title();
-        let at = |address: &Option<PciAddress>| address.map(|address| format!(" at {address}")).unwrap_or_default();
+        let at = pci_address.map(|address| format!(" at {address}")).unwrap_or_default();
         match why {
-            ExclusionReason::Twin { through, pci_address } => {
-                write!(f, "{name}{} ({backend}) is used through {}", at(pci_address), through.title())
-            }
-            ExclusionReason::Hidden { pci_address } => {
-                write!(f, "{name}{} ({backend}) is hidden by {CUDA_VISIBLE_DEVICES}", at(pci_address))
-            }
-            ExclusionReason::SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
-            ExclusionReason::TooMany => {
-                write!(f, "{name} ({backend}) is not used: a host has at most {MAX_HOST_DEVICES} devices")
-            }
+            Twin(through) => write!(f, "{name}{at} ({backend}) is used through {}", through.title()),
+            Hidden => write!(f, "{name}{at} ({backend}) is hidden by {CUDA_VISIBLE_DEVICES}"),
+            Integrated => write!(f, "{name}{at} ({backend}) is integrated: to use it as well, name all GPUs in device"),
+            SameId(id) => write!(f, "{name} ({backend}) is not used: another device has its id, {id}"),
+            TooMany => write!(f, "{name} ({backend}) is not used: a host has at most {MAX_HOST_DEVICES} devices"),
         }
     }
 }
@@ -81,10 +84,8 @@ pub fn exclude_hidden(lists: &mut Vec<Vec<DetectedDevice>>) -> Vec<ExcludedDevic
     };
     let mut left_out = Vec::new();
     for list in lists.iter_mut() {
-        for found in list.extract_if(.., |found| hidden(found)) {
-            let why = ExclusionReason::Hidden { pci_address: found.place.pci_address };
-            left_out.push(ExcludedDevice { backend: found.info.backend, name: found.info.name, why });
-        }
+        let hidden = list.extract_if(.., |found| hidden(found));
+        left_out.extend(hidden.map(|found| ExcludedDevice::new(&found, ExclusionReason::Hidden)));
     }
     lists.retain(|list| !list.is_empty());
     left_out
@@ -101,10 +102,7 @@ pub fn merge(lists: &[Vec<DetectedDevice>]) -> MergeResult {
         for found in list {
             match why_not(found, &merged.devices, earlier) {
                 None => merged.devices.push(found.clone()),
-                Some(why) => {
-                    let (backend, name) = (found.info.backend, found.info.name.clone());
-                    merged.left_out.push(ExcludedDevice { backend, name, why });
-                }
+                Some(excluded) => merged.left_out.push(excluded),
             }
         }
     }
@@ -112,15 +110,15 @@ pub fn merge(lists: &[Vec<DetectedDevice>]) -> MergeResult {
 }
 
 /// Why a device is not taken beside those taken, of which the first `earlier` are of earlier backends.
-fn why_not(found: &DetectedDevice, taken: &[DetectedDevice], earlier: usize) -> Option<ExclusionReason> {
+fn why_not(found: &DetectedDevice, taken: &[DetectedDevice], earlier: usize) -> Option<ExcludedDevice> {
     if let Some(twin) = taken[..earlier].iter().find(|taken| found.place.is_known_as(&taken.place)) {
-        let pci_address = found.place.pci_address.or(twin.place.pci_address);
-        return Some(ExclusionReason::Twin { through: twin.info.backend, pci_address });
+        let excluded = ExcludedDevice::new(found, ExclusionReason::Twin(twin.info.backend));
+        return Some(ExcludedDevice { pci_address: excluded.pci_address.or(twin.place.pci_address), ..excluded });
     }
     if taken.iter().any(|taken| taken.info.id == found.info.id) {
-        return Some(ExclusionReason::SameId(found.info.id));
+        return Some(ExcludedDevice::new(found, ExclusionReason::SameId(found.info.id)));
     }
-    (taken.len() >= MAX_HOST_DEVICES).then_some(ExclusionReason::TooMany)
+    (taken.len() >= MAX_HOST_DEVICES).then(|| ExcludedDevice::new(found, ExclusionReason::TooMany))
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use assay_device::backend::{DetectedDevice, StartupObserver};
 use assay_device::bench::OpenedBench;
 use serde::de::DeserializeOwned;
 
-use crate::choice::{BackendChoice, absence};
+use crate::choice::{BackendChoice, ChooseError, absence};
 use crate::filter::DeviceFilter;
+use crate::merge::{ExcludedDevice, ExclusionReason, MergeResult};
 
 /// Makes a backend of its settings.
 type BackendLoader = fn(&str) -> Result<Box<dyn Backend>, String>;
@@ -51,6 +52,22 @@ impl HostConfig {
             Box::new(self.wgpu.clone()),
             Box::new(self.cpu.clone()),
         ]
+    }
+
+    /// The devices to use among those of a merge. `auto` takes integrated ones beside others only where the setting
+    /// `device` names them.
+    ///
+    /// # Errors
+    /// As [`DeviceFilter::apply`].
+    pub fn select(&self, mut merged: MergeResult) -> Result<MergeResult, ChooseError> {
+        merged.devices = self.filter.apply(merged.devices)?;
+        let is_named = self.choice != BackendChoice::Auto || !self.filter.include.is_empty();
+        if !is_named && merged.devices.iter().any(|found| !found.integrated) {
+            // A challenge over all would last as long as theirs takes.
+            let slow = merged.devices.extract_if(.., |found| found.integrated);
+            merged.left_out.extend(slow.map(|found| ExcludedDevice::new(&found, ExclusionReason::Integrated)));
+        }
+        Ok(merged)
     }
 
     /// Has CUDA devices take slots by `cuMemAlloc` alone, for a benchmark.

@@ -16,8 +16,8 @@ use assay_worker::{Launcher, Program, StartOutcome, WorkerConfig, WorkerDevice, 
 pub use assay_worker::{WorkerHealth, WorkerMonitor};
 
 use crate::choice::{BackendChoice, ChooseError, detect_all};
-use crate::filter::{DeviceFilter, in_order};
-use crate::merge::{ExcludedDevice, ExclusionReason, merge};
+use crate::filter::in_order;
+use crate::merge::{ExcludedDevice, MergeResult, merge};
 use crate::registry::HostConfig;
 
 /// How often devices that are being opened are looked at.
@@ -82,12 +82,12 @@ pub fn start_with(
     launch: &WorkerLaunch,
     progress: StartProgress<'_>,
 ) -> Result<DeviceSelection, ChooseError> {
-    let HostConfig { choice, filter, gpus_are_hidden, .. } = host;
+    let HostConfig { choice, gpus_are_hidden, .. } = host;
     let (mut passed_over, mut unusable) = (Vec::new(), Vec::new());
     for stage in choice.stages(backends)? {
         let ask = |backend: &dyn Backend| detect(backend, &*launch.launcher, launch.silence);
         let lists = detect_all(choice, *gpus_are_hidden, &stage, ask, &mut passed_over)?;
-        let mut start = HostStart::new(choice, filter, &stage, launch);
+        let mut start = HostStart::new(host, &stage, launch);
         start.unusable = std::mem::take(&mut unusable);
         if start.open(lists, progress, &mut passed_over)? {
             return Ok(start.into_chosen(&passed_over));
@@ -99,8 +99,7 @@ pub fn start_with(
 
 /// The devices of a host on their way to be opened.
 struct HostStart<'a> {
-    choice: &'a BackendChoice,
-    filter: &'a DeviceFilter,
+    config: &'a HostConfig,
     launch: &'a WorkerLaunch,
     settings: BTreeMap<BackendKind, String>,
     changes: Changes,
@@ -113,17 +112,12 @@ struct HostStart<'a> {
 }
 
 impl<'a> HostStart<'a> {
-    fn new(
-        choice: &'a BackendChoice,
-        filter: &'a DeviceFilter,
-        stage: &[Box<dyn Backend>],
-        launch: &'a WorkerLaunch,
-    ) -> Self {
+    fn new(config: &'a HostConfig, stage: &[Box<dyn Backend>], launch: &'a WorkerLaunch) -> Self {
         let settings = stage.iter().map(|backend| (backend.kind(), backend.settings())).collect();
         let changes = Changes::default();
         let (started, left_out, unusable) = (Vec::new(), Vec::new(), Vec::new());
         let (places, indices) = (BTreeMap::new(), BTreeMap::new());
-        Self { choice, filter, launch, settings, changes, started, places, indices, left_out, unusable }
+        Self { config, launch, settings, changes, started, places, indices, left_out, unusable }
     }
 
     /// Opens the devices that each backend found, and waits for them; whether any backend is left. When one has to be
@@ -140,7 +134,7 @@ impl<'a> HostStart<'a> {
         // One backend less each time.
         while !lists.is_empty() {
             let merged = merge(&lists);
-            self.left_out = merged.left_out;
+            self.left_out = merged.left_out.clone();
             self.expect_all(&lists, &merged.devices)?;
             let numbered = in_order(&merged.devices).into_iter().enumerate();
             self.indices = numbered.map(|(index, found)| (found.info.id, index)).collect();
@@ -149,7 +143,9 @@ impl<'a> HostStart<'a> {
                 [] => error,
                 passed_over => ChooseError::Filter(format!("{error}; {}", passed_over.join("; "))),
             };
-            self.start(self.filter.apply(merged.devices).map_err(why)?)?;
+            let MergeResult { devices, left_out } = self.config.select(merged).map_err(why)?;
+            self.left_out = left_out;
+            self.start(devices)?;
             let fresh = self.started.iter().filter(|(_, device)| device.start_outcome().is_none());
             wait_for(&fresh.collect::<Vec<_>>(), progress);
             let failed = self.failed();
@@ -157,7 +153,7 @@ impl<'a> HostStart<'a> {
                 return Ok(true);
             }
             for (backend, why) in failed {
-                self.choice.pass_over(backend, &why, passed_over)?;
+                self.config.choice.pass_over(backend, &why, passed_over)?;
                 lists.retain(|list| list.first().is_some_and(|found| found.info.backend != backend));
                 for (info, device) in self.started.extract_if(.., |(info, _)| info.backend == backend) {
                     self.unusable.extend(device.fault().map(|fault| (info, fault)));
@@ -169,7 +165,7 @@ impl<'a> HostStart<'a> {
 
     /// A backend that was asked for has to give a device that no other one gives.
     fn expect_all(&self, lists: &[Vec<DetectedDevice>], devices: &[DetectedDevice]) -> Result<(), ChooseError> {
-        if *self.choice == BackendChoice::Auto {
+        if self.config.choice == BackendChoice::Auto {
             return Ok(());
         }
         for backend in lists.iter().filter_map(|list| list.first()).map(|found| found.info.backend) {
@@ -227,7 +223,7 @@ impl<'a> HostStart<'a> {
 
     /// The devices, once they are open; devices left out are logged.
     fn into_chosen(self, passed_over: &[String]) -> DeviceSelection {
-        for left_out in self.left_out.iter().filter(|left_out| !matches!(left_out.why, ExclusionReason::Twin { .. })) {
+        for left_out in self.left_out.iter().filter(|left_out| !left_out.is_usual()) {
             tracing::warn!("{left_out}");
         }
         let why = self.why(passed_over);
@@ -250,18 +246,18 @@ impl<'a> HostStart<'a> {
     }
 
     fn why(&self, passed_over: &[String]) -> String {
-        let mut parts = vec![match self.choice {
+        let mut parts = vec![match &self.config.choice {
             BackendChoice::Auto => "auto".to_owned(),
             BackendChoice::These(_) => "as set by backend".to_owned(),
         }];
-        if !self.filter.is_all() {
+        if !self.config.filter.is_all() {
             let (used, all) = (self.started.len(), self.indices.len());
             parts.push(format!("{used} of {all} devices by the setting device"));
         }
         parts.extend_from_slice(passed_over);
-        let twins = self.left_out.iter().filter(|left_out| matches!(left_out.why, ExclusionReason::Twin { .. }));
-        parts.extend(twins.map(ToString::to_string));
-        if parts.len() == 1 && *self.choice == BackendChoice::Auto {
+        let usual = self.left_out.iter().filter(|left_out| left_out.is_usual());
+        parts.extend(usual.map(ToString::to_string));
+        if parts.len() == 1 && self.config.choice == BackendChoice::Auto {
             return "auto: all that this build can use".into();
         }
         parts.join("; ")

@@ -10,7 +10,7 @@ use assay_worker::testing::{FakeBackend, FakeFault, FakeProcess, LONG, Threads, 
 use assay_worker::{LaunchedWorker, Launcher};
 
 use super::*;
-use crate::filter::DeviceSelector;
+use crate::filter::{DeviceFilter, DeviceSelector};
 
 /// A device as these tests write it: its id, its fault, and where it is.
 type Written = (u8, FakeFault, &'static str);
@@ -267,4 +267,53 @@ fn what_is_excluded_takes_no_worker() {
         let error = chosen.map(|chosen| chosen.backend).expect_err("a device was chosen");
         assert!(error.contains("0: 01010101 (") && workers == 2, "{workers} workers: {error}");
     }
+}
+
+/// Each device: a challenge over an integrated GPU as well lasts as long as that one takes.
+#[test]
+fn auto_takes_integrated_gpus_alone_or_by_name() {
+    let devices = |kind, written: &[(u8, bool)]| {
+        let device = |(id, integrated): &(u8, bool)| {
+            let place = DevicePlace { pci_address: format!("0000:0{id}:00.0").parse().ok(), ..DevicePlace::default() };
+            DetectedDevice { integrated: *integrated, ..found(kind, *id, FakeFault::None, place) }
+        };
+        Box::new(FakeBackend { kind, devices: Ok(written.iter().map(device).collect()) }) as Box<dyn Backend>
+    };
+    let chosen = |choice, device: &[&str], cuda: &[(u8, bool)], wgpu: &[(u8, bool)]| {
+        let texts: Vec<_> = device.iter().map(|text| (*text).to_owned()).collect();
+        let filter = DeviceFilter::parse(&texts).unwrap();
+        let host = HostConfig { choice, filter, ..HostConfig::default() };
+        let backends = [(Cuda, cuda), (Wgpu, wgpu)].into_iter().filter(|(_, written)| !written.is_empty());
+        let backends = backends.map(|(kind, written)| devices(kind, written)).collect();
+        let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
+        let chosen = start_with(&host, backends, &launch, &mut |_, _| ()).unwrap_or_else(|error| panic!("{error}"));
+        (ids(&chosen), chosen.why)
+    };
+    let (auto, discrete, both) = (BackendChoice::Auto, &[(1, false)], &[(2, true), (3, false)]);
+    let (used, why) = chosen(auto.clone(), &[], discrete, both);
+    let left_out = "auto; card 2 at 0000:02:00.0 (wgpu) is integrated: to use it as well, name all GPUs in device";
+    assert_eq!((used, why.as_str()), (vec![1, 3], left_out));
+    assert_eq!(chosen(auto.clone(), &[], &[], both).0, [3]);
+    assert_eq!(chosen(auto.clone(), &[], &[(1, true)], &[(2, true)]).0, [1, 2], "no other GPU is there");
+    assert_eq!(chosen(auto.clone(), &["^0", "^2"], discrete, both).0, [2]);
+    assert_eq!(chosen(auto, &["card"], discrete, both).0, [1, 2, 3]);
+    assert_eq!(chosen(these(&[Cuda, Wgpu]), &[], discrete, both).0, [1, 2, 3]);
+}
+
+#[test]
+fn a_refused_gpu_is_named_beside_those_of_another_backend() {
+    let at = |address: &str| DevicePlace { pci_address: address.parse().ok(), ..DevicePlace::default() };
+    let old = DetectedDevice {
+        refusal: Some("card 1 at 0000:02:00.0: compute capability 6.1".into()),
+        ..found(Cuda, 1, FakeFault::None, at("0000:02:00.0"))
+    };
+    let cuda = vec![old, found(Cuda, 2, FakeFault::None, at("0000:03:00.0"))];
+    let wgpu = vec![found(Wgpu, 3, FakeFault::None, at("0000:02:00.0"))];
+    let backends = [(Cuda, cuda), (Wgpu, wgpu)];
+    let backends = backends.map(|(kind, found)| Box::new(FakeBackend { kind, devices: Ok(found) }) as Box<dyn Backend>);
+    let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
+    let chosen = start_with(&HostConfig::default(), backends.into(), &launch, &mut |_, _| ());
+    let chosen = chosen.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((ids(&chosen), chosen.indices.len()), (vec![2, 3], 2));
+    assert_eq!(chosen.why, "auto; cuda: card 1 at 0000:02:00.0: compute capability 6.1");
 }

@@ -33,15 +33,15 @@ pub fn detect(config: &HostConfig) -> Result<Vec<DetectedDevice>, ChooseError> {
     for stage in config.choice.stages(config.backends())? {
         let detect = |backend: &dyn Backend| backend.detect();
         let lists = detect_all(&config.choice, config.gpus_are_hidden, &stage, detect, &mut passed_over)?;
-        let merged = merge(&lists);
-        for left_out in &merged.left_out {
+        let used = config.select(merge(&lists))?;
+        for left_out in &used.left_out {
             tracing::info!("{left_out}");
         }
         for why in &passed_over {
             tracing::info!("{why}");
         }
-        if !merged.devices.is_empty() {
-            return config.filter.apply(merged.devices);
+        if !used.devices.is_empty() {
+            return Ok(used.devices);
         }
     }
     Err(ChooseError::None(passed_over.join("; ")))
