@@ -15,6 +15,7 @@ use assay_work::{Challenge, ChallengeId, DeviceId, Nonce, Precision, PublicKey};
 
 use crate::entropy::{Entropy, EntropyError};
 use crate::history::ShownRates;
+use crate::history::devices::is_too_small;
 
 /// The most roots of a challenge, over all devices: at 32 bytes each, 2 MiB of commitment.
 pub const MAX_ROOTS: u64 = 65_536;
@@ -206,12 +207,6 @@ impl Sizing<'_> {
         // A share is at most one more than the whole part of total * weight / sum.
         if largest <= room { sum } else { (room * sum - 1) / largest }
     }
-}
-
-/// Whether the smallest of so many devices, which hold `sum` in all, is too small for a share of its own in a challenge
-/// with few slots: half of their mean, or more, is not.
-pub(crate) const fn is_too_small(least: u64, sum: u128, devices: usize) -> bool {
-    2 * devices as u128 * (least as u128) < sum
 }
 
 /// Checks that what will be opened fits in one request.

@@ -12,8 +12,6 @@ use assay_protocol::verdict::NamedDevice;
 use assay_work::{DeviceId, Precision};
 use serde::{Deserialize, Serialize};
 
-use crate::issue::is_too_small;
-
 /// A device that the miner's work has shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownDevice {
@@ -57,7 +55,7 @@ impl Attendance<'_> {
             || (!self.should_compute(listed, known) && self.are_asked_together(listed))
     }
 
-    /// Whether a challenge leaves a device out beside the others, by what they showed: by a claim of one of them a miner
+    /// Whether a challenge leaves a device out beside the others, by their shown bytes: by a claim of one of them a miner
     /// would keep all others out.
     fn is_dwarfed(&self, known: &KnownDevice, all: &BTreeMap<DeviceId, KnownDevice>) -> bool {
         let shared = self.shares.iter().map(|(id, held)| all.get(id).map_or(*held, |known| known.bytes.max(*held)));
@@ -83,6 +81,12 @@ impl Attendance<'_> {
             |kind| self.inventory.devices.iter().filter(asked).all(|device| device.precisions.contains(kind));
         self.kinds.iter().any(together)
     }
+}
+
+/// Whether the smallest of so many devices, which hold `sum` in all, is too small for a share of its own in a challenge
+/// with few slots: half of their mean, or more, is not.
+pub(crate) const fn is_too_small(least: u64, sum: u128, devices: usize) -> bool {
+    2 * devices as u128 * (least as u128) < sum
 }
 
 /// Differences between the devices that took part and the known ones.

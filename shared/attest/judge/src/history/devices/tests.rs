@@ -83,7 +83,7 @@ fn a_claim_of_one_device_excuses_no_other() {
         Difference::of(known, attendance).missing.len()
     };
     assert_eq!(missing(&known, 6 << 16), 7);
-    // Nine times as large, it leaves the others none by what it showed: in an earlier challenge, or in this one.
+    // Nine times as large, it leaves the others none by its shown bytes: in an earlier challenge, or in this one.
     assert_eq!((missing(&known, 54 << 16), missing(&known, 55 << 16)), (7, 0));
     known.entry(DeviceId([1; 16])).and_modify(|device| device.bytes = 55 << 16);
     assert_eq!(missing(&known, 6 << 16), 0);
