@@ -139,7 +139,8 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
             release(validator, &progress);
         }
     }
-    report.members = progress.into_iter().map(|(miner, member)| (miner, end_of(member))).collect();
+    let end = |mut member: MemberProgress| member.end.take().unwrap_or_else(|| ended(&member, began, None));
+    report.members = progress.into_iter().map(|(miner, member)| (miner, end(member))).collect();
     report
 }
 
@@ -226,12 +227,4 @@ fn ended(member: &MemberProgress, began: Instant, verdict: Option<&Verdict>) -> 
         (None, Some(challenge_id)) => MemberEnd::Lost { challenge_id },
         (None, None) => not_started("its session ended"),
     }
-}
-
-fn end_of(member: MemberProgress) -> MemberEnd {
-    let MemberProgress { challenge, end, .. } = member;
-    end.unwrap_or_else(|| match challenge {
-        Some(challenge_id) => MemberEnd::Lost { challenge_id },
-        None => not_started("its session ended"),
-    })
 }

@@ -282,7 +282,7 @@ mod tests {
             linked_bytes_per_s: 0.0,
             at_ms: 1,
         };
-        concluded.shown = [1, 2].map(shown).into();
+        (concluded.shown, concluded.device_ms) = ([1, 2].map(shown).into(), 5000);
         records.conclude(&concluded).await.unwrap();
         assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap(), None, "also one that is not listed any more");
     }
