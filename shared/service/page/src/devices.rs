@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{field, select};
-use crate::frame::{Frame, LiveFilter, NavSection, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, cards, next, page};
 use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, detail, is_choice, name, option, short, whole_id};
 use crate::{address, time};
@@ -87,25 +87,9 @@ pub fn devices(view: &DevicesView<'_>) -> String {
 
 /// Devices as a table, with or without their miner.
 pub(crate) fn table(devices: &[DeviceRecord], now_ms: i64, with_miner: bool) -> Markup {
-    html! {
-        div.table.cards {
-            table {
-                caption.sr { "Devices" }
-                thead {
-                    tr {
-                        th scope="col" { "Device" }
-                        th scope="col" { "State" }
-                        @if with_miner { th scope="col" { "Miner" } }
-                        th scope="col" { "Model" }
-                        th.num scope="col" { "GiB" }
-                        th scope="col" { "Last held" }
-                        th scope="col" { "First seen" }
-                    }
-                }
-                tbody id="devices" data-part="rows" { @for device in devices { (row(device, now_ms, with_miner)) } }
-            }
-        }
-    }
+    let mut titles = vec!["Device", "State", "Miner", "Model", "#GiB", "Last held", "First seen"];
+    titles.retain(|title| with_miner || *title != "Miner");
+    cards("Devices", "devices", &titles, &html! { @for device in devices { (row(device, now_ms, with_miner)) } })
 }
 
 fn row(device: &DeviceRecord, now_ms: i64, with_miner: bool) -> Markup {

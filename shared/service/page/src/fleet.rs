@@ -8,7 +8,7 @@ use assay_policy::state::State;
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, LiveFilter, NavSection, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, cards, next, page};
 use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, is_choice, name, sentence, short};
 use crate::{address, time, words};
@@ -210,24 +210,9 @@ fn list(view: &FleetView<'_>) -> Markup {
             @if view.miners.items.is_empty() {
                 p.panel.none { "No miner fits. " a href="/" { "Show all" } "." }
             } @else {
-                div.table.cards {
-                    table {
-                        caption.sr { "Miners" }
-                        thead {
-                            tr {
-                                th scope="col" { "Miner" }
-                                th scope="col" { "State" }
-                                th scope="col" { "Devices" }
-                                th scope="col" { "Last verdict" }
-                                th scope="col" { "Next" }
-                                th scope="col" { "Why, and what to do" }
-                            }
-                        }
-                        tbody id="miners" data-part="rows" {
-                            @for miner in &view.miners.items { (row(miner, view.frame.now_ms)) }
-                        }
-                    }
-                }
+                (cards("Miners", "miners", &["Miner", "State", "Devices", "Last verdict", "Next", "Why, and what to do"], &html! {
+                    @for miner in &view.miners.items { (row(miner, view.frame.now_ms)) }
+                }))
             }
             (next(following.as_deref()))
         }

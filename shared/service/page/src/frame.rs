@@ -170,6 +170,32 @@ fn footer(frame: &Frame<'_>, live: LiveFilter<'_>) -> Markup {
     }
 }
 
+/// A list as a table, of which a narrow screen shows each row as a card.
+pub(crate) fn cards(caption: &str, id: &str, titles: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.table.cards {
+            table {
+                caption.sr { (caption) }
+                (headings(titles))
+                tbody id=(id) data-part="rows" { (rows) }
+            }
+        }
+    }
+}
+
+/// The titles of a table's columns; `#` begins the title of one with figures.
+pub(crate) fn headings(titles: &[&str]) -> Markup {
+    html! {
+        thead {
+            tr {
+                @for title in titles {
+                    th.num[title.starts_with('#')] scope="col" { (title.trim_start_matches('#')) }
+                }
+            }
+        }
+    }
+}
+
 /// The way to the next page of a list.
 pub(crate) fn next(address: Option<&str>) -> Markup {
     html! {

@@ -7,7 +7,7 @@ use assay_program::render::units::figures as figures_of;
 use maud::{Markup, html};
 
 use crate::chart::strip;
-use crate::frame::{Frame, LiveFilter, NavSection, page};
+use crate::frame::{Frame, LiveFilter, NavSection, cards, page};
 use crate::text::{capital, counted, detail, name, sentence, short, spaced, whole_id};
 use crate::verdicts::{ListedVerdict, VerdictsFilter};
 use crate::{challenge, devices, fleet, time, verdicts, words};
@@ -255,23 +255,9 @@ fn sessions(view: &MinerView<'_>) -> Markup {
         section aria-labelledby="sessions-title" {
             h2 id="sessions-title" { "Sessions" }
             @if sessions.is_empty() { p.none { "It never connected." } } @else {
-                div.table.cards {
-                    table {
-                        caption.sr { "Sessions, newest first" }
-                        thead {
-                            tr {
-                                th scope="col" { "Connected" }
-                                th scope="col" { "For" }
-                                th scope="col" { "From" }
-                                th scope="col" { "Software" }
-                                th scope="col" { "Ended" }
-                            }
-                        }
-                        tbody id="sessions" data-part="rows" {
-                            @for session in sessions { (session_row(session, now_ms)) }
-                        }
-                    }
-                }
+                (cards("Sessions, newest first", "sessions", &["Connected", "For", "From", "Software", "Ended"], &html! {
+                    @for session in sessions { (session_row(session, now_ms)) }
+                }))
             }
         }
     }

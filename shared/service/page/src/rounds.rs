@@ -8,7 +8,7 @@ use assay_program::render::units::figures;
 use assay_protocol::verdict::Outcome;
 use maud::{Markup, html};
 
-use crate::frame::{Frame, LiveFilter, NavSection, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, cards, next, page};
 use crate::icon::{Icon, Tone, badge};
 use crate::text::{capital, counted, detail, name, option, short, whole_id};
 use crate::{address, time, words};
@@ -174,29 +174,16 @@ pub fn round(view: &RoundView<'_>) -> String {
         }
         section aria-labelledby="members-title" {
             h2 id="members-title" { "Members" }
-            div.table.cards {
-                table {
-                    caption.sr { "Members of the round" }
-                    thead {
-                        tr {
-                            th scope="col" { "Miner" }
-                            th scope="col" { "What became of it" }
-                            th scope="col" { "After the start" }
-                            th scope="col" { "Circumstances" }
-                        }
-                    }
-                    tbody id="members" data-part="rows" {
-                        @for member in &round.members {
-                            tr id={ "member-" (member.miner) } {
-                                th scope="row" { (link(&member.miner, names)) }
-                                td data-of="Became" { (state(member, outcomes)) }
-                                td data-of="After" { (after(round, member)) " s" }
-                                td data-of="Details" { (detail(&member.detail)) }
-                            }
-                        }
+            (cards("Members of the round", "members", &["Miner", "What became of it", "After the start", "Circumstances"], &html! {
+                @for member in &round.members {
+                    tr id={ "member-" (member.miner) } {
+                        th scope="row" { (link(&member.miner, names)) }
+                        td data-of="Became" { (state(member, outcomes)) }
+                        td data-of="After" { (after(round, member)) " s" }
+                        td data-of="Details" { (detail(&member.detail)) }
                     }
                 }
-            }
+            }))
         }
     };
     page(frame, NavSection::Rounds, LiveFilter::All, &title, &body)

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::{field, select};
-use crate::frame::{Frame, LiveFilter, NavSection, next, page};
+use crate::frame::{Frame, LiveFilter, NavSection, cards, next, page};
 use crate::text::{capital, name, short, spaced};
 use crate::{address, time, verdict, words};
 
@@ -71,23 +71,9 @@ pub fn verdicts(view: &VerdictsView<'_>) -> String {
 
 /// The list as a table, with or without the miner.
 pub(crate) fn table(verdicts: &[ListedVerdict], now_ms: i64, with_miner: bool) -> Markup {
-    html! {
-        div.table.cards {
-            table {
-                caption.sr { "Verdicts" }
-                thead {
-                    tr {
-                        th scope="col" { "Verdict" }
-                        th scope="col" { "When" }
-                        @if with_miner { th scope="col" { "Miner" } }
-                        th scope="col" { "Asked by" }
-                        th scope="col" { "What was found" }
-                    }
-                }
-                tbody id="verdicts" data-part="rows" { @for listed in verdicts { (row(listed, now_ms, with_miner)) } }
-            }
-        }
-    }
+    let mut titles = vec!["Verdict", "When", "Miner", "Asked by", "What was found"];
+    titles.retain(|title| with_miner || *title != "Miner");
+    cards("Verdicts", "verdicts", &titles, &html! { @for listed in verdicts { (row(listed, now_ms, with_miner)) } })
 }
 
 fn row(listed: &ListedVerdict, now_ms: i64, with_miner: bool) -> Markup {

@@ -7,7 +7,21 @@ use assay_protocol::claims::Telemetry;
 use assay_protocol::verdict::{DeviceWork, Verdict, Work};
 use maud::{Markup, html};
 
+use crate::frame::headings;
 use crate::text::{capital, name, short};
+
+const SHOWN: [&str; 10] = [
+    "Device",
+    "#Matrices",
+    "#GiB held",
+    "#MACs",
+    "#Seconds",
+    "#TOPS",
+    "#Probe GB/s",
+    "#Samples",
+    "#Segments",
+    "#Claimed s",
+];
 
 /// The table of figures.
 pub(super) fn section(verdict: &Verdict) -> Markup {
@@ -19,20 +33,7 @@ pub(super) fn section(verdict: &Verdict) -> Markup {
             h2 id="shown" { "What each device showed" }
             div.table.cards tabindex="0" role="group" aria-labelledby="shown" {
                 table {
-                    thead {
-                        tr {
-                            th scope="col" { "Device" }
-                            th.num scope="col" { "Matrices" }
-                            th.num scope="col" { "GiB held" }
-                            th.num scope="col" { "MACs" }
-                            th.num scope="col" { "Seconds" }
-                            th.num scope="col" { "TOPS" }
-                            th.num scope="col" { "Probe GB/s" }
-                            th.num scope="col" { "Samples" }
-                            th.num scope="col" { "Segments" }
-                            th.num scope="col" { "Claimed s" }
-                        }
-                    }
+                    (headings(&SHOWN))
                     tbody {
                         @for device in &verdict.devices {
                             tr { th scope="row" { (label(device)) } (cells(&device.work)) }
@@ -214,9 +215,7 @@ pub(super) fn claims(verdict: &Verdict) -> Markup {
             h2 id="claims" { "Sensors, as the miner claims" }
             div.table.cards tabindex="0" role="group" aria-labelledby="claims" {
                 table {
-                    thead {
-                        tr { th scope="col" { "Device" } th scope="col" { "Readings" } th scope="col" { "To look at" } }
-                    }
+                    (headings(&["Device", "Readings", "To look at"]))
                     tbody {
                         @for (device, telemetry) in claimed {
                             tr {
