@@ -138,28 +138,24 @@ fn group(section: &mut Section<'_>, mut group: Group, settings: Option<&Policy>)
         overrides(&mut part, Place::Judged, settings, &mut group.judge);
         part.finish();
     }
-    check_times(section, &group);
+    check_times(section, &group, settings.and_then(|settings| settings.challenge_interval));
     group
 }
 
-/// Checks that an attestation outlasts the waits between challenges.
-fn check_times(section: &Section<'_>, group: &Group) {
-    let Some(mean) = group.cadence.mean else { return };
-    let expires = Duration::from_secs(group.rules.expires_after_s);
-    if expires < mean.saturating_mul(2) {
-        let (expires, mean) = (short(expires), short(mean));
-        section.wrong(
-            "expires_after",
-            format!("{expires}: expected twice the mean of the cadence or more, which is {mean}"),
-        );
-    }
-    let heavy = group.rules.heavy_expires_after_s.map(Duration::from_secs);
-    if let Some(heavy) = heavy.filter(|heavy| *heavy < mean.saturating_mul(2)) {
-        let (heavy, mean) = (short(heavy), short(mean));
-        section.wrong(
-            "heavy",
-            format!("expires_after {heavy}: expected twice the mean of the cadence or more, which is {mean}"),
-        );
+/// Checks that an attestation outlasts the waits between challenges. A group without a mean waits as the setting says.
+fn check_times(section: &Section<'_>, group: &Group, interval: Option<Duration>) {
+    let by_setting = interval.map(|interval| (interval, "challenge_interval_s"));
+    let by_cadence = group.cadence.mean.map(|mean| (mean, "the mean of the cadence"));
+    let Some((mean, name)) = by_cadence.or(by_setting) else { return };
+    let check = |field, label: &str, expires: Duration| {
+        if expires < mean.saturating_mul(2) {
+            let (expires, mean) = (short(expires), short(mean));
+            section.wrong(field, format!("{label}{expires}: expected twice {name} or more, which is {mean}"));
+        }
+    };
+    check("expires_after", "", Duration::from_secs(group.rules.expires_after_s));
+    if let Some(heavy) = group.rules.heavy_expires_after_s {
+        check("heavy", "expires_after ", Duration::from_secs(heavy));
     }
 }
 

@@ -220,6 +220,28 @@ fn values_that_cannot_be_are_refused() {
     }
 }
 
+/// Regression test: the wait of a group without a mean, which is the setting's, was not compared.
+#[test]
+fn an_attestation_outlasts_the_waits_of_the_setting() {
+    let parse = |interval_s: u64, lines: &str| {
+        let settings = Policy {
+            challenge_interval: (interval_s > 0).then(|| Duration::from_secs(interval_s)),
+            ..Policy::default()
+        };
+        FleetRules::parse(&group(lines), "p.toml", Some(&settings)).err().map(|error| error.to_string())
+    };
+    let short = "expires_after = \"19m\"";
+    let said = "expected twice challenge_interval_s or more, which is 10m";
+    assert_eq!(parse(600, short), Some(format!("p.toml:3: group[1].expires_after: 19m: {said}")));
+    let heavy = parse(600, "[group.heavy]\nexpires_after = \"1199s\"").unwrap();
+    assert!(heavy.contains("group[1].heavy: expires_after ") && heavy.ends_with(said), "{heavy}");
+    for (interval_s, lines) in
+        [(600, "expires_after = \"20m\""), (0, short), (600, "expires_after = \"19m\"\ncadence = { mean = \"9m\" }")]
+    {
+        assert_eq!(parse(interval_s, lines), None, "{interval_s} {lines}");
+    }
+}
+
 #[test]
 fn groups_that_no_miner_reaches_are_refused() {
     let two = "[[group]]\nname = \"a\"\nmodel = \"L4\"\n[[group]]\nname = \"b\"\nmodel = \"L4\"\n";
