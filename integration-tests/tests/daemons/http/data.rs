@@ -157,6 +157,8 @@ async fn a_round_is_begun_and_followed_to_its_end() {
     let operator = Caller::of_role(&validator, address, Role::Operate).await;
     let none = operator.post("/api/v1/rounds", &serde_json::json!({ "group": "no-such" })).await.problem();
     assert_eq!(none.code, ProblemCode::NotFound);
+    let empty = operator.post("/api/v1/rounds", &serde_json::json!({ "group": "" })).await.problem();
+    assert_eq!(empty.code, ProblemCode::Invalid, "it does not stand for all miners");
     let asked = Instant::now();
     let StartedRound { round: id } = operator.post("/api/v1/rounds", &serde_json::json!({})).await.expect(202).json();
     let round = loop {

@@ -35,6 +35,7 @@ impl RoundDetail {
 #[serde(default, deny_unknown_fields)]
 pub struct BeginRound {
     /// A group of the fleet's policy; without it all miners.
+    #[schema(min_length = 1)]
     pub group: Option<String>,
 }
 

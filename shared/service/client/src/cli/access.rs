@@ -48,7 +48,7 @@ pub struct CreateTokenArgs {
 #[derive(Debug, Args)]
 pub struct ItemArgs {
     /// Its id, or the first digits of it
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub id: String,
     /// What all have.
     #[command(flatten)]

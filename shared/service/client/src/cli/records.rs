@@ -6,6 +6,7 @@ use assay_api::{LabelError, MAX_DOCUMENTS, parse_label, parse_name};
 use assay_program::span::Span;
 use assay_protocol::verdict::Outcome;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser as NonEmpty;
 
 use super::one_of;
 use super::server::ValidatorFlags;
@@ -45,7 +46,7 @@ pub struct EnrollArgs {
 #[derive(Debug, Args)]
 pub struct DecideArgs {
     /// Miner: the first digits of one of its keys, or a whole key that never came
-    #[arg(value_name = "KEY")]
+    #[arg(value_name = "KEY", value_parser = NonEmpty::new())]
     pub miner: String,
     /// What all have.
     #[command(flatten)]
@@ -80,7 +81,7 @@ impl std::str::FromStr for LabelEdit {
 #[derive(Debug, Args)]
 pub struct LabelArgs {
     /// Miner: the first digits of one of its keys
-    #[arg(value_name = "KEY")]
+    #[arg(value_name = "KEY", value_parser = NonEmpty::new())]
     pub miner: String,
     /// Labels to set (NAME=VALUE) and to take away (-NAME)
     #[arg(value_name = "NAME=VALUE|-NAME", required = true, allow_hyphen_values = true)]
@@ -94,13 +95,13 @@ pub struct LabelArgs {
 #[derive(Debug, Args)]
 pub struct ListDevicesArgs {
     /// Device: the first digits of its id
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = NonEmpty::new())]
     pub device: Option<String>,
     /// Devices of one miner: the first digits of one of its keys
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmpty::new())]
     pub miner: Option<String>,
     /// Devices of a product, by its whole name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmpty::new())]
     pub model: Option<String>,
     /// Also devices that their miner does not list any more
     #[arg(long)]
@@ -117,13 +118,13 @@ pub struct ListDevicesArgs {
 #[derive(Debug, Args)]
 pub struct VerdictsArgs {
     /// Verdicts on one miner: the first digits of one of its keys
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmpty::new())]
     pub miner: Option<String>,
     /// Verdicts with this outcome
     #[arg(long, value_name = "OUTCOME", value_parser = one_of(OUTCOMES))]
     pub outcome: Option<Outcome>,
     /// Verdicts with a reason of this code
-    #[arg(long, value_name = "CODE")]
+    #[arg(long, value_name = "CODE", value_parser = NonEmpty::new())]
     pub code: Option<String>,
     /// Verdicts of the last seconds, minutes, hours, days or weeks (s, m, h, d, w)
     #[arg(long, value_name = "TIME")]
@@ -150,7 +151,7 @@ pub struct VerdictsArgs {
 #[derive(Debug, Args)]
 pub struct ShowRecordArgs {
     /// Challenge, miner, device, receipt or round: the first digits of its id or key, or a miner's label `name`
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = NonEmpty::new())]
     pub id: String,
     /// What all have.
     #[command(flatten)]
@@ -161,7 +162,7 @@ pub struct ShowRecordArgs {
 #[derive(Debug, Args)]
 pub struct HistoryArgs {
     /// Miner: the first digits of one of its keys, or its label `name`
-    #[arg(value_name = "MINER")]
+    #[arg(value_name = "MINER", value_parser = NonEmpty::new())]
     pub miner: String,
     /// At most so many, up to 1000
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -175,7 +176,7 @@ pub struct HistoryArgs {
 #[derive(Debug, Args)]
 pub struct RoundArgs {
     /// Group of the fleet's policy [default: all miners]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmpty::new())]
     pub group: Option<String>,
     /// What all have.
     #[command(flatten)]
@@ -205,4 +206,43 @@ pub struct BackupArgs {
     /// What all have.
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
+    use super::super::running::MinersArgs;
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line<A: Args> {
+        #[command(flatten)]
+        args: A,
+    }
+
+    fn refusal<A: Args>(line: &[&str]) -> Option<ErrorKind> {
+        Line::<A>::try_parse_from(["x"].iter().chain(line)).err().map(|error| error.kind())
+    }
+
+    /// Regression test: an empty value of a script's unset variable selected all miners, and `round` challenged them.
+    #[test]
+    fn an_empty_value_does_not_select_everything() {
+        let empty = Some(ErrorKind::InvalidValue);
+        assert_eq!(refusal::<RoundArgs>(&["--group", ""]), empty);
+        assert_eq!(refusal::<ShowRecordArgs>(&[""]), empty);
+        assert_eq!(refusal::<HistoryArgs>(&[""]), empty);
+        assert_eq!(refusal::<DecideArgs>(&[""]), empty);
+        assert_eq!(refusal::<LabelArgs>(&["", "rack=7"]), empty);
+        for line in [&["--miner", ""][..], &["--model", ""], &[""]] {
+            assert_eq!(refusal::<ListDevicesArgs>(line), empty, "{line:?}");
+        }
+        for line in [["--miner", ""], ["--code", ""]] {
+            assert_eq!(refusal::<VerdictsArgs>(&line), empty, "{line:?}");
+        }
+        assert_eq!(refusal::<MinersArgs>(&["--state", ""]), empty);
+        assert_eq!(refusal::<RoundArgs>(&["--group", "rented"]), None);
+        assert_eq!(refusal::<RoundArgs>(&[]), None);
+    }
 }

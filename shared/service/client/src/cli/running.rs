@@ -39,7 +39,7 @@ pub struct MinersArgs {
     #[arg(long, value_parser = one_of(Approval::ALL.map(|status| (status.name(), status))))]
     pub status: Option<Approval>,
     /// Of these, those in an attestation state; not_passing: in any but passing, suspended and revoked
-    #[arg(long)]
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub state: Option<String>,
     /// Which validator.
     #[command(flatten)]

@@ -89,7 +89,8 @@ pub async fn begin(
         OperationError::Refused(ProblemCode::Overloaded, why)
     };
     let place = place.map_err(too_many)?;
-    let group = asked.group.filter(|group| !group.is_empty());
+    let empty = || OperationError::Invalid("group: it is empty: leave it out for all miners".to_owned());
+    let group = asked.group.map(|group| Some(group).filter(|group| !group.is_empty()).ok_or_else(empty)).transpose()?;
     let planned = plan(&validator, group.as_deref(), OrderOrigin::Operator).await?;
     let detail = serde_json::json!({ "group": group });
     validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
