@@ -163,7 +163,8 @@ pub(super) async fn open_records(location: &Location) -> Result<Records, Failure
 
 /// The failure of a start whose records cannot be read or written.
 fn unusable(error: RecordsError) -> Failure {
-    let is_setting = matches!(error, RecordsError::Newer { .. } | RecordsError::Exposed { .. });
+    use RecordsError::{Exposed, Foreign, Newer};
+    let is_setting = matches!(error, Newer { .. } | Exposed { .. } | Foreign { .. });
     let exit = if is_setting { Exit::Config } else { Exit::Io };
     let is_disk = matches!(
         error,
@@ -475,6 +476,19 @@ mod tests {
         let shared = Location::Postgres("postgres://assay@localhost/assay".to_owned());
         assert!(lock_records(&shared, PublicKey([2; 32])).unwrap().is_none(), "a database is shared");
         drop(lock);
+    }
+
+    /// Regression test: with 74 systemd started the validator again without end.
+    #[tokio::test]
+    async fn records_of_another_program_are_for_the_operator() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("validator.db");
+        std::fs::write(&file, "a file of another program").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let refused = open_records(&Location::File(file)).await.expect_err("it is no database");
+        assert!(refused.exit == Exit::Config && refused.message.contains("has no records of assay"), "{refused}");
+        let full = RecordsError::File { path: "validator.db".into(), source: io::ErrorKind::StorageFull.into() };
+        assert_eq!(unusable(full).exit, Exit::Io);
     }
 
     #[test]
