@@ -9,6 +9,7 @@ use assay_evidence::EvidenceLocation;
 use assay_keeper::fleet::rules;
 use assay_listen::bounds::ConnectionBounds;
 use assay_listen::refused::open_files_limit;
+use assay_listen::tls::warning;
 use assay_program::exit::{Exit, Failure, chain};
 use assay_protocol::verdict::Mode;
 use assay_records::Location;
@@ -23,21 +24,23 @@ const OTHER_FILES: u64 = 64;
 /// First bytes of an SQLite file.
 const SQLITE_HEAD: &[u8; 16] = b"SQLite format 3\0";
 
-/// Checks the files that the validator uses: each is valid, or can be created.
+/// Checks the files that the validator uses: each is valid, or can be created. Returns a warning of the certificate in
+/// tls_cert.
 ///
 /// # Errors
 /// [`Failure`] with the remedy, for the first unusable one.
-pub fn check(config: &ValidatorConfig) -> Result<(), Failure> {
+pub fn check(config: &ValidatorConfig) -> Result<Option<String>, Failure> {
     check_key("key_file", &config.key_file)?;
     check_key("the key of receipts", &config.receipt_key_file())?;
     check_socket(&config.control_socket)?;
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::new(Exit::Config, chain(error));
     rules::read(config.fleet_policy.as_deref(), Some(&config.policy)).map_err(|error| refused(&error))?;
-    config.tls.issued().map_err(|error| refused(&error))?;
+    let issued = config.tls.issued().map_err(|error| refused(&error))?;
     check_records(&config.records)?;
     check_evidence(&config.evidence.location)?;
     check_replays(config)?;
-    config.log.check_file()
+    config.log.check_file()?;
+    Ok(issued.and_then(|issued| warning(&issued.valid_unix_seconds, assay_program::clock::unix_seconds())))
 }
 
 fn check_records(records: &Location) -> Result<(), Failure> {

@@ -105,7 +105,7 @@ fn configured(config: &ValidatorConfig) -> Result<AddressReport, Failure> {
     let issued = config.tls.issued().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     Ok(AddressReport {
         target: config.tls.target(&config.listen, key),
-        expires: issued.map(|issued| issued.not_after_unix_seconds),
+        expires: issued.map(|issued| *issued.valid_unix_seconds.end()),
     })
 }
 

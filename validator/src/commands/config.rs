@@ -12,7 +12,9 @@ use crate::preflight;
 /// # Errors
 /// A setting that is out of bounds, a file that cannot be used, or standard output.
 pub fn check(settings: &Settings<RawConfig>) -> anyhow::Result<Exit> {
-    preflight::check(&ValidatorConfig::check(settings)?)?;
+    if let Some(warning) = preflight::check(&ValidatorConfig::check(settings)?)? {
+        assay_program::standard_error::print(&format!("warning: {warning}"));
+    }
     print(&settings.summary())?;
     Ok(Exit::Done)
 }

@@ -20,7 +20,7 @@ async fn a_certificate_is_for_its_host_and_its_time_and_is_renewed_while_the_val
     let files = stranger.issue(folder.path(), &["127.0.0.1"], 2099);
     let flags =
         vec![format!("--tls-cert={}", files.certificate.display()), format!("--tls-key={}", files.key.display())];
-    let mut validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
+    let mut validator = TestValidator::start(&Policy { flags: flags.clone(), ..Policy::default() }).await;
     let trusts = format!("--validator-ca={}", trusted.display());
     let mut miner = TestMiner::start_at(&format!("assay://{}", validator.address), &[&trusts], Vec::new());
     miner.daemon.wait_for("no authority that is trusted here issued");
@@ -34,7 +34,12 @@ async fn a_certificate_is_for_its_host_and_its_time_and_is_renewed_while_the_val
     assert!(command(&validator, "reload").contains("tls_cert"));
     validator.daemon.wait_for("the certificate in tls_cert expired on 2020-12-31");
     miner.daemon.wait_for("the server's certificate expired on 2020-12-31");
-    assert!(command(&validator, "status").contains("expires on 2020-12-31"));
+    assert!(command(&validator, "status").contains("expired on 2020-12-31"));
+    let key = format!("--key-file={}", folder.path().join("none.key").display());
+    let check = ["config", "check", &key, &flags[0], &flags[1]];
+    let checked = run("assay-validator", check);
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success() && said.contains("warning: the certificate in tls_cert expired on"), "{said}");
     assert!(command(&validator, "address").contains("expires on 2020-12-31"));
     // One that ends soon is served and warned of; a malformed file changes nothing.
     let _ = authority.issue(folder.path(), &["127.0.0.1"], 2099);

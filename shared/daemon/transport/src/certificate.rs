@@ -56,8 +56,8 @@ pub enum CertificateError {
 pub struct IssuedCertificate {
     /// The chain and the key.
     pub certified: Arc<CertifiedKey>,
-    /// When it ends, in seconds since 1970.
-    pub not_after_unix_seconds: u64,
+    /// When it is valid, in seconds since 1970.
+    pub valid_unix_seconds: std::ops::RangeInclusive<u64>,
     /// The names and addresses that it is for.
     pub names: Vec<String>,
 }
@@ -69,8 +69,8 @@ pub struct Facts {
     pub key: Option<PublicKey>,
     /// The statements that it carries.
     pub successors: Vec<Successor>,
-    /// When it ends, in seconds since 1970.
-    pub not_after_unix_seconds: u64,
+    /// When it is valid, in seconds since 1970.
+    pub valid_unix_seconds: std::ops::RangeInclusive<u64>,
     /// The names and addresses that it is for.
     pub names: Vec<String>,
 }
@@ -118,8 +118,8 @@ impl IssuedCertificate {
             }
             error => wrong(key, error.to_string()),
         })?;
-        let Facts { not_after_unix_seconds, names, .. } = facts;
-        Ok(Self { certified: Arc::new(certified), not_after_unix_seconds, names })
+        let Facts { valid_unix_seconds, names, .. } = facts;
+        Ok(Self { certified: Arc::new(certified), valid_unix_seconds, names })
     }
 }
 
@@ -174,10 +174,12 @@ impl Facts {
         let successors = statements.and_then(|extension| decode_all(extension.value).ok()).unwrap_or_default();
         let names = certificate.subject_alternative_name().ok().flatten();
         let names = names.map(|names| names.value.general_names.iter().filter_map(name).collect());
+        let [begins, ends] = [certificate.validity().not_before, certificate.validity().not_after]
+            .map(|moment| u64::try_from(moment.timestamp()).unwrap_or(0));
         Some(Self {
             key: key.flatten(),
             successors,
-            not_after_unix_seconds: u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0),
+            valid_unix_seconds: begins..=ends,
             names: names.unwrap_or_default(),
         })
     }

@@ -27,6 +27,8 @@ pub struct ServerStatus {
     /// The control socket; its name alone for callers below admin.
     #[serde(default)]
     pub control_socket: String,
+    /// Begin of an authority's certificate; null without one.
+    pub tls_certificate_begins_unix_seconds: Option<u64>,
     /// End of an authority's certificate; null without one.
     pub tls_certificate_expires_unix_seconds: Option<u64>,
     /// Time of its start.

@@ -46,7 +46,7 @@ impl Families {
         let lag = validator.listening.lag.report();
         advance(&self.held_up_seconds_total, lag.held_up.as_secs_f64());
         self.lag_seconds.set(lag.worst.as_secs_f64());
-        let expires = validator.listening.tls.issued().map_or(0, |issued| issued.not_after_unix_seconds);
+        let expires = validator.listening.tls.issued().map_or(0, |issued| *issued.valid_unix_seconds.end());
         self.tls_certificate_expiry_timestamp_seconds.set(expires.try_into().unwrap_or(i64::MAX));
     }
 

@@ -111,21 +111,22 @@ pub async fn warn_of_expiry(tls: ServerTls) {
     }
 }
 
-/// Warns when a certificate expires soon, or has expired.
+/// Warns when a certificate expires soon, has expired, or is not valid yet.
 pub fn warn_if_due(issued: &IssuedCertificate) {
-    if let Some(warning) = warning(issued.not_after_unix_seconds, unix_seconds()) {
+    if let Some(warning) = warning(&issued.valid_unix_seconds, unix_seconds()) {
         tracing::warn!(names = issued.names.join(","), "{warning}");
     }
 }
 
-fn warning(not_after: u64, now: u64) -> Option<String> {
-    let moment = utc::text(not_after);
-    let remedy = "renew it, then run `assay-validator reload`";
-    match not_after.checked_sub(now) {
-        None => Some(format!("the certificate in tls_cert expired on {moment}, miners refuse it: {remedy}")),
+/// The warning of a certificate that expires soon, has expired, or is not valid yet.
+pub fn warning(valid: &std::ops::RangeInclusive<u64>, now: u64) -> Option<String> {
+    let [begin, end] = [valid.start(), valid.end()].map(|moment| utc::text(*moment));
+    let (name, remedy) = ("the certificate in tls_cert", "renew it, then run `assay-validator reload`");
+    match valid.end().checked_sub(now) {
+        None => Some(format!("{name} expired on {end}, miners refuse it: {remedy}")),
+        Some(_) if *valid.start() > now => Some(format!("{name} is valid from {begin}, miners refuse it until then")),
         Some(left) if left < WARNING_S => {
-            let days = counted(left / DAY_S, "day");
-            Some(format!("the certificate in tls_cert expires in {days}, on {moment}: {remedy}"))
+            Some(format!("{name} expires in {}, on {end}: {remedy}", counted(left / DAY_S, "day")))
         }
         Some(_) => None,
     }
@@ -138,11 +139,13 @@ mod tests {
     #[test]
     fn a_certificate_that_ends_soon_is_told_of_with_the_remedy() {
         let now = 1_767_225_599;
-        assert_eq!(warning(now + WARNING_S, now), None);
-        let soon = warning(now + WARNING_S - 1, now).unwrap();
+        assert_eq!(warning(&(now..=now + WARNING_S), now), None);
+        let soon = warning(&(now..=now + WARNING_S - 1), now).unwrap();
         assert!(soon.contains("in 13 days") && soon.contains("assay-validator reload"), "{soon}");
-        let over = warning(now - 1, now).unwrap();
+        let over = warning(&(0..=now - 1), now).unwrap();
         assert!(over.contains("expired on 2025-12-31 23:59:58 UTC") && over.contains("renew"), "{over}");
+        let later = warning(&(now + 1..=now + WARNING_S), now).unwrap();
+        assert!(later.contains("is valid from 2026-01-01 00:00:00 UTC, miners refuse it until then"), "{later}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use assay_api::{ChallengeProgress, ReplayWorkerStatus, ServerStatus, VerdictCounts};
+use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, print_document};
 use assay_program::render::units::{counted, duration};
 use assay_program::render::{Screen, short_ids, table};
@@ -54,17 +55,22 @@ fn text(status: &ServerStatus, screen: &Screen) -> String {
     line("http", status.http_address.clone().unwrap_or_else(|| "none".to_owned()));
     line("socket", status.control_socket.clone());
     if let Some(expires) = status.tls_certificate_expires_unix_seconds {
-        line("tls_cert", format!("expires on {}", utc::text(expires)));
+        let begins = status.tls_certificate_begins_unix_seconds.unwrap_or(0);
+        let (words, moment) = match unix_seconds() {
+            now if now > expires => ("expired on", expires),
+            now if now < begins => ("valid from", begins),
+            _ => ("expires on", expires),
+        };
+        line("tls_cert", format!("{words} {}", utc::text(moment)));
     }
     line("since", format!("{}, for {}", utc::text(status.started_unix_seconds), duration(status.uptime_seconds)));
+    let problem = status.records_problem.as_ref().map(|problem| quoted(problem).to_string());
     line(
         "state",
         match status.state.as_str() {
             "draining" => "draining: ends after the challenges that run".to_owned(),
             "not_serving" => {
-                let problem = status.records_problem.as_ref();
-                let problem = problem.map_or_else(|| "not any more".to_owned(), |problem| quoted(problem).to_string());
-                format!("NOT SERVING: verdicts cannot be written: {problem}")
+                format!("NOT SERVING: verdicts cannot be written: {}", problem.as_deref().unwrap_or("not any more"))
             }
             state => state.to_owned(),
         },
@@ -84,13 +90,7 @@ fn text(status: &ServerStatus, screen: &Screen) -> String {
     }
     let VerdictCounts { pass, fail, inconclusive } = status.verdicts;
     line("verdicts", format!("{pass} pass, {fail} fail, {inconclusive} inconclusive"));
-    line(
-        "records",
-        match &status.records_problem {
-            Some(problem) => format!("NOT WRITTEN: {}", quoted(problem)),
-            None => status.records.clone(),
-        },
-    );
+    line("records", problem.map_or_else(|| status.records.clone(), |problem| format!("NOT WRITTEN: {problem}")));
     if let Some(problem) = &status.log_problem {
         line("log", format!("NOT APPENDED TO: {}", quoted(problem)));
     }
@@ -98,13 +98,8 @@ fn text(status: &ServerStatus, screen: &Screen) -> String {
         let lost = counted(status.evidence_lost, "challenge");
         line("evidence", format!("LOST of {lost} since the start: the log says why"));
     }
-    line(
-        "challenges",
-        match status.challenges.len() {
-            0 => "none".to_owned(),
-            count => count.to_string(),
-        },
-    );
+    let count = status.challenges.len();
+    line("challenges", if count == 0 { "none".to_owned() } else { count.to_string() });
     if status.challenges.is_empty() {
         return out.trim_end().to_owned();
     }
@@ -137,6 +132,7 @@ mod tests {
             target: "assay://127.0.0.1:7400".to_owned(),
             http_address: Some("127.0.0.1:7480".to_owned()),
             control_socket: "/run/assay/validator.sock".to_owned(),
+            tls_certificate_begins_unix_seconds: Some(0),
             tls_certificate_expires_unix_seconds: Some(951_782_399),
             started_unix_seconds: 0,
             uptime_seconds: 3725,
@@ -162,6 +158,23 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_that_miners_refuse_is_told_from_others() {
+        let shown = |begins, expires| {
+            let (begins, expires) = (Some(begins), Some(expires));
+            let status = ServerStatus {
+                tls_certificate_begins_unix_seconds: begins,
+                tls_certificate_expires_unix_seconds: expires,
+                ..status()
+            };
+            text(&status, &Screen::FILE)
+        };
+        let (past, future) = (951_782_399, 4_102_358_400);
+        assert!(shown(past, future).contains("tls_cert   expires on 2099-12-31"));
+        assert!(shown(future, future + 1).contains("tls_cert   valid from 2099-12-31"));
+        assert!(shown(0, past).contains("tls_cert   expired on 2000-02-28"));
+    }
+
+    #[test]
     fn an_operator_sees_what_happens() {
         let text_of = |status: &ServerStatus| text(status, &Screen::FILE);
         let text = text(&status(), &Screen { width: Some(80), colour: false });
@@ -178,7 +191,7 @@ mod tests {
             "1 h 2 min",
             "cdcdcdcd",
             "work 33 %",
-            "expires on 2000-02-28",
+            "expired on 2000-02-28",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

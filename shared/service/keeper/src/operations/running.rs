@@ -41,6 +41,7 @@ pub fn status(serving: &Serving) -> ServerStatus {
         devices: worker.capacity.devices,
         macs_per_s: worker.capacity.macs_per_s.get(&Precision::Int8).copied().unwrap_or(0.0),
     };
+    let issued = validator.listening.tls.issued();
     ServerStatus {
         validator_key: validator.access.admission.identity.public_key(),
         agent: concat!("assay-validator/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -49,11 +50,8 @@ pub fn status(serving: &Serving) -> ServerStatus {
         target: target.to_string(),
         http_address: http.map(|http| http.to_string()),
         control_socket: control_socket.display().to_string(),
-        tls_certificate_expires_unix_seconds: validator
-            .listening
-            .tls
-            .issued()
-            .map(|issued| issued.not_after_unix_seconds),
+        tls_certificate_begins_unix_seconds: issued.as_ref().map(|issued| *issued.valid_unix_seconds.start()),
+        tls_certificate_expires_unix_seconds: issued.as_ref().map(|issued| *issued.valid_unix_seconds.end()),
         started_unix_seconds: serving.started_unix_seconds,
         uptime_seconds: since.elapsed().as_secs(),
         state: match validator.check_recording() {
