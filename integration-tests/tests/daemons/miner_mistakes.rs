@@ -45,6 +45,24 @@ fn config_refuses_what_run_refuses() {
     }
 }
 
+/// Regression test: `config check` passed a join token that `run` refuses.
+#[test]
+fn config_check_reads_the_join_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    let flag = format!("--join-token-file={}", token.display());
+    for command in [&["run"][..], &["config", "check"]] {
+        let line: Vec<_> = command.iter().copied().chain([flag.as_str(), "--validator=127.0.0.1:1"]).collect();
+        refused(&miner(&folder, &line), 78, &["join_token_file = ", "No such file"]);
+    }
+    std::fs::write(&token, "two words").unwrap();
+    refused(&miner(&folder, &["config", "check", &flag]), 78, &["join_token_file = "]);
+    std::fs::write(&token, "assay-join-1").unwrap();
+    for flag in [flag.as_str(), "--join-token-file=-"] {
+        assert!(miner(&folder, &["config", "check", flag]).status.success(), "{flag}");
+    }
+}
+
 #[test]
 fn a_configuration_that_holds_is_said_to() {
     let folder = tempfile::tempdir().unwrap();

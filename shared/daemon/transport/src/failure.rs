@@ -157,6 +157,7 @@ fn names(presented: &[String]) -> String {
     if presented.is_empty() {
         return String::new();
     }
-    // The server wrote them.
-    format!(", but for {}", presented.iter().map(|name| quoted(name).to_string()).collect::<Vec<_>>().join(", "))
+    // The server wrote them. rustls gives their debug form: `DnsName("a.example")`, `IpAddress(10.0.0.1)`.
+    let plain = |name: &String| quoted(name.rsplit('(').next().unwrap_or(name).trim_matches(['"', ')'])).to_string();
+    format!(", but for {}", presented.iter().map(plain).collect::<Vec<_>>().join(", "))
 }

@@ -114,7 +114,9 @@ async fn an_authoritys_certificate_is_for_its_names_and_its_time() {
         assert_eq!((secured.key, Some(secured.channel)), (None, there), "{host}");
     }
     let failure = shake(&server, "other.example", &trust).await.0.unwrap_err();
-    assert!(matches!(failure, TlsFailure::WrongName { .. }) && failure.to_string().contains("validator.example"));
+    let said = failure.to_string();
+    let expected = "not for other.example, but for \"validator.example\", \"10.0.0.1\", \"2001:";
+    assert!(matches!(failure, TlsFailure::WrongName { .. }) && said.contains(expected), "{said}");
     // A certificate that is renewed is presented from then on; an expired one is refused with its date.
     server.set_issued(Some(issued(&authority.issue(folder.path(), &names, 2020))));
     let failure = shake(&server, "10.0.0.1", &trust).await.0.unwrap_err();

@@ -22,9 +22,9 @@ impl Records {
             return Err(RecordsError::NotForPostgres);
         }
         let failed = |source| RecordsError::File { path: to.into(), source };
-        let exists = || failed(io::Error::from(io::ErrorKind::AlreadyExists));
         if fs::symlink_metadata(to).is_ok() {
-            return Err(exists());
+            let why = "a file is there already: give another name";
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, why)));
         }
         let part = part_of(to);
         // Made by us first, so that only its owner reads it.

@@ -59,6 +59,7 @@ async fn a_backup_replaces_nothing() {
     std::fs::write(&file, "something else").unwrap();
     let error = records.backup(&file).await.unwrap_err();
     assert!(matches!(&error, RecordsError::File { path, .. } if *path == file), "{error}");
+    assert!(error.to_string().ends_with(": a file is there already: give another name"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "something else");
     let nowhere = folder.path().join("nowhere").join("backup");
     assert!(records.backup(&nowhere).await.is_err());

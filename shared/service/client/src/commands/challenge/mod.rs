@@ -17,8 +17,9 @@ use crate::place::ApiLocation;
 /// Requests challenges of connected miners.
 ///
 /// # Errors
-/// Arguments out of bounds, no validator at the place.
+/// Arguments out of bounds, a receipt's file that cannot be written, no validator at the place.
 pub fn execute(place: &ApiLocation, args: &ChallengeArgs) -> anyhow::Result<Exit> {
+    args.live.receipt.as_deref().map(assay_program::file::check_writable).transpose()?;
     let plan = ChallengePlan {
         target: target(args),
         request: live_request(args)?,
@@ -67,6 +68,16 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: ChallengeArgs,
+    }
+
+    /// Regression test: the file was opened after the challenge, whose receipt was lost.
+    #[test]
+    fn a_receipt_that_cannot_be_written_begins_no_challenge() {
+        let folder = tempfile::tempdir().unwrap();
+        let receipt = folder.path().join("no/receipt.jwt");
+        let args = Line::try_parse_from(["challenge", "--receipt", receipt.to_str().unwrap()]).unwrap().args;
+        let refused = execute(&ApiLocation::Socket(folder.path().join("none")), &args).unwrap_err().to_string();
+        assert!(refused.contains("no is missing"), "{refused}");
     }
 
     #[test]
