@@ -269,7 +269,7 @@ impl FleetPolicy {
     ///
     /// # Panics
     /// For a policy without groups, which [`FleetRules::parse`] never returns.
-    pub fn group_of(&self, labels: &Labels, models: &[&str]) -> &Group {
+    pub fn group_of<M: AsRef<str>>(&self, labels: &Labels, models: &[M]) -> &Group {
         let (last, others) = self.groups.split_last().expect("a policy has a group");
         others.iter().find(|group| group.select.takes(labels, models)).unwrap_or(last)
     }
@@ -286,12 +286,12 @@ impl FleetPolicy {
 
 impl Selector {
     /// Returns whether it takes a miner. A model criterion never takes a miner without devices.
-    pub fn takes(&self, labels: &Labels, models: &[&str]) -> bool {
+    pub fn takes<M: AsRef<str>>(&self, labels: &Labels, models: &[M]) -> bool {
         let has =
             |(name, wanted): (&String, &String)| labels.get(name).is_some_and(|value| wanted == "*" || value == wanted);
         let contains = |wanted: &String| {
             let wanted = wanted.to_lowercase();
-            !models.is_empty() && models.iter().all(|model| model.to_lowercase().contains(&wanted))
+            !models.is_empty() && models.iter().all(|model| model.as_ref().to_lowercase().contains(&wanted))
         };
         self.labels.iter().all(has) && self.model.as_ref().is_none_or(contains)
     }

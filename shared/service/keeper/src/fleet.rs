@@ -88,8 +88,7 @@ impl Fleet {
             let claimed = |device: DeviceRecord| Some(device.model).filter(|it| !it.is_empty()).unwrap_or(device.name);
             models = self.records.devices(&filter).await?.into_iter().map(claimed).collect();
         }
-        let names: Vec<&str> = models.iter().map(String::as_str).collect();
-        Ok(rules.policy.group_of(&record.labels, &names).clone())
+        Ok(rules.policy.group_of(&record.labels, &models).clone())
     }
 
     /// The distributions of these models and of the other known ones, in a kind of work at a matrix size, as they apply

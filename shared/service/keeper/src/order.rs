@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use assay_policy::Policy;
+use assay_policy::{Group, Kind, Policy};
 
 /// Kind of a challenge that an operator requested.
 pub const MANUAL: &str = "manual";
@@ -60,6 +60,12 @@ impl Order {
             eat_nonce: None,
             round: None,
         }
+    }
+
+    /// The order of a challenge by the fleet's policy.
+    pub fn of(asked: OrderOrigin, group: &Group, kind: &Kind, policy: &Policy) -> Self {
+        let manual = Self::manual(Arc::new(group.over(policy, kind)));
+        Self { asked, kind: kind.name.clone(), group: group.name.clone(), ..manual }
     }
 
     /// The longest wait of the probe.

@@ -177,16 +177,10 @@ async fn follow(
     };
     let begun = tokio::time::timeout(start_within, begin).await;
     let begun = begun.unwrap_or_else(|_| Err(format!("it did not start within {start_within:?}")));
-    let (id, course) = match begun {
-        Ok(course) => {
-            let id = course.borrow().now().id;
-            (Ok(id), Some(course))
-        }
-        Err(why) => (Err(why), None),
-    };
+    let id = begun.as_ref().map(|course| course.borrow().now().id).map_err(Clone::clone);
     // The round receives as long as it has members.
     let _ = news.send((miner, MemberEvent::Started(id))).await;
-    if let Some(mut course) = course {
+    if let Ok(mut course) = begun {
         let has_committed = |course: &Course| course.phases().any(|now| now.phase == HELD) || course.verdict.is_some();
         if course.wait_for(has_committed).await.is_ok_and(|course| course.verdict.is_none()) {
             let _ = news.send((miner, MemberEvent::Committed)).await;

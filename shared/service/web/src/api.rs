@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use assay_api::{Gap, LiveEvent, ProblemDetails};
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::Deserialize;
@@ -22,6 +23,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Json;
+use super::problem::ApiError;
 use super::{Web, WebState};
 
 /// The miner in a path.
@@ -43,7 +45,9 @@ struct ChallengePath {
 }
 
 /// Answer of a handler.
-type ApiResult<T> = Result<Json<T>, super::problem::ApiError>;
+type ApiResult<T> = Result<Json<T>, ApiError>;
+/// Answer of a handler with a status of its own.
+type StatusResult<T> = Result<(StatusCode, Json<T>), ApiError>;
 
 pub fn routes() -> OpenApiRouter<Arc<Web>> {
     let router = OpenApiRouter::with_openapi(about())

@@ -103,8 +103,8 @@ impl ValidatorSession {
         let policy = sizing.policy;
         let least_bytes = u64::from(policy.min_slots) * u64::from(n) * u64::from(n);
         let (inventory, precision, kinds) = (sizing.inventory, sizing.precision, &policy.kinds[..]);
-        let (shares, policy_bytes) = (&[][..], least_bytes);
-        let attendance = Attendance { inventory, shares, policy_bytes, least_bytes, precision, kinds };
+        let policy_bytes = least_bytes;
+        let attendance = Attendance { inventory, shares: &[], policy_bytes, least_bytes, precision, kinds };
         let reason = Reason::new(code, error.to_string());
         let (difference, recent) = (past.difference(attendance), past.recent(None, policy.abandoned));
         let header = CaseHeader {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::stages::ChallengePhases;
 use super::{Driver, OngoingChallenge, context};
 use crate::course::Course;
-use crate::fleet::schedule::{ChallengePlaces, DueChallenge, ScheduleDecision, next_wait};
+use crate::fleet::schedule::{ChallengePlaces, DueChallenge, RECORDS_PAUSE, ScheduleDecision, next_wait};
 use crate::order::Order;
 use assay_judge::action::Action;
 use assay_judge::session::StartError;
@@ -23,8 +23,6 @@ const CONNECT_DELAY: Duration = Duration::from_millis(500);
 
 /// Interval of the checks whether another validator still schedules the miner's challenges.
 const LEASE_PAUSE: Duration = Duration::from_secs(2);
-/// Wait before a due challenge is tried again while verdicts cannot be written.
-const RECORDING_PAUSE: Duration = Duration::from_secs(10);
 
 /// The task that decides on a due challenge, once one of the concurrent places is free; it waits no longer than its
 /// session. Empty without a due challenge.
@@ -46,10 +44,9 @@ impl Driver {
     pub(super) fn policy_changed(&mut self) -> Vec<Action> {
         if self.host.who.is_some() && !self.session.is_running() && self.due.turn.is_empty() {
             let rules = self.validator.fleet.rules();
-            let models = self.models();
-            let names: Vec<&str> = models.values().map(String::as_str).collect();
+            let models: Vec<_> = self.models().into_values().collect();
             let labels = self.host.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
-            let group = rules.policy.group_of(&labels, &names);
+            let group = rules.policy.group_of(&labels, &models);
             let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| clock::now() + wait);
             self.due.is_moved |= next.is_some_and(|next| self.due.next_challenge.is_none_or(|before| next < before));
             self.due.next_challenge = [self.due.next_challenge, next].into_iter().flatten().min();
@@ -99,10 +96,10 @@ impl Driver {
             // A requested challenge runs: the next is due after its verdict.
             Err(StartError::Busy) => {}
             // The outage of the records is logged once, elsewhere.
-            Err(StartError::Records(_)) => self.schedule_in(Some(RECORDING_PAUSE)),
+            Err(StartError::Records(_)) => self.schedule_in(Some(RECORDS_PAUSE)),
             Err(error) => {
                 tracing::warn!(session = self.number, %error, "no challenge was made");
-                self.schedule_in(self.validator.policy().challenge_interval.or(Some(RECORDING_PAUSE)));
+                self.schedule_in(self.validator.policy().challenge_interval.or(Some(RECORDS_PAUSE)));
             }
         }
         Vec::new()
@@ -209,7 +206,7 @@ impl Driver {
 pub(super) async fn turn(turn: &mut ScheduleTask) -> ScheduleDecision {
     match turn.join_next().await {
         // After a panic the decision is made again.
-        Some(decided) => decided.unwrap_or(ScheduleDecision::Later(RECORDING_PAUSE)),
+        Some(decided) => decided.unwrap_or(ScheduleDecision::Later(RECORDS_PAUSE)),
         None => std::future::pending().await,
     }
 }

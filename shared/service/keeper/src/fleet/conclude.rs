@@ -81,8 +81,6 @@ struct VerdictSubject {
     standing: Standing,
     /// The standing as stored.
     stored: String,
-    /// Whether the records have a time of the next challenge.
-    is_due: bool,
     group: Group,
     operator: Option<String>,
 }
@@ -189,7 +187,7 @@ impl Fleet {
     /// Writes the verdict with its consequences.
     async fn write(&self, judged: &JudgedChallenge, now: VerdictSubject) -> Result<ConcludedChallenge, RecordsError> {
         let JudgedChallenge { draft, verdict, found, evidence, subjected: VerdictSubject { group, .. } } = judged;
-        let VerdictSubject { id, standing, stored, is_due, operator, .. } = now;
+        let VerdictSubject { id, standing, stored, operator, .. } = now;
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
@@ -227,7 +225,7 @@ impl Fleet {
             operator,
         };
         self.records.conclude(&conclusion).await?;
-        if next.is_none() && is_due {
+        if next.is_none() && draft.order.asked == OrderOrigin::Schedule {
             // Of a challenge that was lost, or of an earlier policy: nothing would ever make up for it.
             self.records.set_due(&conclusion.verdict.miner_key.to_string(), None).await?;
         }
@@ -253,7 +251,6 @@ impl Fleet {
             id: record.map_or_else(|| draft.verdict.miner_key.to_string(), |record| record.id.clone()),
             standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), assay_records::MinerRecord::standing),
             stored: record.map(stored).unwrap_or_default(),
-            is_due: record.is_some_and(|record| record.due.is_some()),
             group: group.clone(),
             operator: operator_of(&rules.policy, &labels),
         })
@@ -359,8 +356,8 @@ fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
 /// Wait until the next challenge: short where one was due and the miner was busy.
 fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group, entropy: &mut dyn Entropy) -> Option<Duration> {
     let policy = &draft.order.policy;
-    let passes = [ReasonCode::MinerBusy, ReasonCode::StaleInventory];
-    let was_busy = verdict.reasons.iter().any(|reason| passes.contains(&reason.code));
+    let is_short = |code| matches!(code, ReasonCode::MinerBusy | ReasonCode::StaleInventory);
+    let was_busy = verdict.reasons.iter().any(|reason| is_short(reason.code));
     let pause =
         (was_busy && draft.order.asked == OrderOrigin::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
     pause.or_else(|| next_wait(group, policy, entropy))

@@ -107,7 +107,7 @@ impl Fleet {
             Some(record) => (self.group_of(record).await?, record.standing()),
             None => {
                 let rules = self.rules();
-                (rules.policy.group_of(&Labels::new(), &[]).clone(), Standing::enrolled(unix_seconds()))
+                (rules.policy.group_of::<&str>(&Labels::new(), &[]).clone(), Standing::enrolled(unix_seconds()))
             }
         };
         let (after, change) = step(&before, event, &group.rules, unix_seconds());

@@ -21,8 +21,8 @@ use assay_program::clock::{unix_ms, unix_seconds};
 
 /// Wait before a challenge is considered again that another validator schedules, or that exceeds a budget.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// Wait before a challenge is considered again that the records could not be asked about.
-const RECORDS_PAUSE: Duration = Duration::from_secs(10);
+/// Wait before a challenge is considered again that the records cannot be asked about, or cannot take the verdict of.
+pub const RECORDS_PAUSE: Duration = Duration::from_secs(10);
 /// The period in ms over which device time is counted: a day.
 const DAY_MS: i64 = 86_400_000;
 /// After an abandoned challenge, the time without a challenge on connecting, where the policy has no interval.
@@ -129,8 +129,7 @@ impl Fleet {
         let key = miner.to_string();
         let Some(record) = self.records.miner(&key).await? else { return Ok(ScheduleDecision::Later(LOOK_AGAIN)) };
         let rules = self.rules();
-        let names: Vec<&str> = models.iter().map(String::as_str).collect();
-        let group = rules.policy.group_of(&record.labels, &names);
+        let group = rules.policy.group_of(&record.labels, &models);
         if is_first {
             let abandoned_ms = MinerHistory::from(self.records.memory(&key).await?).abandoned_ms;
             let ago = abandoned_ms.map(|at_ms| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(0)));
@@ -160,12 +159,7 @@ impl Fleet {
         // The places are never closed.
         let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
         let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
-        let order = Order {
-            asked: OrderOrigin::Schedule,
-            kind: kind.name.clone(),
-            group: group.name.clone(),
-            ..Order::manual(Arc::new(group.over(policy, kind)))
-        };
+        let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
         Ok(ScheduleDecision::Ready(Box::new(order), ChallengePlaces { _all: all, _group: of_group }))
     }
 

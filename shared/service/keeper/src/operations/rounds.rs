@@ -24,7 +24,7 @@ use tokio::time::timeout;
 /// Default time limit for a member to take its challenge.
 const START_WITHIN: Duration = Duration::from_secs(10);
 /// How long after a failure of the records another attempt is made.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_secs(1);
 /// Hold of the probes beyond the last start and the deadline of the commitment: for the slowest member's message.
 const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
@@ -161,8 +161,7 @@ async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Round
         for record in records {
             let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
             let models = connected.as_ref().map(|miner| models_of(&miner.inventory)).unwrap_or_default();
-            let names: Vec<&str> = models.iter().map(String::as_str).collect();
-            let is_member = group.is_none_or(|group| rules.policy.group_of(&record.labels, &names).name == group);
+            let is_member = group.is_none_or(|group| rules.policy.group_of(&record.labels, &models).name == group);
             // A miner without a session so far is not a member yet.
             let was_here = connected.is_some() || record.last_verdict.is_some();
             if is_member && was_here && record.standing().state.is_challenged() {
@@ -245,27 +244,19 @@ async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -
         };
         let mut member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
         member.at_ms = committed_at(end).unwrap_or(member.at_ms);
-        noted = noted.and(at_last(records, || records.round_member(id, &member)).await);
+        noted = noted.and(at_last(|| records.round_member(id, &member)).await);
     }
     let detail = RoundDetail { probed_ms: report.probed_ms, probed_together: report.probed_together };
     let detail = serde_json::to_string(&detail).unwrap_or_default();
-    let at_ms = unix_ms();
-    at_last(records, || records.end_round(id, at_ms, &detail)).await?;
+    at_last(|| records.end_round(id, unix_ms(), &detail)).await?;
     noted
 }
 
 /// Writes, again after each failure of the records: a round without an end would count as running until a restart.
-async fn at_last<W>(records: &Records, write: impl Fn() -> W) -> Result<(), RecordsError>
-where
-    W: Future<Output = Result<(), RecordsError>>,
-{
+async fn at_last<W: Future<Output = Result<(), RecordsError>>>(write: impl Fn() -> W) -> W::Output {
     loop {
         match write().await {
-            Err(error) if error.is_trouble() => {
-                tokio::time::sleep(RETRY).await;
-                // An error means that the records have ended.
-                let _ = records.troubles().wait_for(Option::is_none).await;
-            }
+            Err(error) if error.is_trouble() => tokio::time::sleep(RETRY).await,
             written => return written,
         }
     }
@@ -275,18 +266,12 @@ where
 fn order_of(validator: &Validator, record: &MinerRecord, miner: &ConnectedMiner, asked: OrderOrigin) -> Order {
     let rules = validator.fleet.rules();
     let models = models_of(&miner.inventory);
-    let names: Vec<&str> = models.iter().map(String::as_str).collect();
-    let group = rules.policy.group_of(&record.labels, &names);
+    let group = rules.policy.group_of(&record.labels, &models);
     let kind = match &group.heavy {
         Some(heavy) => &heavy.kind,
         None => draw_kind(group, &record.standing(), unix_seconds(), uniform(&mut OsEntropy)).0,
     };
-    Order {
-        asked,
-        kind: kind.name.clone(),
-        group: group.name.clone(),
-        ..Order::manual(Arc::new(group.over(&validator.policy(), kind)))
-    }
+    Order::of(asked, group, kind, &validator.policy())
 }
 
 #[cfg(test)]
@@ -299,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// A database of which so many of the next calls get no answer; every second one of these is done.
+    /// A database of which so many of the next calls get no answer; of two the first is done.
     #[derive(Debug, Default)]
     struct Unanswered(AtomicU32);
 
@@ -308,7 +293,7 @@ mod tests {
             Box::pin(async move {
                 let left = self.0.load(Ordering::SeqCst);
                 self.0.store(left.saturating_sub(1), Ordering::SeqCst);
-                if left % 2 == 0 {
+                if left == 2 {
                     work.await;
                 }
                 left == 0

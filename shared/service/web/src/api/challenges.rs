@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiResult, ChallengePath};
+use super::{ApiResult, ChallengePath, StatusResult};
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
 use crate::origin::RequestOrigin;
@@ -73,7 +73,7 @@ async fn cancel(
     Operator(caller): Operator,
     State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
-) -> Result<(StatusCode, Json<ChallengeProgress>), ApiError> {
+) -> StatusResult<ChallengeProgress> {
     let running = running::cancel(&web.running.validator, &challenge, &caller.actor).await?;
     Ok((StatusCode::ACCEPTED, Json(running)))
 }

@@ -10,10 +10,9 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiResult;
+use super::{ApiResult, StatusResult};
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
-use crate::problem::ApiError;
 use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -36,7 +35,7 @@ async fn begin(
     Operator(caller): Operator,
     State(web): WebState,
     Json(asked): Json<BeginRound>,
-) -> Result<(StatusCode, Json<StartedRound>), ApiError> {
+) -> StatusResult<StartedRound> {
     let begun = operation::begin(web.running.validator.clone(), asked, &caller.actor).await?;
     Ok((StatusCode::ACCEPTED, Json(begun)))
 }

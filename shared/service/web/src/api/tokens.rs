@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiResult;
+use super::{ApiResult, StatusResult};
 use crate::caller::Admin;
 use crate::extract::{Json, Path, Query};
 use crate::problem::ApiError;
@@ -43,7 +43,7 @@ async fn create_join_token(
     Admin(caller): Admin,
     State(web): WebState,
     Json(CreateJoinToken { labels, expires_s }): Json<CreateJoinToken>,
-) -> Result<(StatusCode, Json<CreatedJoinToken>), ApiError> {
+) -> StatusResult<CreatedJoinToken> {
     let made = Enroll { labels, expires_s }.create(&web.running.validator, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
@@ -64,7 +64,7 @@ async fn create_token(
     Admin(caller): Admin,
     State(web): WebState,
     Json(asked): Json<CreateApiToken>,
-) -> Result<(StatusCode, Json<ApiToken>), ApiError> {
+) -> StatusResult<ApiToken> {
     let made = assay_keeper::operations::tokens::create(&web.running.validator, asked, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }

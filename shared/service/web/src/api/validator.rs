@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiResult;
+use super::{ApiResult, StatusResult};
 use crate::caller::{Admin, Caller, LocalCaller};
 use crate::extract::{Json, Path};
 use crate::login::Login;
@@ -90,7 +90,7 @@ async fn login_code(
     LocalCaller(caller): LocalCaller,
     State(web): WebState,
     Json(asked): Json<CreateLoginCode>,
-) -> Result<(StatusCode, Json<LoginCode>), ApiError> {
+) -> StatusResult<LoginCode> {
     let login = Login { actor: caller.actor, role: asked.role, token: None };
     let code = web.logins.code(login, &mut OsEntropy, Instant::now());
     let code = code.map_err(|error| ApiError::new(ProblemCode::Internal, error.to_string()))?;

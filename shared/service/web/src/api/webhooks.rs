@@ -10,10 +10,9 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiResult;
+use super::{ApiResult, StatusResult};
 use crate::caller::Admin;
 use crate::extract::{Json, Path};
-use crate::problem::ApiError;
 use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -32,11 +31,7 @@ async fn webhooks(_: Admin, State(web): WebState) -> ApiResult<ListPage<WebhookR
 #[utoipa::path(post, path = "/api/v1/webhooks", tag = "webhooks", request_body = AddWebhook,
     responses((status = 201, description = "The webhook, with its secret, shown this once", body = AddedWebhook)),
     security(("token" = ["admin"])))]
-async fn add(
-    Admin(caller): Admin,
-    State(web): WebState,
-    Json(asked): Json<AddWebhook>,
-) -> Result<(StatusCode, Json<AddedWebhook>), ApiError> {
+async fn add(Admin(caller): Admin, State(web): WebState, Json(asked): Json<AddWebhook>) -> StatusResult<AddedWebhook> {
     let added = operation::add(&web.running.validator, asked, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(added)))
 }
