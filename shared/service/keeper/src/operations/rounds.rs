@@ -293,7 +293,7 @@ mod tests {
             Box::pin(async move {
                 let left = self.0.load(Ordering::SeqCst);
                 self.0.store(left.saturating_sub(1), Ordering::SeqCst);
-                if left == 2 {
+                if left != 1 {
                     work.await;
                 }
                 left == 0
