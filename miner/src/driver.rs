@@ -537,10 +537,11 @@ impl SessionDriver<'_> {
 
     /// Reads the inventory of idle devices again when one was lost or came back, or the last reading is old.
     fn read_inventory_if_due(&mut self) {
-        // Not in a tight loop while another validator's challenge has the devices.
+        // Not in a tight loop while another validator's challenge has the devices, nor behind one that hangs.
         let since = self.inventory_read.elapsed();
         let changed = self.engine.changes() != self.changes_seen.load(Ordering::Relaxed) && since >= INVENTORY_PAUSE;
-        if !self.session.is_running() && (changed || since >= INVENTORY_INTERVAL) {
+        let is_free = self.queue.as_ref().is_none_or(JoinHandle::is_finished) && !self.session.is_running();
+        if is_free && (changed || since >= INVENTORY_INTERVAL) {
             self.read_inventory();
         }
     }

@@ -304,10 +304,7 @@ mod tests {
         }
         let first = fleet.prepare(&policy, due(1)).await;
         assert!(matches!(first, ScheduleDecision::Ready(..)), "{first:?}");
-        let waits = tokio::time::timeout(Duration::from_millis(200), fleet.prepare(&policy, due(2))).await;
-        assert!(waits.is_err());
-        let (mut second, begun) = (Box::pin(fleet.prepare(&policy, due(2))), fleet.group_places.0.lock().len());
-        assert_eq!(begun, 1);
+        let mut second = Box::pin(fleet.prepare(&policy, due(2)));
         let polled = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
         assert!(polled.is_err() && challenges.available_permits() == 1);
         drop(first);
