@@ -11,9 +11,10 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::documents::source::{read, rust_files, workspace};
+use crate::documents::source::{read, rust_files, shared_crates, workspace};
 
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
+    "devices",
     "backends",
     "features",
     "doc",
@@ -198,6 +199,39 @@ fn every_input_exists() {
     }
 }
 
+/// The tests of the step `devices` name no crate but those among its inputs, and these depend on no other one.
+#[test]
+fn tests_of_devices_use_nothing_but_the_inputs_of_their_step() {
+    let script = fs::read_to_string(workspace().join("scripts/check")).unwrap();
+    let inputs = script.lines().find(|line| line.starts_with("  [devices]=")).unwrap();
+    let inputs: Vec<_> = inputs.split(['"', ' ']).filter(|input| !input.is_empty()).collect();
+    let folder = "integration-tests/tests/daemons/backends/devices";
+    assert!(inputs.contains(&folder));
+    let files = rust_files(&workspace().join(folder)).into_iter().map(|file| format!("{folder}/{file}"));
+    let harness = ["standin", "vulkan"].map(|file| format!("integration-tests/src/{file}.rs"));
+    let text: String = files.chain(harness).map(|file| read(&file)).collect();
+    let of_harness = text.matches("assay_integration_tests").count();
+    let of_two = ["::standin;", "::vulkan as driver;"].map(|end| text.matches(&format!("tests{end}")).count());
+    assert_eq!(of_two.iter().sum::<usize>(), of_harness, "nothing else of the harness");
+    // A crate, and what it is compiled from beside others'.
+    let name = |folder: &str| format!("assay-{}", folder.rsplit('/').next().unwrap());
+    let crates: Vec<_> = shared_crates().into_iter().map(|folder| (name(&folder), folder)).collect();
+    let mut needed: BTreeSet<_> =
+        crates.iter().filter(|(name, _)| text.contains(&format!("{}::", name.replace('-', "_")))).collect();
+    loop {
+        let manifests: String = needed.iter().map(|(_, folder)| read(&format!("{folder}/Cargo.toml"))).collect();
+        let all: BTreeSet<_> = crates.iter().filter(|(name, _)| manifests.contains(name)).collect();
+        if all.is_subset(&needed) {
+            break;
+        }
+        needed.extend(all);
+    }
+    assert!(needed.len() > 4, "{needed:?}");
+    for (_, folder) in needed {
+        assert!(inputs.iter().any(|input| Path::new(folder).starts_with(input)), "{folder}");
+    }
+}
+
 /// `scripts/check` runs the tests that `scripts/test` skips, and they exist.
 #[test]
 fn tests_that_are_skipped_are_a_step_of_the_check() {
@@ -205,11 +239,9 @@ fn tests_that_are_skipped_are_a_step_of_the_check() {
     let (test, check) = (script("test"), script("check"));
     let skipped: Vec<_> = test.split("--skip ").skip(1).filter_map(|rest| rest.split_whitespace().next()).collect();
     assert_eq!(skipped, ["backends::", "shaders::tests::"]);
-    assert!(
-        check.contains(
-            "--workspace --lib --test daemons --no-fail-fast \"${profile[@]}\" -- backends:: shaders::tests::"
-        )
-    );
+    for run in ["devices backends::devices:: shaders::tests::", "backends backends:: --skip backends::devices::"] {
+        assert!(check.contains(&format!("test_over_standins {run}\n")), "{run}");
+    }
     // No other module's tests are skipped by these names.
     let folders = ["shared", "miner", "validator", "packaging", "integration-tests"];
     let named = folders.into_iter().flat_map(|folder| {
@@ -220,7 +252,7 @@ fn tests_that_are_skipped_are_a_step_of_the_check() {
     let expected = [
         "shared/devices/wgpu/src/lib.rs",
         "integration-tests/tests/daemons/main.rs",
-        "integration-tests/tests/daemons/backends/mod.rs",
+        "integration-tests/tests/daemons/backends/devices/mod.rs",
     ];
     assert_eq!(named.collect::<BTreeSet<_>>(), BTreeSet::from(expected.map(str::to_owned)));
 }

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::backends::standin::{Scenario, config, try_open};
+use super::standin::{Scenario, config, try_open};
 use assay_cuda::{CudaBench, KernelChoice};
 use assay_device::bench::{Bench, BenchStage};
 use assay_device::{Device, DeviceError, Pass};

@@ -6,7 +6,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::backends::standin::{Scenario, config, first, try_open};
+use super::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_device::backend::Backend;
 use assay_device::testing::conformance::{check_fill, expected, pass};

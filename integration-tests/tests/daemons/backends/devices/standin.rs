@@ -9,7 +9,7 @@ use assay_work::DeviceId;
 
 use assay_integration_tests::standin;
 
-use crate::backends::scenario::{Environment, run, test_of_this_file};
+use super::scenario::{Environment, run, test_of_this_file};
 
 /// Operands of a row in the self-test of a float unit.
 const FLOAT_TEST_TERMS: u32 = 256;

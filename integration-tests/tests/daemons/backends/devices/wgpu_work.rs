@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use crate::backends::sweeps;
+use super::sweeps;
 use assay_device::backend::StartupProgress;
 use assay_device::testing::conformance::{
     chaining_values_and_reads_are_the_references, check_fill, check_random, check_round, check_step,

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::backends::standin::{Scenario, all, config, first, id, try_open, with_float_units};
-use crate::backends::sweeps;
+use super::standin::{Scenario, all, config, first, id, try_open, with_float_units};
+use super::sweeps;
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
 use assay_device::backend::StartupProgress;

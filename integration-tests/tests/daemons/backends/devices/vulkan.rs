@@ -8,7 +8,7 @@ use std::{env, fs};
 use assay_integration_tests::vulkan as driver;
 use tempfile::TempDir;
 
-use crate::backends::scenario::{self, Environment, test_of_this_file};
+use super::scenario::{self, Environment, test_of_this_file};
 
 /// One scenario of a test.
 pub struct Scenario {

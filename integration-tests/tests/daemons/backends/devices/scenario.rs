@@ -26,7 +26,7 @@ pub struct Environment {
 #[track_caller]
 pub fn test_of_this_file(test: &str) -> String {
     let module = Path::new(Location::caller().file()).file_stem().expect("a caller has a file");
-    format!("backends::{}::{test}", module.display())
+    format!("backends::devices::{}::{test}", module.display())
 }
 
 /// Runs `body` in a process of its own; in such a process, if it is for this scenario. `test` is the test function's

@@ -5,7 +5,7 @@
 use std::fs;
 use std::thread;
 
-use crate::backends::standin::{Scenario, all, id};
+use super::standin::{Scenario, all, id};
 use assay_cuda::CudaDevice;
 use assay_device::linked::{self, LinkedPart};
 use assay_device::run::ShareTask;

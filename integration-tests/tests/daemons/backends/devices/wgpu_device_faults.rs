@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::backends::vulkan::{Scenario, file, from_now};
+use super::vulkan::{Scenario, file, from_now};
 use assay_device::backend::Backend;
 use assay_device::testing::conformance::{check_fill, check_round, expected, pass};
 use assay_device::{Device, DeviceError, Handle, ProbeRound};

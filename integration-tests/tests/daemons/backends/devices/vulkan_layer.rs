@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::backends::vulkan::{Scenario, file, from_now};
+use super::vulkan::{Scenario, file, from_now};
 use ash::vk;
 use wgpu::{
     Backends, Buffer, BufferDescriptor, BufferUsages, CommandEncoder, ComputePipeline, Device, DeviceDescriptor,
