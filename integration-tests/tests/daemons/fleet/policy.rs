@@ -227,6 +227,38 @@ async fn is_disputed(validator: &TestValidator, asking: &DishonestMiner, until: 
     }
 }
 
+/// A miner of a validator, with the device of every other one.
+async fn connected(validator: &TestValidator, seed: u8) -> DishonestMiner {
+    let miner = DishonestMiner::connect(validator.address, &Disguise { seed, ..Disguise::new(&[60]) }).await;
+    validator.wait_for_miner(miner.key, true).await;
+    miner
+}
+
+/// Declines each challenge after the first ones.
+fn declines(miner: &DishonestMiner, mut after: u32) {
+    miner.lies.in_what_comes_in(move |mut message| {
+        if let ValidatorMessage::Challenge(offer) = &mut message {
+            offer.inventory_sequence += u32::from(after == 0);
+            after = after.saturating_sub(1);
+        }
+        message
+    });
+}
+
+/// Waits for a miner's verdict in a round.
+async fn verdict_of_round(validator: &TestValidator, asking: &DishonestMiner) -> Value {
+    let until = std::time::Instant::now() + PATIENCE;
+    let operator = Caller::at_socket(validator);
+    loop {
+        let verdicts: Value = operator.read(&format!("/api/v1/verdicts?miner={}", asking.key)).await;
+        if let Some(of_round) = verdicts["items"].as_array().unwrap().iter().find(|it| !it["round"].is_null()) {
+            return of_round.clone();
+        }
+        assert!(std::time::Instant::now() < until, "no round");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+}
+
 /// Challenges a miner until its device is disputed, then waits until both were challenged in one round, and it passed
 /// there: each has memory and a processor of its own.
 async fn disputes(validator: &TestValidator, asking: &DishonestMiner, other: &DishonestMiner) {
@@ -272,35 +304,30 @@ async fn a_device_that_two_miners_show_is_disputed_until_both_are_asked_in_one_r
 
 /// Two keys of one card: the one that does not hold it would decline, and the other one would be asked alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_round_that_the_other_miner_declines_settles_no_dispute() {
+async fn a_round_that_an_attested_miner_declines_settles_no_dispute() {
     let (validator, _folder) = validator_with("", &[]).await;
-    let connect = async |seed: u8| {
-        let miner = DishonestMiner::connect(validator.address, &Disguise { seed, ..Disguise::new(&[60]) }).await;
-        validator.wait_for_miner(miner.key, true).await;
-        miner
-    };
-    let first = connect(1).await;
+    let first = connected(&validator, 1).await;
     validator.challenge(first.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-    first.lies.in_what_comes_in(|mut message| {
-        if let ValidatorMessage::Challenge(offer) = &mut message {
-            offer.inventory_sequence += 1;
-        }
-        message
-    });
-    let second = connect(2).await;
-    let until = std::time::Instant::now() + PATIENCE;
-    is_disputed(&validator, &second, until).await;
-    let operator = Caller::at_socket(&validator);
-    let of_round = loop {
-        let verdicts: Value = operator.read(&format!("/api/v1/verdicts?miner={}", second.key)).await;
-        if let Some(of_round) = verdicts["items"].as_array().unwrap().iter().find(|it| !it["round"].is_null()) {
-            break of_round.clone();
-        }
-        assert!(std::time::Instant::now() < until, "no round");
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    };
+    declines(&first, 0);
+    let second = connected(&validator, 2).await;
+    is_disputed(&validator, &second, std::time::Instant::now() + PATIENCE).await;
+    let of_round = verdict_of_round(&validator, &second).await;
     assert_eq!(of_round["outcome"], "inconclusive", "{of_round}");
     assert!(of_round["verdict"]["reasons"].to_string().contains("device_disputed"), "{of_round}");
+}
+
+/// A stranger shows a miner's device once, and declines from then on: that ends no attestation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_that_declines_the_round_keeps_no_attestation_from_a_miner() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let (miner, stranger) = (connected(&validator, 1).await, connected(&validator, 2).await);
+    declines(&stranger, 1);
+    // Sessions overlap by whole seconds.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    validator.challenge(stranger.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::DeviceDisputed);
+    let of_round = verdict_of_round(&validator, &miner).await;
+    assert_eq!(of_round["outcome"], "pass", "{of_round}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

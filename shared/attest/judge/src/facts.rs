@@ -74,13 +74,19 @@ impl FleetFacts {
         found
     }
 
-    /// Takes into account that these miners had committed when their probes went out at once: one device cannot answer
-    /// for two, so each one's devices are its own.
-    pub fn settle(&mut self, members: &BTreeSet<String>) {
-        let asked = |finding: &IdentityFinding| finding.other.as_ref().is_some_and(|other| members.contains(other));
-        for finding in self.identity.iter_mut().filter(|finding| finding.disputed && asked(finding)) {
+    /// Takes into account a round of this miner: with the members that had committed when the probes went out, as one
+    /// device cannot answer for two; and with those that had not and hold no attestation. One device has one
+    /// attestation then, and declining keeps none from another miner.
+    pub fn settle(&mut self, committed: &BTreeSet<String>, unattested: &BTreeSet<String>) {
+        for finding in self.identity.iter_mut().filter(|finding| finding.disputed) {
+            let Some(other) = &finding.other else { continue };
+            let why = match (committed.contains(other), unattested.contains(other)) {
+                (true, _) => "; both are asked in one round",
+                (_, true) => "; asked in the same round, it did not commit, and it is not attested",
+                _ => continue,
+            };
             finding.disputed = false;
-            finding.detail.push_str("; both are asked in one round");
+            finding.detail.push_str(why);
         }
     }
 
@@ -170,12 +176,18 @@ pub(crate) mod tests {
         };
         let open = (Outcome::Inconclusive, vec![ReasonCode::DeviceDisputed]);
         assert_eq!(judged(&facts), open);
-        let among = |members: &[&str]| {
+        let among = |committed: &[&str], unattested: &[&str]| {
             let mut facts = facts.clone();
-            facts.settle(&members.iter().map(|member| (*member).to_owned()).collect());
+            let set = |members: &[&str]| members.iter().map(|member| (*member).to_owned()).collect();
+            facts.settle(&set(committed), &set(unattested));
             judged(&facts)
         };
-        assert_eq!(among(&["a", "c"]), open, "a round without the other shows nothing");
-        assert_eq!(among(&["a", "b"]), (Outcome::Pass, vec![]));
+        assert_eq!(among(&["a", "c"], &["d"]), open, "a round without the other shows nothing");
+        assert_eq!(among(&["a", "b"], &[]), (Outcome::Pass, vec![]));
+        assert_eq!(
+            among(&["a"], &["b"]),
+            (Outcome::Pass, vec![]),
+            "whoever declines and is not attested disputes nothing"
+        );
     }
 }

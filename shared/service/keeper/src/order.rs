@@ -44,8 +44,16 @@ pub struct RoundPart {
     pub id: String,
     /// The longest wait of the probe for the other members' commitments.
     pub hold: Duration,
-    /// The miners whose probes went out at once, once they did. All parts of the round share it.
-    pub together: Arc<OnceLock<BTreeSet<String>>>,
+    /// Its members by their commitments, once the probes went out. All parts of the round share it.
+    pub probed: Arc<OnceLock<ProbedMembers>>,
+}
+
+/// Members of a round when the probes went out, by the ids of the miners.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProbedMembers {
+    pub committed: BTreeSet<String>,
+    /// Connected ones without a commitment.
+    pub uncommitted: BTreeSet<String>,
 }
 
 impl Order {

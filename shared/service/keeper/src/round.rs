@@ -3,7 +3,7 @@
 //! Every member's probe waits until all of them have committed: their memory is filled at the same time, and answering
 //! for two hosts with one requires the memory of both.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::course::Course;
-use crate::order::{Order, RoundPart};
+use crate::order::{Order, ProbedMembers, RoundPart};
 use crate::registry::SessionCommand;
 use crate::validator::Validator;
 use assay_judge::run::HELD;
@@ -104,14 +104,14 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     let mut progress: BTreeMap<PublicKey, MemberProgress> =
         members.iter().map(|m| (m.miner, MemberProgress::default())).collect();
     let ids: BTreeMap<PublicKey, String> = members.iter().map(|member| (member.miner, member.id.clone())).collect();
-    let together = Arc::new(OnceLock::new());
+    let probed = Arc::new(OnceLock::new());
     let (news, mut told) = mpsc::channel(NEWS);
     let mut tasks = JoinSet::new();
     for (member, place) in places(validator, members, &mut progress).await {
         let Member { miner, mut order, .. } = member;
-        order.round = Some(RoundPart { id: id.to_owned(), hold: limits.hold, together: together.clone() });
+        order.round = Some(RoundPart { id: id.to_owned(), hold: limits.hold, probed: probed.clone() });
         let Some(commands) = validator.registry.commands(miner) else {
-            conclude(&mut progress, miner, not_started("not connected"));
+            progress.entry(miner).or_default().end = Some(not_started("not connected"));
             continue;
         };
         tasks.spawn(follow((miner, order, place), commands, news.clone(), limits.start_within));
@@ -128,14 +128,18 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         }
         if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
             released = true;
-            let held = progress.iter().filter(|(_, member)| member.end.is_none());
-            let held: BTreeSet<_> = held.filter_map(|(miner, _)| ids.get(miner).cloned()).collect();
-            report.probed_together = held.len() as u32;
+            let mut members = ProbedMembers::default();
+            for (miner, id) in &ids {
+                let is_held = progress.get(miner).is_some_and(|member| member.end.is_none());
+                let of = if is_held { &mut members.committed } else { &mut members.uncommitted };
+                of.insert(id.clone());
+            }
+            report.probed_together = members.committed.len() as u32;
             if report.probed_together > 0 {
                 report.probed_ms = Some(clock::since(began).as_millis() as u64);
             }
             // A round releases its members once.
-            let _ = together.set(held);
+            let _ = probed.set(members);
             release(validator, &progress);
         }
     }
@@ -156,7 +160,7 @@ async fn places(
         let place = validator.capacity.challenges.clone().acquire_owned();
         match tokio::time::timeout_at(until.into(), place).await {
             Ok(Ok(place)) => placed.push((member, place)),
-            _ => conclude(progress, member.miner, not_started(&StartError::TooMany.to_string())),
+            _ => progress.entry(member.miner).or_default().end = Some(not_started(&StartError::TooMany.to_string())),
         }
     }
     placed
@@ -202,10 +206,6 @@ fn release(validator: &Validator, progress: &BTreeMap<PublicKey, MemberProgress>
             tokio::spawn(async move { commands.send(command).await });
         }
     }
-}
-
-fn conclude(progress: &mut BTreeMap<PublicKey, MemberProgress>, miner: PublicKey, end: MemberEnd) {
-    progress.entry(miner).or_default().end = Some(end);
 }
 
 fn not_started(why: &str) -> MemberEnd {

@@ -1,12 +1,12 @@
 //! The end of a challenge: the verdict is checked against the fleet, moves the attestation state, gets its receipt, and
 //! is written with all of that in one transaction. Only then may it be given out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use assay_policy::DeviceRate;
 use assay_policy::Policy;
-use assay_policy::{Change, Event, FleetPolicy, Group, Labels, Standing, step};
+use assay_policy::{Change, Event, Group, Standing, step};
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{EatNonce, Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
@@ -191,7 +191,8 @@ impl Fleet {
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
-            heavy: is_heavy(group, &draft.order.kind),
+            // In a group with one kind only, every challenge is heavy.
+            heavy: group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == draft.order.kind),
         };
         let is_forged = verdict.reasons.iter().any(|reason| reason.code.class() == Class::Forged);
         let (standing, change) = match draft.order.counts || is_forged {
@@ -252,7 +253,7 @@ impl Fleet {
             standing: record.map_or_else(|| Standing::enrolled(unix_seconds()), assay_records::MinerRecord::standing),
             stored: record.map(stored).unwrap_or_default(),
             group: group.clone(),
-            operator: operator_of(&rules.policy, &labels),
+            operator: rules.policy.operator_of(&labels).map(str::to_owned),
         })
     }
 
@@ -277,8 +278,16 @@ impl Fleet {
             models: draft.models.clone(),
             identity,
         };
-        if let Some(together) = draft.order.round.as_ref().and_then(|part| part.together.get()) {
-            facts.settle(together);
+        if let Some(members) = draft.order.round.as_ref().and_then(|part| part.probed.get()) {
+            let mut unattested: BTreeSet<_> = facts.identity.iter().filter_map(|found| found.other.clone()).collect();
+            unattested.retain(|other| members.uncommitted.contains(other));
+            for other in unattested.clone() {
+                let record = self.records.miner(&other).await?;
+                if record.is_some_and(|record| record.standing().state.is_attested()) {
+                    unattested.remove(&other);
+                }
+            }
+            facts.settle(&members.committed, &unattested);
         }
         Ok(facts)
     }
@@ -342,15 +351,6 @@ fn concluded_elsewhere(judged: &JudgedChallenge, entropy: &mut dyn Entropy) -> C
     verdict.outcome = outcome_of(&verdict.reasons);
     let next = next_challenge(draft, &verdict, group, entropy);
     ConcludedChallenge { verdict, next, change: None, found: Vec::new() }
-}
-
-/// Whether a challenge counts as heavy: in a group with one kind only, every challenge does.
-fn is_heavy(group: &Group, kind: &str) -> bool {
-    group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == kind)
-}
-
-fn operator_of(policy: &FleetPolicy, labels: &Labels) -> Option<String> {
-    policy.operator_of(labels).map(str::to_owned)
 }
 
 /// Wait until the next challenge: short where one was due and the miner was busy.

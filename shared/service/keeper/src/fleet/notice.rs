@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_policy::identity::{IdentityFinding, Presence};
+use assay_policy::identity::{IdentityFinding, PastDevices, Presence, since};
 use assay_policy::{Event, Labels, Standing, step};
 use assay_program::clock::{unix_ms, unix_seconds};
 use assay_records::{
@@ -11,7 +11,6 @@ use assay_records::{
 };
 use assay_work::DeviceId;
 
-use super::presence::changes;
 use super::{Fleet, standing_change, stored};
 
 /// Time within which a finding is not recorded again, in ms.
@@ -42,7 +41,8 @@ impl Fleet {
         let of_session = |event: &&DeviceEvent| event.session.as_deref() == Some(presence.session.as_str());
         let events: Vec<_> = events.iter().filter(of_session).collect();
         let mut findings = self.presences.findings(&presence.session, [], &group.identity);
-        findings.extend(changes(presence, before(presence, &events), moved(&events)));
+        let past = PastDevices { devices: before(presence, &events), last_seen_at: moved(&events) };
+        findings.extend(since(presence, &past));
         // A proved lie comes before a warning.
         findings.sort_by_key(|finding| !finding.enforced);
         let left_out = findings.split_off(findings.len().min(MAX_NOTED)).len();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use assay_policy::identity::{IdentityFinding, PastDevices, Presence, among, since};
+use assay_policy::identity::{IdentityFinding, Presence, among};
 use assay_policy::policy::IdentityPolicy;
 use assay_work::DeviceId;
 use parking_lot::Mutex;
@@ -154,15 +154,6 @@ impl Presences {
         }
         among(&present, &known.concerned(&present), policy)
     }
-}
-
-/// Findings about a session against earlier knowledge.
-pub fn changes(
-    present: &Presence,
-    before: Option<BTreeSet<DeviceId>>,
-    last_seen_at: BTreeMap<DeviceId, String>,
-) -> Vec<IdentityFinding> {
-    since(present, &PastDevices { devices: before, last_seen_at })
 }
 
 #[cfg(test)]
