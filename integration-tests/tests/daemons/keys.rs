@@ -11,7 +11,7 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_work::PublicKey;
+use assay_work::{Precision, PublicKey};
 
 use super::reload::{Configured, allowing};
 
@@ -36,7 +36,8 @@ fn unix_seconds() -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let mut configured = Configured::start(Policy::default(), "").await;
+    let policy = Policy { flags: vec!["--kinds=fp8,int8,f16".to_owned()], ..Policy::default() };
+    let mut configured = Configured::start(policy, "").await;
     let mut miner = TestMiner::start(configured.validator.address, 2, &[]);
     let (old, key_file, stolen) = (miner.key, miner.file("miner.key"), folder.path().join("stolen.key"));
     configured.reload(&allowing(&[old]));
@@ -58,6 +59,7 @@ async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     configured.validator.wait_for_miner(old, false).await;
     let ruling = configured.validator.challenge(new, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::DeviceMissing);
+    assert_eq!(ruling.verdict.precision, Precision::F16.code(), "the turn of the miner");
     let missing = &ruling.verdict.missing_devices[0].device_id;
     assert!(ids.iter().any(|id| id.0.as_slice() == missing.as_slice()), "what the old key showed is missed");
 

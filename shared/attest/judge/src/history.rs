@@ -29,6 +29,8 @@ const SECOND_COMPUTATION_INTERVAL: Duration = Duration::from_secs(3600);
 /// History of a miner as a challenge of it begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MinerHistory {
+    /// The miner's place in [`History`]: whichever of its keys it uses; `None`: that of the key.
+    pub seat: Option<PublicKey>,
     /// The part that a verdict depends on.
     pub past: MinerPast,
     /// Rates that its devices showed, by which a challenge is sized.
@@ -107,7 +109,7 @@ pub enum SecondComputation {
 }
 
 #[derive(Debug, Default)]
-struct KeyHistory {
+struct SeatHistory {
     used: u64,
     /// Last use of each kind of work in a challenge, by the clock of the records.
     asked: BTreeMap<Precision, u64>,
@@ -116,17 +118,17 @@ struct KeyHistory {
 }
 
 #[derive(Debug, Default)]
-struct KeyHistories {
+struct SeatHistories {
     clock: u64,
-    by_key: HashMap<PublicKey, KeyHistory>,
-    /// Keys by their last use.
+    by_key: HashMap<PublicKey, SeatHistory>,
+    /// Seats by their last use.
     by_use: BTreeMap<u64, PublicKey>,
 }
 
-/// This process's own work for miners, by key.
+/// This process's own work for miners, by the seat of each: the first of its keys that the records know.
 #[derive(Debug, Default)]
 pub struct History {
-    records: Mutex<KeyHistories>,
+    records: Mutex<SeatHistories>,
 }
 
 impl History {
@@ -231,9 +233,9 @@ impl AbandonedCount {
     }
 }
 
-impl KeyHistories {
+impl SeatHistories {
     /// Returns a key's record, made when missing, and marks it as the one used last.
-    fn entry(&mut self, key: PublicKey) -> &mut KeyHistory {
+    fn entry(&mut self, key: PublicKey) -> &mut SeatHistory {
         if !self.by_key.contains_key(&key)
             && self.by_key.len() >= MAX_KEYS
             && let Some((_, oldest)) = self.by_use.pop_first()
@@ -350,7 +352,7 @@ mod tests {
         };
         let failed = MinerMemory { shown: vec![shown(Precision::Int8, 0.0, 30, 3000)], ..MinerMemory::default() };
         let failed = MinerHistory::from(failed);
-        let MinerHistory { past, shown, abandoned_ms } = memory.into();
+        let MinerHistory { past, shown, abandoned_ms, .. } = memory.into();
         assert_eq!((past.lineage, abandoned_ms), (vec![key(2), key(1)], Some(8)));
         assert_eq!(past.ends, [End::Other, End::Abandoned, End::Abandoned]);
         let kinds = vec![Precision::Int8, Precision::Fp4];

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_protocol::message::MATRIX_SIZES;
+use assay_protocol::verdict::Mode;
 use assay_protocol::wire::limits::MAX_DEVICES;
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::{Challenge, Precision};
@@ -120,6 +121,17 @@ impl ReplayCapacity {
 pub trait Replays {
     /// The capacity of the machines available now.
     fn capacity(&self) -> ReplayCapacity;
+
+    /// Whether another replay may be refused, for as many that wait.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// The mode of a challenge for which a policy sets none: replays that are expected to fit into the budget.
+    fn auto_mode(&self, challenge: &Challenge, budget: Duration) -> Mode {
+        let fits = || self.capacity().estimate(challenge).is_some_and(|time| time <= budget);
+        if !self.is_full() && fits() { Mode::Replay } else { Mode::Audit }
+    }
 }
 
 impl Replays for ReplayCapacity {
@@ -171,6 +183,27 @@ mod tests {
             (ReplayCapacity::default().room(Precision::Int8), ReplayCapacity::default().estimate(&challenge)),
             (None, None)
         );
+    }
+
+    /// Machines for which as many replays wait as may.
+    struct Full(ReplayCapacity);
+
+    impl Replays for Full {
+        fn capacity(&self) -> ReplayCapacity {
+            self.0.clone()
+        }
+
+        fn is_full(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn auto_replays_within_the_budget_unless_the_queue_is_full() {
+        let capacity = ReplayCapacity(vec![machine(5, 10.0 * f64::from(1 << 24))]);
+        let auto = |replays: &dyn Replays, ms| replays.auto_mode(&challenge(), Duration::from_millis(ms));
+        assert_eq!([auto(&capacity, 1000), auto(&capacity, 999)], [Mode::Replay, Mode::Audit]);
+        assert_eq!(auto(&Full(capacity), 1000), Mode::Audit);
     }
 
     #[test]

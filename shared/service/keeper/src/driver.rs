@@ -11,7 +11,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use assay_device::Handle;
 use assay_policy::DeviceRate;
@@ -247,6 +247,8 @@ struct OngoingChallenge {
     /// The commitment signed by the miner, as received.
     signed: Option<CommitmentRecord>,
     /// Results of its devices.
+    /// Whether the miner had shown work that held.
+    is_known: bool,
     shown: Vec<DeviceRate>,
 }
 

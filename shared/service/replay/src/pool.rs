@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_device::Handle;
-use assay_work::PublicKey;
+use assay_work::{Challenge, PublicKey};
 
 use super::job::ReplayJob;
 use super::shared::SharedReplays;
 use super::{Extent, ReplayOutcome, Replayer};
-use crate::turns::{ReplayLoad, ReplayTurn, ReplayTurns, TurnRefusal};
+use crate::turns::{ReplayLoad, ReplayTurn, ReplayTurns, ReplayWaiter, TurnRefusal};
 use assay_judge::history::History;
 use assay_judge::replay::{ReplayCapacity, Replays};
 use assay_judge::verify::check::TrustedValues;
@@ -28,7 +28,10 @@ struct LocalReplays {
 
 /// A replay for a session.
 pub struct ReplayRequest {
-    pub key: PublicKey,
+    /// The miner, by its seat.
+    pub miner: PublicKey,
+    /// Whether it showed work that held before.
+    pub is_known: bool,
     /// The committed work.
     pub work: TrustedValues,
     /// The passes to compute.
@@ -48,6 +51,10 @@ impl Replays for ReplayPool {
         let local = self.local.iter().map(|local| local.replayer.capacity().clone());
         let workers = self.shared.iter().flat_map(SharedReplays::capacities);
         ReplayCapacity(local.chain(workers).collect())
+    }
+
+    fn is_full(&self) -> bool {
+        self.turns().all(ReplayTurns::is_full)
     }
 }
 
@@ -70,12 +77,14 @@ impl ReplayPool {
 
     /// Number of replays that run and wait, here and on workers.
     pub fn load(&self) -> ReplayLoad {
-        let local = self.local.iter().map(|local| local.turns.load());
-        let shared = self.shared.iter().map(|shared| shared.turns.load());
-        local.chain(shared).fold(ReplayLoad::default(), |all, load| ReplayLoad {
+        self.turns().map(ReplayTurns::load).fold(ReplayLoad::default(), |all, load| ReplayLoad {
             running: all.running + load.running,
             waiting: all.waiting + load.waiting,
         })
+    }
+
+    fn turns(&self) -> impl Iterator<Item = &ReplayTurns> {
+        self.local.iter().map(|local| &local.turns).chain(self.shared.iter().map(|shared| &shared.turns))
     }
 
     /// Whether replays are possible at all: own devices, or workers that may come.
@@ -88,35 +97,30 @@ impl ReplayPool {
     /// # Errors
     /// [`TurnRefusal`]: too many wait.
     pub async fn replay(&self, request: ReplayRequest, history: &History) -> Result<ReplayOutcome, TurnRefusal> {
-        let ReplayRequest { key, work, extent, handle } = request;
-        let Some(place) = self.place(key, &work, history).await? else {
+        let ReplayRequest { miner, is_known, work, extent, handle } = request;
+        let waiter = ReplayWaiter { miner, rank: (!is_known, history.replayed_at(miner)) };
+        let Some(place) = self.place(waiter, &work.challenge).await? else {
             return Ok(ReplayOutcome::unknown("this validator has no devices of its own"));
         };
-        history.replays(key, Instant::now());
-        let second = history.second_computation(key, Instant::now());
+        history.replays(miner, Instant::now());
+        let second = history.second_computation(miner, Instant::now());
         let job = ReplayJob { challenge: work.challenge, evidence: work.evidence, extent, second };
         let replayed = match place {
             ReplayPlace::Local(local, turn) => local.replay(turn, job, handle).await,
             ReplayPlace::Shared(shared, turn) => shared.replay(turn, &job, &handle).await,
         };
         if let Some(found) = replayed.computed_again {
-            history.computed_again(key, found, Instant::now());
+            history.computed_again(miner, found, Instant::now());
         }
         Ok(replayed)
     }
 
     /// Selects the place with the earliest expected end, unless it is busy and the other is free.
-    async fn place(
-        &self,
-        key: PublicKey,
-        work: &TrustedValues,
-        history: &History,
-    ) -> Result<Option<ReplayPlace<'_>>, TurnRefusal> {
-        let (last, challenge) = (history.replayed_at(key), &work.challenge);
+    async fn place(&self, waiter: ReplayWaiter, challenge: &Challenge) -> Result<Option<ReplayPlace<'_>>, TurnRefusal> {
         let (local, shared) = match (&self.local, &self.shared) {
             (None, None) => return Ok(None),
-            (Some(local), None) => return Ok(Some(ReplayPlace::Local(local, local.turns.wait(key, last).await?))),
-            (None, Some(shared)) => return Ok(Some(ReplayPlace::Shared(shared, shared.turns.wait(key, last).await?))),
+            (Some(local), None) => return Ok(Some(ReplayPlace::Local(local, local.turns.wait(waiter).await?))),
+            (None, Some(shared)) => return Ok(Some(ReplayPlace::Shared(shared, shared.turns.wait(waiter).await?))),
             (Some(local), Some(shared)) => (local, shared),
         };
         let here = local.replayer.capacity().estimate(challenge);
@@ -131,8 +135,8 @@ impl ReplayPool {
         let now = if is_here { now_here().or_else(now_there) } else { now_there().or_else(now_here) };
         Ok(Some(match now {
             Some(place) => place,
-            None if is_here => ReplayPlace::Local(local, local.turns.wait(key, last).await?),
-            None => ReplayPlace::Shared(shared, shared.turns.wait(key, last).await?),
+            None if is_here => ReplayPlace::Local(local, local.turns.wait(waiter).await?),
+            None => ReplayPlace::Shared(shared, shared.turns.wait(waiter).await?),
         }))
     }
 }

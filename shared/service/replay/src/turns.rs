@@ -1,4 +1,5 @@
-//! Turns on replaying machines: one replay at a time on each machine, the miner without a turn for longest first.
+//! Turns on replaying machines: one replay at a time on each machine, known miners first, then the one without a turn
+//! for longest.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,11 +24,20 @@ struct TurnQueue {
     waiting: Vec<WaitingReplay>,
 }
 
+/// A miner that wants a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayWaiter {
+    pub miner: PublicKey,
+    /// Whether it is new, and the time of its last turn: the least rank goes first, or keys that anybody makes would
+    /// go before all others.
+    pub rank: (bool, Option<Instant>),
+}
+
 #[derive(Debug)]
 struct WaitingReplay {
-    key: PublicKey,
-    /// Time of the miner's last turn, and its number of arrival: the least rank goes first.
-    rank: (Option<Instant>, u64),
+    miner: PublicKey,
+    /// Its rank, and its number of arrival.
+    rank: ((bool, Option<Instant>), u64),
     start: oneshot::Sender<ReplayTurn>,
 }
 
@@ -50,20 +60,20 @@ pub struct ReplayLoad {
     pub waiting: usize,
 }
 
-/// No turn: the queue is full of miners that have waited longer, or has this key already.
+/// No turn: the queue is full of miners that have waited longer, or has this miner already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_WAITING_REPLAYS} replays wait already, or one of this miner does")]
 pub struct TurnRefusal;
 
 impl ReplayTurns {
-    /// Waits for a turn. `last` is the time of this miner's previous one.
-    pub async fn wait(&self, key: PublicKey, last: Option<Instant>) -> Result<ReplayTurn, TurnRefusal> {
+    /// Waits for a turn.
+    pub async fn wait(&self, waiter: ReplayWaiter) -> Result<ReplayTurn, TurnRefusal> {
         let started = {
             let mut queue = self.0.lock();
             if queue.begin() {
                 return Ok(ReplayTurn(self.clone()));
             }
-            queue.enter(key, last)?
+            queue.enter(waiter)?
         };
         started.await.map_err(|_| TurnRefusal)
     }
@@ -71,6 +81,11 @@ impl ReplayTurns {
     /// Takes a turn if a place is free now.
     pub fn now(&self) -> Option<ReplayTurn> {
         self.0.lock().begin().then(|| ReplayTurn(self.clone()))
+    }
+
+    /// Whether as many wait as may.
+    pub fn is_full(&self) -> bool {
+        self.load().waiting >= MAX_WAITING_REPLAYS
     }
 
     /// Numbers of replays that run and wait.
@@ -104,13 +119,13 @@ impl TurnQueue {
         is_free
     }
 
-    fn enter(&mut self, key: PublicKey, last: Option<Instant>) -> Result<oneshot::Receiver<ReplayTurn>, TurnRefusal> {
+    fn enter(&mut self, waiter: ReplayWaiter) -> Result<oneshot::Receiver<ReplayTurn>, TurnRefusal> {
         self.waiting.retain(|waiting| !waiting.start.is_closed());
-        if self.waiting.iter().any(|waiting| waiting.key == key) {
+        if self.waiting.iter().any(|waiting| waiting.miner == waiter.miner) {
             return Err(TurnRefusal);
         }
         self.arrivals += 1;
-        let rank = (last, self.arrivals);
+        let rank = (waiter.rank, self.arrivals);
         if self.waiting.len() >= MAX_WAITING_REPLAYS {
             let latest = self.waiting.iter().enumerate().max_by_key(|(_, waiting)| waiting.rank);
             match latest {
@@ -120,7 +135,7 @@ impl TurnQueue {
             }
         }
         let (start, started) = oneshot::channel();
-        self.waiting.push(WaitingReplay { key, rank, start });
+        self.waiting.push(WaitingReplay { miner: waiter.miner, rank, start });
         Ok(started)
     }
 
@@ -147,8 +162,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn key(number: u8) -> PublicKey {
-        PublicKey([number; 32])
+    /// A known miner with the time of its last turn.
+    fn waiter(number: u8, last: Option<Instant>) -> ReplayWaiter {
+        ReplayWaiter { miner: PublicKey([number; 32]), rank: (false, last) }
     }
 
     fn enter(
@@ -156,13 +172,13 @@ mod tests {
         number: u8,
         last: Option<Instant>,
     ) -> Result<oneshot::Receiver<ReplayTurn>, TurnRefusal> {
-        turns.0.lock().enter(key(number), last)
+        turns.0.lock().enter(waiter(number, last))
     }
 
     #[tokio::test]
     async fn the_miner_without_a_turn_for_longest_goes_first() {
         let (turns, now) = (ReplayTurns::default(), Instant::now());
-        let running = turns.wait(key(0), None).await.unwrap();
+        let running = turns.wait(waiter(0, None)).await.unwrap();
         let mut just_now = enter(&turns, 1, Some(now)).unwrap();
         let mut long_ago = enter(&turns, 2, Some(now - Duration::from_secs(60))).unwrap();
         let never = enter(&turns, 3, None).unwrap();
@@ -174,13 +190,28 @@ mod tests {
         assert!(just_now.try_recv().is_err());
         drop(turn);
         drop(just_now.await.unwrap());
-        assert!(turns.wait(key(4), None).await.is_ok());
+        assert!(turns.wait(waiter(4, None)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn new_keys_wait_for_known_miners_and_make_room_for_them() {
+        let (turns, now) = (ReplayTurns::default(), Instant::now());
+        let running = turns.wait(waiter(0, None)).await.unwrap();
+        let new = |number| ReplayWaiter { rank: (true, None), ..waiter(number, None) };
+        let mut strangers: Vec<_> = (1..=8).map(|number| turns.0.lock().enter(new(number)).unwrap()).collect();
+        assert!(turns.is_full() && turns.0.lock().enter(new(9)).is_err());
+        let known = enter(&turns, 10, Some(now)).unwrap();
+        assert!(strangers.pop().unwrap().await.is_err(), "the last stranger made room");
+        drop(running);
+        drop(known.await.unwrap());
+        assert!(!turns.is_full());
+        drop(strangers.remove(0).await.unwrap());
     }
 
     #[tokio::test]
     async fn a_full_queue_refuses_who_had_a_turn_last() {
         let (turns, now) = (ReplayTurns::default(), Instant::now());
-        let running = turns.wait(key(0), None).await.unwrap();
+        let running = turns.wait(waiter(0, None)).await.unwrap();
         let mut waiting: Vec<_> = (1..=8).map(|number| enter(&turns, number, Some(now)).unwrap()).collect();
         assert_eq!(enter(&turns, 9, Some(now)).unwrap_err(), TurnRefusal);
         assert_eq!(turns.load(), ReplayLoad { running: 1, waiting: 8 });
@@ -191,7 +222,7 @@ mod tests {
         drop(waiting);
         drop(running);
         drop(first.await.unwrap());
-        assert!(turns.wait(key(11), None).await.is_ok());
+        assert!(turns.wait(waiter(11, None)).await.is_ok());
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_policy::Policy;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Mode, Reason, ReasonCode};
-use assay_work::{Challenge, Precision, PublicKey};
+use assay_work::{Precision, PublicKey};
 
 use super::{SessionContext, SessionState, StartError, ValidatorSession};
 use crate::action::Action;
@@ -34,11 +34,10 @@ impl ValidatorSession {
             return Err(StartError::Busy);
         }
         let (miner_key, inventory) = (*miner_key, inventory.clone());
-        let turns = &self.admission.history;
-        let precision = kind_of(policy, &inventory, &history.past, |kinds| turns.next_kind(miner_key, kinds));
+        let (turns, seat) = (&self.admission.history, history.seat.unwrap_or(miner_key));
+        let precision = kind_of(policy, &inventory, &history.past, |kinds| turns.next_kind(seat, kinds));
         let replayed = matches!(policy.mode, Some(Mode::Replay | Mode::ReplaySample));
-        let capacity = context.replays.capacity();
-        let room = capacity.room(precision).filter(|_| replayed);
+        let room = context.replays.capacity().room(precision).filter(|_| replayed);
         let sizing = Sizing {
             precision,
             policy,
@@ -46,14 +45,10 @@ impl ValidatorSession {
             shown: &history.shown,
             room: room.as_ref().map(|room| &room[..]),
         };
-        let mode_of = |challenge: &Challenge| {
-            let estimate = || capacity.estimate(challenge);
-            let is_replayed = || estimate().is_some_and(|time| time <= policy.replay_budget);
-            policy.mode.unwrap_or_else(|| if is_replayed() { Mode::Replay } else { Mode::Audit })
-        };
         let issued = sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy);
         let checked = issued.and_then(|issued| {
-            let mode = mode_of(&issued.challenge);
+            let auto = || context.replays.auto_mode(&issued.challenge, policy.replay_budget);
+            let mode = policy.mode.unwrap_or_else(auto);
             check_draws(policy, mode, &issued.challenge)?;
             Ok((issued, mode))
         });
@@ -65,7 +60,7 @@ impl ValidatorSession {
                 return Ok(actions);
             }
         };
-        turns.asked(miner_key, precision);
+        turns.asked(seat, precision);
         let run = RunContext {
             policy: policy.clone(),
             mode,

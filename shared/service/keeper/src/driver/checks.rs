@@ -62,9 +62,10 @@ impl Driver {
     }
 
     pub(super) fn start_replay(&mut self, id: ChallengeId, work: TrustedValues, extent: Extent) -> Vec<Action> {
-        let Some(key) = self.key() else { return Vec::new() };
+        let (Some(miner), Some(ongoing)) = (self.seat(), &self.running.challenge) else { return Vec::new() };
         self.running.replay = Handle::default();
-        let request = ReplayRequest { key, work, extent, handle: self.running.replay.clone() };
+        let (is_known, handle) = (ongoing.is_known, self.running.replay.clone());
+        let request = ReplayRequest { miner, is_known, work, extent, handle };
         let (validator, done) = (self.validator.clone(), self.replayed.clone());
         tokio::spawn(async move {
             let replayed = validator.capacity.replays.replay(request, &validator.access.admission.history).await;

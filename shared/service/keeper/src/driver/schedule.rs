@@ -15,11 +15,9 @@ use crate::course::Course;
 use crate::fleet::schedule::{ChallengePlaces, DueChallenge, RECORDS_PAUSE, ScheduleDecision, next_wait};
 use crate::order::Order;
 use assay_judge::action::Action;
+use assay_judge::history::MinerHistory;
 use assay_judge::session::StartError;
 use assay_program::clock::{self, unix_ms};
-
-/// Wait after a miner's proof before its first challenge: one ping must have come back.
-const CONNECT_DELAY: Duration = Duration::from_millis(500);
 
 /// Interval of the checks whether another validator still schedules the miner's challenges.
 const LEASE_PAUSE: Duration = Duration::from_secs(2);
@@ -29,12 +27,6 @@ const LEASE_PAUSE: Duration = Duration::from_secs(2);
 pub(super) type ScheduleTask = JoinSet<ScheduleDecision>;
 
 impl Driver {
-    /// Schedules the first challenge of a miner that has just connected.
-    pub(super) fn schedule_first(&mut self) {
-        self.due.is_first = true;
-        self.due.next_challenge = Some(clock::now() + CONNECT_DELAY);
-    }
-
     /// Sets the time of the next challenge; `None`: on demand only.
     pub(super) fn schedule_in(&mut self, wait: Option<Duration>) {
         self.due.next_challenge = wait.and_then(|wait| clock::now().checked_add(wait));
@@ -118,7 +110,7 @@ impl Driver {
             return Err(StartError::Busy);
         }
         // Read late, to include challenges that another validator concluded meanwhile.
-        let history = self.history().await.map_err(StartError::Records)?;
+        let history = MinerHistory { seat: Some(seat), ..self.history().await.map_err(StartError::Records)? };
         self.note_missing(&history);
         // First: from here on no other session of the key takes over.
         if !self.validator.registry.begin(self.number, seat) {
@@ -128,6 +120,7 @@ impl Driver {
         let profiles: Vec<_> = models.values().map(|model| rules.profiles.find(model)).collect();
         let policy = Arc::new(order.policy.with_figures_of(&profiles));
         let Self { session, validator, entropy, .. } = self;
+        let is_known = !history.shown.is_empty();
         let started = session.start(&policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
         match &started {
             Ok(actions) => {
@@ -146,6 +139,7 @@ impl Driver {
                     models,
                     signed: None,
                     shown: Vec::new(),
+                    is_known,
                 });
                 (self.running.places, self.due.turn) = (Some(places), ScheduleTask::new());
             }

@@ -24,6 +24,8 @@ use assay_judge::action::Action;
 use assay_listen::peer::Peer;
 use assay_program::clock::{self, unix_ms, unix_seconds};
 
+/// Wait after a miner's proof before its first challenge: one ping must have come back.
+const CONNECT_DELAY: Duration = Duration::from_millis(500);
 /// The most that the session of a revoked key takes to end: its last message, and a verdict on its way to the disk.
 pub(super) const REVOKED_LIMIT: Duration = Duration::from_millis(500);
 
@@ -58,7 +60,8 @@ impl Driver {
         self.host.record = Some(record);
         self.host.lease = Some(Arc::new(self.validator.leases.enter(seat)));
         self.notice();
-        self.schedule_first();
+        self.due.is_first = true;
+        self.due.next_challenge = Some(clock::now() + CONNECT_DELAY);
         self.host.who = Some(who);
         self.host.standing = Some(MinerKeys { lineage, seat });
         self.look_for_missing().await;
