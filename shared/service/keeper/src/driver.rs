@@ -41,6 +41,7 @@ use crate::validator::Validator;
 use assay_judge::action::{Action, ChallengeFacts, SentAt};
 use assay_judge::entropy::EntropySource;
 use assay_judge::session::{SessionContext, ValidatorSession};
+use assay_judge::verify::excuse::ValidatorDelays;
 use assay_listen::bounds::DEVICE_CHANGES;
 use assay_listen::peer::Peer;
 use assay_listen::rates::Bucket;
@@ -235,8 +236,10 @@ struct OngoingChallenge {
     /// `None` where the host had no device to challenge.
     facts: Option<ChallengeFacts>,
     began: Instant,
-    /// The validator's own longest delay until the last answer of a probe.
-    timed: Option<Duration>,
+    /// Time of its commitment.
+    committed: Option<Instant>,
+    /// Delays of the validator until then, and until the last answer of a probe.
+    delays: ValidatorDelays,
     /// Time spent in its phases.
     stages: ChallengePhases,
     /// Start, in milliseconds since 1970.
@@ -244,11 +247,11 @@ struct OngoingChallenge {
     order: Order,
     /// The models that its devices claimed at the start: a later inventory changes nothing of it.
     models: BTreeMap<DeviceId, String>,
+    /// Whether the miner had shown work that held.
+    is_known: bool,
     /// The commitment signed by the miner, as received.
     signed: Option<CommitmentRecord>,
     /// Results of its devices.
-    /// Whether the miner had shown work that held.
-    is_known: bool,
     shown: Vec<DeviceRate>,
 }
 

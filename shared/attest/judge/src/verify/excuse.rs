@@ -12,7 +12,10 @@ pub struct ValidatorDelays {
     pub at_the_end: Option<Duration>,
     /// Delay of at least a tenth of the challenge.
     pub for_long: Option<Duration>,
-    /// The longest delay between the start of the challenge and the last answer of a probe.
+    /// The longest delay between the start of the challenge and the commitment.
+    #[serde(default)]
+    pub worked: Option<Duration>,
+    /// The longest delay between the commitment and the last answer of a probe.
     #[serde(default)]
     pub timed: Option<Duration>,
 }
@@ -20,18 +23,20 @@ pub struct ValidatorDelays {
 impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
     /// ended: a miner that was late before it has no excuse. A rate that is too low is ours where we were held up for a
-    /// tenth of the challenge, or for a tenth of the probe before its answer. Returns whether it was excused.
+    /// tenth of the challenge, or for a tenth of the work or the probe by which it is measured. Returns whether it was
+    /// excused.
     pub fn excuse(&self, verdict: &mut Verdict) -> bool {
-        let timed = self.timed.filter(|held_up| held_up.as_secs_f64() * 10.0 >= verdict.whole.probe_seconds);
+        let tenth_of = |delay: Option<Duration>, seconds| delay.filter(|delay| delay.as_secs_f64() * 10.0 >= seconds);
+        let worked = tenth_of(self.worked, verdict.whole.seconds);
+        let probed = tenth_of(self.timed, verdict.whole.probe_seconds);
+        let linked = verdict.link.as_ref().map_or(0.0, |link| link.seconds);
         let held_up = |reason: &Reason| match reason.code {
-            ReasonCode::ExpectationMissed
-            | ReasonCode::LinkSlow
-            | ReasonCode::TooSlow
-            | ReasonCode::BandwidthBelowClaim
-            | ReasonCode::MemoryBelowClaim
-            | ReasonCode::ModelMismatch => self.for_long.max(timed),
+            ReasonCode::ExpectationMissed | ReasonCode::ModelMismatch => self.for_long.max(worked).max(probed),
+            ReasonCode::TooSlow => self.for_long.max(worked),
+            ReasonCode::BandwidthBelowClaim | ReasonCode::MemoryBelowClaim => self.for_long.max(probed),
+            ReasonCode::LinkSlow => self.for_long.max(tenth_of(self.timed, linked)),
             // The miner chooses the end, which comes long after the probe.
-            ReasonCode::ResidencyShare => timed,
+            ReasonCode::ResidencyShare => probed,
             code if code.class() == Class::Late => self.at_the_end,
             _ => None,
         };
@@ -53,19 +58,21 @@ impl ValidatorDelays {
 mod tests {
     use super::*;
     use crate::facts::tests::pass;
+    use assay_protocol::verdict::LinkWork;
 
-    /// A failed challenge whose probe took two seconds.
+    /// A failed challenge whose work took ten seconds, its probe two.
     fn failed(codes: &[ReasonCode]) -> Verdict {
         let reasons = codes.iter().map(|code| Reason::new(*code, "")).collect();
         let mut verdict = Verdict { outcome: Outcome::Fail, reasons, ..pass() };
-        verdict.whole.probe_seconds = 2.0;
+        (verdict.whole.seconds, verdict.whole.probe_seconds) = (10.0, 2.0);
         verdict
     }
 
     #[test]
     fn rates_are_excused_by_a_delay_while_they_were_measured() {
         use ReasonCode::{
-            BandwidthBelowClaim, CommitmentLate, LinkSlow, ModelMismatch, ResidencyShare, RootMismatch, TooSlow,
+            BandwidthBelowClaim, CommitmentLate, ExpectationMissed, LinkSlow, MemoryBelowClaim, ModelMismatch,
+            ResidencyShare, RootMismatch, TooSlow,
         };
         let timed = |ms| ValidatorDelays { timed: Some(Duration::from_millis(ms)), ..ValidatorDelays::default() };
         let outcome = |delays: ValidatorDelays, codes: &[ReasonCode]| {
@@ -73,11 +80,38 @@ mod tests {
             delays.excuse(&mut verdict);
             verdict.outcome
         };
-        for code in [ResidencyShare, LinkSlow, TooSlow, BandwidthBelowClaim, ModelMismatch] {
+        let of_probe = [ResidencyShare, BandwidthBelowClaim, MemoryBelowClaim];
+        for code in of_probe.into_iter().chain([ModelMismatch, ExpectationMissed]) {
             assert_eq!(outcome(timed(250), &[code]), Outcome::Inconclusive, "{code}");
             assert_eq!(outcome(timed(150), &[code]), Outcome::Fail, "{code}: less than a tenth of the probe");
             assert_eq!(outcome(timed(250), &[code, RootMismatch]), Outcome::Fail, "{code}, and no rate");
         }
+        assert_eq!(outcome(timed(900), &[TooSlow]), Outcome::Fail, "the work was over");
+        let mut linked = failed(&[LinkSlow]);
+        linked.link = Some(LinkWork {
+            seconds: 20.0,
+            step_seconds: 0.0,
+            crossed_bytes: 0,
+            gb_per_s: 0.0,
+            half_gb_per_s: 0.0,
+            least_gb_per_s: 0.0,
+            segments: 0,
+            bounds: Vec::new(),
+        });
+        assert!(!timed(250).excuse(&mut linked.clone()) && timed(2000).excuse(&mut linked));
+        let worked = |ms| ValidatorDelays { worked: Some(Duration::from_millis(ms)), ..ValidatorDelays::default() };
+        for code in [TooSlow, ModelMismatch, ExpectationMissed] {
+            assert_eq!(outcome(worked(1000), &[code]), Outcome::Inconclusive, "{code}");
+            assert_eq!(outcome(worked(999), &[code]), Outcome::Fail, "{code}: less than a tenth of the work");
+        }
+        let for_long = ValidatorDelays { for_long: Some(Duration::from_millis(250)), ..ValidatorDelays::default() };
+        for code in [TooSlow, LinkSlow, BandwidthBelowClaim, MemoryBelowClaim, ModelMismatch, ExpectationMissed] {
+            assert_eq!(outcome(for_long, &[code]), Outcome::Inconclusive, "{code}");
+        }
+        for code in of_probe {
+            assert_eq!(outcome(worked(9000), &[code]), Outcome::Fail, "{code}: the probe came later");
+        }
+        assert_eq!(outcome(for_long, &[ResidencyShare]), Outcome::Fail, "the end is the miner's choice");
         assert_eq!(outcome(timed(250), &[CommitmentLate]), Outcome::Fail, "it was not held up at the end");
         let at_the_end = ValidatorDelays { at_the_end: Some(Duration::from_secs(9)), ..ValidatorDelays::default() };
         assert_eq!(outcome(at_the_end, &[ResidencyShare]), Outcome::Fail, "its probe was answered long before");

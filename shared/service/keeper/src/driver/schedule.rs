@@ -17,6 +17,7 @@ use crate::order::Order;
 use assay_judge::action::Action;
 use assay_judge::history::MinerHistory;
 use assay_judge::session::StartError;
+use assay_judge::verify::excuse::ValidatorDelays;
 use assay_program::clock::{self, unix_ms};
 
 /// Interval of the checks whether another validator still schedules the miner's challenges.
@@ -119,8 +120,8 @@ impl Driver {
         let (models, rules) = (self.models(), self.validator.fleet.rules());
         let profiles: Vec<_> = models.values().map(|model| rules.profiles.find(model)).collect();
         let policy = Arc::new(order.policy.with_figures_of(&profiles));
-        let Self { session, validator, entropy, .. } = self;
         let is_known = !history.shown.is_empty();
+        let Self { session, validator, entropy, .. } = self;
         let started = session.start(&policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
         match &started {
             Ok(actions) => {
@@ -132,14 +133,15 @@ impl Driver {
                 self.running.challenge = Some(OngoingChallenge {
                     facts,
                     began,
-                    timed: None,
+                    committed: None,
+                    delays: ValidatorDelays::default(),
                     stages,
                     began_ms: unix_ms(),
                     order,
                     models,
+                    is_known,
                     signed: None,
                     shown: Vec::new(),
-                    is_known,
                 });
                 (self.running.places, self.due.turn) = (Some(places), ScheduleTask::new());
             }

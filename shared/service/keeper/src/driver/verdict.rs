@@ -29,15 +29,18 @@ const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
     pub(super) fn note_signed(&mut self, message: &MinerMessage) {
-        let Some(OngoingChallenge { facts: Some(facts), signed, began, timed, .. }) = &mut self.running.challenge
+        let Some(OngoingChallenge { facts: Some(facts), signed, began, committed, delays, .. }) =
+            &mut self.running.challenge
         else {
             return;
         };
+        let (lag, now) = (&self.validator.listening.lag, clock::now());
         if matches!(message, MinerMessage::ProbeAnswer(head) if head.challenge_id == facts.id) {
-            *timed = self.validator.listening.lag.since(*began, clock::now());
+            delays.timed = committed.and_then(|committed| lag.since(committed, now));
         }
         match (message, &mut *signed) {
             (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
+                (*committed, delays.worked) = (Some(now), lag.since(*began, now));
                 *signed = Some(CommitmentRecord {
                     checksum: head.checksum.to_string(),
                     signature: head.signature.to_string(),
@@ -115,13 +118,13 @@ impl Driver {
 
     /// Delays of this validator itself.
     fn held_up(&self) -> ValidatorDelays {
-        let Some(OngoingChallenge { began, timed, .. }) = &self.running.challenge else {
+        let Some(OngoingChallenge { began, delays, .. }) = &self.running.challenge else {
             return ValidatorDelays::default();
         };
         let (now, lag) = (clock::now(), &self.validator.listening.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        ValidatorDelays { at_the_end, for_long, timed: *timed }
+        ValidatorDelays { at_the_end, for_long, ..*delays }
     }
 
     /// Requests a round with the other miners that showed a disputed device.
