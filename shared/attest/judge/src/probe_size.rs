@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_policy::Policy;
-use assay_policy::challenge::is_processor;
+use assay_policy::challenge::{ProbePolicy, is_processor};
 use assay_protocol::message::Inventory;
 use assay_work::bounds::hidden_fraction;
 use assay_work::probe::{
-    LINE_BYTES, Link, MAX_ROUNDS, MIN_WALKS, Probe, ProbeError, Sweep, UncheckedProbe, UncheckedSweep,
+    LINE_BYTES, Link, MAX_ROUNDS, MIN_WALKS, MemoryProbe, Probe, ProbeError, Sweep, UncheckedProbe, UncheckedSweep,
 };
 use assay_work::{Challenge, DeviceId, ProbeSeed, Share};
 
@@ -34,8 +34,8 @@ const MIN_LINKED_ROUNDS: f64 = 8.0;
 const SWEEP_ROUNDS: (f64, f64) = (8.0, 64.0);
 /// The longest time of a sweep, in multiples of that at the expected rate.
 const SWEEP_DEADLINE_TIMES: f64 = 10.0;
-/// The longest deadline of a sweep.
-const MAX_SWEEP_DEADLINE: Duration = Duration::from_secs(600);
+/// The longest deadline that follows from a size.
+const MAX_SIZED_DEADLINE_S: f64 = 600.0;
 
 /// Inputs for sizing a probe.
 #[derive(Debug, Clone, Copy)]
@@ -151,10 +151,21 @@ impl ProbeSizing<'_> {
         Ok(Sweep::try_from(UncheckedSweep { seed: ProbeSeed(entropy.bytes()?), rounds })?)
     }
 
-    /// Deadline of a sweep beside a probe's: devices that read slowly have much to read.
-    pub fn sweep_deadline(&self, sweep: &Sweep, read_per_s: f64) -> Duration {
-        let seconds = SWEEP_DEADLINE_TIMES * f64::from(sweep.rounds()) * self.sweep_round_seconds(read_per_s);
-        self.policy.probe.deadline.max(Duration::from_secs_f64(seconds.min(MAX_SWEEP_DEADLINE.as_secs_f64())))
+    /// Deadline of a probe, at least that of the policy. A probe of more than the target time has as many times its own
+    /// as the policy allows the target: a device may read slower than it did before, from less memory. For a sweep,
+    /// devices that read slowly have much to read.
+    pub fn deadline(&self, probe: &MemoryProbe, read_per_s: f64) -> Duration {
+        let ProbePolicy { deadline, target, .. } = self.policy.probe;
+        let seconds = match probe {
+            MemoryProbe::Walks(walks) => {
+                let expected = walks.read_bytes() as f64 / self.rate(walks.link());
+                deadline.as_secs_f64() * expected / target.as_secs_f64()
+            }
+            MemoryProbe::Sweep(sweep) => {
+                SWEEP_DEADLINE_TIMES * f64::from(sweep.rounds()) * self.sweep_round_seconds(read_per_s)
+            }
+        };
+        deadline.max(Duration::from_secs_f64(seconds.min(MAX_SIZED_DEADLINE_S)))
     }
 
     /// Expected seconds of a round on the device with the most slots.

@@ -1,7 +1,6 @@
 use super::*;
 use crate::entropy::SeededEntropy;
 use crate::issue::tests::{inventory, issue_for, shown_at};
-use assay_policy::challenge::ProbePolicy;
 
 /// Devices with these counts of slots of n = 2048, which showed these GB/s, and the time of their work.
 struct Host {
@@ -92,6 +91,23 @@ fn a_probe_takes_at_least_ten_round_trips() {
     assert!([125, 60_000].iter().all(|ms| (1.15..1.3).contains(&seconds(*ms))), "{}", seconds(60_000));
 }
 
+/// A device that showed its rate from less memory may read a quarter as fast now.
+#[test]
+fn a_probe_of_more_than_the_target_time_has_a_longer_deadline() {
+    let host = Host { shown: vec![1000.0], ..Host::new(&roomy(), &[30_000]) };
+    let seconds = |host: &Host, ms, link| {
+        host.sized(ms, |sizing, entropy| {
+            sizing.deadline(&sizing.probe(link, entropy).unwrap().into(), 0.0).as_secs_f64()
+        })
+    };
+    assert_eq!(seconds(&host, 0, Link::Own), 2.5, "ten times the target");
+    let of_round_trips = seconds(&host, 100, Link::Own);
+    assert!((9.9..10.1).contains(&of_round_trips), "ten times ten round trips: {of_round_trips}");
+    let slow = ProbePolicy { expect_gb_per_s: 1e-6, ..roomy().probe };
+    let slow = Host::new(&Policy { probe: slow, ..roomy() }, &[1000]);
+    assert_eq!(seconds(&slow, 0, Link::All), 600.0, "the longest, for one round");
+}
+
 #[test]
 fn walks_take_at_most_a_256th_of_the_smallest_share() {
     // 9 slots of 4 MiB.
@@ -107,7 +123,7 @@ fn a_sweep_takes_about_the_target_of_a_probe() {
     let sweep = |policy: &Policy, read_per_s, ms| {
         Host::new(policy, &[1000, 2000]).sized(ms, |sizing, entropy| {
             let sweep = sizing.sweep(read_per_s, entropy).unwrap();
-            (sweep.rounds(), sizing.sweep_deadline(&sweep, read_per_s).as_secs())
+            (sweep.rounds(), sizing.deadline(&sweep.into(), read_per_s).as_secs())
         })
     };
     let policy = roomy();

@@ -61,11 +61,7 @@ impl ChallengeRun {
         let read_per_s = answered.first().map_or(0.0, AnsweredProbe::read_per_s);
         let probe = self.draw_probe(stage, (commitment.took, read_per_s), entropy)?;
         let behind = answered.last().map_or(self.challenge.iterations(), |before| before.probe.rounds());
-        let deadline = match probe {
-            MemoryProbe::Walks(_) => self.context.policy.probe.deadline,
-            MemoryProbe::Sweep(sweep) => self.probe_sizing(commitment.took).sweep_deadline(&sweep, read_per_s),
-        };
-        let deadline = deadline + self.probe_allowance(behind);
+        let deadline = self.probe_sizing(commitment.took).deadline(&probe, read_per_s) + self.probe_allowance(behind);
         let message = ValidatorMessage::asking(self.id(), probe, deadline);
         self.enter(RunStage::Probing { commitment, roots, answered, probe, deadline }, now);
         let phase = match stage {
