@@ -131,10 +131,9 @@ impl Validator {
         loop {
             tokio::time::sleep(FOLLOW_INTERVAL).await;
             // A failed read is repeated later; the outage is logged where verdicts are written.
-            let Ok(newest) = self.records.actions(None, 0, 1).await else { continue };
-            let newest = newest.into_iter().next().map(|action| action.id);
-            if newest != last && self.follow_decisions().await.is_ok() {
-                last = newest;
+            let Ok((now, has_acted)) = self.records.actions_since(last.unwrap_or(0)).await else { continue };
+            if (last.is_some() && !has_acted) || self.follow_decisions().await.is_ok() {
+                last = Some(now);
             }
         }
     }

@@ -10,6 +10,7 @@ use sqlx::any::AnyRow;
 use crate::column::{get, read};
 use crate::document::json;
 use crate::miners::note_action;
+use crate::tx::Tx;
 use crate::validators::ttl_ms;
 use crate::{Actor, ApiTokenRecord, MAX_ROWS, Records, RecordsError, Role, id};
 
@@ -87,6 +88,7 @@ impl Records {
     /// Gives when it ends: no later than the token that it was made with.
     async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<i64, RecordsError> {
         let mut tx = self.begin().await?;
+        self.lock_tokens(&mut tx).await?;
         let (parent, mut expires_ms) = (actor.token_id(), record.expires_ms);
         if let Some(parent) = parent {
             let sql = "SELECT expires_ms FROM api_tokens WHERE id = $1 AND revoked_ms IS NULL";
@@ -109,6 +111,14 @@ impl Records {
         note_action(&mut tx, actor, "create token", None, &detail).await?;
         tx.commit().await?;
         Ok(expires_ms)
+    }
+
+    /// Makes tokens and revocations follow one another: a revocation would not see a token that is being made with the
+    /// revoked one.
+    async fn lock_tokens(&self, tx: &mut Tx) -> Result<(), RecordsError> {
+        let sql = sql!("SELECT id FROM store WHERE id = 1 {}", self.store.kind.for_update());
+        sqlx::query(sql).fetch_one(&mut **tx).await?;
+        Ok(())
     }
 
     /// The record of a token that can be used now. That it was used is noted, at most once a minute; whether that
@@ -158,6 +168,7 @@ impl Records {
     pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
         self.write("revoke a token of the API", async {
             let mut tx = self.begin().await?;
+            self.lock_tokens(&mut tx).await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
             let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected() > 0;
             if revoked {

@@ -58,6 +58,16 @@ impl Records {
         self.store.read_last_event().await
     }
 
+    /// The number of the last event, and whether operators acted between another one and it. The order of events is that
+    /// of their transactions, whatever the clocks of the validators.
+    pub async fn actions_since(&self, after: i64) -> Result<(i64, bool), RecordsError> {
+        let last = self.last_event().await?;
+        let sql = "SELECT COUNT(*) FROM events WHERE seq > $1 AND seq <= $2 AND kind = 'action'";
+        let count = sqlx::query_scalar(sql).bind(after).bind(last).fetch_one(self.read()).await;
+        let count: i64 = count.map_err(|e| RecordsError::from(e).doing("look for operators' actions"))?;
+        Ok((last, count > 0))
+    }
+
     /// The number of the oldest event that is kept; `None` in an empty outbox.
     pub async fn first_event(&self) -> Result<Option<i64>, RecordsError> {
         let first = sqlx::query_scalar("SELECT MIN(seq) FROM events").fetch_one(self.read()).await;

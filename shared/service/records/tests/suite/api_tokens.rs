@@ -73,6 +73,24 @@ pub async fn a_token_ends_with_the_one_that_made_it(store: &TestStore) {
     assert_eq!(records.api_token(&late).await.unwrap(), None, "its maker has ended");
 }
 
+/// Regression test: on PostgreSQL a revocation did not see the tokens whose transactions were open.
+pub async fn a_token_that_is_being_made_ends_with_its_maker(store: &TestStore) {
+    let records = store.open().await;
+    for _ in 0..8 {
+        let (_, stolen) = records.create_api_token(Role::Admin, "stolen", HOUR, &operator()).await.unwrap();
+        let making: Vec<_> = (0..4)
+            .map(|_| {
+                let (records, by) = (records.clone(), Actor::token(&stolen.name, &stolen.id));
+                tokio::spawn(async move { records.create_api_token(Role::Admin, "child", HOUR, &by).await.unwrap().0 })
+            })
+            .collect();
+        assert!(records.revoke_api_token(&stolen.id, &operator()).await.unwrap());
+        for child in making {
+            assert_eq!(records.api_token(&child.await.unwrap()).await.unwrap(), None);
+        }
+    }
+}
+
 pub async fn a_token_that_ended_long_ago_is_removed(store: &TestStore) {
     let records = store.open().await;
     for name in ["expired", "revoked", "lately", "good"] {

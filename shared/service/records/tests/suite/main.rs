@@ -44,7 +44,7 @@ macro_rules! suite {
 
 suite! {
     api_tokens: a_token_has_its_role_until_it_is_revoked, a_token_ends_and_is_nowhere_in_the_store,
-        a_token_ends_with_the_one_that_made_it, a_token_that_ended_long_ago_is_removed, a_use_is_noted_once_a_minute,
+        a_token_ends_with_the_one_that_made_it, a_token_that_is_being_made_ends_with_its_maker, a_token_that_ended_long_ago_is_removed, a_use_is_noted_once_a_minute,
         tokens_are_listed_in_pages;
     bounds: devices_that_are_made_up_are_bounded, sessions_of_a_miner_are_bounded,
         strangers_are_removed_with_all_that_is_known_of_them, work_that_held_makes_no_stranger_whatever_the_outcome,
@@ -74,7 +74,7 @@ suite! {
         a_newer_store_is_refused_and_not_touched;
     outbox: everything_that_happens_is_told_with_it, what_is_repeated_or_refused_is_not_told,
         a_reader_misses_nothing_that_others_write, whoever_waits_is_woken, old_events_and_too_many_are_removed,
-        an_event_of_a_wrong_clock_removes_no_others, an_event_of_a_newer_release_is_passed_over,
+        an_event_of_a_wrong_clock_removes_no_others, an_action_is_found_whatever_the_clocks, an_event_of_a_newer_release_is_passed_over,
         sessions_that_end_with_their_validator_are_told,
         sessions_of_a_validator_that_was_not_lost_are_opened_anew;
     queue: each_job_goes_to_one_worker, a_lost_worker_loses_its_job_and_its_result, a_job_that_kills_workers_fails,

@@ -195,6 +195,23 @@ pub async fn an_event_of_a_wrong_clock_removes_no_others(store: &TestStore) {
     assert_eq!(records.prune(0, 1).await.unwrap(), 1, "more than may be");
 }
 
+/// The clock of a validator that noted an action was ahead.
+pub async fn an_action_is_found_whatever_the_clocks(store: &TestStore) {
+    let records = store.open().await;
+    records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
+    let seen = records.last_event().await.unwrap();
+    assert_eq!(records.actions_since(seen).await.unwrap(), (seen, false));
+    records.note_action(&operator(), "reload", None, "").await.unwrap();
+    store.sql("UPDATE actions SET at_ms = at_ms + 600000").await;
+    let (ahead, has_acted) = records.actions_since(seen).await.unwrap();
+    assert!(ahead > seen && has_acted);
+    records.change_miner(&key(1), &status_change("revoke", Approval::Revoked), &operator()).await.unwrap();
+    let (last, has_acted) = store.open().await.actions_since(ahead).await.unwrap();
+    assert!(last > ahead && has_acted, "behind one of a clock that is ahead");
+    records.disconnected(&connected(1, &[1], &[], 0).session, THEN_MS + 9000, "done").await.unwrap();
+    assert_eq!(records.actions_since(last).await.unwrap(), (last + 1, false), "no action");
+}
+
 /// Regression test: during an upgrade an event of the newer release kept all later ones from the webhooks.
 pub async fn an_event_of_a_newer_release_is_passed_over(store: &TestStore) {
     let records = store.open().await;
