@@ -1,7 +1,8 @@
 //! A configuration that changes under a running validator, and configurations that keep one from starting.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -26,7 +27,7 @@ impl Configured {
     pub async fn start(policy: Policy, text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("validator.toml");
-        std::fs::write(&file, text).unwrap();
+        fs::write(&file, text).unwrap();
         let flags = policy.flags.iter().cloned().chain([format!("--config={}", file.display())]).collect();
         let validator = TestValidator::start(&Policy { flags, ..policy }).await;
         Self { validator, file, _folder: folder }
@@ -34,7 +35,7 @@ impl Configured {
 
     /// Writes another configuration and has it read: the line of the log that says so.
     pub fn reload(&mut self, text: &str) -> Value {
-        std::fs::write(&self.file, text).unwrap();
+        fs::write(&self.file, text).unwrap();
         self.validator.daemon.hang_up();
         self.validator.daemon.wait_for("configuration ")
     }
@@ -95,6 +96,12 @@ async fn a_bad_configuration_changes_nothing() {
         assert!(refused.status.code() == Some(78) && stderr(&refused).contains(why), "{}", stderr(&refused));
         configured.validator.daemon.wait_for("configuration ");
     }
+    // The file of the receipts' key is read before anything is applied.
+    let receipt_key = configured.validator.file("receipt.key");
+    fs::set_permissions(&receipt_key, fs::Permissions::from_mode(0o644)).unwrap();
+    let line = configured.reload("kinds = [\"fp8\"]\n");
+    let said = line["message"].as_str().unwrap_or_default();
+    assert!(said.contains("nothing has changed") && said.contains("receipt.key"), "{line}");
     let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     assert_eq!(ruling.verdict.precision, Precision::Int8.code());
 }
@@ -128,17 +135,17 @@ async fn a_miner_that_is_allowed_no_more_ends_after_its_challenge() {
 async fn a_hangup_reads_the_policy_file_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("fleet.toml");
-    std::fs::write(&file, "").unwrap();
+    fs::write(&file, "").unwrap();
     let text = format!("fleet_policy = {:?}\n", file.display().to_string());
     let mut configured = Configured::start(Policy::default(), &text).await;
     let miner = TestMiner::start(configured.validator.address, 1, &[]);
     configured.validator.wait_for_miner(miner.key, true).await;
     configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
-    std::fs::write(&file, format!("[[miner]]\nkey = \"{}\"\ndevices = 2\n", miner.key)).unwrap();
+    fs::write(&file, format!("[[miner]]\nkey = \"{}\"\ndevices = 2\n", miner.key)).unwrap();
     assert_eq!(configured.reload(&text)["changed"], serde_json::json!(["fleet_policy"]));
     let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::ExpectationMissed);
-    std::fs::write(&file, "[[miner]]\nkey = 7\n").unwrap();
+    fs::write(&file, "[[miner]]\nkey = 7\n").unwrap();
     assert_eq!(configured.reload(&text)["level"], "ERROR");
     let ruling = configured.validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::ExpectationMissed);
@@ -151,7 +158,7 @@ async fn a_hangup_changes_the_log() {
     let path = |name: &str| folder.path().join(name);
     let configure = |level: &str| {
         let text = format!("log = {level:?}\nlog_file = {:?}\n", path("log").display().to_string());
-        std::fs::write(path("config.toml"), text).unwrap();
+        fs::write(path("config.toml"), text).unwrap();
     };
     configure("info");
     let own = |flag: &str, name: &str| format!("--{flag}={}", path(name).display());
@@ -162,7 +169,7 @@ async fn a_hangup_changes_the_log() {
     let said = |name: &str, part: &str| {
         let until = std::time::Instant::now() + PATIENCE;
         loop {
-            let text = std::fs::read_to_string(path(name)).unwrap_or_default();
+            let text = fs::read_to_string(path(name)).unwrap_or_default();
             if text.contains(part) {
                 return text;
             }
@@ -171,7 +178,7 @@ async fn a_hangup_changes_the_log() {
         }
     };
     said("log", "listening");
-    std::fs::rename(path("log"), path("log.1")).unwrap();
+    fs::rename(path("log"), path("log.1")).unwrap();
     // At this level the reload itself is not worth a line.
     for (level, file) in [("error", "log"), ("info", "log")] {
         configure(level);
@@ -261,11 +268,11 @@ async fn a_port_that_is_taken_names_its_holder() {
 fn what_is_refused_is_shown_and_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(path("file"), "x").unwrap();
+    fs::write(path("file"), "x").unwrap();
     let exposed =
         assay_protocol::identity::Identity::load_or_create(Path::new(&path("exposed"))).map(|_| path("exposed"));
     let exposed = exposed.unwrap();
-    std::fs::set_permissions(&exposed, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    fs::set_permissions(&exposed, fs::Permissions::from_mode(0o644)).unwrap();
     let cases = [
         (format!("--key-file={exposed}"), "can be read by others"),
         (format!("--key-file={}", path("file")), "key"),

@@ -86,17 +86,20 @@ impl Signer {
         Ok(Self { key_file: key_file.into(), build: build.into(), identity: RwLock::new(identity) })
     }
 
-    /// Reads the key again, after a rotation; says whether it is another one.
+    /// Reads the key again, after a rotation, for [`Signer::sign_with`].
     ///
     /// # Errors
-    /// [`SignerError`]: the key before stays in force.
-    pub fn reload(&self) -> Result<bool, SignerError> {
+    /// [`SignerError`].
+    pub fn read_again(&self) -> Result<Identity, SignerError> {
         let identity = Identity::load_or_create(&self.key_file)?;
         write_key_set(&self.key_file, &identity)?;
-        let mut current = self.identity.write();
-        let is_new = current.public_key() != identity.public_key();
-        *current = identity;
-        Ok(is_new)
+        Ok(identity)
+    }
+
+    /// Signs with this key from now on; returns whether it is another one.
+    pub fn sign_with(&self, identity: Identity) -> bool {
+        let before = std::mem::replace(&mut *self.identity.write(), identity);
+        before.public_key() != self.identity.read().public_key()
     }
 
     /// Replaces the key in a file by a new one. The old one stays in the JWK set as long as the overlap lasts.

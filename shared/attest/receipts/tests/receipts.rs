@@ -458,7 +458,8 @@ fn receipts_from_before_a_rotation_hold_while_the_overlap_lasts() {
     let expect = ReceiptExpectations { now_s: NOW, ..ReceiptExpectations::default() };
     let at = |now_s| ReceiptExpectations { now_s, leeway_s: NOW, ..ReceiptExpectations::default() };
     verify(&old, &set(), &ReceiptExpectations { leeway_s: 2 * NOW, ..at(now_s) }).unwrap();
-    assert!(issuer.signer.reload().unwrap() && !issuer.signer.reload().unwrap());
+    let reload = || issuer.signer.sign_with(issuer.signer.read_again().unwrap());
+    assert!(reload() && !reload());
     let new = issuer.pass();
     assert_ne!(new.key_id, key_id(&old_key));
     verify(&new.token, &set(), &expect).unwrap();
@@ -494,7 +495,7 @@ fn a_link_in_the_place_of_the_new_set_is_not_followed() {
     std::fs::remove_file(&set).unwrap();
     std::os::unix::fs::symlink(&victim, set.with_extension("json.new")).unwrap();
     std::os::unix::fs::symlink(&victim, &set).unwrap();
-    issuer.signer.reload().unwrap();
+    issuer.signer.sign_with(issuer.signer.read_again().unwrap());
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
     assert!(!std::fs::symlink_metadata(&set).unwrap().is_symlink());
     assert_eq!(names(issuer.folder.path()), ["receipt.jwks.json", "receipt.key", "victim"]);
