@@ -144,6 +144,8 @@ pub const MAX_BODY_BYTES: usize = 64 << 10;
 pub const MAX_STRANGER_BODY_BYTES: usize = 4 << 10;
 /// The most concurrent requests over all callers from the network: further ones wait.
 pub const MAX_REQUESTS_AT_ONCE: usize = 64;
+/// The most of one caller.
+pub const MAX_CALLER_REQUESTS: usize = 32;
 /// The most concurrent requests without a token or login: signing in, styles and keys.
 pub const MAX_STRANGER_REQUESTS_AT_ONCE: usize = 16;
 /// The most logins of one token: browsers and windows of one operator. The oldest makes room.

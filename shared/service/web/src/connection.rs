@@ -27,6 +27,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tower::ServiceExt;
 
+use super::events::CallerPlace;
 use super::origin::RequestOrigin;
 
 /// Interval of the checks whether a connection is still used.
@@ -34,7 +35,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most bytes of an answer that are given out at once.
 const PART_BYTES: usize = 64 << 10;
 /// The place of a request, in the extensions of its answer: it is held until the answer has been given out.
-pub type HeldPlace = Arc<OwnedSemaphorePermit>;
+pub type HeldPlace = Arc<(OwnedSemaphorePermit, CallerPlace)>;
 /// Media type of an endless answer.
 const EVENT_STREAM: &str = "text/event-stream";
 
@@ -365,7 +366,9 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_over_when_its_reader_stops() {
         let (start, activity) = (Instant::now(), Arc::new(Activity::new(Instant::now())));
-        let place: HeldPlace = Arc::new(Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap());
+        let permit = Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap();
+        let own = crate::events::CallerCounts::default().stream(&crate::caller::Caller::for_tests()).unwrap();
+        let place: HeldPlace = Arc::new((permit, own));
         let held = Arc::downgrade(&place);
         let mut response = Response::new(Body::from(vec![7; 2 * PART_BYTES + 1]));
         response.extensions_mut().insert(place);

@@ -28,43 +28,47 @@ const GAP: &str = "gap";
 /// Events read in one batch.
 const BATCH: u32 = 256;
 
-/// Number of open streams of each caller.
+/// Number of open streams, or of requests, of each caller. All logins of a token are one caller.
 #[derive(Debug, Clone, Default)]
-pub struct Streams(Arc<Mutex<HashMap<String, usize>>>);
+pub struct CallerCounts(Arc<Mutex<HashMap<String, usize>>>);
 
-/// The place of an open stream, until it is dropped.
+/// The place of an open stream or a request, until it is dropped.
 #[derive(Debug)]
-pub struct StreamPlace {
-    streams: Streams,
+pub struct CallerPlace {
+    counts: CallerCounts,
     caller: String,
 }
 
-impl Streams {
+impl CallerCounts {
     /// Takes a place for a stream.
     ///
     /// # Errors
+    /// As [`CallerCounts::enter`].
+    pub fn stream(&self, caller: &Caller) -> Result<CallerPlace, ApiError> {
+        self.enter(caller, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS)
+    }
+
+    /// Takes a place: at most `most_own` of a caller, and `most` of all from the network.
+    ///
+    /// # Errors
     /// [`ProblemCode::TooManyRequests`] when the caller, or all callers together, have reached the limit.
-    pub fn enter(&self, caller: &Caller) -> Result<StreamPlace, ApiError> {
-        let key = match caller.credential() {
-            Credential::Token(text) | Credential::Login(text) => blake3::hash(text.as_bytes()).to_hex().to_string(),
-            Credential::Socket(_) => "socket".to_owned(),
-            Credential::None => "anonymous".to_owned(),
-        };
+    pub fn enter(&self, caller: &Caller, most_own: usize, most: usize) -> Result<CallerPlace, ApiError> {
+        let key = format!("{:?}", caller.actor);
         let mut counts = self.0.lock();
         let (own, all) = (counts.get(&key).copied().unwrap_or_default(), counts.values().sum::<usize>());
-        if own >= MAX_CALLER_EVENT_STREAMS || all >= MAX_EVENT_STREAMS {
-            let why = format!("streams that stand, of this caller and in all: {own}, {all}: end one first");
+        if own >= most_own || (all >= most && !matches!(caller.credential(), Credential::Socket(_))) {
+            let why = format!("open at once, of this caller and in all: {own}, {all}: end one first");
             return Err(assay_api::ProblemDetails::new(ProblemCode::TooManyRequests, why).after(10).into());
         }
         *counts.entry(key.clone()).or_default() += 1;
         drop(counts);
-        Ok(StreamPlace { streams: self.clone(), caller: key })
+        Ok(CallerPlace { counts: self.clone(), caller: key })
     }
 }
 
-impl Drop for StreamPlace {
+impl Drop for CallerPlace {
     fn drop(&mut self) {
-        let mut counts = self.streams.0.lock();
+        let mut counts = self.counts.0.lock();
         if let Some(count) = counts.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -86,7 +90,7 @@ pub async fn stream(
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     let kinds = query.kinds.filter(|text| !text.is_empty()).map(|text| kinds_of(&text)).transpose()?;
-    let place = web.streams.enter(&caller)?;
+    let place = web.streams.stream(&caller)?;
     let after = match headers.get(LAST_EVENT_ID) {
         Some(header) => Some(event_id(header.to_str().unwrap_or_default())?),
         None => query.after,
@@ -107,6 +111,10 @@ pub async fn stream(
             yield Ok::<_, Infallible>(event(GAP, &gap));
         }
         loop {
+            // Also of a reader that is never up to date.
+            if until.is_due() && until.looks().await {
+                return;
+            }
             news.mark_unchanged();
             // On a read error the stream ends: the client reconnects and reads again.
             let Ok(batch) = with_api_limit(records.events(at, BATCH)).await else { return };
@@ -190,15 +198,21 @@ impl StreamLifetime {
         Self { web, caller, origin, ending, next: Instant::now() + EVENT_STREAM_INTERVAL }
     }
 
-    /// Waits for the next check; returns whether the stream is over. Cancel safe.
+    /// Whether a check is due, or the validator ends.
+    pub fn is_due(&self) -> bool {
+        *self.ending.borrow() || Instant::now() >= self.next
+    }
+
+    /// Waits for the next check; returns whether the stream is over. Cancel safe: a check that was cut off is due.
     pub async fn looks(&mut self) -> bool {
         let is_ending = async { drop(self.ending.wait_for(|ending| *ending).await) };
         tokio::select! {
             () = is_ending => return true,
             () = sleep_until(self.next) => {}
         }
+        let is_known = self.caller.is_still_known(&self.web, &self.origin).await;
         self.next = Instant::now() + EVENT_STREAM_INTERVAL;
-        !self.caller.is_still_known(&self.web, &self.origin).await
+        !is_known
     }
 }
 
@@ -214,6 +228,22 @@ mod tests {
         assert_eq!(begin(Some(3), 5, 9), (4, Some(Gap { after: 3, oldest: 5 })));
         assert_eq!(begin(Some(12), 5, 9), (9, Some(Gap { after: 12, oldest: 10 })), "of other records");
         assert_eq!(begin(Some(0), 1, 0), (0, None), "nothing has happened yet");
+    }
+
+    #[test]
+    fn one_caller_leaves_places_for_others() {
+        let counts = CallerCounts::default();
+        let caller = |name: &str| {
+            let mut caller = Caller::for_tests();
+            caller.actor.name = name.to_owned();
+            caller
+        };
+        let held: Vec<_> = (0..2).map(|_| counts.enter(&caller("a"), 2, 3).unwrap()).collect();
+        assert_eq!(counts.enter(&caller("a"), 2, 3).unwrap_err().0.code, ProblemCode::TooManyRequests);
+        let _other = counts.enter(&caller("b"), 2, 3).unwrap();
+        assert!(counts.enter(&caller("c"), 2, 3).is_err(), "all places are taken");
+        drop(held);
+        assert!(counts.enter(&caller("a"), 2, 3).is_ok() && counts.0.lock().len() == 1);
     }
 
     #[test]

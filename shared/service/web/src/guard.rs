@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use assay_api::{ProblemCode, ProblemDetails};
 use assay_listen::bounds::{
-    FAILED_LOGINS, HTTP_BODY_LIMIT, HTTP_REQUEST_LIMIT, MAX_ADDRESSES, MAX_BODY_BYTES, MAX_REQUESTS_AT_ONCE,
-    MAX_STRANGER_BODY_BYTES, MAX_STRANGER_REQUESTS_AT_ONCE, REQUESTS,
+    FAILED_LOGINS, HTTP_BODY_LIMIT, HTTP_REQUEST_LIMIT, MAX_ADDRESSES, MAX_BODY_BYTES, MAX_CALLER_REQUESTS,
+    MAX_REQUESTS_AT_ONCE, MAX_STRANGER_BODY_BYTES, MAX_STRANGER_REQUESTS_AT_ONCE, REQUESTS,
 };
 use assay_listen::rates::Buckets;
 use assay_records::with_api_limit;
@@ -28,6 +28,7 @@ use tokio_stream::StreamExt;
 
 use super::caller::{Caller, Credential};
 use super::connection::{Activity, HeldPlace};
+use super::events::CallerCounts;
 use super::origin::RequestOrigin;
 use super::problem::{ApiError, as_problem};
 use super::well_known::is_health;
@@ -97,13 +98,15 @@ fn too_many(until: Duration) -> ApiError {
 #[derive(Debug)]
 pub struct RequestPlaces {
     callers: Arc<Semaphore>,
+    of_each: CallerCounts,
     strangers: Arc<Semaphore>,
 }
 
 impl Default for RequestPlaces {
     fn default() -> Self {
         let (callers, strangers) = (MAX_REQUESTS_AT_ONCE, MAX_STRANGER_REQUESTS_AT_ONCE);
-        Self { callers: Arc::new(Semaphore::new(callers)), strangers: Arc::new(Semaphore::new(strangers)) }
+        let [callers, strangers] = [callers, strangers].map(|places| Arc::new(Semaphore::new(places)));
+        Self { callers, of_each: CallerCounts::default(), strangers }
     }
 }
 
@@ -113,7 +116,7 @@ impl RequestPlaces {
     /// not wait for its reading.
     ///
     /// # Errors
-    /// The body is too large, broken or late.
+    /// The body is too large, broken or late, or the caller has too many requests at once.
     async fn work<F>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<Response, ApiError>
     where
         F: Future<Output = Response>,
@@ -121,17 +124,18 @@ impl RequestPlaces {
         if is_health(request.uri().path()) {
             return Ok(work(request).await);
         }
-        let is_caller = request.extensions().get::<Caller>().is_some();
-        let (places, most) = match is_caller {
-            true => (&self.callers, MAX_BODY_BYTES),
-            false => (&self.strangers, MAX_STRANGER_BODY_BYTES),
+        let caller = request.extensions().get::<Caller>();
+        let own = caller.map(|caller| self.of_each.enter(caller, MAX_CALLER_REQUESTS, usize::MAX)).transpose()?;
+        let (places, most) = match &own {
+            Some(_) => (&self.callers, MAX_BODY_BYTES),
+            None => (&self.strangers, MAX_STRANGER_BODY_BYTES),
         };
         let request = with_body(request, most).await?;
         // The semaphores are never closed.
         let place = places.clone().acquire_owned().await.ok();
         let mut response = work(request).await;
-        if let Some(place) = place.filter(|_| is_caller) {
-            response.extensions_mut().insert::<HeldPlace>(Arc::new(place));
+        if let Some(held) = place.zip(own) {
+            response.extensions_mut().insert::<HeldPlace>(Arc::new(held));
         }
         Ok(response)
     }
@@ -406,7 +410,13 @@ mod tests {
         let places = RequestPlaces::default();
         let answer = places.work(of_caller(), answered).await.unwrap();
         assert_eq!(places.callers.available_permits(), MAX_REQUESTS_AT_ONCE - 1);
-        drop(answer);
+        let mut more = Vec::new();
+        for _ in 1..MAX_CALLER_REQUESTS {
+            more.push(places.work(of_caller(), answered).await.unwrap());
+        }
+        let refused = places.work(of_caller(), answered).await.unwrap_err();
+        assert_eq!(refused.0.code, ProblemCode::TooManyRequests, "the other places are those of others");
+        drop((answer, more));
         assert_eq!(places.callers.available_permits(), MAX_REQUESTS_AT_ONCE);
         let _unread = places.work(post("/login", true), answered).await.unwrap();
         assert_eq!(places.strangers.available_permits(), MAX_STRANGER_REQUESTS_AT_ONCE, "strangers never do");

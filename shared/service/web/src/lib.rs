@@ -61,7 +61,7 @@ pub struct Web {
     /// One permit for each concurrent download of evidence.
     pub downloads: Arc<Semaphore>,
     /// Open streams of events.
-    pub streams: events::Streams,
+    pub streams: events::CallerCounts,
     /// Set when open connections and streams must end.
     pub ending: watch::Sender<bool>,
     /// The OpenAPI document, in JSON.
@@ -77,7 +77,7 @@ impl Web {
             rates: RequestRates::new(Instant::now()),
             places: RequestPlaces::default(),
             downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
-            streams: events::Streams::default(),
+            streams: events::CallerCounts::default(),
             ending: watch::Sender::new(false),
             document: OnceLock::new(),
         })

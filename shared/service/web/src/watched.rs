@@ -32,7 +32,7 @@ pub async fn stream(
         Some(_) => named,
         None => read::challenge_id(&web.running.validator, challenge).await?,
     };
-    let place = web.streams.enter(&caller)?;
+    let place = web.streams.stream(&caller)?;
     let mut until = StreamLifetime::new(web.clone(), caller, origin);
     let course = registry.course(&id);
     Ok(answer(async_stream::stream! {

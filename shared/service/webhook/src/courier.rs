@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::message::WebhookMessage;
 use super::post::{DeliveryFailure, WebhookClient};
-use super::{ATTEMPT_LIMIT, DeliveryCounts, FIRST_PAUSE, MAX_FAILING, MAX_PAUSE, MAX_RETRY_AFTER};
+use super::{ATTEMPT_LIMIT, DeliveryCounts, FIRST_PAUSE, LEAST_ATTEMPTS, MAX_FAILING, MAX_PAUSE, MAX_RETRY_AFTER};
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_program::clock::unix_ms;
 
@@ -224,10 +224,9 @@ impl Courier {
         let DeliveryFailure { why, retry_after, is_gone } = not_taken;
         let Some(webhook) = self.enabled().await? else { return Ok(Some(CourierEnd)) };
         let (attempt, now) = (webhook.delivery.attempts + 1, unix_ms());
-        let failing =
-            Duration::from_millis(webhook.delivery.failing_ms.map_or(0, |since| (now - since).unsigned_abs()));
+        let has_failed = webhook.delivery.failing_ms.is_some_and(|since| has_failed_for_long(now - since, attempt));
         let (webhook, target, sequence) = (&self.id, &self.shown, event.seq);
-        if is_gone || failing >= MAX_FAILING {
+        if is_gone || has_failed {
             tracing::error!(webhook, target, sequence, attempt, "a webhook is disabled: {why}");
             self.records.disable_webhook(webhook, &why).await?;
             return Ok(Some(CourierEnd));
@@ -290,6 +289,11 @@ pub fn lease_of(id: &str) -> String {
 
 /// The pause before the next attempt: doubled after each failure, less a random part of up to half, so that retries
 /// after a common failure spread out.
+/// Whether a webhook that fails for this long, at this attempt, is disabled.
+fn has_failed_for_long(failing_ms: i64, attempt: i64) -> bool {
+    Duration::from_millis(failing_ms.max(0).unsigned_abs()) >= MAX_FAILING && attempt >= LEAST_ATTEMPTS
+}
+
 fn backoff(attempt: i64) -> Duration {
     let doublings = u32::try_from(attempt - 1).unwrap_or(0).min(16);
     let pause = (FIRST_PAUSE * 2_u32.pow(doublings)).min(MAX_PAUSE);
@@ -300,6 +304,15 @@ fn backoff(attempt: i64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_without_attempts_disables_no_webhook() {
+        let days = |days: i64| days * 86_400_000;
+        assert!(has_failed_for_long(days(5), 100));
+        assert!(!has_failed_for_long(days(6), 3), "the validator was off");
+        assert!(!has_failed_for_long(days(-6), 500), "the clock was set back");
+        assert!(!has_failed_for_long(days(5) - 1, 500));
+    }
 
     #[test]
     fn what_another_validator_sends_is_not_left() {

@@ -39,6 +39,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(900);
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 /// A webhook is disabled when all attempts over this time failed: shorter than events are kept.
 const MAX_FAILING: Duration = Duration::from_secs(5 * 86_400);
+/// Failed attempts before that: of a validator that was off, or a clock that was set, there are fewer.
+const LEAST_ATTEMPTS: i64 = 100;
 /// Interval of listing the webhooks of the records.
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval of removing old events, in units of the above.
