@@ -59,6 +59,14 @@ async fn one_device() {
         assert_eq!(whole.multiply_accumulates_low, 10 << 24);
         assert!(whole.probe_bytes > 0 && whole.seconds > 0.0 && whole.probe_seconds > 0.0);
         assert_eq!(whole.segments, 32);
+        let gb_per_s = whole.probe_bytes as f64 / whole.probe_seconds / 1e9;
+        assert!((whole.probe_gb_per_s / gb_per_s - 1.0).abs() < 1e-9, "{whole:?}, not {gb_per_s}");
+    }
+    // The audit leaves out the share that may be wrong with a chance of 5 %.
+    for (ruling, wrong) in [(&rulings[0], 0.0), (&rulings[2], 1.0 - 0.05_f64.powf(1.0 / 128.0))] {
+        let whole = ruling.verdict.whole.as_ref().unwrap();
+        let tops = 2.0 * f64::from(10 << 24) * (1.0 - wrong) / whole.seconds / 1e12;
+        assert!((whole.tops / tops - 1.0).abs() < 1e-9, "{whole:?}, not {tops}");
     }
     // 5 % of the work wrong passes 128 samples with a probability of 0.95^128.
     let audit = &rulings[2].verdict;

@@ -38,6 +38,8 @@ pub fn assert_linked(ruling: &Ruling, shares: &[u64]) {
     let steps = shares.len() as u64 * 64 * 7 * rounds;
     assert_eq!(link.crossed_bytes, 64 * steps * (total - most) / total, "{rounds} rounds");
     assert_eq!((link.segments, link.bounds.len()), (32, 3));
+    let gb_per_s = link.crossed_bytes as f64 / link.seconds / 1e9 / shares.len() as f64;
+    assert!((link.gb_per_s / gb_per_s - 1.0).abs() < 1e-5, "{link:?}, not {gb_per_s}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -216,9 +216,10 @@ impl World {
         self.to_validator.len()
     }
 
-    /// The miner no longer answers sweeps.
-    pub fn leave_sweeps_out(&mut self) {
-        let inventory = Inventory { sweeps: false, ..self.engine.inventory(0).unwrap() };
+    /// The miner sends another inventory.
+    pub fn list(&mut self, change: impl FnOnce(&mut Inventory)) {
+        let mut inventory = self.engine.inventory(0).unwrap();
+        change(&mut inventory);
         let actions = self.miner.handle(miner::SessionEvent::Inventory(inventory), self.now);
         self.miner_does(actions);
     }

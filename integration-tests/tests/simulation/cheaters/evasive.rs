@@ -42,6 +42,13 @@ fn challenges_broken_off_after_positions_were_named() {
         let bound = passed.verdict.work_bounds.iter().find(|bound| bound.fraction == 0.05).unwrap();
         let expected = 128.0 * 0.95_f64.log2() + f64::from(count + 1).log2();
         assert!((bound.log2_probability - expected).abs() < 1e-9, "{bound:?}, not {expected}");
+        // The probe's 32 segments of 8 steps, and its walks that stay open.
+        let bound = passed.verdict.probe_bounds.iter().find(|bound| bound.fraction == 0.05).unwrap();
+        let expected = 256.0 * 0.95_f64.log2() + f64::from(count + 1).log2();
+        assert!((bound.log2_probability - expected).abs() < 1e-9, "{bound:?}, not {expected}");
+        let open = passed.verdict.devices[0].hiding.as_ref().unwrap().open_walks;
+        let expected = 1.0 - (0.05 / f64::from(count + 1)).powf(1.0 / 32.0);
+        assert!((open - expected).abs() < 1e-9, "{open}, not {expected}");
     }
     breaks_off(&stage.lies);
     stage.challenge(Mode::Audit).expect(ReasonCode::AbandonedRepeatedly);

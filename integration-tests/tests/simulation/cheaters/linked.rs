@@ -2,6 +2,7 @@
 //! are right, and so are the lines opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use assay_integration_tests::dishonest::LinkLie;
 use assay_policy::challenge::{LinkedPolicy, Policy};
@@ -63,4 +64,20 @@ fn digests_of_the_first_probe_withheld() {
     ruling.expect(ReasonCode::DigestsLate);
     let detail = &ruling.verdict.reasons[0].detail;
     assert!(detail.starts_with("first probe: nothing complete came"), "{detail}");
+}
+
+/// A miner that says that its devices reach no other's memory shows no rate between them.
+#[test]
+fn no_linked_probe_where_a_rate_is_asked_for() {
+    let linked = Some(LinkedPolicy { expect_gb_per_s: 0.01, min_gb_per_s: 1e-9 });
+    let mut stage = Stage::new(Policy { linked, ..usual() }, &[7, 7]);
+    let shows = |stage: &mut Stage| stage.challenge_with_lag(Mode::Audit, (is_answer, Duration::from_millis(1)));
+    shows(&mut stage).expect_pass();
+    stage.leave_links_out();
+    let ruling = shows(&mut stage);
+    assert!(ruling.expect(ReasonCode::LinkSlow).verdict.link.is_none());
+}
+
+fn is_answer(message: &MinerMessage) -> bool {
+    matches!(message, MinerMessage::ProbeAnswer(_))
 }

@@ -65,6 +65,19 @@ fn an_answer_after_the_deadline() {
     stage.catches_late(&REPLAY_AND_AUDIT, ReasonCode::ProbeLate, (is_answer, Duration::from_millis(2500)));
 }
 
+/// The work ends with the commitment, and the probe begins there.
+#[test]
+fn work_and_probe_are_timed_apart() {
+    let mut stage = Stage::with_one_device();
+    let mut timed = |is_late: fn(&MinerMessage) -> bool, seconds| {
+        let ruling = stage.challenge_with_lag(Mode::Audit, (is_late, Duration::from_secs(seconds)));
+        let whole = ruling.expect_pass().verdict.whole.clone().unwrap();
+        [whole.seconds, whole.probe_seconds].map(|seconds| (10.0 * seconds).round() / 10.0)
+    };
+    assert_eq!(timed(|message| matches!(message, MinerMessage::Commitment(_)), 3), [3.0, 0.0]);
+    assert_eq!(timed(|message| matches!(message, MinerMessage::ProbeAnswer(_)), 1), [0.0, 1.0]);
+}
+
 #[test]
 fn an_answer_that_is_not_what_was_signed() {
     type Bend = fn(&mut MinerMessage);

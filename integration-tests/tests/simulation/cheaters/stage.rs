@@ -11,6 +11,7 @@ use assay_judge::rejudge::CaseContents;
 use assay_judge::verify::excuse::ValidatorDelays;
 use assay_policy::challenge::{Policy, ProbePolicy};
 use assay_protocol::verdict::{Mode, ReasonCode, Verdict};
+use assay_work::probe::Link;
 
 use crate::sessions::{Lag, World};
 
@@ -56,7 +57,20 @@ impl Stage {
 
     /// The miner no longer answers sweeps.
     pub fn leave_sweeps_out(&mut self) {
-        self.world.leave_sweeps_out();
+        self.world.list(|inventory| inventory.sweeps = false);
+    }
+
+    /// The miner walks no linked probe.
+    pub fn leave_links_out(&mut self) {
+        self.world.list(|inventory| inventory.max_link = Link::Own);
+    }
+
+    /// Challenges a miner whose messages come late.
+    pub fn challenge_with_lag(&mut self, mode: Mode, lag: Lag) -> Ruling {
+        self.world.lag = Some(lag);
+        let ruling = self.challenge(mode);
+        self.world.lag = None;
+        ruling
     }
 
     /// Challenges the miner, and judges the evidence again.

@@ -77,6 +77,20 @@ fn keystream_in_the_last_iteration() {
     }
 }
 
+/// An audit of all iterations asks for the early ones too, and a replay computes those that no sample is drawn of.
+#[test]
+fn keystream_in_an_early_iteration() {
+    let policy = Policy { max_matrices: 6, iterations: 3, sampled_iterations: 3, ..usual() };
+    let mut stage = Stage::new(policy, &[6]);
+    for iteration in [0, 1] {
+        let lie = |lies: &Lies| lies.in_work(WorkLie::KeystreamIn(iteration));
+        stage.catches(&[Mode::Audit], ReasonCode::AuditElement, lie);
+    }
+    let policy = Policy { max_matrices: 6, iterations: 8, sampled_iterations: 0, ..usual() };
+    let mut stage = Stage::new(policy, &[6]);
+    stage.catches(&[Mode::Replay], ReasonCode::RootMismatch, |lies| lies.in_work(WorkLie::KeystreamIn(1)));
+}
+
 /// One iteration is drawn of two beside the last: the second is false.
 #[test]
 fn a_faked_iteration_is_caught_when_it_is_drawn() {

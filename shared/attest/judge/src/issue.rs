@@ -247,6 +247,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::entropy::SeededEntropy;
     use crate::history::ShownRate;
+    use assay_policy::challenge::LinkedPolicy;
     use assay_protocol::message::DeviceClaim;
     use assay_work::Link;
 
@@ -433,6 +434,10 @@ pub(crate) mod tests {
         let draws = 2 * (32 + 8 * 4098);
         assert_eq!(check_draws(&policy(7), Mode::Audit, &challenge), Err(IssueError::TooManyDraws(draws)));
         assert_eq!(check_draws(&policy(7), Mode::ReplaySample, &challenge), Ok(()));
+        let linked = Some(LinkedPolicy { expect_gb_per_s: 1.0, min_gb_per_s: 0.0 });
+        let all = Policy { linked, sweep: true, ..policy(7) };
+        let draws = IssueError::TooManyDraws(2 * (32 + 32 + u64::from(SWEEP_SAMPLES) + 8 * 4098));
+        assert_eq!(check_draws(&all, Mode::Audit, &challenge), Err(draws), "with a linked probe and a sweep");
     }
 
     #[test]

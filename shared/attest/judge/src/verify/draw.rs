@@ -127,6 +127,12 @@ mod tests {
         assert!(matches!(drawn[400..], [PassSample::Leaf { slot: 0, .. }, PassSample::Leaf { slot: 1, .. }]));
         let rows: BTreeSet<_> = drawn.iter().map(|s| s.slot_and_row().1).collect();
         assert!(rows.len() > 150, "402 draws of 256 rows leave about 53 out, not {}", 256 - rows.len());
+        let of_product = |sample: &PassSample| match *sample {
+            PassSample::Product { column, inner, .. } => Some((column, inner)),
+            PassSample::Leaf { .. } => None,
+        };
+        let (columns, inners): (BTreeSet<_>, BTreeSet<_>) = drawn.iter().filter_map(of_product).unzip();
+        assert!(columns.len() > 150 && inners.len() > 150, "{} and {}", columns.len(), inners.len());
     }
 
     #[test]
