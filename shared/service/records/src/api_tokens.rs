@@ -127,10 +127,8 @@ impl Records {
         if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
             return Ok(None);
         }
-        let row = sqlx::query("SELECT * FROM api_tokens WHERE hash = $1").bind(hash(token));
-        let row = row.fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a token of the API"))?;
-        let (token, now_ms) = (row.as_ref().map(token_of).transpose()?, id::now_ms());
+        let query = sqlx::query("SELECT * FROM api_tokens WHERE hash = $1").bind(hash(token));
+        let (token, now_ms) = (self.find_row("look up a token of the API", query, token_of).await?, id::now_ms());
         let token = token.filter(|token| token.is_good(now_ms));
         if let Some(token) =
             token.as_ref().filter(|token| self.store.token_uses.is_due(&token.id, token.last_used_ms, now_ms))
@@ -166,8 +164,7 @@ impl Records {
     /// Revokes a token of the API by its id, and those that were made with it; false where the id is unknown or revoked
     /// already.
     pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
-        self.write("revoke a token of the API", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "revoke a token of the API", |tx| {
             self.lock_tokens(&mut tx).await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
             let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected() > 0;
@@ -182,10 +179,8 @@ impl Records {
                 };
                 note_action(&mut tx, actor, "revoke token", None, &detail).await?;
             }
-            tx.commit().await?;
-            Ok(revoked)
+            revoked
         })
-        .await
     }
 }
 

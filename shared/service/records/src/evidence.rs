@@ -2,7 +2,7 @@
 
 use sqlx::any::AnyRow;
 
-use crate::column::read;
+use crate::column::{get, read};
 use crate::tx::Tx;
 use crate::{EvidenceRecord, KeptEvidence, MAX_ROWS, Records, RecordsError};
 
@@ -27,8 +27,7 @@ impl Records {
         let sql = "SELECT e.digest FROM miners m CROSS JOIN evidence e WHERE m.state IN ('suspect', 'failed', \
              'quarantined') AND e.dropped_ms IS NULL AND e.challenge = (SELECT v.challenge FROM verdicts v \
              WHERE v.miner = m.id AND CASE v.outcome WHEN 'fail' THEN 1 END = 1 ORDER BY v.at_ms DESC LIMIT 1)";
-        let digests = sqlx::query_scalar(sql).fetch_all(self.read()).await;
-        digests.map_err(|e| RecordsError::from(e).doing("list needed evidence"))
+        self.list("list needed evidence", sqlx::query(sql), |row| get(row, "digest")).await
     }
 
     /// Notes that evidence of this name was removed.

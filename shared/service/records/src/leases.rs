@@ -50,13 +50,9 @@ impl Records {
         let sql = sql!(
             "UPDATE leases SET expires_ms = {now} + $2 WHERE holder = $1 AND expires_ms > {now} RETURNING subject"
         );
-        self.write("renew leases", async {
-            let mut tx = self.begin().await?;
-            let held = sqlx::query_scalar(sql).bind(holder).bind(ttl_ms(ttl)).fetch_all(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(held)
+        transaction!(self, "renew leases", |tx| {
+            sqlx::query_scalar(sql).bind(holder).bind(ttl_ms(ttl)).fetch_all(&mut *tx).await?
         })
-        .await
     }
 
     pub async fn release(&self, subject: &str, holder: &str) -> Result<(), RecordsError> {

@@ -12,6 +12,21 @@ macro_rules! sql {
     ($($text:tt)*) => { sqlx::AssertSqlSafe(format!($($text)*)) };
 }
 
+/// Writes in a transaction of these records, which is committed where the block comes to its end: gives its value. To
+/// return from the block, or to fail in it, leaves nothing written.
+macro_rules! transaction {
+    ($records:expr, $doing:expr, |$tx:ident| $work:block) => {
+        $records
+            .write($doing, async {
+                let mut $tx = $records.begin().await?;
+                let done = $work;
+                $tx.commit().await?;
+                Ok(done)
+            })
+            .await
+    };
+}
+
 mod api_tokens;
 mod backup;
 mod beats;

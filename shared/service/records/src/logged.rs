@@ -37,16 +37,13 @@ impl Records {
     /// Notes that the verdicts of these challenges are in their validator's log, from this index on. One that has an index
     /// keeps it.
     pub async fn note_logged(&self, first: u64, challenges: &[String]) -> Result<(), RecordsError> {
-        self.write("note logged verdicts", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note logged verdicts", |tx| {
             for (index, challenge) in (first..).zip(challenges) {
                 let index = i64::try_from(index).unwrap_or(i64::MAX);
                 let sql = "UPDATE verdicts SET log_index = $1 WHERE challenge = $2 AND log_index IS NULL";
                 sqlx::query(sql).bind(index).bind(challenge.as_str()).execute(&mut *tx).await?;
             }
-            tx.commit().await
         })
-        .await
     }
 
     /// The validator whose log has the verdict of a challenge, and its index there.

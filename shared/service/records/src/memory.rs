@@ -47,18 +47,15 @@ impl Records {
     /// # Errors
     /// [`RecordsError::NoSuchMiner`], or the store cannot be written.
     pub async fn forget_devices(&self, key: &str, actor: &Actor) -> Result<u32, RecordsError> {
-        self.write("forget the devices of a miner", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "forget the devices of a miner", |tx| {
             let miner = known_miner(&mut tx, key).await?;
             let sql = "SELECT COUNT(DISTINCT device_id) FROM shown WHERE miner = $1 AND bytes > 0";
             let count: i64 = sqlx::query_scalar(sql).bind(&miner).fetch_one(&mut *tx).await?;
             sqlx::query("DELETE FROM shown WHERE miner = $1").bind(&miner).execute(&mut *tx).await?;
             let noun = if count == 1 { "device" } else { "devices" };
             note_action(&mut tx, actor, "forget", Some(&miner), &format!("{count} {noun}")).await?;
-            tx.commit().await?;
-            Ok(u32::try_from(count).unwrap_or(u32::MAX))
+            u32::try_from(count).unwrap_or(u32::MAX)
         })
-        .await
     }
 }
 

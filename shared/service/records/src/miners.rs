@@ -111,17 +111,15 @@ impl Records {
 
     /// The id of a miner: the first of its keys that was seen.
     pub async fn miner_id(&self, key: &str) -> Result<Option<String>, RecordsError> {
-        let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
-        let found = found.fetch_optional(self.read()).await;
-        found.map_err(|e| RecordsError::from(e).doing("look up a miner"))
+        let query = sqlx::query("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
+        self.find_row("look up a miner", query, |row| get(row, "miner")).await
     }
 
     /// The ids of miners whose id or any of whose keys begins with these digits, at most `limit`.
     pub async fn miners_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>, RecordsError> {
         let sql = "SELECT DISTINCT miner FROM miner_keys WHERE key >= $1 AND key < $2 ORDER BY miner LIMIT $3";
-        let found = sqlx::query_scalar(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
-        let found = found.fetch_all(self.read()).await;
-        found.map_err(|e| RecordsError::from(e).doing("look up a miner"))
+        let query = sqlx::query(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
+        self.list("look up a miner", query, |row| get(row, "miner")).await
     }
 
     /// Makes a change that an operator decided on, whole or not at all, and notes who did. Gives the status before. A
@@ -131,8 +129,7 @@ impl Records {
     /// [`RecordsError::StandingChanged`], or the store cannot be written.
     pub async fn change_miner(&self, key: &str, change: &MinerChange, actor: &Actor) -> Result<Approval, RecordsError> {
         let MinerChange { action, status, standing } = change;
-        self.write("change a miner", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "change a miner", |tx| {
             let miner = ensure_miner(&mut tx, key, Approval::Pending, id::now_ms()).await?;
             let before = self.status_for_update(&mut tx, &miner).await?;
             if let Some(status) = status {
@@ -149,10 +146,8 @@ impl Records {
             if let Some(standing) = standing {
                 change_standing(&mut tx, &miner, standing).await?;
             }
-            tx.commit().await?;
-            Ok(before)
+            before
         })
-        .await
     }
 
     async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Approval, RecordsError> {
@@ -171,18 +166,15 @@ impl Records {
         changes: &BTreeMap<String, Option<String>>,
         actor: &Actor,
     ) -> Result<Labels, RecordsError> {
-        self.write("change the labels of a miner", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "change the labels of a miner", |tx| {
             let miner = known_miner(&mut tx, key).await?;
             let (before, labels) = self.change_labels(&mut tx, &miner, changes).await?;
             if labels.len() > before.max(MAX_LABELS) {
                 return Err(RecordsError::TooMany { what: "labels of the miner", max: MAX_LABELS as i64 });
             }
             note_action(&mut tx, actor, "label", Some(&miner), &to_json(changes, "labels")?).await?;
-            tx.commit().await?;
-            Ok(labels)
+            labels
         })
-        .await
     }
 
     /// Changes labels; gives the number of labels before, and the labels as they are then.
@@ -214,16 +206,13 @@ impl Records {
         miner: Option<&str>,
         detail: &str,
     ) -> Result<(), RecordsError> {
-        self.write("note an operator's action", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note an operator's action", |tx| {
             let miner = match miner {
                 Some(key) => Some(known_miner(&mut tx, key).await?),
                 None => None,
             };
             note_action(&mut tx, actor, action, miner.as_deref(), detail).await?;
-            tx.commit().await
         })
-        .await
     }
 
     /// The operators' actions since a time, newest first, for one miner or all.

@@ -88,12 +88,9 @@ impl Records {
 
     /// Notes that a validator serves, or does not, with its event.
     pub async fn note_health(&self, health: HealthEvent, at_ms: i64) -> Result<(), RecordsError> {
-        self.write("note the validator's health", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note the validator's health", |tx| {
             tx.tell(at_ms, None, None, EventDocument::Health(health));
-            tx.commit().await
         })
-        .await
     }
 
     /// Removes the events that are older than [`MAX_EVENT_AGE`] by the database's clock or more than [`MAX_EVENTS`], and
@@ -123,13 +120,10 @@ impl Records {
         let until = sqlx::query_scalar(sql).bind(before_ms).bind(kept).bind(MAX_PRUNED).fetch_one(self.read()).await;
         let until: Option<i64> = until.map_err(|e| RecordsError::from(e).doing("look for old events"))?;
         let Some(until) = until else { return Ok(0) };
-        self.write("remove old events", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "remove old events", |tx| {
             let removed = sqlx::query("DELETE FROM events WHERE seq <= $1").bind(until).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(removed.rows_affected())
+            removed.rows_affected()
         })
-        .await
     }
 }
 

@@ -93,16 +93,13 @@ impl Records {
             "INSERT INTO jobs (id, challenge, submitted_by, submitted_ms, expires_ms, needs_bytes, state, attempts, \
              document) VALUES ($1, $2, $3, {now}, {now} + $4, $5, 'waiting', 0, $6)"
         );
-        self.write("submit a replay", async {
+        transaction!(self, "submit a replay", |tx| {
             let id = id::new(id::now_ms())?;
-            let mut tx = self.begin().await?;
             let insert = sqlx::query(sql).bind(&id).bind(request.challenge).bind(request.submitted_by);
             let insert = insert.bind(ttl_ms(request.ttl)).bind(request.needs_bytes).bind(request.document);
             insert.execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(id)
+            id
         })
-        .await
     }
 
     /// Takes the oldest job that fits a worker's memory, for a time: it must be renewed before that is over. Several
@@ -119,16 +116,12 @@ impl Records {
             "UPDATE jobs SET state = 'running', worker = $2, lease_ms = {now} + $3, attempts = attempts + 1 \
              WHERE id = $1 RETURNING id, challenge, attempts, expires_ms, document"
         );
-        self.write("take a replay", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "take a replay", |tx| {
             let id: Option<String> = sqlx::query_scalar(select).bind(memory_bytes).fetch_optional(&mut *tx).await?;
             let Some(id) = id else { return Ok(None) };
             let row = sqlx::query(update).bind(id).bind(worker).bind(ttl_ms(ttl)).fetch_one(&mut *tx).await?;
-            let job = job_of(&row)?;
-            tx.commit().await?;
-            Ok(Some(job))
+            Some(job_of(&row)?)
         })
-        .await
     }
 
     /// Prolongs a worker's hold on a job. False when the worker lost the job, or the job was given up.
@@ -200,16 +193,13 @@ impl Records {
     /// Removes jobs whose submitters' time is over, and workers that are long gone.
     pub async fn sweep_queue(&self, kept: Duration) -> Result<u64, RecordsError> {
         let now = self.store.kind.now();
-        self.write("sweep the queue of replays", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "sweep the queue of replays", |tx| {
             let sql = sql!("DELETE FROM jobs WHERE expires_ms <= {now} - $1");
             let swept = sqlx::query(sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
             let sql = sql!("DELETE FROM workers WHERE expires_ms <= {now} - $1");
             sqlx::query(sql).bind(ttl_ms(kept)).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(swept.rows_affected())
+            swept.rows_affected()
         })
-        .await
     }
 
     /// Notes that a worker lives, for a time, and its capacity, as JSON.

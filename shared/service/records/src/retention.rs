@@ -83,15 +83,12 @@ impl Records {
 
     /// Removes the rows of these ids from tables, each by its column.
     async fn remove_rows(&self, ids: &[String], tables: &[(&str, &str)]) -> Result<(), RecordsError> {
-        self.write("remove old records", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "remove old records", |tx| {
             for (table, column) in tables {
                 let mut delete = Rows::new(format!("DELETE FROM {table} WHERE {column} IN (VALUES"), ")");
                 ids.iter().for_each(|id| delete.push([id.as_str().into()]));
                 delete.execute(&mut tx).await?;
             }
-            tx.commit().await
         })
-        .await
     }
 }

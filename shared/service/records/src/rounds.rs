@@ -46,8 +46,7 @@ impl Records {
     /// # Errors
     /// A member is an unknown miner, or the store cannot be written.
     pub async fn plan_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
-        self.write("note a round", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note a round", |tx| {
             let sql = "INSERT INTO rounds (id, grp, asked, validator, begun_ms, ended_ms, detail) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7)";
             let RoundRecord { id, group, asked, validator, begun_ms, ended_ms, detail } = round;
@@ -56,23 +55,18 @@ impl Records {
             for member in members {
                 upsert_member(&mut tx, id, member).await?;
             }
-            tx.commit().await
         })
-        .await
     }
 
     /// Notes the beginning of a round, with its event.
     pub async fn begin_round(&self, round: &str, at_ms: i64) -> Result<(), RecordsError> {
-        self.write("note the beginning of a round", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note the beginning of a round", |tx| {
             let sql = "UPDATE rounds SET begun_ms = $2 WHERE id = $1 RETURNING *";
             let begun = sqlx::query(sql).bind(round).bind(at_ms).fetch_optional(&mut *tx).await?;
             if let Some(row) = begun {
                 tx.tell(at_ms, None, None, EventDocument::RoundBegun(round_of(&row)?));
             }
-            tx.commit().await
         })
-        .await
     }
 
     /// Notes the state of a member of a round, whether the round lists it or not.
@@ -80,25 +74,19 @@ impl Records {
     /// # Errors
     /// The round or the miner is unknown, or the store cannot be written.
     pub async fn round_member(&self, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
-        self.write("note a member of a round", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note a member of a round", |tx| {
             upsert_member(&mut tx, round, member).await?;
-            tx.commit().await
         })
-        .await
     }
 
     pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<(), RecordsError> {
-        self.write("note the end of a round", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note the end of a round", |tx| {
             let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
             let ended = sqlx::query(sql).bind(round).bind(at_ms).bind(detail).fetch_optional(&mut *tx).await?;
             if let Some(row) = ended {
                 tx.tell(at_ms, None, None, EventDocument::RoundEnded(round_of(&row)?));
             }
-            tx.commit().await
         })
-        .await
     }
 
     /// Ends the open rounds of a validator, as those of an earlier run of its process; without one, those of lost
@@ -110,8 +98,7 @@ impl Records {
              AND NOT EXISTS (SELECT 1 FROM validators v WHERE v.key = rounds.validator AND {}))) RETURNING *",
             is_alive(&now)
         );
-        self.write("end rounds of lost validators", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "end rounds of lost validators", |tx| {
             let ended = sqlx::query(ended).bind(validator.unwrap_or_default()).fetch_all(&mut *tx).await?;
             for row in &ended {
                 let round = round_of(row)?;
@@ -119,10 +106,8 @@ impl Records {
                 sqlx::query(sql).bind(&round.id).bind(LOST).execute(&mut *tx).await?;
                 tx.tell(round.ended_ms.unwrap_or_default(), None, None, EventDocument::RoundEnded(round));
             }
-            tx.commit().await?;
-            Ok(ended.len() as u64)
+            ended.len() as u64
         })
-        .await
     }
 
     /// Whether two miners were members of one round of this group since a time, which was not cut short.
@@ -177,13 +162,12 @@ impl Records {
 
     /// A round with its members, in order of their ids.
     pub async fn round(&self, id: &str) -> Result<Option<(RoundRecord, Vec<RoundMember>)>, RecordsError> {
-        let row = sqlx::query("SELECT * FROM rounds WHERE id = $1").bind(id).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a round"))?;
-        let Some(row) = row else { return Ok(None) };
+        let query = sqlx::query("SELECT * FROM rounds WHERE id = $1").bind(id);
+        let Some(round) = self.find_row("look up a round", query, round_of).await? else { return Ok(None) };
         let rows = sqlx::query("SELECT * FROM round_members WHERE round = $1 ORDER BY miner").bind(id);
         let rows = rows.fetch_all(self.read()).await?;
         let members = rows.iter().map(member_of).collect::<Result<_, _>>()?;
-        Ok(Some((round_of(&row)?, members)))
+        Ok(Some((round, members)))
     }
 }
 

@@ -93,52 +93,25 @@ fn parts<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     })
 }
 
-impl From<&str> for ColumnValue {
-    fn from(text: &str) -> Self {
-        Self::Text(Some(text.to_owned()))
-    }
+macro_rules! column_values {
+    ($($kind:ty => $value:expr;)+) => { $(
+        impl From<$kind> for ColumnValue {
+            fn from(value: $kind) -> Self {
+                $value(value)
+            }
+        }
+    )+ };
 }
 
-impl From<String> for ColumnValue {
-    fn from(text: String) -> Self {
-        Self::Text(Some(text))
-    }
-}
-
-impl From<Option<String>> for ColumnValue {
-    fn from(text: Option<String>) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<i64> for ColumnValue {
-    fn from(integer: i64) -> Self {
-        Self::Integer(Some(integer))
-    }
-}
-
-impl From<Option<i64>> for ColumnValue {
-    fn from(integer: Option<i64>) -> Self {
-        Self::Integer(integer)
-    }
-}
-
-impl From<f64> for ColumnValue {
-    fn from(real: f64) -> Self {
-        Self::Real(real)
-    }
-}
-
-impl From<Vec<u8>> for ColumnValue {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(Some(bytes))
-    }
-}
-
-impl From<Option<Vec<u8>>> for ColumnValue {
-    fn from(bytes: Option<Vec<u8>>) -> Self {
-        Self::Bytes(bytes)
-    }
+column_values! {
+    &str => |text: &str| Self::Text(Some(text.to_owned()));
+    String => |text| Self::Text(Some(text));
+    Option<String> => Self::Text;
+    i64 => |integer| Self::Integer(Some(integer));
+    Option<i64> => Self::Integer;
+    f64 => Self::Real;
+    Vec<u8> => |bytes| Self::Bytes(Some(bytes));
+    Option<Vec<u8>> => Self::Bytes;
 }
 
 #[cfg(test)]

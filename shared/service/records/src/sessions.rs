@@ -47,18 +47,15 @@ impl Records {
     /// Notes a miner that connected: the miner and its keys, the session, and the devices it lists. Devices that come,
     /// go, and lie with other miners too become events. Gives the miner's record back.
     pub async fn connected(&self, connected: &ConnectedSession) -> Result<MinerRecord, RecordsError> {
-        let miner = self.write("note a miner's session", async {
-            let mut tx = self.begin().await?;
+        let miner = transaction!(self, "note a miner's session", |tx| {
             let miner = note_session(&mut tx, connected).await?;
             devices::note(&mut tx, &miner, &connected.session, &by_id(&connected.devices), connected.at_ms).await?;
             let sql = "DELETE FROM sessions WHERE miner = $1 AND disconnected_ms IS NOT NULL AND connected_ms < \
                  (SELECT o.connected_ms FROM sessions o WHERE o.miner = $1 ORDER BY o.connected_ms DESC \
                  LIMIT 1 OFFSET $2)";
             sqlx::query(sql).bind(&miner).bind(MAX_SESSIONS - 1).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(miner)
-        });
-        let miner = miner.await?;
+            miner
+        })?;
         self.miner(&miner).await?.ok_or(RecordsError::NoSuchMiner(miner))
     }
 
@@ -73,18 +70,14 @@ impl Records {
         seen: &[ListedDevice],
         at_ms: i64,
     ) -> Result<(), RecordsError> {
-        self.write("note a miner's devices", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note a miner's devices", |tx| {
             let miner = crate::keys::known_miner(&mut tx, key).await?;
             devices::note(&mut tx, &miner, session, &by_id(seen), at_ms).await?;
-            tx.commit().await
         })
-        .await
     }
 
     pub async fn disconnected(&self, session: &str, at_ms: i64, why: &str) -> Result<(), RecordsError> {
-        self.write("note the end of a session", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note the end of a session", |tx| {
             let sql = "UPDATE sessions SET disconnected_ms = $2, why = $3 WHERE id = $1 AND disconnected_ms IS NULL \
                  RETURNING *";
             let ended = sqlx::query(sql).bind(session).bind(at_ms).bind(why).fetch_optional(&mut *tx).await?;
@@ -94,9 +87,7 @@ impl Records {
                      AND id = (SELECT s.miner FROM sessions s WHERE s.id = $1)";
                 sqlx::query(sql).bind(session).bind(at_ms).execute(&mut *tx).await?;
             }
-            tx.commit().await
         })
-        .await
     }
 
     /// Opens sessions anew that were ended because their validator counted as lost, with their events; gives their count.
@@ -110,14 +101,11 @@ impl Records {
              AS listed";
         let mut update = Rows::new(sql, after);
         sessions.into_iter().for_each(|session| update.push([session.into()]));
-        self.write("open sessions anew", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "open sessions anew", |tx| {
             let opened = update.fetch(&mut tx).await?;
             opened.iter().try_for_each(|row| tell_reopened(&mut tx, row))?;
-            tx.commit().await?;
-            Ok(opened.len() as u64)
+            opened.len() as u64
         })
-        .await
     }
 
     /// The sessions of a miner, newest first.

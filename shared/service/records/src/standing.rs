@@ -30,13 +30,10 @@ impl Records {
     /// # Errors
     /// [`RecordsError::StandingChanged`], or the store cannot be written.
     pub async fn change_standing(&self, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
-        self.write("change an attestation state", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "change an attestation state", |tx| {
             let miner = known_miner(&mut tx, miner).await?;
             change_standing(&mut tx, &miner, change).await?;
-            tx.commit().await
         })
-        .await
     }
 
     /// The changes of a miner's attestation state, newest first.
@@ -64,8 +61,8 @@ impl Records {
         let sql = "SELECT COUNT(*) FROM findings WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              AND at_ms > $2 AND code = $3 AND enforced = $4 AND COALESCE(device_id, '') = $5 \
              AND COALESCE(other_miner, '') = COALESCE((SELECT o.miner FROM miner_keys o WHERE o.key = $6), '')";
-        self.write("note findings", async {
-            let (mut tx, mut are_new) = (self.begin().await?, Vec::new());
+        transaction!(self, "note findings", |tx| {
+            let mut are_new = Vec::new();
             for finding in findings {
                 let FindingRecord { code, miner, other_miner, device_id, enforced, .. } = finding;
                 let known = sqlx::query_scalar(sql).bind(miner).bind(at_ms - again_ms).bind(code);
@@ -76,10 +73,8 @@ impl Records {
                 }
                 are_new.push(known == 0);
             }
-            tx.commit().await?;
-            Ok(are_new)
+            are_new
         })
-        .await
     }
 
     pub async fn findings(&self, filter: &FindingFilter) -> Result<Vec<NotedFinding>, RecordsError> {

@@ -241,13 +241,10 @@ impl Records {
         doing: &'static str,
         query: Query<'_, Any, AnyArguments>,
     ) -> Result<bool, RecordsError> {
-        self.write(doing, async {
-            let mut tx = self.begin().await?;
+        transaction!(self, doing, |tx| {
             let done = query.execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(done.rows_affected() > 0)
+            done.rows_affected() > 0
         })
-        .await
     }
 
     /// Waits for a write, and notes whether the store can be written.

@@ -75,15 +75,13 @@ impl Records {
         if ids.is_empty() {
             return Ok(RemovedStrangers::default());
         }
-        self.write("remove strangers", async {
-            let (mut tx, mut removed) = (self.begin().await?, RemovedStrangers::default());
+        transaction!(self, "remove strangers", |tx| {
+            let mut removed = RemovedStrangers::default();
             for id in &ids {
                 remove(&mut tx, id, &mut removed).await?;
             }
-            tx.commit().await?;
-            Ok(removed)
+            removed
         })
-        .await
     }
 
     /// The size of the strangers' evidence, and the oldest objects of it beyond `most` bytes.

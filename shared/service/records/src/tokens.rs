@@ -81,16 +81,13 @@ impl Records {
             used_ms: None,
             used_by: None,
         };
-        self.write("note a join token", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note a join token", |tx| {
             let sql =
                 "INSERT INTO tokens (hash, labels, created_ms, created_by, expires_ms) VALUES ($1, $2, $3, $4, $5)";
             let insert = sqlx::query(sql).bind(&record.hash).bind(to_json(labels, "labels")?).bind(created_ms);
             insert.bind(&actor.name).bind(record.expires_ms).execute(&mut *tx).await?;
             note_action(&mut tx, actor, "enroll", None, &format!("token {}", &record.hash[..16])).await?;
-            tx.commit().await
-        })
-        .await?;
+        })?;
         Ok((token, record))
     }
 

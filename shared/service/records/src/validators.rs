@@ -66,8 +66,7 @@ impl Records {
     /// Says that a run of a validator ends: its leases end, its sessions too.
     pub async fn retire(&self, key: &str, instance: &str) -> Result<(), RecordsError> {
         let now = self.store.kind.now();
-        self.write("note the validator's end", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "note the validator's end", |tx| {
             let sql = sql!("UPDATE validators SET expires_ms = {now} WHERE key = $1 AND instance = $2");
             sqlx::query(sql).bind(key).bind(instance).execute(&mut *tx).await?;
             let sql = sql!(
@@ -77,9 +76,7 @@ impl Records {
             let ended = sqlx::query(sql).bind(key).bind(instance).fetch_all(&mut *tx).await?;
             ended.iter().try_for_each(|row| tell_left(&mut tx, row))?;
             sqlx::query("DELETE FROM leases WHERE holder = $1").bind(instance).execute(&mut *tx).await?;
-            tx.commit().await
         })
-        .await
     }
 
     /// Ends the sessions whose validator's process lives no more, and gives how many there were.
@@ -91,14 +88,11 @@ impl Records {
              AND v.instance = sessions.instance AND {}) RETURNING *",
             is_alive(&now)
         );
-        self.write("end sessions of lost validators", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "end sessions of lost validators", |tx| {
             let ended = sqlx::query(sql).fetch_all(&mut *tx).await?;
             ended.iter().try_for_each(|row| tell_left(&mut tx, row))?;
-            tx.commit().await?;
-            Ok(ended.len() as u64)
+            ended.len() as u64
         })
-        .await
     }
 
     /// Every validator that was ever heard of.

@@ -123,17 +123,17 @@ impl Records {
     /// The verdict of a challenge, with everything behind it.
     pub async fn verdict(&self, challenge: &str) -> Result<Option<FullVerdict>, RecordsError> {
         let sql = sql!("{COLUMNS} {JOIN} WHERE v.challenge = $1");
-        let row = sqlx::query(sql).bind(challenge).fetch_optional(self.read()).await;
-        let row = row.map_err(|e| RecordsError::from(e).doing("look up a verdict"))?;
-        let Some(row) = row else { return Ok(None) };
-        let record = verdict_of(&row)?;
+        let found = self.find_row("look up a verdict", sqlx::query(sql).bind(challenge), |row| {
+            Ok((verdict_of(row)?, get(row, "session")?))
+        });
+        let Some((record, session)) = found.await? else { return Ok(None) };
         let sql = "SELECT * FROM commitments WHERE challenge = $1";
         let commitment = sqlx::query(sql).bind(challenge).fetch_optional(self.read()).await?;
         let findings = sqlx::query("SELECT * FROM findings WHERE challenge = $1 ORDER BY id").bind(challenge);
         let findings = findings.fetch_all(self.read()).await?;
         Ok(Some(FullVerdict {
             record,
-            session: get(&row, "session")?,
+            session,
             commitment: commitment.as_ref().map(commitment_of).transpose()?,
             evidence: self.evidence_of(challenge).await?,
             findings: findings.iter().map(|row| Ok(finding_of(row)?.finding)).collect::<Result<_, RecordsError>>()?,
@@ -151,9 +151,8 @@ impl Records {
     /// Challenges with a verdict whose ids begin with these digits, at most `limit`.
     pub async fn verdicts_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>, RecordsError> {
         let sql = "SELECT challenge FROM verdicts WHERE challenge >= $1 AND challenge < $2 ORDER BY challenge LIMIT $3";
-        let found = sqlx::query_scalar(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
-        let found = found.fetch_all(self.read()).await;
-        found.map_err(|e| RecordsError::from(e).doing("look up a verdict"))
+        let query = sqlx::query(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
+        self.list("look up a verdict", query, |row| get(row, "challenge")).await
     }
 
     /// The results of devices of a model since a time, in challenges of a kind of work that held: of each device the

@@ -53,8 +53,7 @@ impl Records {
     pub async fn add_webhook(&self, webhook: &NewWebhook, actor: &Actor) -> Result<WebhookRecord, RecordsError> {
         let created_ms = id::now_ms();
         let id = id::random()?;
-        self.write("add a webhook", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "add a webhook", |tx| {
             let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhooks").fetch_one(&mut *tx).await?;
             if count >= MAX_WEBHOOKS {
                 return Err(RecordsError::TooMany { what: "webhooks", max: MAX_WEBHOOKS });
@@ -62,9 +61,7 @@ impl Records {
             insert(&mut tx, &id, webhook, created_ms, &actor.name).await?;
             let detail = format!("webhook {id} to {}", webhook.target);
             note_action(&mut tx, actor, "add webhook", None, &detail).await?;
-            tx.commit().await
-        })
-        .await?;
+        })?;
         let added = self.webhook(&id).await?;
         added.ok_or(RecordsError::NoSuchWebhook(id))
     }
@@ -89,18 +86,15 @@ impl Records {
 
     /// Removes a webhook; false where the id is unknown.
     pub async fn remove_webhook(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
-        self.write("remove a webhook", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "remove a webhook", |tx| {
             sqlx::query("DELETE FROM deliveries WHERE webhook = $1").bind(id).execute(&mut *tx).await?;
             let removed = sqlx::query("DELETE FROM webhooks WHERE id = $1").bind(id).execute(&mut *tx).await?;
             let removed = removed.rows_affected() > 0;
             if removed {
                 note_action(&mut tx, actor, "remove webhook", None, &format!("webhook {id}")).await?;
             }
-            tx.commit().await?;
-            Ok(removed)
+            removed
         })
-        .await
     }
 
     /// Notes that a webhook has all events up to this one, `sent` of them since the last time.
@@ -129,32 +123,26 @@ impl Records {
 
     /// Sends a webhook nothing any more.
     pub async fn disable_webhook(&self, id: &str, why: &str) -> Result<(), RecordsError> {
-        self.write("disable a webhook", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "disable a webhook", |tx| {
             let sql = "UPDATE webhooks SET disabled_ms = $2, disabled_why = $3 WHERE id = $1 AND disabled_ms IS NULL";
             let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(bounded(why));
             if update.execute(&mut *tx).await?.rows_affected() > 0 {
                 let detail = format!("webhook {id}: {}", bounded(why));
                 note_action(&mut tx, &Actor::validator(), "disable webhook", None, &detail).await?;
             }
-            tx.commit().await
         })
-        .await
     }
 
     /// Enables a disabled webhook again and forgets its failures: events are sent at once, from its last position.
     pub async fn enable_webhook(&self, id: &str) -> Result<(), RecordsError> {
-        self.write("enable a webhook", async {
-            let mut tx = self.begin().await?;
+        transaction!(self, "enable a webhook", |tx| {
             let sql =
                 "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms IS NOT NULL";
             sqlx::query(sql).bind(id).execute(&mut *tx).await?;
             let sql = "UPDATE deliveries SET attempts = 0, failing_ms = NULL, next_ms = NULL, last_error = NULL \
                  WHERE webhook = $1";
             sqlx::query(sql).bind(id).execute(&mut *tx).await?;
-            tx.commit().await
         })
-        .await
     }
 }
 
