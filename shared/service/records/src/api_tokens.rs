@@ -12,7 +12,7 @@ use crate::document::json;
 use crate::miners::note_action;
 use crate::tx::Tx;
 use crate::validators::ttl_ms;
-use crate::{Actor, ApiTokenRecord, MAX_ROWS, Records, RecordsError, Role, id};
+use crate::{Actor, ApiTokenRecord, MAX_ROWS, Records, RecordsError, Result, Role, id};
 
 /// The prefix of every token, by which a leaked one is recognised.
 const PREFIX: &str = "assay_";
@@ -60,7 +60,7 @@ impl Records {
         name: &str,
         lifetime: Duration,
         actor: &Actor,
-    ) -> Result<(String, ApiTokenRecord), RecordsError> {
+    ) -> Result<(String, ApiTokenRecord)> {
         if name.len() > MAX_TOKEN_NAME_BYTES {
             let (what, max) = ("the name of a token", MAX_TOKEN_NAME_BYTES);
             return Err(RecordsError::TooLarge { what, len: name.len(), max });
@@ -86,7 +86,7 @@ impl Records {
     }
 
     /// Gives when it ends: no later than the token that it was made with.
-    async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<i64, RecordsError> {
+    async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<i64> {
         let mut tx = self.begin().await?;
         self.lock_tokens(&mut tx).await?;
         let (parent, mut expires_ms) = (actor.token_id(), record.expires_ms);
@@ -123,7 +123,7 @@ impl Records {
 
     /// The record of a token that can be used now. That it was used is noted, at most once a minute; whether that
     /// succeeds does not matter here.
-    pub async fn api_token(&self, token: &str) -> Result<Option<ApiTokenRecord>, RecordsError> {
+    pub async fn api_token(&self, token: &str) -> Result<Option<ApiTokenRecord>> {
         if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
             return Ok(None);
         }
@@ -143,17 +143,13 @@ impl Records {
         Ok(token)
     }
 
-    async fn note_use(&self, id: &str, now_ms: i64) -> Result<(), RecordsError> {
+    async fn note_use(&self, id: &str, now_ms: i64) -> Result<()> {
         let sql = "UPDATE api_tokens SET last_used_ms = $2 WHERE id = $1 AND COALESCE(last_used_ms, 0) < $2";
         self.execute("note the use of a token", sqlx::query(sql).bind(id).bind(now_ms)).await.map(drop)
     }
 
     /// The tokens of the API that were made, newest first; with a cursor the page after it.
-    pub async fn api_tokens(
-        &self,
-        before: Option<&ApiTokenCursor>,
-        limit: u32,
-    ) -> Result<Vec<ApiTokenRecord>, RecordsError> {
+    pub async fn api_tokens(&self, before: Option<&ApiTokenCursor>, limit: u32) -> Result<Vec<ApiTokenRecord>> {
         let sql = "SELECT * FROM api_tokens WHERE created_ms < $1 OR (created_ms = $1 AND id < $2) \
              ORDER BY created_ms DESC, id DESC LIMIT $3";
         let (created_ms, id) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.id));
@@ -163,7 +159,7 @@ impl Records {
 
     /// Revokes a token of the API by its id, and those that were made with it; false where the id is unknown or revoked
     /// already.
-    pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
+    pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool> {
         transaction!(self, "revoke a token of the API", |tx| {
             self.lock_tokens(&mut tx).await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
@@ -184,7 +180,7 @@ impl Records {
     }
 }
 
-fn token_of(row: &AnyRow) -> Result<ApiTokenRecord, RecordsError> {
+fn token_of(row: &AnyRow) -> Result<ApiTokenRecord> {
     Ok(read!(row => ApiTokenRecord {
         id, name, created_ms, created_by, expires_ms, revoked_ms, last_used_ms;
         role: json(&format!("\"{}\"", get::<String>(row, "role")?), "role")?,

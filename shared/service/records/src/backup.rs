@@ -8,7 +8,7 @@ use sqlx::{AnyConnection, Connection};
 
 use crate::kind::DatabaseKind;
 use crate::trouble::is_damage;
-use crate::{Location, Records, RecordsError, export};
+use crate::{Location, Records, RecordsError, Result, export};
 
 impl Records {
     /// Copies a store of SQLite into a new file, as it is at one moment, while it is written. The file has no gaps, and
@@ -17,7 +17,7 @@ impl Records {
     ///
     /// # Errors
     /// The file exists or cannot be written; [`RecordsError::NotForPostgres`], which names the tool for that.
-    pub async fn backup(&self, to: &Path) -> Result<(), RecordsError> {
+    pub async fn backup(&self, to: &Path) -> Result<()> {
         if self.store.kind == DatabaseKind::Postgres {
             return Err(RecordsError::NotForPostgres);
         }
@@ -40,7 +40,7 @@ impl Records {
     /// Reads a whole file and reports its damage, which is [`Records::trouble`] from then on; `None`: the file is
     /// sound, or the store is not a file. Takes as long as the disk does, on a connection of its own. A thorough check
     /// holds indices against their tables too, and ends that trouble where the file was repaired.
-    pub async fn check(&self, is_thorough: bool) -> Result<Option<String>, RecordsError> {
+    pub async fn check(&self, is_thorough: bool) -> Result<Option<String>> {
         let Location::File(path) = self.location() else { return Ok(None) };
         if self.is_moved() {
             // To open it would make an empty one.
@@ -62,7 +62,7 @@ impl Records {
         Ok(damage)
     }
 
-    async fn copy_to(&self, part: &Path, to: &Path) -> Result<(), RecordsError> {
+    async fn copy_to(&self, part: &Path, to: &Path) -> Result<()> {
         let failed = |source| RecordsError::File { path: to.into(), source };
         let name = part.to_str().ok_or_else(|| failed(io::Error::other("the path is not UTF-8")))?;
         let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(self.store.unlimited()).await;

@@ -13,7 +13,7 @@ use crate::kind::DatabaseKind;
 use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
 use crate::validators::is_alive;
-use crate::{ChallengeRecord, ChallengeStart, EventDocument, MAX_ROWS, Records, RecordsError};
+use crate::{ChallengeRecord, ChallengeStart, EventDocument, MAX_ROWS, Records, RecordsError, Result};
 
 /// A challenge without a driver: the run of the validator that began it has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,14 +35,14 @@ pub struct DeviceDuty {
 }
 
 impl Records {
-    pub async fn challenge(&self, id: &str) -> Result<Option<ChallengeRecord>, RecordsError> {
+    pub async fn challenge(&self, id: &str) -> Result<Option<ChallengeRecord>> {
         let query = sqlx::query("SELECT * FROM challenges WHERE id = $1").bind(id);
         self.find_row("look up a challenge", query, challenge_of).await
     }
 
     /// Challenges that were begun and not concluded, and whose validator's process lives no more: its heartbeat has
     /// ended, or it runs anew. Oldest first.
-    pub async fn orphans(&self, limit: u32) -> Result<Vec<OrphanChallenge>, RecordsError> {
+    pub async fn orphans(&self, limit: u32) -> Result<Vec<OrphanChallenge>> {
         let query = sqlx::query(sql!("{}", orphans_sql(self.store.kind))).bind(i64::from(limit.min(MAX_ROWS)));
         self.list("look for challenges of lost validators", query, |row| {
             Ok(read!(row => OrphanChallenge { heard_ms; begun: begun_of(row)? }))
@@ -50,7 +50,7 @@ impl Records {
         .await
     }
 
-    pub async fn due(&self, miner: &str) -> Result<Option<NextChallenge>, RecordsError> {
+    pub async fn due(&self, miner: &str) -> Result<Option<NextChallenge>> {
         let sql = "SELECT due_ms, due_kind FROM miners \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
         let due = self.find_row("look up the next challenge", sqlx::query(sql).bind(miner), due_of).await?;
@@ -58,7 +58,7 @@ impl Records {
     }
 
     /// Sets when a miner is challenged next: it survives restarts, and moves between validators.
-    pub async fn set_due(&self, miner: &str, due: Option<&NextChallenge>) -> Result<(), RecordsError> {
+    pub async fn set_due(&self, miner: &str, due: Option<&NextChallenge>) -> Result<()> {
         let sql = "UPDATE miners SET due_ms = $2, due_kind = $3 \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";
         let update = sqlx::query(sql).bind(miner).bind(due.map(|due| due.at_ms));
@@ -66,7 +66,7 @@ impl Records {
     }
 
     /// Device time that a miner's challenges took that began since a time.
-    pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<DeviceDuty, RecordsError> {
+    pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<DeviceDuty> {
         let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges, \
              CAST(COALESCE(SUM(CASE WHEN ended_ms IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS running \
              FROM challenges WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND begun_ms >= $2";
@@ -86,7 +86,7 @@ fn orphans_sql(kind: DatabaseKind) -> String {
 }
 
 /// Notes challenges that begin, with their events.
-pub(crate) async fn begin(tx: &mut Tx, begun: &[&ChallengeStart]) -> Result<(), RecordsError> {
+pub(crate) async fn begin(tx: &mut Tx, begun: &[&ChallengeStart]) -> Result<()> {
     let keys = begun.iter().map(|begun| (begun.miner.clone(), begun.begun_ms));
     let miners = ensure_miners(tx, keys.collect()).await?;
     let mut insert = Rows::new(INSERT, " ON CONFLICT (id) DO NOTHING RETURNING id");
@@ -105,10 +105,7 @@ pub(crate) async fn begin(tx: &mut Tx, begun: &[&ChallengeStart]) -> Result<(), 
 }
 
 /// Notes challenges as ended, each with its miner's id and when; those that were not noted before, too.
-pub(crate) async fn insert_ended(
-    tx: &mut Tx,
-    ended: impl Iterator<Item = (&str, ChallengeStart, i64)>,
-) -> Result<(), RecordsError> {
+pub(crate) async fn insert_ended(tx: &mut Tx, ended: impl Iterator<Item = (&str, ChallengeStart, i64)>) -> Result<()> {
     let update = " ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, device_ms = excluded.device_ms";
     let mut insert = Rows::new(INSERT, update);
     for (miner, begun, ended_ms) in ended {
@@ -141,11 +138,11 @@ fn row(miner: &str, begun: &ChallengeStart, ended_ms: Option<i64>) -> [ColumnVal
     [challenge, miner, key, validator, instance, session, group, kind, asked, round, begun_ms, device_ms, ended_ms]
 }
 
-fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord, RecordsError> {
+fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord> {
     Ok(ChallengeRecord { begun: begun_of(row)?, ended_ms: get(row, "ended_ms")? })
 }
 
-fn begun_of(row: &AnyRow) -> Result<ChallengeStart, RecordsError> {
+fn begun_of(row: &AnyRow) -> Result<ChallengeStart> {
     Ok(read!(row => ChallengeStart {
         miner, validator, instance, session, kind, asked, round, begun_ms, device_ms;
         challenge: get(row, "id")?,

@@ -3,9 +3,9 @@
 use sqlx::any::AnyRow;
 use sqlx::{Any, Decode, Row, Type};
 
-use crate::RecordsError;
+use crate::Result;
 
-pub(crate) fn get<'r, T>(row: &'r AnyRow, column: &str) -> Result<T, RecordsError>
+pub(crate) fn get<'r, T>(row: &'r AnyRow, column: &str) -> Result<T>
 where
     T: Decode<'r, Any> + Type<Any>,
 {

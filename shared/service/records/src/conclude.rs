@@ -10,12 +10,12 @@ use crate::keys::ensure_miners;
 use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{
-    ChallengeStart, Conclusion, EventDocument, RecordsError, Transition, VerdictEvent, challenges, evidence, memory,
-    receipts, standing,
+    ChallengeStart, Conclusion, EventDocument, RecordsError, Result, Transition, VerdictEvent, challenges, evidence,
+    memory, receipts, standing,
 };
 
 /// Writes verdicts; false where one of their challenges has a verdict.
-pub(crate) async fn conclude_all(tx: &mut Tx, conclusions: &[&Conclusion]) -> Result<bool, RecordsError> {
+pub(crate) async fn conclude_all(tx: &mut Tx, conclusions: &[&Conclusion]) -> Result<bool> {
     for batch in batches(conclusions) {
         let rows = rows_of(tx, batch).await?;
         if !write(tx, &rows).await? {
@@ -26,7 +26,7 @@ pub(crate) async fn conclude_all(tx: &mut Tx, conclusions: &[&Conclusion]) -> Re
 }
 
 /// Writes a verdict; false where it was written so before.
-pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool, RecordsError> {
+pub(crate) async fn conclude(tx: &mut Tx, conclusion: &Conclusion) -> Result<bool> {
     let rows = rows_of(tx, &[conclusion]).await?;
     if write(tx, &rows).await? {
         return Ok(true);
@@ -48,7 +48,7 @@ fn batches<'a, 'b>(mut rest: &'b [&'a Conclusion]) -> impl Iterator<Item = &'b [
     })
 }
 
-async fn rows_of<'a>(tx: &mut Tx, conclusions: &[&'a Conclusion]) -> Result<Vec<ConclusionRow<'a>>, RecordsError> {
+async fn rows_of<'a>(tx: &mut Tx, conclusions: &[&'a Conclusion]) -> Result<Vec<ConclusionRow<'a>>> {
     let key = |conclusion: &&Conclusion| (conclusion.verdict.miner_key.to_string(), conclusion.at_ms);
     let miners = ensure_miners(tx, conclusions.iter().map(key).collect()).await?;
     let rows = conclusions.iter().zip(miners).map(|(conclusion, miner)| {
@@ -60,7 +60,7 @@ async fn rows_of<'a>(tx: &mut Tx, conclusions: &[&'a Conclusion]) -> Result<Vec<
 }
 
 /// False where a challenge has a verdict.
-async fn write(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool, RecordsError> {
+async fn write(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool> {
     challenges::insert_ended(tx, rows.iter().map(ConclusionRow::begun_and_ended)).await?;
     if !insert_verdicts(tx, rows).await? {
         return Ok(false);
@@ -168,7 +168,7 @@ impl ConclusionRow<'_> {
 }
 
 /// False where a challenge has a verdict.
-async fn insert_verdicts(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool, RecordsError> {
+async fn insert_verdicts(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool> {
     let mut insert = Rows::new(
         "INSERT INTO verdicts (challenge, miner, key, validator, at_ms, outcome, mode, n, iterations, \
          iterations_checked, bytes_held, tops, seconds, probe_gb_per_s, probe_seconds, operator, document, precision, \
@@ -203,7 +203,7 @@ async fn insert_verdicts(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<bool
     Ok(insert.execute(tx).await? == rows.len() as u64)
 }
 
-async fn insert_reasons(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
+async fn insert_reasons(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<()> {
     let mut insert =
         Rows::new("INSERT INTO reasons (challenge, position, code, class, device_id, detail, first_ms) VALUES", "");
     for row in rows {
@@ -224,7 +224,7 @@ async fn insert_reasons(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), R
     insert.execute(tx).await.map(drop)
 }
 
-async fn insert_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
+async fn insert_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<()> {
     let mut insert = Rows::new(
         "INSERT INTO device_results (challenge, device_id, miner, model, operator, at_ms, n, work_held, matrices, \
          bytes_held, tops, seconds, probe_bytes, probe_gb_per_s, probe_seconds, hidden_share, precision) VALUES",
@@ -257,7 +257,7 @@ async fn insert_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), R
     insert.execute(tx).await.map(drop)
 }
 
-async fn update_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
+async fn update_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<()> {
     let mut update = Rows::new(
         "UPDATE devices SET last_challenge = v.column3, last_pass_ms = COALESCE(v.column4, last_pass_ms) FROM (VALUES",
         ") AS v WHERE miner = v.column1 AND device_id = v.column2",
@@ -272,7 +272,7 @@ async fn update_devices(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), R
     update.execute(tx).await.map(drop)
 }
 
-async fn insert_telemetry(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
+async fn insert_telemetry(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<()> {
     let mut insert = Rows::new("INSERT INTO telemetry (challenge, device_id, samples, document) VALUES", "");
     for row in rows {
         for device in &row.conclusion.verdict.devices {
@@ -285,7 +285,7 @@ async fn insert_telemetry(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(),
     insert.execute(tx).await.map(drop)
 }
 
-async fn insert_commitments(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
+async fn insert_commitments(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<()> {
     let mut insert = Rows::new(
         "INSERT INTO commitments (challenge, checksum, signature, probe_checksum, probe_signature) VALUES",
         "",
@@ -304,7 +304,7 @@ async fn insert_commitments(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(
 }
 
 /// Updates the miners' own rows, unless their standings have changed since the conclusions were drawn.
-async fn update_miners(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<(), RecordsError> {
+async fn update_miners(tx: &mut Tx, rows: &[ConclusionRow<'_>]) -> Result<()> {
     let mut update = Rows::new(
         "UPDATE miners SET state = COALESCE(v.column2, state), standing = COALESCE(v.column3, standing), \
          due_ms = COALESCE(v.column4, due_ms), due_kind = COALESCE(v.column5, due_kind), \

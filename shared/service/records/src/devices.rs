@@ -9,7 +9,7 @@ use crate::column::{get, read};
 use crate::document::json;
 use crate::rows::{Rows, placeholders};
 use crate::tx::Tx;
-use crate::{DeviceEvent, DeviceRecord, MAX_ROWS, Records, RecordsError, id};
+use crate::{DeviceEvent, DeviceRecord, MAX_ROWS, Records, Result, id};
 
 /// A device that a miner lists: all of it claims.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub struct DeviceQuery {
 
 impl Records {
     /// Devices in order of miner and id.
-    pub async fn devices(&self, filter: &DeviceQuery) -> Result<Vec<DeviceRecord>, RecordsError> {
+    pub async fn devices(&self, filter: &DeviceQuery) -> Result<Vec<DeviceRecord>> {
         let sql = sql!(
             "SELECT d.*, (SELECT {}(other.miner, ' ') FROM (SELECT o.miner FROM devices o WHERE o.device_id = d.device_id \
              AND o.miner <> d.miner ORDER BY o.miner LIMIT {MAX_ELSEWHERE}) AS other) AS also_at FROM devices d \
@@ -75,7 +75,7 @@ impl Records {
         miner: Option<&str>,
         device_id: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<DeviceEvent>, RecordsError> {
+    ) -> Result<Vec<DeviceEvent>> {
         // Only the conditions in use are in the statement: then the database can choose an index by them.
         let of_miner = match miner {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
@@ -89,7 +89,7 @@ impl Records {
     }
 }
 
-fn device_of(row: &AnyRow) -> Result<DeviceRecord, RecordsError> {
+fn device_of(row: &AnyRow) -> Result<DeviceRecord> {
     let also_at: Option<String> = get(row, "also_at")?;
     Ok(read!(row => DeviceRecord {
         miner, device_id, name, model, memory_bytes, first_seen_ms, last_seen_ms, gone_ms, last_challenge,
@@ -99,7 +99,7 @@ fn device_of(row: &AnyRow) -> Result<DeviceRecord, RecordsError> {
     }))
 }
 
-pub(crate) fn event_of(row: &AnyRow) -> Result<DeviceEvent, RecordsError> {
+pub(crate) fn event_of(row: &AnyRow) -> Result<DeviceEvent> {
     Ok(read!(row => DeviceEvent { id, miner, device_id, at_ms, what, other_miner, session, detail }))
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn note(
     session: &str,
     seen: &BTreeMap<&str, &ListedDevice>,
     at_ms: i64,
-) -> Result<(), RecordsError> {
+) -> Result<()> {
     let insert = "INSERT INTO device_events (id, miner, device_id, at_ms, what, other_miner, session, detail) VALUES";
     let mut noticed = DetectedEvents { miner, session, at_ms, events: Rows::new(insert, "") };
     let ids: Vec<_> = seen.keys().copied().collect();
@@ -187,7 +187,7 @@ fn within(first: usize, count: usize) -> String {
 }
 
 /// Devices of a miner: those that it listed until now, and these.
-async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String, RecordedDevice>, RecordsError> {
+async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String, RecordedDevice>> {
     let sql = sql!(
         "SELECT device_id, name, model, gone_ms FROM devices WHERE miner = $1 AND (gone_ms IS NULL OR {})",
         within(2, ids.len())
@@ -205,7 +205,7 @@ async fn known(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<BTreeMap<String
 type Elsewhere = BTreeMap<String, Vec<(String, Option<i64>)>>;
 
 /// The other miners that list these devices, or did, and since when they do not: [`MAX_ELSEWHERE`] of each.
-async fn elsewhere(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<Elsewhere, RecordsError> {
+async fn elsewhere(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<Elsewhere> {
     let mut found = Elsewhere::new();
     if ids.is_empty() {
         return Ok(found);
@@ -225,12 +225,7 @@ async fn elsewhere(tx: &mut Tx, miner: &str, ids: &[&str]) -> Result<Elsewhere, 
     Ok(found)
 }
 
-async fn upsert(
-    tx: &mut Tx,
-    miner: &str,
-    seen: &BTreeMap<&str, &ListedDevice>,
-    at_ms: i64,
-) -> Result<(), RecordsError> {
+async fn upsert(tx: &mut Tx, miner: &str, seen: &BTreeMap<&str, &ListedDevice>, at_ms: i64) -> Result<()> {
     let mut upsert = Rows::new(
         "INSERT INTO devices (miner, device_id, name, model, memory_bytes, claims, first_seen_ms, last_seen_ms) VALUES",
         " ON CONFLICT (miner, device_id) DO UPDATE SET name = excluded.name, model = excluded.model, \
@@ -254,7 +249,7 @@ async fn upsert(
 }
 
 /// Removes a miner's rows beyond the bounds: devices that are gone and never showed work, and changes.
-async fn remove_oldest(tx: &mut Tx, miner: &str) -> Result<(), RecordsError> {
+async fn remove_oldest(tx: &mut Tx, miner: &str) -> Result<()> {
     let known: i64 =
         sqlx::query_scalar("SELECT COUNT(*) FROM devices WHERE miner = $1").bind(miner).fetch_one(&mut **tx).await?;
     if known > MAX_KNOWN_DEVICES {
@@ -270,7 +265,7 @@ async fn remove_oldest(tx: &mut Tx, miner: &str) -> Result<(), RecordsError> {
 }
 
 impl DetectedEvents<'_> {
-    fn event(&mut self, device_id: &str, what: &str, other: Option<String>, detail: &str) -> Result<(), RecordsError> {
+    fn event(&mut self, device_id: &str, what: &str, other: Option<String>, detail: &str) -> Result<()> {
         self.events.push([
             id::new(self.at_ms)?.into(),
             self.miner.into(),

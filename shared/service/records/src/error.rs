@@ -13,6 +13,9 @@ const STATEMENT_IS_OVER: [&str; 2] = ["9", "57014"];
 /// How PostgreSQL's codes for a value that it does not take begin: class 22, data_exception.
 const WRONG_VALUE: &str = "22";
 
+/// The result of a read or a write.
+pub type Result<T, E = RecordsError> = std::result::Result<T, E>;
+
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {

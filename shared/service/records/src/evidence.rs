@@ -4,15 +4,11 @@ use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
 use crate::tx::Tx;
-use crate::{EvidenceRecord, KeptEvidence, MAX_ROWS, Records, RecordsError};
+use crate::{EvidenceRecord, KeptEvidence, MAX_ROWS, Records, Result};
 
 impl Records {
     /// The evidence that is kept, oldest first, from a time and challenge on.
-    pub async fn kept_evidence(
-        &self,
-        after: Option<(i64, &str)>,
-        limit: u32,
-    ) -> Result<Vec<KeptEvidence>, RecordsError> {
+    pub async fn kept_evidence(&self, after: Option<(i64, &str)>, limit: u32) -> Result<Vec<KeptEvidence>> {
         let (at_ms, challenge) = after.unwrap_or((-1, ""));
         let sql = "SELECT * FROM evidence WHERE dropped_ms IS NULL AND (at_ms > $1 OR (at_ms = $1 AND challenge > $2)) \
              ORDER BY at_ms, challenge LIMIT $3";
@@ -22,7 +18,7 @@ impl Records {
 
     /// The names of the evidence that an attestation state rests on: of each miner that is suspect, failed or
     /// quarantined, that of its latest failing verdict.
-    pub async fn needed_evidence(&self) -> Result<Vec<String>, RecordsError> {
+    pub async fn needed_evidence(&self) -> Result<Vec<String>> {
         // CASE keeps the planner from the index of outcomes: a miner has fewer verdicts than the fleet has fails.
         let sql = "SELECT e.digest FROM miners m CROSS JOIN evidence e WHERE m.state IN ('suspect', 'failed', \
              'quarantined') AND e.dropped_ms IS NULL AND e.challenge = (SELECT v.challenge FROM verdicts v \
@@ -31,23 +27,18 @@ impl Records {
     }
 
     /// Notes that evidence of this name was removed.
-    pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<(), RecordsError> {
+    pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<()> {
         let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";
         self.execute("note removed evidence", sqlx::query(sql).bind(digest).bind(at_ms)).await.map(drop)
     }
 
-    pub async fn evidence_of(&self, challenge: &str) -> Result<Option<KeptEvidence>, RecordsError> {
+    pub async fn evidence_of(&self, challenge: &str) -> Result<Option<KeptEvidence>> {
         let query = sqlx::query("SELECT * FROM evidence WHERE challenge = $1").bind(challenge);
         self.find_row("look for evidence", query, kept_of).await
     }
 }
 
-pub(crate) async fn insert(
-    tx: &mut Tx,
-    challenge: &str,
-    evidence: &EvidenceRecord,
-    at_ms: i64,
-) -> Result<(), RecordsError> {
+pub(crate) async fn insert(tx: &mut Tx, challenge: &str, evidence: &EvidenceRecord, at_ms: i64) -> Result<()> {
     let EvidenceRecord { digest, bytes, stored_bytes, why } = evidence;
     let sql =
         "INSERT INTO evidence (challenge, digest, bytes, stored_bytes, why, at_ms) VALUES ($1, $2, $3, $4, $5, $6)";
@@ -56,7 +47,7 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-fn kept_of(row: &AnyRow) -> Result<KeptEvidence, RecordsError> {
+fn kept_of(row: &AnyRow) -> Result<KeptEvidence> {
     let evidence = read!(row => EvidenceRecord { digest, bytes, stored_bytes, why });
     Ok(read!(row => KeptEvidence { challenge, at_ms, dropped_ms; evidence }))
 }

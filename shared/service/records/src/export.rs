@@ -18,7 +18,7 @@ use tokio_stream::StreamExt;
 use crate::column::get;
 use crate::kind::DatabaseKind;
 use crate::tables::{Column, ColumnKind, TABLES, TableSchema};
-use crate::{ExportSummary, Records, RecordsError, SCHEMA_VERSION, id};
+use crate::{ExportSummary, Records, RecordsError, Result, SCHEMA_VERSION, id};
 
 /// The size in bytes at which a batch ends.
 const MAX_BATCH_BYTES: usize = 8 << 20;
@@ -33,7 +33,7 @@ impl Records {
     ///
     /// # Errors
     /// The store cannot be read, or the folder cannot be written.
-    pub async fn export(&self, folder: &Path) -> Result<ExportSummary, RecordsError> {
+    pub async fn export(&self, folder: &Path) -> Result<ExportSummary> {
         make_folder(folder)?;
         let (mut tx, mut exported) = self.moment().await?;
         for table in TABLES.iter() {
@@ -56,7 +56,7 @@ impl Records {
     }
 
     /// A transaction that sees one moment of the store.
-    async fn moment(&self) -> Result<(ReadTransaction, ExportSummary), RecordsError> {
+    async fn moment(&self) -> Result<(ReadTransaction, ExportSummary)> {
         let begin = match self.store.kind {
             DatabaseKind::Sqlite => "BEGIN",
             DatabaseKind::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
@@ -70,7 +70,7 @@ impl Records {
 }
 
 /// Writes a file of batches until there are no more.
-fn write(path: &Path, mut batches: mpsc::Receiver<String>) -> Result<(), RecordsError> {
+fn write(path: &Path, mut batches: mpsc::Receiver<String>) -> Result<()> {
     let mut file = new_file(path).map_err(|source| RecordsError::File { path: path.into(), source })?;
     let mut append = || {
         while let Some(batch) = batches.blocking_recv() {
@@ -82,11 +82,7 @@ fn write(path: &Path, mut batches: mpsc::Receiver<String>) -> Result<(), Records
 }
 
 /// Reads a table in order of its key, which is its first columns, and gives how many rows there are.
-async fn read_table(
-    tx: &mut ReadTransaction,
-    table: &TableSchema,
-    to: mpsc::Sender<String>,
-) -> Result<u64, RecordsError> {
+async fn read_table(tx: &mut ReadTransaction, table: &TableSchema, to: mpsc::Sender<String>) -> Result<u64> {
     let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
     let names: Vec<_> = columns.iter().map(|column| &*column.name).collect();
     let order = if names.len() > 1 { "1, 2" } else { "1" };
@@ -107,7 +103,7 @@ async fn read_table(
 }
 
 /// Adds a row as an object, its columns in order. Documents are in it as they are.
-fn add_line(batch: &mut String, row: &AnyRow, columns: &[&Column]) -> Result<(), RecordsError> {
+fn add_line(batch: &mut String, row: &AnyRow, columns: &[&Column]) -> Result<()> {
     let quoted = |text: String| Value::from(text).to_string();
     for (index, column) in columns.iter().enumerate() {
         let name = &*column.name;
@@ -135,7 +131,7 @@ fn is_one_line(text: &str) -> bool {
 }
 
 /// Makes a folder that only its owner reads, or takes one that is empty.
-fn make_folder(folder: &Path) -> Result<(), RecordsError> {
+fn make_folder(folder: &Path) -> Result<()> {
     let failed = |source| RecordsError::File { path: PathBuf::from(folder), source };
     let mut builder = DirBuilder::new();
     #[cfg(unix)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::{AnyConnection, Connection, Executor};
 
 use crate::trouble::is_damage;
-use crate::{Location, RecordsError, id};
+use crate::{Location, RecordsError, Result, id};
 
 /// Says in the file's header whose it is: `assy`.
 pub(crate) const MARK: &str = "PRAGMA application_id = 1634956153";
@@ -21,7 +21,7 @@ const MAKING_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Makes a store without tables that only its owner reads; its companions get the same mode. It has its name once it is on
 /// disk: a start that is cut short leaves no empty file, which every later one would refuse. False where there is one.
-pub(crate) async fn make(path: &Path) -> Result<bool, RecordsError> {
+pub(crate) async fn make(path: &Path) -> Result<bool> {
     let failed = |source| RecordsError::File { path: path.into(), source };
     if path.symlink_metadata().is_ok() {
         return Ok(false);
@@ -47,7 +47,7 @@ pub(crate) async fn make(path: &Path) -> Result<bool, RecordsError> {
 }
 
 /// Says in a new file whose it is, on disk.
-async fn mark(location: &Location) -> Result<(), RecordsError> {
+async fn mark(location: &Location) -> Result<()> {
     let failed = |source| RecordsError::Open { location: location.clone(), source };
     let mut connection = AnyConnection::connect(&location.url()).await.map_err(failed)?;
     connection.execute(MARK).await.map_err(failed)?;
@@ -55,7 +55,7 @@ async fn mark(location: &Location) -> Result<(), RecordsError> {
 }
 
 /// Refuses a file that is there and is not a store of ours, before anything of it is changed.
-pub(crate) async fn check(path: &Path, location: &Location) -> Result<(), RecordsError> {
+pub(crate) async fn check(path: &Path, location: &Location) -> Result<()> {
     let foreign = |what: String| RecordsError::Foreign { path: path.into(), what };
     let mut waited = Duration::ZERO;
     // Its size says so: to open and close it would give up the locks that SQLite in this process has on it.
@@ -85,7 +85,7 @@ pub(crate) async fn check(path: &Path, location: &Location) -> Result<(), Record
 }
 
 /// Refuses a file that others can change, who could let miners in; warns of one that others can read.
-pub(crate) fn check_mode(path: &Path) -> Result<(), RecordsError> {
+pub(crate) fn check_mode(path: &Path) -> Result<()> {
     let mode = mode(path) & 0o777;
     if mode & 0o022 != 0 {
         return Err(RecordsError::Exposed { path: path.into(), mode });

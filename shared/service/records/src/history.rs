@@ -4,7 +4,7 @@ use crate::column::get;
 use crate::devices::event_of;
 use crate::miners::action_of;
 use crate::standing::finding_of;
-use crate::{MAX_ROWS, MinerEvent, ObjectKind, Records, RecordsError, ResolvedId, VerdictFilter};
+use crate::{MAX_ROWS, MinerEvent, ObjectKind, Records, RecordsError, ResolvedId, Result, VerdictFilter};
 
 /// The most objects of one kind that [`Records::find`] gives: a prefix with more matches is too short.
 const MAX_FOUND: u32 = 8;
@@ -22,7 +22,7 @@ const SEARCHED: [SearchedColumn; 5] = [
 
 impl Records {
     /// The events of a miner, newest first.
-    pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<MinerEvent>, RecordsError> {
+    pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<MinerEvent>> {
         let limit = limit.min(MAX_ROWS);
         let Some(miner) = self.miner_id(miner).await? else { return Ok(Vec::new()) };
         let verdicts = VerdictFilter { miner: Some(miner.clone()), limit: Some(limit), ..VerdictFilter::default() };
@@ -31,7 +31,7 @@ impl Records {
         events.extend(self.transitions(&miner, limit).await?.into_iter().map(MinerEvent::Transition));
         let of_it = |table: &str| sql!("SELECT * FROM {table} WHERE miner = $1 ORDER BY at_ms DESC, id DESC LIMIT $2");
         for (table, event) in [
-            ("findings", (|row| Ok(MinerEvent::Finding(finding_of(row)?))) as fn(&_) -> Result<_, RecordsError>),
+            ("findings", (|row| Ok(MinerEvent::Finding(finding_of(row)?))) as fn(&_) -> Result<_>),
             ("device_events", |row| Ok(MinerEvent::Device(event_of(row)?))),
             ("actions", |row| Ok(MinerEvent::Action(action_of(row)?))),
         ] {
@@ -47,7 +47,7 @@ impl Records {
     }
 
     /// The objects of an id or of its prefix: several where it is ambiguous.
-    pub async fn find(&self, prefix: &str) -> Result<Vec<ResolvedId>, RecordsError> {
+    pub async fn find(&self, prefix: &str) -> Result<Vec<ResolvedId>> {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }

@@ -1,12 +1,12 @@
 //! Ids of rows that have none of their own, and the time.
 
-use crate::RecordsError;
+use crate::{RecordsError, Result};
 
 /// Bytes of an id: 6 of the time in milliseconds, so that ids sort by it, and 10 random ones.
 const ID_BYTES: usize = 16;
 
 /// A new id, in 32 hexadecimal digits.
-pub(crate) fn new(at_ms: i64) -> Result<String, RecordsError> {
+pub(crate) fn new(at_ms: i64) -> Result<String> {
     let mut bytes = [0; ID_BYTES];
     bytes[..6].copy_from_slice(&at_ms.to_be_bytes()[2..]);
     getrandom::fill(&mut bytes[6..]).map_err(RecordsError::Random)?;
@@ -19,7 +19,7 @@ pub(crate) fn first_at(at_ms: i64) -> String {
 }
 
 /// A new id without a time in it, so that its first digits name it.
-pub(crate) fn random() -> Result<String, RecordsError> {
+pub(crate) fn random() -> Result<String> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(RecordsError::Random)?;
     Ok(hex::encode(bytes))

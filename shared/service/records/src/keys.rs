@@ -9,21 +9,21 @@ use crate::document::{json, to_json};
 use crate::miner::status_of;
 use crate::rows::Rows;
 use crate::tx::Tx;
-use crate::{Approval, RecordsError};
+use crate::{Approval, RecordsError, Result};
 
 /// The id of the miner with a key.
-async fn find(tx: &mut Tx, key: &str) -> Result<Option<String>, RecordsError> {
+async fn find(tx: &mut Tx, key: &str) -> Result<Option<String>> {
     let found = sqlx::query_scalar("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
     Ok(found.fetch_optional(&mut **tx).await?)
 }
 
 /// The id of a miner that must be known.
-pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String, RecordsError> {
+pub(crate) async fn known_miner(tx: &mut Tx, key: &str) -> Result<String> {
     find(tx, key).await?.ok_or_else(|| RecordsError::NoSuchMiner(key.to_owned()))
 }
 
 /// The id of a miner, noted with this status when it is new.
-pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Approval, at_ms: i64) -> Result<String, RecordsError> {
+pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Approval, at_ms: i64) -> Result<String> {
     if let Some(miner) = find(tx, key).await? {
         return Ok(miner);
     }
@@ -38,12 +38,12 @@ pub(crate) async fn ensure_miner(tx: &mut Tx, key: &str, status: Approval, at_ms
 }
 
 /// The ids of miners by their keys, in their order; those that were never seen are noted at the times given.
-pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Result<Vec<String>, RecordsError> {
+pub(crate) async fn ensure_miners(tx: &mut Tx, keys: Vec<(String, i64)>) -> Result<Vec<String>> {
     let mut select = Rows::new("SELECT k.key AS key, k.miner AS miner FROM miner_keys k WHERE k.key IN (VALUES", ")");
     keys.iter().for_each(|(key, _)| select.push([key.as_str().into()]));
     let found = select.fetch(tx).await?;
     let found = found.iter().map(|row| Ok((get(row, "key")?, get(row, "miner")?)));
-    let mut known = found.collect::<Result<HashMap<String, String>, RecordsError>>()?;
+    let mut known = found.collect::<Result<HashMap<String, String>>>()?;
     let mut miners = Vec::new();
     for (key, at_ms) in keys {
         let miner = match known.get(&key) {
@@ -83,12 +83,7 @@ pub(crate) const MAX_KEYS: i64 = 64;
 ///
 /// # Errors
 /// [`RecordsError::TooMany`] keys, or the store cannot be written.
-pub(crate) async fn join_keys(
-    tx: &mut Tx,
-    chain: &[&str],
-    status: Approval,
-    at_ms: i64,
-) -> Result<String, RecordsError> {
+pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Approval, at_ms: i64) -> Result<String> {
     let (mut miner, mut chain): (Option<String>, _) = (None, chain);
     for (at, key) in chain.iter().enumerate() {
         match (&miner, find(tx, key).await?) {
@@ -130,7 +125,7 @@ struct Joined {
     first_seen_ms: i64,
 }
 
-async fn read(tx: &mut Tx, miner: &str) -> Result<Joined, RecordsError> {
+async fn read(tx: &mut Tx, miner: &str) -> Result<Joined> {
     let sql = "SELECT status, state, standing, labels, first_seen_ms FROM miners WHERE id = $1";
     let row = sqlx::query(sql).bind(miner).fetch_one(&mut **tx).await?;
     let text = |name| get::<String>(&row, name);
@@ -145,7 +140,7 @@ async fn read(tx: &mut Tx, miner: &str) -> Result<Joined, RecordsError> {
 }
 
 /// Gives devices that both miners list the later of their passes.
-async fn raise_devices(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
+async fn raise_devices(tx: &mut Tx, kept: &str, gone: &str) -> Result<()> {
     let sql = "UPDATE devices AS d SET last_pass_ms = o.last_pass_ms FROM devices AS o WHERE d.miner = $1 \
          AND o.miner = $2 AND o.device_id = d.device_id AND o.last_pass_ms > COALESCE(d.last_pass_ms, 0)";
     sqlx::query(sql).bind(kept).bind(gone).execute(&mut **tx).await?;
@@ -154,7 +149,7 @@ async fn raise_devices(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), Record
 
 /// Makes the results of one miner's devices another's. Of two of one device the most bytes and the fastest linked probe
 /// stay, and the later rates: otherwise a key that showed less would forget what another one showed.
-async fn join_shown(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
+async fn join_shown(tx: &mut Tx, kept: &str, gone: &str) -> Result<()> {
     let set = |by: &str, column: &str| {
         format!("{column} = CASE WHEN excluded.{by} > shown.{by} THEN excluded.{column} ELSE shown.{column} END")
     };
@@ -171,7 +166,7 @@ async fn join_shown(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsEr
 }
 
 /// Makes everything of one miner another's.
-async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<(), RecordsError> {
+async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<()> {
     let (ours, theirs) = (read(tx, kept).await?, read(tx, gone).await?);
     let standing = ours.standing.joined(theirs.standing);
     let (mut labels, older) = match theirs.first_seen_ms < ours.first_seen_ms {

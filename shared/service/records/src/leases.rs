@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::column::read;
 use crate::validators::ttl_ms;
-use crate::{Records, RecordsError};
+use crate::{Records, Result};
 
 /// A lease that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Lease {
 
 impl Records {
     /// Takes a lease that is free or whose time is over; or prolongs one's own. False while another holds it.
-    pub async fn lease(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
+    pub async fn lease(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool> {
         let now = self.store.kind.now();
         let sql = sql!(
             "INSERT INTO leases (subject, holder, since_ms, expires_ms) VALUES ($1, $2, {now}, {now} + $3) \
@@ -36,7 +36,7 @@ impl Records {
     }
 
     /// Prolongs a lease that is still held. False when it ended or is another's: the work under it must stop.
-    pub async fn renew(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool, RecordsError> {
+    pub async fn renew(&self, subject: &str, holder: &str, ttl: Duration) -> Result<bool> {
         let now = self.store.kind.now();
         let sql =
             sql!("UPDATE leases SET expires_ms = {now} + $3 WHERE subject = $1 AND holder = $2 AND expires_ms > {now}");
@@ -45,7 +45,7 @@ impl Records {
 
     /// Prolongs all leases of a holder that have not ended, and gives their subjects: a lease that is not among them
     /// was lost.
-    pub async fn renew_all(&self, holder: &str, ttl: Duration) -> Result<Vec<String>, RecordsError> {
+    pub async fn renew_all(&self, holder: &str, ttl: Duration) -> Result<Vec<String>> {
         let now = self.store.kind.now();
         let sql = sql!(
             "UPDATE leases SET expires_ms = {now} + $2 WHERE holder = $1 AND expires_ms > {now} RETURNING subject"
@@ -55,13 +55,13 @@ impl Records {
         })
     }
 
-    pub async fn release(&self, subject: &str, holder: &str) -> Result<(), RecordsError> {
+    pub async fn release(&self, subject: &str, holder: &str) -> Result<()> {
         let delete = sqlx::query("DELETE FROM leases WHERE subject = $1 AND holder = $2").bind(subject).bind(holder);
         self.execute("release a lease", delete).await.map(drop)
     }
 
     /// The leases of this time that have not ended, of one holder or of all.
-    pub async fn leases(&self, holder: Option<&str>, ttl: Duration) -> Result<Vec<Lease>, RecordsError> {
+    pub async fn leases(&self, holder: Option<&str>, ttl: Duration) -> Result<Vec<Lease>> {
         let now = self.store.kind.now();
         let sql = sql!(
             "SELECT * FROM leases WHERE expires_ms > {now} AND expires_ms <= {now} + 2 * $2 \

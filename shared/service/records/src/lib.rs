@@ -98,6 +98,7 @@ pub use challenges::{DeviceDuty, OrphanChallenge};
 pub use conclusion::{Conclusion, StandingChange};
 pub use devices::{DeviceQuery, ListedDevice};
 pub use error::RecordsError;
+use error::Result;
 pub use leases::Lease;
 pub use location::{Location, LocationError};
 pub use logged::UnloggedVerdict;

@@ -11,14 +11,14 @@ use crate::keys::known_miner;
 use crate::miners::note_action;
 use crate::rows::Rows;
 use crate::tx::Tx;
-use crate::{Actor, Records, RecordsError};
+use crate::{Actor, Records, RecordsError, Result};
 
 /// The most results that are read of the devices of a miner: eight kinds of work of each.
 const MAX_SHOWN: u32 = 8 * MAX_DEVICES as u32;
 
 impl Records {
     /// The memory of a miner; empty for an unknown one.
-    pub async fn memory(&self, key: &str) -> Result<MinerMemory, RecordsError> {
+    pub async fn memory(&self, key: &str) -> Result<MinerMemory> {
         const DOING: &str = "read what is remembered of a miner";
         // Last those after it and beside it: by connecting with an older key a miner sheds no expectation of a newer one.
         let sql = "SELECT k.key FROM miner_keys o JOIN miner_keys k ON k.miner = o.miner WHERE o.key = $1 \
@@ -46,7 +46,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::NoSuchMiner`], or the store cannot be written.
-    pub async fn forget_devices(&self, key: &str, actor: &Actor) -> Result<u32, RecordsError> {
+    pub async fn forget_devices(&self, key: &str, actor: &Actor) -> Result<u32> {
         transaction!(self, "forget the devices of a miner", |tx| {
             let miner = known_miner(&mut tx, key).await?;
             let sql = "SELECT COUNT(DISTINCT device_id) FROM shown WHERE miner = $1 AND bytes > 0";
@@ -59,7 +59,7 @@ impl Records {
     }
 }
 
-fn shown_of(row: &AnyRow) -> Result<Option<DeviceRate>, RecordsError> {
+fn shown_of(row: &AnyRow) -> Result<Option<DeviceRate>> {
     let precision = u32::try_from(get::<i64>(row, "precision")?).ok().and_then(Precision::from_code);
     let Some(precision) = precision else { return Ok(None) };
     Ok(Some(DeviceRate {
@@ -76,10 +76,7 @@ fn shown_of(row: &AnyRow) -> Result<Option<DeviceRate>, RecordsError> {
 }
 
 /// Remembers devices' results, each with its miner's id. The most bytes stay, and the rate of the last linked probe.
-pub(crate) async fn insert_shown(
-    tx: &mut Tx,
-    shown: impl Iterator<Item = (&str, &DeviceRate)>,
-) -> Result<(), RecordsError> {
+pub(crate) async fn insert_shown(tx: &mut Tx, shown: impl Iterator<Item = (&str, &DeviceRate)>) -> Result<()> {
     let mut insert = Rows::new(
         "INSERT INTO shown (miner, device_id, precision, name, bytes, macs_per_s, tops, probe_bytes_per_s, \
          linked_bytes_per_s, at_ms) VALUES",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::document::json;
-use crate::{Approval, Labels, MinerRecord, RecordsError};
+use crate::{Approval, Labels, MinerRecord, Result};
 
 /// A selection of miners; an empty field selects all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,6 @@ fn has_text(miner: &MinerRecord, text: &str) -> bool {
     texts.any(|named| named.to_lowercase().contains(text))
 }
 
-pub(crate) fn status_of(text: &str) -> Result<Approval, RecordsError> {
+pub(crate) fn status_of(text: &str) -> Result<Approval> {
     json(&format!("\"{text}\""), "status")
 }

@@ -20,7 +20,7 @@ use crate::tx::Tx;
 use crate::validators::is_alive;
 use crate::{
     Actor, Approval, EventDocument, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, OperatorAction, Records,
-    RecordsError, StandingChange, id,
+    RecordsError, Result, StandingChange, id,
 };
 
 /// Rows that are read at once where not all of them are given.
@@ -49,7 +49,7 @@ pub(crate) fn select(kind: DatabaseKind) -> String {
 
 impl Records {
     /// A miner, by any of its keys.
-    pub async fn miner(&self, key: &str) -> Result<Option<MinerRecord>, RecordsError> {
+    pub async fn miner(&self, key: &str) -> Result<Option<MinerRecord>> {
         let store = &self.store;
         let work = || store.clone().call_for_others(look_up_waiting(store.clone()));
         let found = store.call(store.looking_up.ask(key.to_owned(), work)).await;
@@ -57,7 +57,7 @@ impl Records {
     }
 
     /// Miners in order of their ids.
-    pub async fn miners(&self, filter: &MinerFilter) -> Result<Vec<MinerRecord>, RecordsError> {
+    pub async fn miners(&self, filter: &MinerFilter) -> Result<Vec<MinerRecord>> {
         let limit = filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS) as usize;
         let mut found = Vec::new();
         let mut after = filter.after.clone().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Records {
         Ok(found)
     }
 
-    async fn miner_rows(&self, filter: &MinerFilter, after: &str, limit: usize) -> Result<Vec<AnyRow>, RecordsError> {
+    async fn miner_rows(&self, filter: &MinerFilter, after: &str, limit: usize) -> Result<Vec<AnyRow>> {
         let sql = sql!(
             "{} WHERE m.id > $1 AND ($2 = '' OR m.status = $2) AND ($3 = '' OR m.state = $3) \
              AND ($4 = '' OR m.last_outcome = $4) AND ($5 = '' OR EXISTS (SELECT 1 FROM devices d \
@@ -100,7 +100,7 @@ impl Records {
     }
 
     /// Every key of the miners whose status is not pending, with that status.
-    pub async fn decided(&self) -> Result<Vec<(String, Approval)>, RecordsError> {
+    pub async fn decided(&self) -> Result<Vec<(String, Approval)>> {
         let sql = "SELECT k.key AS key, m.status AS status FROM miner_keys k JOIN miners m ON m.id = k.miner \
              WHERE m.status <> 'pending'";
         self.list("list what was decided about miners", sqlx::query(sql), |row| {
@@ -110,13 +110,13 @@ impl Records {
     }
 
     /// The id of a miner: the first of its keys that was seen.
-    pub async fn miner_id(&self, key: &str) -> Result<Option<String>, RecordsError> {
+    pub async fn miner_id(&self, key: &str) -> Result<Option<String>> {
         let query = sqlx::query("SELECT miner FROM miner_keys WHERE key = $1").bind(key);
         self.find_row("look up a miner", query, |row| get(row, "miner")).await
     }
 
     /// The ids of miners whose id or any of whose keys begins with these digits, at most `limit`.
-    pub async fn miners_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>, RecordsError> {
+    pub async fn miners_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>> {
         let sql = "SELECT DISTINCT miner FROM miner_keys WHERE key >= $1 AND key < $2 ORDER BY miner LIMIT $3";
         let query = sqlx::query(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
         self.list("look up a miner", query, |row| get(row, "miner")).await
@@ -127,7 +127,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::StandingChanged`], or the store cannot be written.
-    pub async fn change_miner(&self, key: &str, change: &MinerChange, actor: &Actor) -> Result<Approval, RecordsError> {
+    pub async fn change_miner(&self, key: &str, change: &MinerChange, actor: &Actor) -> Result<Approval> {
         let MinerChange { action, status, standing } = change;
         transaction!(self, "change a miner", |tx| {
             let miner = ensure_miner(&mut tx, key, Approval::Pending, id::now_ms()).await?;
@@ -150,7 +150,7 @@ impl Records {
         })
     }
 
-    async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Approval, RecordsError> {
+    async fn status_for_update(&self, tx: &mut Tx, miner: &str) -> Result<Approval> {
         let sql = sql!("SELECT status FROM miners WHERE id = $1 {}", self.store.kind.for_update());
         let text: String = sqlx::query_scalar(sql).bind(miner).fetch_one(&mut **tx).await?;
         status_of(&text)
@@ -165,7 +165,7 @@ impl Records {
         key: &str,
         changes: &BTreeMap<String, Option<String>>,
         actor: &Actor,
-    ) -> Result<Labels, RecordsError> {
+    ) -> Result<Labels> {
         transaction!(self, "change the labels of a miner", |tx| {
             let miner = known_miner(&mut tx, key).await?;
             let (before, labels) = self.change_labels(&mut tx, &miner, changes).await?;
@@ -183,7 +183,7 @@ impl Records {
         tx: &mut Tx,
         miner: &str,
         changes: &BTreeMap<String, Option<String>>,
-    ) -> Result<(usize, Labels), RecordsError> {
+    ) -> Result<(usize, Labels)> {
         let sql = sql!("SELECT labels FROM miners WHERE id = $1 {}", self.store.kind.for_update());
         let text: String = sqlx::query_scalar(sql).bind(miner).fetch_one(&mut **tx).await?;
         let mut labels: Labels = json(&text, "labels")?;
@@ -199,13 +199,7 @@ impl Records {
         Ok((before, labels))
     }
 
-    pub async fn note_action(
-        &self,
-        actor: &Actor,
-        action: &str,
-        miner: Option<&str>,
-        detail: &str,
-    ) -> Result<(), RecordsError> {
+    pub async fn note_action(&self, actor: &Actor, action: &str, miner: Option<&str>, detail: &str) -> Result<()> {
         transaction!(self, "note an operator's action", |tx| {
             let miner = match miner {
                 Some(key) => Some(known_miner(&mut tx, key).await?),
@@ -216,12 +210,7 @@ impl Records {
     }
 
     /// The operators' actions since a time, newest first, for one miner or all.
-    pub async fn actions(
-        &self,
-        miner: Option<&str>,
-        since_ms: i64,
-        limit: u32,
-    ) -> Result<Vec<OperatorAction>, RecordsError> {
+    pub async fn actions(&self, miner: Option<&str>, since_ms: i64, limit: u32) -> Result<Vec<OperatorAction>> {
         let of_miner = match miner {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
             None => "$1 = ''",
@@ -252,7 +241,7 @@ async fn look_up_waiting(store: Arc<Store>) {
 }
 
 impl Store {
-    async fn look_up(&self, keys: &[&str]) -> Result<HashMap<String, MinerRecord>, RecordsError> {
+    async fn look_up(&self, keys: &[&str]) -> Result<HashMap<String, MinerRecord>> {
         let sql =
             format!("{} WHERE m.id IN (SELECT k.miner FROM miner_keys k WHERE k.key IN (VALUES", select(self.kind));
         let mut select = Rows::new(sql, "))");
@@ -268,7 +257,7 @@ impl Store {
     }
 }
 
-fn miner_of(row: &AnyRow) -> Result<MinerRecord, RecordsError> {
+fn miner_of(row: &AnyRow) -> Result<MinerRecord> {
     let keys: Option<String> = get(row, "all_keys")?;
     let standing: Option<String> = get(row, "standing")?;
     let last: (Option<String>, Option<String>, Option<i64>) =
@@ -288,7 +277,7 @@ fn miner_of(row: &AnyRow) -> Result<MinerRecord, RecordsError> {
     }))
 }
 
-pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction, RecordsError> {
+pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction> {
     let uid: Option<i64> = get(row, "uid")?;
     Ok(read!(row => OperatorAction {
         id, at_ms, action, miner, detail;
@@ -302,7 +291,7 @@ pub(crate) async fn note_action(
     action: &str,
     miner: Option<&str>,
     detail: &str,
-) -> Result<(), RecordsError> {
+) -> Result<()> {
     let at_ms = id::now_ms();
     let sql = "INSERT INTO actions (id, at_ms, actor, uid, action, miner, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let id = id::new(at_ms)?;

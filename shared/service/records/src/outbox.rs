@@ -12,7 +12,7 @@ use crate::column::{get, read};
 use crate::document::json;
 use crate::document::malformed;
 use crate::store::Store;
-use crate::{EventDocument, EventKind, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError};
+use crate::{EventDocument, EventKind, EventRecord, HealthEvent, MAX_ROWS, Records, RecordsError, Result};
 
 /// How long events are kept.
 pub const MAX_EVENT_AGE: Duration = Duration::from_secs(7 * 86_400);
@@ -38,7 +38,7 @@ async fn poll(store: Weak<Store>) {
 
 impl Store {
     /// The number of the last event, as the database has it.
-    async fn read_last_event(&self) -> Result<i64, RecordsError> {
+    async fn read_last_event(&self) -> Result<i64> {
         let last = sqlx::query_scalar("SELECT last_event FROM store WHERE id = 1").fetch_one(self.read()).await;
         last.map_err(|e| RecordsError::from(e).doing("look for events"))
     }
@@ -47,14 +47,14 @@ impl Store {
 impl Records {
     /// The events after one, in order, without those of kinds that only a newer release knows. Where the first of them
     /// does not follow it, those between were removed, or are of such kinds.
-    pub async fn events(&self, after: i64, limit: u32) -> Result<Vec<EventRecord>, RecordsError> {
+    pub async fn events(&self, after: i64, limit: u32) -> Result<Vec<EventRecord>> {
         let kinds = EventKind::ALL.map(EventKind::name).join("', '");
         let sql = sql!("SELECT * FROM events WHERE seq > $1 AND kind IN ('{kinds}') ORDER BY seq LIMIT $2");
         self.list("read events", sqlx::query(sql).bind(after).bind(i64::from(limit.min(MAX_ROWS))), event_of).await
     }
 
     /// The number of the last event; 0 before the first one.
-    pub async fn last_event(&self) -> Result<i64, RecordsError> {
+    pub async fn last_event(&self) -> Result<i64> {
         self.store.read_last_event().await
     }
 
@@ -69,7 +69,7 @@ impl Records {
     }
 
     /// The number of the oldest event that is kept; `None` in an empty outbox.
-    pub async fn first_event(&self) -> Result<Option<i64>, RecordsError> {
+    pub async fn first_event(&self) -> Result<Option<i64>> {
         let first = sqlx::query_scalar("SELECT MIN(seq) FROM events").fetch_one(self.read()).await;
         first.map_err(|e| RecordsError::from(e).doing("look for events"))
     }
@@ -87,7 +87,7 @@ impl Records {
     }
 
     /// Notes that a validator serves, or does not, with its event.
-    pub async fn note_health(&self, health: HealthEvent, at_ms: i64) -> Result<(), RecordsError> {
+    pub async fn note_health(&self, health: HealthEvent, at_ms: i64) -> Result<()> {
         transaction!(self, "note the validator's health", |tx| {
             tx.tell(at_ms, None, None, EventDocument::Health(health));
         })
@@ -95,13 +95,13 @@ impl Records {
 
     /// Removes the events that are older than [`MAX_EVENT_AGE`] by the database's clock or more than [`MAX_EVENTS`], and
     /// gives how many.
-    pub async fn prune_events(&self) -> Result<u64, RecordsError> {
+    pub async fn prune_events(&self) -> Result<u64> {
         let age_ms = i64::try_from(MAX_EVENT_AGE.as_millis()).unwrap_or(i64::MAX);
         self.prune(self.now_ms().await? - age_ms, MAX_EVENTS).await
     }
 
     /// Removes the events before the first one that is not of before a time, and all but the newest `kept`.
-    pub async fn prune(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
+    pub async fn prune(&self, before_ms: i64, kept: i64) -> Result<u64> {
         let mut removed = 0;
         loop {
             let some = self.prune_some(before_ms, kept).await?;
@@ -112,7 +112,7 @@ impl Records {
         }
     }
 
-    async fn prune_some(&self, before_ms: i64, kept: i64) -> Result<u64, RecordsError> {
+    async fn prune_some(&self, before_ms: i64, kept: i64) -> Result<u64> {
         // The oldest have the lowest numbers, unless the clock of a validator is wrong: one behind removes no others.
         let sql = "WITH oldest AS (SELECT seq, at_ms FROM events ORDER BY seq LIMIT $3) SELECT MAX(seq) FROM oldest \
              WHERE seq <= (SELECT last_event FROM store WHERE id = 1) - $2 OR (at_ms < $1 AND seq < \
@@ -127,7 +127,7 @@ impl Records {
     }
 }
 
-fn event_of(row: &AnyRow) -> Result<EventRecord, RecordsError> {
+fn event_of(row: &AnyRow) -> Result<EventRecord> {
     let kind = json(&format!("\"{}\"", get::<String>(row, "kind")?), "kind of event")?;
     Ok(read!(row => EventRecord {
         seq, id, at_ms, miner, challenge;

@@ -10,7 +10,7 @@ use sqlx::{AnyConnection, AnyPool, Connection, Executor};
 use crate::kind::DatabaseKind;
 use crate::readers::{Readers, STATEMENT_LIMIT, StatementSteps};
 use crate::trouble::StoreTrouble;
-use crate::{Location, RecordsError};
+use crate::{Location, RecordsError, Result};
 
 /// How long a connection is waited for: longer than writers of SQLite wait for each other.
 const ACQUIRE_LIMIT: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout =
      SET idle_in_transaction_session_timeout = '60s'; SET application_name = 'assay'";
 
 /// Opens connections that stay.
-pub(crate) async fn pool(location: &Location, kind: DatabaseKind, connections: u32) -> Result<AnyPool, RecordsError> {
+pub(crate) async fn pool(location: &Location, kind: DatabaseKind, connections: u32) -> Result<AnyPool> {
     let settings = match kind {
         DatabaseKind::Sqlite => SQLITE_SETTINGS,
         DatabaseKind::Postgres => POSTGRES_SETTINGS,
@@ -37,11 +37,7 @@ pub(crate) async fn pool(location: &Location, kind: DatabaseKind, connections: u
 }
 
 /// Connections of the API: opened when they are asked for first.
-pub(crate) fn api_readers(
-    location: &Location,
-    kind: DatabaseKind,
-    trouble: &Arc<StoreTrouble>,
-) -> Result<Readers, RecordsError> {
+pub(crate) fn api_readers(location: &Location, kind: DatabaseKind, trouble: &Arc<StoreTrouble>) -> Result<Readers> {
     let refused = |source| RecordsError::Open { location: location.clone(), source };
     if kind == DatabaseKind::Postgres {
         let settings = format!("{POSTGRES_SETTINGS}; SET statement_timeout = '{}s'", STATEMENT_LIMIT.as_secs());

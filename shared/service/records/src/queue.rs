@@ -13,7 +13,7 @@ use crate::column::{get, read};
 use crate::document::json;
 use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::validators::ttl_ms;
-use crate::{Records, RecordsError, id};
+use crate::{Records, RecordsError, Result, id};
 
 /// The largest job: far more than the roots and inputs of the largest challenge.
 pub const MAX_JOB_BYTES: usize = 16 << 20;
@@ -83,7 +83,7 @@ impl Records {
     ///
     /// # Errors
     /// The job is too large, or the store cannot be written.
-    pub async fn submit(&self, request: &JobRequest<'_>) -> Result<String, RecordsError> {
+    pub async fn submit(&self, request: &JobRequest<'_>) -> Result<String> {
         let len = request.document.len();
         if len > MAX_JOB_BYTES {
             return Err(RecordsError::TooLarge { what: "a replay job", len, max: MAX_JOB_BYTES });
@@ -104,7 +104,7 @@ impl Records {
 
     /// Takes the oldest job that fits a worker's memory, for a time: it must be renewed before that is over. Several
     /// workers that ask at once get different jobs.
-    pub async fn take(&self, worker: &str, memory_bytes: i64, ttl: Duration) -> Result<Option<Job>, RecordsError> {
+    pub async fn take(&self, worker: &str, memory_bytes: i64, ttl: Duration) -> Result<Option<Job>> {
         let now = self.store.kind.now();
         let select = sql!(
             "SELECT id FROM jobs WHERE needs_bytes <= $1 AND expires_ms > {now} AND attempts < {MAX_JOB_ATTEMPTS} \
@@ -125,7 +125,7 @@ impl Records {
     }
 
     /// Prolongs a worker's hold on a job. False when the worker lost the job, or the job was given up.
-    pub async fn renew_job(&self, id: &str, worker: &str, ttl: Duration) -> Result<bool, RecordsError> {
+    pub async fn renew_job(&self, id: &str, worker: &str, ttl: Duration) -> Result<bool> {
         let now = self.store.kind.now();
         let sql = sql!(
             "UPDATE jobs SET lease_ms = {now} + $3 WHERE id = $1 AND worker = $2 AND state = 'running' \
@@ -138,7 +138,7 @@ impl Records {
     ///
     /// # Errors
     /// The result is too large, or the store cannot be written.
-    pub async fn finish(&self, id: &str, worker: &str, result: &str) -> Result<bool, RecordsError> {
+    pub async fn finish(&self, id: &str, worker: &str, result: &str) -> Result<bool> {
         if result.len() > MAX_JOB_BYTES {
             return Err(RecordsError::TooLarge { what: "a replay's result", len: result.len(), max: MAX_JOB_BYTES });
         }
@@ -146,18 +146,11 @@ impl Records {
     }
 
     /// Gives a job back that a worker cannot do: another one may. False when it had lost the job.
-    pub async fn hand_back(&self, id: &str, worker: &str, why: &str) -> Result<bool, RecordsError> {
+    pub async fn hand_back(&self, id: &str, worker: &str, why: &str) -> Result<bool> {
         self.end_job("hand a replay back", id, worker, "waiting", why).await
     }
 
-    async fn end_job(
-        &self,
-        doing: &'static str,
-        id: &str,
-        worker: &str,
-        state: &str,
-        result: &str,
-    ) -> Result<bool, RecordsError> {
+    async fn end_job(&self, doing: &'static str, id: &str, worker: &str, state: &str, result: &str) -> Result<bool> {
         let now = self.store.kind.now();
         let sql = sql!(
             "UPDATE jobs SET state = $3, result = $4, lease_ms = NULL, ended_ms = {now} \
@@ -167,7 +160,7 @@ impl Records {
     }
 
     /// The state of a job; `None` when no job has this id any more.
-    pub async fn job(&self, id: &str) -> Result<Option<JobState>, RecordsError> {
+    pub async fn job(&self, id: &str) -> Result<Option<JobState>> {
         let now = self.store.kind.now();
         let sql = sql!(
             "SELECT j.state, j.worker, j.result, j.attempts, CASE WHEN j.expires_ms <= {now} THEN 1 ELSE 0 END AS late, \
@@ -179,19 +172,19 @@ impl Records {
     }
 
     /// Takes a job out of the queue: its submitter has given it up. Its worker learns that when it renews.
-    pub async fn remove_job(&self, id: &str) -> Result<(), RecordsError> {
+    pub async fn remove_job(&self, id: &str) -> Result<()> {
         self.execute("remove a replay", sqlx::query("DELETE FROM jobs WHERE id = $1").bind(id)).await.map(drop)
     }
 
     /// Takes all jobs of a challenge out of the queue, as for a validator that was lost.
-    pub async fn remove_jobs_of(&self, challenge: &str) -> Result<(), RecordsError> {
+    pub async fn remove_jobs_of(&self, challenge: &str) -> Result<()> {
         self.execute("remove replays", sqlx::query("DELETE FROM jobs WHERE challenge = $1").bind(challenge))
             .await
             .map(drop)
     }
 
     /// Removes jobs whose submitters' time is over, and workers that are long gone.
-    pub async fn sweep_queue(&self, kept: Duration) -> Result<u64, RecordsError> {
+    pub async fn sweep_queue(&self, kept: Duration) -> Result<u64> {
         let now = self.store.kind.now();
         transaction!(self, "sweep the queue of replays", |tx| {
             let sql = sql!("DELETE FROM jobs WHERE expires_ms <= {now} - $1");
@@ -206,13 +199,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::Newer`] once a newer release has migrated the store beyond this program.
-    pub async fn worker_heartbeat(
-        &self,
-        worker: &str,
-        address: &str,
-        capacity: &str,
-        ttl: Duration,
-    ) -> Result<(), RecordsError> {
+    pub async fn worker_heartbeat(&self, worker: &str, address: &str, capacity: &str, ttl: Duration) -> Result<()> {
         let now = self.store.kind.now();
         let sql = sql!(
             "INSERT INTO workers (id, address, capacity, heartbeat_ms, expires_ms, schema_version) \
@@ -224,22 +211,22 @@ impl Records {
         self.execute("note a worker's heartbeat", beat).await.map(drop)
     }
 
-    pub async fn workers(&self) -> Result<Vec<WorkerRecord>, RecordsError> {
+    pub async fn workers(&self) -> Result<Vec<WorkerRecord>> {
         let sql = sql!("SELECT * FROM workers WHERE expires_ms > {} ORDER BY id", self.store.kind.now());
         self.list("list workers", sqlx::query(sql), worker_of).await
     }
 }
 
-fn worker_of(row: &AnyRow) -> Result<WorkerRecord, RecordsError> {
+fn worker_of(row: &AnyRow) -> Result<WorkerRecord> {
     let capacity = json(&get::<String>(row, "capacity")?, "capacity")?;
     Ok(read!(row => WorkerRecord { id, address, heartbeat_ms; capacity }))
 }
 
-fn job_of(row: &AnyRow) -> Result<Job, RecordsError> {
+fn job_of(row: &AnyRow) -> Result<Job> {
     Ok(read!(row => Job { id, challenge, expires_ms, document; attempt: get(row, "attempts")? }))
 }
 
-fn state_of(row: &AnyRow) -> Result<JobState, RecordsError> {
+fn state_of(row: &AnyRow) -> Result<JobState> {
     let (state, result): (String, Option<String>) = (get(row, "state")?, get(row, "result")?);
     let (attempts, is_late): (i64, bool) = (get(row, "attempts")?, get::<i64>(row, "late")? == 1);
     let worker: Option<String> = get(row, "worker")?;

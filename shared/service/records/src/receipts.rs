@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 use crate::column::{get, read};
 use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
-use crate::{MAX_ROWS, ReceiptRecord, Records, RecordsError};
+use crate::{MAX_ROWS, ReceiptRecord, Records, Result};
 
 /// The end of a page of receipts: the next one begins there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,13 +34,13 @@ pub struct ReceiptFilter {
 
 impl Records {
     /// A receipt by its id, and the challenge that it is about.
-    pub async fn receipt(&self, id: &str) -> Result<Option<(String, ReceiptRecord)>, RecordsError> {
+    pub async fn receipt(&self, id: &str) -> Result<Option<(String, ReceiptRecord)>> {
         let query = sqlx::query("SELECT * FROM receipts WHERE id = $1").bind(id);
         self.find_row("look up a receipt", query, |row| Ok((get(row, "challenge")?, receipt_of(row)?))).await
     }
 
     /// The receipts of a miner, newest first.
-    pub async fn receipts(&self, filter: &ReceiptFilter) -> Result<Vec<ReceiptRecord>, RecordsError> {
+    pub async fn receipts(&self, filter: &ReceiptFilter) -> Result<Vec<ReceiptRecord>> {
         let Some(miner) = self.miner_id(&filter.miner).await? else { return Ok(Vec::new()) };
         let before = filter.before.clone().unwrap_or(ReceiptCursor { issued_s: i64::MAX / 1000, id: String::new() });
         let sql = "SELECT * FROM receipts WHERE miner = $1 AND issued_ms >= $2 AND issued_ms < $3 \
@@ -52,18 +52,18 @@ impl Records {
         self.list("list receipts", query, receipt_of).await
     }
 
-    pub async fn receipt_of(&self, challenge: &str) -> Result<Option<ReceiptRecord>, RecordsError> {
+    pub async fn receipt_of(&self, challenge: &str) -> Result<Option<ReceiptRecord>> {
         of_challenge(self, challenge).await.map(|receipts| receipts.into_iter().next())
     }
 }
 
-pub(crate) async fn of_challenge(records: &Records, challenge: &str) -> Result<Vec<ReceiptRecord>, RecordsError> {
+pub(crate) async fn of_challenge(records: &Records, challenge: &str) -> Result<Vec<ReceiptRecord>> {
     let rows = sqlx::query("SELECT * FROM receipts WHERE challenge = $1 ORDER BY issued_ms, id").bind(challenge);
     let rows = rows.fetch_all(records.read()).await?;
     rows.iter().map(receipt_of).collect()
 }
 
-pub(crate) async fn insert(tx: &mut Tx, receipts: impl Iterator<Item = [ColumnValue; 8]>) -> Result<(), RecordsError> {
+pub(crate) async fn insert(tx: &mut Tx, receipts: impl Iterator<Item = [ColumnValue; 8]>) -> Result<()> {
     let sql = "INSERT INTO receipts (id, challenge, miner, key_id, issued_ms, expires_ms, nonce, token) VALUES";
     let mut insert = Rows::new(sql, "");
     receipts.for_each(|row| insert.push(row));
@@ -84,7 +84,7 @@ pub(crate) fn row(challenge: &str, miner: &str, receipt: &ReceiptRecord) -> [Col
     ]
 }
 
-pub(crate) fn receipt_of(row: &AnyRow) -> Result<ReceiptRecord, RecordsError> {
+pub(crate) fn receipt_of(row: &AnyRow) -> Result<ReceiptRecord> {
     Ok(read!(row => ReceiptRecord {
         id, key_id, nonce, token;
         issued_s: get::<i64>(row, "issued_ms")? / 1000,

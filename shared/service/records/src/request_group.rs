@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-use crate::RecordsError;
+use crate::Result;
 use parking_lot::Mutex;
 
 /// The most requests in a group, so that later ones do not wait for long.
@@ -27,7 +27,7 @@ struct RequestQueue<A, R> {
 #[derive(Debug)]
 pub(crate) struct PendingRequest<A, R> {
     pub(crate) asked: A,
-    pub(crate) done: oneshot::Sender<Result<R, RecordsError>>,
+    pub(crate) done: oneshot::Sender<Result<R>>,
 }
 
 impl<A, R> RequestGroup<A, R> {
@@ -37,7 +37,7 @@ impl<A, R> RequestGroup<A, R> {
     }
 
     /// Waits for the answer. `work` is begun as a task where too few work already.
-    pub(crate) async fn ask<W>(&self, asked: A, work: impl FnOnce() -> W) -> Result<R, RecordsError>
+    pub(crate) async fn ask<W>(&self, asked: A, work: impl FnOnce() -> W) -> Result<R>
     where
         W: Future<Output = ()> + Send + 'static,
     {

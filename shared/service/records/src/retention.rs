@@ -7,7 +7,7 @@ use assay_policy::MAX_ENDS;
 
 use crate::column::get;
 use crate::rows::Rows;
-use crate::{Records, RecordsError, id};
+use crate::{Records, RecordsError, Result, id};
 
 /// Rows that one transaction removes of a table: other writers wait for it.
 const BATCH: i64 = 128;
@@ -31,7 +31,7 @@ impl Records {
     /// Removes verdicts and what else is older at `now_ms`, unless something rests on it: kept evidence, a valid receipt,
     /// the last verdict of a miner or a device, the ends that count of a miner's challenges, a log that lacks it or ends
     /// with it. Gives the count of verdicts.
-    pub async fn remove_old(&self, max_age: Duration, now_ms: i64) -> Result<u64, RecordsError> {
+    pub async fn remove_old(&self, max_age: Duration, now_ms: i64) -> Result<u64> {
         let before_ms = now_ms.saturating_sub_unsigned(max_age.as_millis().try_into().unwrap_or(u64::MAX));
         let sql = format!(
             "SELECT v.challenge, v.at_ms FROM verdicts v WHERE v.at_ms < $1 \
@@ -82,7 +82,7 @@ impl Records {
     }
 
     /// Removes the rows of these ids from tables, each by its column.
-    async fn remove_rows(&self, ids: &[String], tables: &[(&str, &str)]) -> Result<(), RecordsError> {
+    async fn remove_rows(&self, ids: &[String], tables: &[(&str, &str)]) -> Result<()> {
         transaction!(self, "remove old records", |tx| {
             for (table, column) in tables {
                 let mut delete = Rows::new(format!("DELETE FROM {table} WHERE {column} IN (VALUES"), ")");

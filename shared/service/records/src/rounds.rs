@@ -11,7 +11,7 @@ use crate::rows::placeholders;
 use crate::sessions::LOST;
 use crate::tx::Tx;
 use crate::validators::is_alive;
-use crate::{EventDocument, MAX_ROWS, Records, RecordsError, RoundMember, RoundRecord};
+use crate::{EventDocument, MAX_ROWS, Records, RecordsError, Result, RoundMember, RoundRecord};
 
 /// Where a page of rounds ended: the next one begins there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ impl Records {
     ///
     /// # Errors
     /// A member is an unknown miner, or the store cannot be written.
-    pub async fn plan_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<(), RecordsError> {
+    pub async fn plan_round(&self, round: &RoundRecord, members: &[RoundMember]) -> Result<()> {
         transaction!(self, "note a round", |tx| {
             let sql = "INSERT INTO rounds (id, grp, asked, validator, begun_ms, ended_ms, detail) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -59,7 +59,7 @@ impl Records {
     }
 
     /// Notes the beginning of a round, with its event.
-    pub async fn begin_round(&self, round: &str, at_ms: i64) -> Result<(), RecordsError> {
+    pub async fn begin_round(&self, round: &str, at_ms: i64) -> Result<()> {
         transaction!(self, "note the beginning of a round", |tx| {
             let sql = "UPDATE rounds SET begun_ms = $2 WHERE id = $1 RETURNING *";
             let begun = sqlx::query(sql).bind(round).bind(at_ms).fetch_optional(&mut *tx).await?;
@@ -73,13 +73,13 @@ impl Records {
     ///
     /// # Errors
     /// The round or the miner is unknown, or the store cannot be written.
-    pub async fn round_member(&self, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+    pub async fn round_member(&self, round: &str, member: &RoundMember) -> Result<()> {
         transaction!(self, "note a member of a round", |tx| {
             upsert_member(&mut tx, round, member).await?;
         })
     }
 
-    pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<(), RecordsError> {
+    pub async fn end_round(&self, round: &str, at_ms: i64, detail: &str) -> Result<()> {
         transaction!(self, "note the end of a round", |tx| {
             let sql = "UPDATE rounds SET ended_ms = $2, detail = $3 WHERE id = $1 AND ended_ms IS NULL RETURNING *";
             let ended = sqlx::query(sql).bind(round).bind(at_ms).bind(detail).fetch_optional(&mut *tx).await?;
@@ -91,7 +91,7 @@ impl Records {
 
     /// Ends the open rounds of a validator, as those of an earlier run of its process; without one, those of lost
     /// validators. Members that were not heard of stay invited. Gives the count of rounds.
-    pub async fn end_open_rounds(&self, validator: Option<&str>) -> Result<u64, RecordsError> {
+    pub async fn end_open_rounds(&self, validator: Option<&str>) -> Result<u64> {
         let now = self.store.kind.now();
         let ended = sql!(
             "UPDATE rounds SET ended_ms = {now} WHERE ended_ms IS NULL AND (validator = $1 OR ($1 = '' \
@@ -111,7 +111,7 @@ impl Records {
     }
 
     /// Whether two miners were members of one round of this group since a time, which was not cut short.
-    pub async fn were_in_round(&self, miners: [&str; 2], group: &str, since_ms: i64) -> Result<bool, RecordsError> {
+    pub async fn were_in_round(&self, miners: [&str; 2], group: &str, since_ms: i64) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM round_members m JOIN rounds r ON r.id = m.round \
              JOIN round_members o ON o.round = m.round \
              WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3 \
@@ -126,7 +126,7 @@ impl Records {
     }
 
     /// Rounds, newest first.
-    pub async fn rounds(&self, filter: &RoundFilter) -> Result<Vec<RoundRecord>, RecordsError> {
+    pub async fn rounds(&self, filter: &RoundFilter) -> Result<Vec<RoundRecord>> {
         let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) AND (begun_ms < $2 OR (begun_ms = $2 AND id < $3)) \
              ORDER BY begun_ms DESC, id DESC LIMIT $4";
         let RoundFilter { group, before, limit } = filter;
@@ -138,10 +138,7 @@ impl Records {
 
     /// The members of these rounds, by the rounds' ids and in order of their own, each with the outcome of its
     /// challenge; of at most [`MAX_ROWS`] rounds.
-    pub async fn round_members(
-        &self,
-        rounds: &[&str],
-    ) -> Result<BTreeMap<String, Vec<(RoundMember, Option<String>)>>, RecordsError> {
+    pub async fn round_members(&self, rounds: &[&str]) -> Result<BTreeMap<String, Vec<(RoundMember, Option<String>)>>> {
         let rounds = &rounds[..rounds.len().min(MAX_ROWS as usize)];
         let mut found = BTreeMap::<String, Vec<_>>::new();
         if rounds.is_empty() {
@@ -161,7 +158,7 @@ impl Records {
     }
 
     /// A round with its members, in order of their ids.
-    pub async fn round(&self, id: &str) -> Result<Option<(RoundRecord, Vec<RoundMember>)>, RecordsError> {
+    pub async fn round(&self, id: &str) -> Result<Option<(RoundRecord, Vec<RoundMember>)>> {
         let query = sqlx::query("SELECT * FROM rounds WHERE id = $1").bind(id);
         let Some(round) = self.find_row("look up a round", query, round_of).await? else { return Ok(None) };
         let rows = sqlx::query("SELECT * FROM round_members WHERE round = $1 ORDER BY miner").bind(id);
@@ -171,7 +168,7 @@ impl Records {
     }
 }
 
-async fn upsert_member(tx: &mut Tx, round: &str, member: &RoundMember) -> Result<(), RecordsError> {
+async fn upsert_member(tx: &mut Tx, round: &str, member: &RoundMember) -> Result<()> {
     let miner = known_miner(tx, &member.miner).await?;
     let sql = "INSERT INTO round_members (round, miner, state, challenge, at_ms, detail) \
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (round, miner) DO UPDATE SET state = $3, \
@@ -181,10 +178,10 @@ async fn upsert_member(tx: &mut Tx, round: &str, member: &RoundMember) -> Result
     Ok(())
 }
 
-fn round_of(row: &AnyRow) -> Result<RoundRecord, RecordsError> {
+fn round_of(row: &AnyRow) -> Result<RoundRecord> {
     Ok(read!(row => RoundRecord { id, asked, validator, begun_ms, ended_ms, detail; group: get(row, "grp")? }))
 }
 
-fn member_of(row: &AnyRow) -> Result<RoundMember, RecordsError> {
+fn member_of(row: &AnyRow) -> Result<RoundMember> {
     Ok(read!(row => RoundMember { miner, state, challenge, at_ms, detail }))
 }

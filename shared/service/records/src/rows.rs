@@ -7,7 +7,7 @@ use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, AnyConnection};
 
-use crate::RecordsError;
+use crate::Result;
 
 /// Rows of one statement. Both databases allow at least 32,766 parameters.
 const MAX_ROWS_AT_ONCE: usize = 64;
@@ -40,7 +40,7 @@ impl<const N: usize> Rows<N> {
     }
 
     /// Executes the statement; how many rows it inserted or changed.
-    pub(crate) async fn execute(self, connection: &mut AnyConnection) -> Result<u64, RecordsError> {
+    pub(crate) async fn execute(self, connection: &mut AnyConnection) -> Result<u64> {
         let mut affected = 0;
         for rows in parts(&self.rows) {
             affected += self.query(rows).execute(&mut *connection).await?.rows_affected();
@@ -49,7 +49,7 @@ impl<const N: usize> Rows<N> {
     }
 
     /// Executes a statement that returns rows.
-    pub(crate) async fn fetch(self, connection: &mut AnyConnection) -> Result<Vec<AnyRow>, RecordsError> {
+    pub(crate) async fn fetch(self, connection: &mut AnyConnection) -> Result<Vec<AnyRow>> {
         let mut fetched = Vec::new();
         for rows in parts(&self.rows) {
             fetched.extend(self.query(rows).fetch_all(&mut *connection).await?);

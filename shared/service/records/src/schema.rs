@@ -4,7 +4,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{Any, AnyPool, Executor, SqlSafeStr};
 
 use crate::kind::DatabaseKind;
-use crate::{Location, RecordsError};
+use crate::{Location, RecordsError, Result};
 
 /// Every migration that was ever released, in order; a released one never changes. One that only adds keeps the oldest
 /// schema of the one before it, so that two adjacent releases can share a store during an upgrade.
@@ -36,16 +36,11 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 /// # Errors
 /// [`RecordsError::Newer`] for a store of a newer release that this one cannot use, which is not touched;
 /// [`RecordsError::InUse`] where programs use the store that could not use it afterwards.
-pub(crate) async fn migrate(pool: &AnyPool, kind: DatabaseKind, location: &Location) -> Result<(), RecordsError> {
+pub(crate) async fn migrate(pool: &AnyPool, kind: DatabaseKind, location: &Location) -> Result<()> {
     migrate_by(MIGRATIONS, pool, kind, location).await
 }
 
-async fn migrate_by(
-    steps: &[MigrationStep],
-    pool: &AnyPool,
-    kind: DatabaseKind,
-    location: &Location,
-) -> Result<(), RecordsError> {
+async fn migrate_by(steps: &[MigrationStep], pool: &AnyPool, kind: DatabaseKind, location: &Location) -> Result<()> {
     let refused = |source| RecordsError::Migrate { location: location.clone(), source };
     let (mut migrator, ours, mut attempts) = (migrator(steps, kind), newest_of(steps), steps.len());
     match applied(pool).await {
@@ -96,7 +91,7 @@ async fn least_schema(store: impl Executor<'_, Database = Any>) -> Option<i64> {
 }
 
 /// Refuses a store of a newer schema than `ours`, unless programs of ours can use it.
-async fn refuse_newer(ours: i64, theirs: i64, pool: &AnyPool, location: &Location) -> Result<(), RecordsError> {
+async fn refuse_newer(ours: i64, theirs: i64, pool: &AnyPool, location: &Location) -> Result<()> {
     if least_schema(pool).await.is_none_or(|least| least > ours) {
         return Err(RecordsError::Newer { location: location.clone(), theirs, ours });
     }
@@ -105,12 +100,7 @@ async fn refuse_newer(ours: i64, theirs: i64, pool: &AnyPool, location: &Locatio
 }
 
 /// Refuses a migration after which programs that use a server now could not go on.
-async fn refuse_users(
-    steps: &[MigrationStep],
-    applied: i64,
-    pool: &AnyPool,
-    location: &Location,
-) -> Result<(), RecordsError> {
+async fn refuse_users(steps: &[MigrationStep], applied: i64, pool: &AnyPool, location: &Location) -> Result<()> {
     let Some(least) = steps.iter().filter(|step| step.0 > applied).map(|step| step.3).max() else { return Ok(()) };
     let now = DatabaseKind::Postgres.now();
     let sql = sql!(
@@ -125,10 +115,7 @@ async fn refuse_users(
 }
 
 /// Fails once a newer release has migrated the store so that this program cannot use it any more.
-pub(crate) async fn check_schema(
-    store: impl Executor<'_, Database = Any>,
-    location: &Location,
-) -> Result<(), RecordsError> {
+pub(crate) async fn check_schema(store: impl Executor<'_, Database = Any>, location: &Location) -> Result<()> {
     match least_schema(store).await {
         Some(theirs) if theirs > SCHEMA_VERSION => {
             Err(RecordsError::Newer { location: location.clone(), theirs, ours: SCHEMA_VERSION })
@@ -187,7 +174,7 @@ mod tests {
     const BREAKING: MigrationStep = (NEXT.0 + 1, "breaking", "DROP TABLE more;", NEXT.0 + 1);
 
     /// A program that opens the store and ends: until its end it holds a lock of a store that it refuses.
-    async fn open(steps: &[MigrationStep], location: &Location, kind: DatabaseKind) -> Result<(), RecordsError> {
+    async fn open(steps: &[MigrationStep], location: &Location, kind: DatabaseKind) -> Result<()> {
         if let Location::File(path) = location {
             // An empty file is an empty database; no connection makes one.
             std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();

@@ -5,11 +5,11 @@ use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
 use crate::document::json;
-use crate::{MAX_ROWS, Records, RecordsError, SeriesPoint};
+use crate::{MAX_ROWS, Records, RecordsError, Result, SeriesPoint};
 
 impl Records {
     /// The results of a miner's devices since a time: the newest `limit` points, the oldest of them first.
-    pub async fn series(&self, miner: &str, since_ms: i64, limit: u32) -> Result<Vec<SeriesPoint>, RecordsError> {
+    pub async fn series(&self, miner: &str, since_ms: i64, limit: u32) -> Result<Vec<SeriesPoint>> {
         let sql = "SELECT d.*, v.outcome AS outcome, t.document AS telemetry FROM verdicts v \
              JOIN device_results d ON d.challenge = v.challenge \
              LEFT JOIN telemetry t ON t.challenge = d.challenge AND t.device_id = d.device_id \
@@ -22,7 +22,7 @@ impl Records {
     }
 }
 
-fn point_of(row: &AnyRow) -> Result<SeriesPoint, RecordsError> {
+fn point_of(row: &AnyRow) -> Result<SeriesPoint> {
     let telemetry: Option<String> = get(row, "telemetry")?;
     let telemetry: Option<Telemetry> = telemetry.map(|text| json(&text, "telemetry")).transpose()?;
     let telemetry = telemetry.unwrap_or_default();

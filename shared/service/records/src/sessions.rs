@@ -11,7 +11,7 @@ use crate::keys::join_keys;
 use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{
-    Approval, ConnectedEvent, DisconnectedEvent, EventDocument, MAX_ROWS, MinerRecord, Records, RecordsError,
+    Approval, ConnectedEvent, DisconnectedEvent, EventDocument, MAX_ROWS, MinerRecord, Records, RecordsError, Result,
     SessionRecord, devices, id,
 };
 
@@ -46,7 +46,7 @@ pub struct ConnectedSession {
 impl Records {
     /// Notes a miner that connected: the miner and its keys, the session, and the devices it lists. Devices that come,
     /// go, and lie with other miners too become events. Gives the miner's record back.
-    pub async fn connected(&self, connected: &ConnectedSession) -> Result<MinerRecord, RecordsError> {
+    pub async fn connected(&self, connected: &ConnectedSession) -> Result<MinerRecord> {
         let miner = transaction!(self, "note a miner's session", |tx| {
             let miner = note_session(&mut tx, connected).await?;
             devices::note(&mut tx, &miner, &connected.session, &by_id(&connected.devices), connected.at_ms).await?;
@@ -63,20 +63,14 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::NoSuchMiner`], or the store cannot be written.
-    pub async fn devices_changed(
-        &self,
-        key: &str,
-        session: &str,
-        seen: &[ListedDevice],
-        at_ms: i64,
-    ) -> Result<(), RecordsError> {
+    pub async fn devices_changed(&self, key: &str, session: &str, seen: &[ListedDevice], at_ms: i64) -> Result<()> {
         transaction!(self, "note a miner's devices", |tx| {
             let miner = crate::keys::known_miner(&mut tx, key).await?;
             devices::note(&mut tx, &miner, session, &by_id(seen), at_ms).await?;
         })
     }
 
-    pub async fn disconnected(&self, session: &str, at_ms: i64, why: &str) -> Result<(), RecordsError> {
+    pub async fn disconnected(&self, session: &str, at_ms: i64, why: &str) -> Result<()> {
         transaction!(self, "note the end of a session", |tx| {
             let sql = "UPDATE sessions SET disconnected_ms = $2, why = $3 WHERE id = $1 AND disconnected_ms IS NULL \
                  RETURNING *";
@@ -91,7 +85,7 @@ impl Records {
     }
 
     /// Opens sessions anew that were ended because their validator counted as lost, with their events; gives their count.
-    pub async fn reopen_sessions(&self, sessions: Vec<String>) -> Result<u64, RecordsError> {
+    pub async fn reopen_sessions(&self, sessions: Vec<String>) -> Result<u64> {
         if sessions.is_empty() {
             return Ok(0);
         }
@@ -109,7 +103,7 @@ impl Records {
     }
 
     /// The sessions of a miner, newest first.
-    pub async fn sessions(&self, miner: &str, limit: u32) -> Result<Vec<SessionRecord>, RecordsError> {
+    pub async fn sessions(&self, miner: &str, limit: u32) -> Result<Vec<SessionRecord>> {
         let sql = "SELECT * FROM sessions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              ORDER BY connected_ms DESC, id LIMIT $2";
         self.list("list sessions", sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))), session_of).await
@@ -121,7 +115,7 @@ fn by_id(devices: &[ListedDevice]) -> BTreeMap<&str, &ListedDevice> {
     devices.iter().map(|device| (device.device_id.as_str(), device)).collect()
 }
 
-async fn note_session(tx: &mut Tx, connected: &ConnectedSession) -> Result<String, RecordsError> {
+async fn note_session(tx: &mut Tx, connected: &ConnectedSession) -> Result<String> {
     let ConnectedSession { session, validator, instance, keys, status, address, software, devices, inventory, at_ms } =
         connected;
     let chain: Vec<_> = keys.iter().map(String::as_str).collect();
@@ -149,7 +143,7 @@ async fn note_session(tx: &mut Tx, connected: &ConnectedSession) -> Result<Strin
 }
 
 /// Adds the event of a session that has just ended: a row of `sessions`.
-pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
+pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<()> {
     let (miner, connected_ms): (String, i64) = (get(row, "miner")?, get(row, "connected_ms")?);
     let ended_ms: i64 = get(row, "disconnected_ms")?;
     let told = read!(row => DisconnectedEvent {
@@ -162,7 +156,7 @@ pub(crate) fn tell_left(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
 }
 
 /// Adds the event of a session that was opened anew: a row of `sessions`.
-fn tell_reopened(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
+fn tell_reopened(tx: &mut Tx, row: &AnyRow) -> Result<()> {
     let miner: String = get(row, "miner")?;
     let told = read!(row => ConnectedEvent {
         key, validator, address, software;
@@ -173,7 +167,7 @@ fn tell_reopened(tx: &mut Tx, row: &AnyRow) -> Result<(), RecordsError> {
     Ok(())
 }
 
-fn session_of(row: &AnyRow) -> Result<SessionRecord, RecordsError> {
+fn session_of(row: &AnyRow) -> Result<SessionRecord> {
     Ok(read!(row => SessionRecord {
         id, miner, key, validator, instance, address, software, connected_ms, disconnected_ms, why;
         inventory: json(&get::<String>(row, "inventory")?, "inventory")?,

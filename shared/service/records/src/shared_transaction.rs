@@ -7,11 +7,11 @@ use crate::grouped_write::GroupedWrite;
 use crate::request_group::PendingRequest;
 use crate::store::{Store, with_limit};
 use crate::tx::Tx;
-use crate::{ChallengeStart, Conclusion, Records, RecordsError, challenges};
+use crate::{ChallengeStart, Conclusion, Records, Result, challenges};
 
 impl Records {
     /// Notes a challenge before its offer goes out, so that it is not lost with its validator.
-    pub async fn begin_challenge(&self, begun: &ChallengeStart) -> Result<(), RecordsError> {
+    pub async fn begin_challenge(&self, begun: &ChallengeStart) -> Result<()> {
         let write = GroupedWrite::Begin(Box::new(begun.clone()));
         self.write("note a challenge", self.store.write_grouped(write)).await
     }
@@ -20,10 +20,10 @@ impl Records {
     /// The same verdict again changes nothing.
     ///
     /// # Errors
-    /// [`RecordsError::ConcludedBefore`] when the challenge has another verdict: this one must not be given out.
-    /// [`RecordsError::StandingChanged`]: nothing is written. Else the store cannot be written, and the same call can
+    /// [`ConcludedBefore`](crate::RecordsError::ConcludedBefore) when the challenge has another verdict: this one must not be given out.
+    /// [`StandingChanged`](crate::RecordsError::StandingChanged): nothing is written. Else the store cannot be written, and the same call can
     /// be tried again.
-    pub async fn conclude(&self, conclusion: &Conclusion) -> Result<(), RecordsError> {
+    pub async fn conclude(&self, conclusion: &Conclusion) -> Result<()> {
         let write = GroupedWrite::Conclude(Box::new(conclusion.clone()));
         self.write("record a verdict", self.store.write_grouped(write)).await
     }
@@ -31,7 +31,7 @@ impl Records {
 
 impl GroupedWrite {
     /// False where it was written before.
-    async fn write(&self, tx: &mut Tx) -> Result<bool, RecordsError> {
+    async fn write(&self, tx: &mut Tx) -> Result<bool> {
         match self {
             Self::Begin(begun) => challenges::begin(tx, &[&**begun]).await.map(|()| true),
             Self::Conclude(conclusion) => conclude(tx, conclusion).await,
@@ -41,12 +41,12 @@ impl GroupedWrite {
 
 impl Store {
     /// Writes with others, and waits until it is on disk.
-    async fn write_grouped(self: &Arc<Self>, write: GroupedWrite) -> Result<(), RecordsError> {
+    async fn write_grouped(self: &Arc<Self>, write: GroupedWrite) -> Result<()> {
         self.writing.ask(write, || self.clone().call_for_others(write_waiting(self.clone()))).await
     }
 
     /// Writes all of them in one transaction; false, without a write, where one of them was written before.
-    async fn write_together(&self, group: &[PendingRequest<GroupedWrite, ()>]) -> Result<bool, RecordsError> {
+    async fn write_together(&self, group: &[PendingRequest<GroupedWrite, ()>]) -> Result<bool> {
         let (mut begun, mut conclusions) = (Vec::new(), Vec::new());
         for waiting in group {
             match &waiting.asked {
@@ -63,7 +63,7 @@ impl Store {
         Ok(all)
     }
 
-    async fn write_alone(&self, write: &GroupedWrite) -> Result<(), RecordsError> {
+    async fn write_alone(&self, write: &GroupedWrite) -> Result<()> {
         let mut tx = self.begin_told().await?;
         if write.write(&mut tx).await? {
             tx.commit().await?;

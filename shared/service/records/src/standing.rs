@@ -7,7 +7,7 @@ use crate::column::{get, read};
 use crate::keys::{ensure_miner, known_miner};
 use crate::tx::Tx;
 use crate::{
-    Approval, EventDocument, FindingRecord, MAX_ROWS, NotedFinding, NotedTransition, Records, RecordsError,
+    Approval, EventDocument, FindingRecord, MAX_ROWS, NotedFinding, NotedTransition, Records, RecordsError, Result,
     StandingChange, Transition, id,
 };
 
@@ -29,7 +29,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::StandingChanged`], or the store cannot be written.
-    pub async fn change_standing(&self, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
+    pub async fn change_standing(&self, miner: &str, change: &StandingChange) -> Result<()> {
         transaction!(self, "change an attestation state", |tx| {
             let miner = known_miner(&mut tx, miner).await?;
             change_standing(&mut tx, &miner, change).await?;
@@ -37,7 +37,7 @@ impl Records {
     }
 
     /// The changes of a miner's attestation state, newest first.
-    pub async fn transitions(&self, miner: &str, limit: u32) -> Result<Vec<NotedTransition>, RecordsError> {
+    pub async fn transitions(&self, miner: &str, limit: u32) -> Result<Vec<NotedTransition>> {
         let sql = "SELECT * FROM transitions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
              ORDER BY at_ms DESC, id DESC LIMIT $2";
         self.list(
@@ -49,12 +49,7 @@ impl Records {
     }
 
     /// Notes findings without a verdict, but none that was noted within `again_ms`. Gives for each whether it is new.
-    pub async fn note_new_findings(
-        &self,
-        findings: &[FindingRecord],
-        again_ms: i64,
-        at_ms: i64,
-    ) -> Result<Vec<bool>, RecordsError> {
+    pub async fn note_new_findings(&self, findings: &[FindingRecord], again_ms: i64, at_ms: i64) -> Result<Vec<bool>> {
         if findings.is_empty() {
             return Ok(Vec::new());
         }
@@ -77,7 +72,7 @@ impl Records {
         })
     }
 
-    pub async fn findings(&self, filter: &FindingFilter) -> Result<Vec<NotedFinding>, RecordsError> {
+    pub async fn findings(&self, filter: &FindingFilter) -> Result<Vec<NotedFinding>> {
         // Only the conditions in use are in the statement: then the database can choose an index by them.
         let of_miner = match filter.miner {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
@@ -97,7 +92,7 @@ impl Records {
 }
 
 /// Changes it in a transaction, which must not be committed after an error.
-pub(crate) async fn change_standing(tx: &mut Tx, miner: &str, change: &StandingChange) -> Result<(), RecordsError> {
+pub(crate) async fn change_standing(tx: &mut Tx, miner: &str, change: &StandingChange) -> Result<()> {
     let StandingChange { before, after, transition } = change;
     let sql = "UPDATE miners SET state = COALESCE($2, state), standing = $3 \
          WHERE id = $1 AND COALESCE(standing, '') = COALESCE($4, standing, '')";
@@ -117,7 +112,7 @@ pub(crate) async fn insert_transition(
     miner: &str,
     transition: &Transition,
     challenge: Option<&str>,
-) -> Result<(), RecordsError> {
+) -> Result<()> {
     let Transition { miner: _, at_ms, from, to, why, detail } = transition;
     let sql = "INSERT INTO transitions (id, miner, at_ms, from_state, to_state, why, detail, challenge) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -133,7 +128,7 @@ pub(crate) async fn insert_finding(
     finding: &FindingRecord,
     challenge: Option<&str>,
     at_ms: i64,
-) -> Result<(), RecordsError> {
+) -> Result<()> {
     let FindingRecord { code, miner, other_miner, device_id, detail, enforced } = finding;
     let miner = ensure_miner(tx, miner, Approval::Pending, at_ms).await?;
     let other = match other_miner {
@@ -150,7 +145,7 @@ pub(crate) async fn insert_finding(
     Ok(())
 }
 
-pub(crate) fn transition_of(row: &AnyRow) -> Result<NotedTransition, RecordsError> {
+pub(crate) fn transition_of(row: &AnyRow) -> Result<NotedTransition> {
     let transition = read!(row => Transition {
         miner, at_ms, why, detail;
         from: get(row, "from_state")?,
@@ -159,7 +154,7 @@ pub(crate) fn transition_of(row: &AnyRow) -> Result<NotedTransition, RecordsErro
     Ok(NotedTransition { id: get(row, "id")?, challenge: get(row, "challenge")?, transition })
 }
 
-pub(crate) fn finding_of(row: &AnyRow) -> Result<NotedFinding, RecordsError> {
+pub(crate) fn finding_of(row: &AnyRow) -> Result<NotedFinding> {
     let finding = read!(row => FindingRecord {
         code, miner, other_miner, device_id, detail;
         enforced: get::<i64>(row, "enforced")? == 1,

@@ -20,7 +20,7 @@ use crate::token_uses::TokenUses;
 use crate::trouble::{SLOW_LIMIT, StoreDefect, StoreTrouble};
 use crate::tx::{LastEvent, Tx};
 use crate::write_counter::{WriteCounter, Writes};
-use crate::{Location, MinerRecord, RecordsError, file, schema};
+use crate::{Location, MinerRecord, RecordsError, Result, file, schema};
 
 /// How long a write may take before it counts as failed. Whether it was done is unknown then; writes can be repeated.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
@@ -82,7 +82,7 @@ impl Records {
     ///
     /// # Errors
     /// It cannot be opened or migrated, or it is of a newer release ([`RecordsError::Newer`]).
-    pub async fn open(location: &Location) -> Result<Self, RecordsError> {
+    pub async fn open(location: &Location) -> Result<Self> {
         let store = Store::open(location).await?;
         Self::begun(store).await
     }
@@ -92,10 +92,7 @@ impl Records {
     /// # Errors
     /// As [`Records::open`].
     #[cfg(feature = "testing")]
-    pub async fn open_simulated(
-        location: &Location,
-        calls: Arc<dyn crate::calls::Calls>,
-    ) -> Result<Self, RecordsError> {
+    pub async fn open_simulated(location: &Location, calls: Arc<dyn crate::calls::Calls>) -> Result<Self> {
         let opened = crate::calls::make(calls.clone(), async {
             let mut store = Store::open(location).await?;
             let readers = pool(location, store.kind, 1).await?;
@@ -107,7 +104,7 @@ impl Records {
         opened.await
     }
 
-    async fn begun(store: Store) -> Result<Self, RecordsError> {
+    async fn begun(store: Store) -> Result<Self> {
         let records = Self { store: Arc::new(store) };
         let last = records.write("note the start", records.store.touch()).await?;
         records.store.last_event.note(last);
@@ -209,7 +206,7 @@ impl Records {
     }
 
     /// A transaction that can write. Nothing of it is there until it is committed.
-    pub(crate) async fn begin(&self) -> Result<Tx, RecordsError> {
+    pub(crate) async fn begin(&self) -> Result<Tx> {
         self.store.begin_told().await
     }
 
@@ -218,8 +215,8 @@ impl Records {
         &self,
         doing: &'static str,
         query: Query<'_, Any, AnyArguments>,
-        of: fn(&AnyRow) -> Result<T, RecordsError>,
-    ) -> Result<Vec<T>, RecordsError> {
+        of: fn(&AnyRow) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let rows = query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing(doing))?;
         rows.iter().map(of).collect()
     }
@@ -229,18 +226,14 @@ impl Records {
         &self,
         doing: &'static str,
         query: Query<'_, Any, AnyArguments>,
-        of: fn(&AnyRow) -> Result<T, RecordsError>,
-    ) -> Result<Option<T>, RecordsError> {
+        of: fn(&AnyRow) -> Result<T>,
+    ) -> Result<Option<T>> {
         let row = query.fetch_optional(self.read()).await.map_err(|e| RecordsError::from(e).doing(doing))?;
         row.as_ref().map(of).transpose()
     }
 
     /// Writes by one statement; whether that inserted, changed or deleted a row.
-    pub(crate) async fn execute(
-        &self,
-        doing: &'static str,
-        query: Query<'_, Any, AnyArguments>,
-    ) -> Result<bool, RecordsError> {
+    pub(crate) async fn execute(&self, doing: &'static str, query: Query<'_, Any, AnyArguments>) -> Result<bool> {
         transaction!(self, doing, |tx| {
             let done = query.execute(&mut *tx).await?;
             done.rows_affected() > 0
@@ -248,11 +241,7 @@ impl Records {
     }
 
     /// Waits for a write, and notes whether the store can be written.
-    pub(crate) async fn write<T>(
-        &self,
-        doing: &'static str,
-        work: impl Future<Output = Result<T, RecordsError>> + Send,
-    ) -> Result<T, RecordsError>
+    pub(crate) async fn write<T>(&self, doing: &'static str, work: impl Future<Output = Result<T>> + Send) -> Result<T>
     where
         T: Send,
     {
@@ -294,7 +283,7 @@ impl Records {
 }
 
 impl Store {
-    async fn open(location: &Location) -> Result<Self, RecordsError> {
+    async fn open(location: &Location) -> Result<Self> {
         sqlx::any::install_default_drivers();
         let (kind, writers, readers) = match location {
             Location::File(path) => {
@@ -360,10 +349,7 @@ impl Store {
     }
 
     /// Makes a call of the database: in a simulation, in its turn.
-    pub(crate) async fn call<T: Send>(
-        &self,
-        work: impl Future<Output = Result<T, RecordsError>> + Send,
-    ) -> Result<T, RecordsError> {
+    pub(crate) async fn call<T: Send>(&self, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
         #[cfg(feature = "testing")]
         if let Some(calls) = &self.calls {
             return crate::calls::make(calls.clone(), work).await;
@@ -405,11 +391,11 @@ impl Store {
     }
 
     /// A transaction that can write, with its events.
-    pub(crate) async fn begin_told(&self) -> Result<Tx, RecordsError> {
+    pub(crate) async fn begin_told(&self) -> Result<Tx> {
         Ok(Tx::new(self.begin().await?, self.last_event.clone()))
     }
 
-    async fn begin(&self) -> Result<Transaction<'static, Any>, RecordsError> {
+    async fn begin(&self) -> Result<Transaction<'static, Any>> {
         Ok(match self.kind {
             // Taken at once: a reader that becomes a writer later would not be waited for, but refused.
             DatabaseKind::Sqlite => self.writers.begin_with("BEGIN IMMEDIATE").await?,
@@ -418,7 +404,7 @@ impl Store {
     }
 
     /// Writes something, and gives the number of the last event.
-    async fn touch(&self) -> Result<i64, RecordsError> {
+    async fn touch(&self) -> Result<i64> {
         let now = self.kind.now();
         let sql = sql!(
             "INSERT INTO store (id, created_ms, written_ms) VALUES (1, {now}, {now}) \
@@ -463,7 +449,7 @@ async fn probe(store: Weak<Store>) {
 }
 
 /// Gives work up that takes as long as a write may: the server of its connection may have died without closing it.
-pub(crate) async fn with_limit<T>(work: impl Future<Output = Result<T, RecordsError>>) -> Result<T, RecordsError> {
+pub(crate) async fn with_limit<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let slow = RecordsError::Slow { doing: "work", limit_s: WRITE_LIMIT.as_secs() };
     tokio::time::timeout(WRITE_LIMIT, work).await.unwrap_or(Err(slow))
 }

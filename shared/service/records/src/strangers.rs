@@ -4,7 +4,7 @@
 use crate::column::get;
 use crate::retention::OF_A_CHALLENGE;
 use crate::tx::Tx;
-use crate::{Records, RecordsError};
+use crate::{Records, RecordsError, Result};
 
 /// Strangers that are kept, those that came last. The rows of one take at most some hundred kB.
 pub const MAX_STRANGERS: i64 = 10_000;
@@ -57,7 +57,7 @@ pub struct StrangerEvidence {
 impl Records {
     /// Removes strangers with all that is known of them: some of those that came last before [`STRANGER_AGE_MS`], or
     /// that are more than `most`. When it removes none, no more are left.
-    pub async fn remove_strangers(&self, most: i64, now_ms: i64) -> Result<RemovedStrangers, RecordsError> {
+    pub async fn remove_strangers(&self, most: i64, now_ms: i64) -> Result<RemovedStrangers> {
         let sql = sql!("SELECT COUNT(*) FROM miners m WHERE {IS_STRANGER}");
         let strangers: i64 = sqlx::query_scalar(sql).fetch_one(self.read()).await?;
         let over = (strangers - most).clamp(0, BATCH);
@@ -85,7 +85,7 @@ impl Records {
     }
 
     /// The size of the strangers' evidence, and the oldest objects of it beyond `most` bytes.
-    pub async fn stranger_evidence(&self, most: i64) -> Result<StrangerEvidence, RecordsError> {
+    pub async fn stranger_evidence(&self, most: i64) -> Result<StrangerEvidence> {
         let sql = "SELECT e.digest, e.stored_bytes FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
              WHERE e.dropped_ms IS NULL AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.miner = v.miner \
              AND d.last_pass_ms IS NOT NULL) ORDER BY e.at_ms DESC, e.challenge";
@@ -102,7 +102,7 @@ impl Records {
 }
 
 /// Removes a miner, where it is still a stranger.
-async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result<(), RecordsError> {
+async fn remove(tx: &mut Tx, id: &str, removed: &mut RemovedStrangers) -> Result<()> {
     let sql = sql!("SELECT COUNT(*) FROM miners m WHERE m.id = $1 AND {IS_STRANGER} AND {IS_LOGGED}");
     let is_stranger: i64 = sqlx::query_scalar(sql).bind(id).fetch_one(&mut **tx).await?;
     if is_stranger == 0 {

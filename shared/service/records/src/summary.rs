@@ -6,7 +6,7 @@ use sqlx::any::AnyRow;
 
 use crate::column::get;
 use crate::rows::placeholders;
-use crate::{MAX_ROWS, Records, RecordsError};
+use crate::{MAX_ROWS, Records, RecordsError, Result};
 
 /// The facts of a miner in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct MinerSummary {
 
 impl Records {
     /// The summaries of these miners, by their ids; of at most [`MAX_ROWS`].
-    pub async fn miner_summaries(&self, ids: &[&str]) -> Result<BTreeMap<String, MinerSummary>, RecordsError> {
+    pub async fn miner_summaries(&self, ids: &[&str]) -> Result<BTreeMap<String, MinerSummary>> {
         let ids = &ids[..ids.len().min(MAX_ROWS as usize)];
         let mut found = BTreeMap::<String, MinerSummary>::new();
         if ids.is_empty() {
@@ -46,7 +46,7 @@ impl Records {
         Ok(found)
     }
 
-    async fn rows_of(&self, sql: sqlx::AssertSqlSafe<String>, ids: &[&str]) -> Result<Vec<AnyRow>, RecordsError> {
+    async fn rows_of(&self, sql: sqlx::AssertSqlSafe<String>, ids: &[&str]) -> Result<Vec<AnyRow>> {
         let query = ids.iter().fold(sqlx::query(sql), |query, id| query.bind(*id));
         query.fetch_all(self.read()).await.map_err(|e| RecordsError::from(e).doing("summarise miners"))
     }

@@ -11,7 +11,7 @@ use crate::keys::ensure_miner;
 use crate::miner::status_of;
 use crate::miners::note_action;
 use crate::validators::ttl_ms;
-use crate::{Actor, Approval, Labels, MAX_ROWS, Records, RecordsError, TokenRecord, id};
+use crate::{Actor, Approval, Labels, MAX_ROWS, Records, RecordsError, Result, TokenRecord, id};
 
 /// The prefix of every token, by which a leaked one is recognised.
 const PREFIX: &str = "assay-join-";
@@ -67,7 +67,7 @@ impl Records {
         labels: &Labels,
         lifetime: Duration,
         actor: &Actor,
-    ) -> Result<(String, TokenRecord), RecordsError> {
+    ) -> Result<(String, TokenRecord)> {
         let mut random = [0; TOKEN_BYTES];
         getrandom::fill(&mut random).map_err(RecordsError::Random)?;
         let token = format!("{PREFIX}{}", hex::encode(random));
@@ -96,12 +96,7 @@ impl Records {
     ///
     /// # Errors
     /// The store cannot be written. A token that is not good is the inner error.
-    pub async fn redeem(
-        &self,
-        token: &str,
-        key: &str,
-        now_ms: i64,
-    ) -> Result<Result<Labels, TokenRefusal>, RecordsError> {
+    pub async fn redeem(&self, token: &str, key: &str, now_ms: i64) -> Result<Result<Labels, TokenRefusal>> {
         if token.len() > MAX_TOKEN_BYTES || !token.starts_with(PREFIX) {
             return Ok(Err(TokenRefusal::Unknown));
         }
@@ -109,12 +104,7 @@ impl Records {
         self.write("redeem a join token", self.redeem_hash(&hash, key, now_ms)).await
     }
 
-    async fn redeem_hash(
-        &self,
-        hash: &str,
-        key: &str,
-        now_ms: i64,
-    ) -> Result<Result<Labels, TokenRefusal>, RecordsError> {
+    async fn redeem_hash(&self, hash: &str, key: &str, now_ms: i64) -> Result<Result<Labels, TokenRefusal>> {
         let mut tx = self.begin().await?;
         let sql = sql!("SELECT * FROM tokens WHERE hash = $1 {}", self.store.kind.for_update());
         let row = sqlx::query(sql).bind(hash).fetch_optional(&mut *tx).await?;
@@ -151,13 +141,13 @@ impl Records {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub async fn remove_expired_tokens(&self, now_ms: i64) -> Result<(), RecordsError> {
+    pub async fn remove_expired_tokens(&self, now_ms: i64) -> Result<()> {
         let sql = "DELETE FROM tokens WHERE used_by IS NULL AND expires_ms < $1";
         self.execute("remove join tokens", sqlx::query(sql).bind(now_ms - ENDED_KEPT_MS)).await.map(drop)
     }
 
     /// The tokens that were given out, newest first; with a cursor the page after it.
-    pub async fn tokens(&self, before: Option<&TokenCursor>, limit: u32) -> Result<Vec<TokenRecord>, RecordsError> {
+    pub async fn tokens(&self, before: Option<&TokenCursor>, limit: u32) -> Result<Vec<TokenRecord>> {
         let sql = "SELECT * FROM tokens WHERE created_ms < $1 OR (created_ms = $1 AND hash < $2) \
              ORDER BY created_ms DESC, hash DESC LIMIT $3";
         let (created_ms, hash) = before.map_or((i64::MAX, ""), |cursor| (cursor.created_ms, &cursor.hash));
@@ -177,7 +167,7 @@ fn refusal(token: &TokenRecord, known: Option<&(String, Approval)>, now_ms: i64)
     }
 }
 
-fn token_of(row: &sqlx::any::AnyRow) -> Result<TokenRecord, RecordsError> {
+fn token_of(row: &sqlx::any::AnyRow) -> Result<TokenRecord> {
     Ok(read!(row => TokenRecord {
         hash, created_ms, created_by, expires_ms, used_ms, used_by;
         labels: json(&get::<String>(row, "labels")?, "labels")?,

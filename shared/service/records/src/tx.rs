@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::document::malformed;
 use crate::rows::Rows;
-use crate::{EventDocument, RecordsError, id};
+use crate::{EventDocument, Result, id};
 
 /// The number of the last event that this process knows of.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Tx {
     }
 
     /// Commits it, with its events.
-    pub(crate) async fn commit(mut self) -> Result<(), RecordsError> {
+    pub(crate) async fn commit(mut self) -> Result<()> {
         let last = self.write_events().await?;
         let Self { inner, last_event, .. } = self;
         inner.commit().await?;
@@ -77,7 +77,7 @@ impl Tx {
     ///
     /// On PostgreSQL the row with the last number stays locked until the end of the transaction: so the order of
     /// numbers is that of commits, and this is the last statement of a transaction.
-    async fn write_events(&mut self) -> Result<Option<i64>, RecordsError> {
+    async fn write_events(&mut self) -> Result<Option<i64>> {
         let count = i64::try_from(self.events.len()).unwrap_or(i64::MAX);
         if count == 0 {
             return Ok(None);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::column::{get, read};
 use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::sessions::{LOST, tell_left};
-use crate::{Records, RecordsError, id};
+use crate::{Records, RecordsError, Result, id};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidatorRecord {
@@ -42,7 +42,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::Newer`] once a newer release has migrated the store beyond this program.
-    pub async fn heartbeat(&self, key: &str, instance: &str, address: &str, ttl: Duration) -> Result<(), RecordsError> {
+    pub async fn heartbeat(&self, key: &str, instance: &str, address: &str, ttl: Duration) -> Result<()> {
         let now = self.store.kind.now();
         let sql = sql!(
             "INSERT INTO validators (key, instance, address, started_ms, heartbeat_ms, expires_ms, schema_version) \
@@ -64,7 +64,7 @@ impl Records {
     }
 
     /// Says that a run of a validator ends: its leases end, its sessions too.
-    pub async fn retire(&self, key: &str, instance: &str) -> Result<(), RecordsError> {
+    pub async fn retire(&self, key: &str, instance: &str) -> Result<()> {
         let now = self.store.kind.now();
         transaction!(self, "note the validator's end", |tx| {
             let sql = sql!("UPDATE validators SET expires_ms = {now} WHERE key = $1 AND instance = $2");
@@ -80,7 +80,7 @@ impl Records {
     }
 
     /// Ends the sessions whose validator's process lives no more, and gives how many there were.
-    pub async fn end_lost_sessions(&self) -> Result<u64, RecordsError> {
+    pub async fn end_lost_sessions(&self) -> Result<u64> {
         let now = self.store.kind.now();
         let sql = sql!(
             "UPDATE sessions SET disconnected_ms = {now}, why = '{LOST}' \
@@ -96,7 +96,7 @@ impl Records {
     }
 
     /// Every validator that was ever heard of.
-    pub async fn validators(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
+    pub async fn validators(&self) -> Result<Vec<ValidatorRecord>> {
         let sql = sql!(
             "SELECT v.*, CASE WHEN {} THEN 1 ELSE 0 END AS is_alive FROM validators v ORDER BY v.key",
             is_alive(&self.store.kind.now())
@@ -109,7 +109,7 @@ impl Records {
     }
 
     /// The validators whose heartbeat has ended.
-    pub async fn lost(&self) -> Result<Vec<ValidatorRecord>, RecordsError> {
+    pub async fn lost(&self) -> Result<Vec<ValidatorRecord>> {
         let all = self.validators().await?;
         Ok(all.into_iter().filter(|validator| !validator.is_alive).collect())
     }
@@ -118,12 +118,12 @@ impl Records {
     ///
     /// # Errors
     /// The system gives no random bytes.
-    pub fn new_instance() -> Result<String, RecordsError> {
+    pub fn new_instance() -> Result<String> {
         id::new(id::now_ms())
     }
 
     /// The database's time, in milliseconds since 1970.
-    pub async fn now_ms(&self) -> Result<i64, RecordsError> {
+    pub async fn now_ms(&self) -> Result<i64> {
         let sql = sql!("SELECT {}", self.store.kind.now());
         let now = sqlx::query_scalar(sql).fetch_one(self.read()).await;
         now.map_err(|e| RecordsError::from(e).doing("ask for the time"))

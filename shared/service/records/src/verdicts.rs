@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 use crate::column::{get, read};
 use crate::document::json;
 use crate::standing::finding_of;
-use crate::{CommitmentRecord, FullVerdict, MAX_ROWS, Records, RecordsError, VerdictRecord, receipts};
+use crate::{CommitmentRecord, FullVerdict, MAX_ROWS, Records, Result, VerdictRecord, receipts};
 
 /// Where a page of verdicts ended: the next one begins there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ const COLUMNS: &str = "SELECT v.challenge, v.miner, v.at_ms, v.outcome, v.docume
 const JOIN: &str = "verdicts v JOIN challenges c ON c.id = v.challenge";
 
 impl Records {
-    pub async fn verdicts(&self, filter: &VerdictFilter) -> Result<Vec<VerdictRecord>, RecordsError> {
+    pub async fn verdicts(&self, filter: &VerdictFilter) -> Result<Vec<VerdictRecord>> {
         let miner = match &filter.miner {
             Some(key) => match self.miner_id(key).await? {
                 Some(miner) => miner,
@@ -121,7 +121,7 @@ impl Records {
     }
 
     /// The verdict of a challenge, with everything behind it.
-    pub async fn verdict(&self, challenge: &str) -> Result<Option<FullVerdict>, RecordsError> {
+    pub async fn verdict(&self, challenge: &str) -> Result<Option<FullVerdict>> {
         let sql = sql!("{COLUMNS} {JOIN} WHERE v.challenge = $1");
         let found = self.find_row("look up a verdict", sqlx::query(sql).bind(challenge), |row| {
             Ok((verdict_of(row)?, get(row, "session")?))
@@ -136,20 +136,20 @@ impl Records {
             session,
             commitment: commitment.as_ref().map(commitment_of).transpose()?,
             evidence: self.evidence_of(challenge).await?,
-            findings: findings.iter().map(|row| Ok(finding_of(row)?.finding)).collect::<Result<_, RecordsError>>()?,
+            findings: findings.iter().map(|row| Ok(finding_of(row)?.finding)).collect::<Result<_>>()?,
             receipts: receipts::of_challenge(self, challenge).await?,
         }))
     }
 
     /// The verdict of a challenge alone, as `--json` prints it.
-    pub async fn verdict_document(&self, challenge: &str) -> Result<Option<Box<RawValue>>, RecordsError> {
+    pub async fn verdict_document(&self, challenge: &str) -> Result<Option<Box<RawValue>>> {
         let found = sqlx::query_scalar("SELECT document FROM verdicts WHERE challenge = $1").bind(challenge);
         let found: Option<String> = found.fetch_optional(self.read()).await?;
         found.map(|document| json(&document, "verdict")).transpose()
     }
 
     /// Challenges with a verdict whose ids begin with these digits, at most `limit`.
-    pub async fn verdicts_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>, RecordsError> {
+    pub async fn verdicts_by_prefix(&self, prefix: &str, limit: u32) -> Result<Vec<String>> {
         let sql = "SELECT challenge FROM verdicts WHERE challenge >= $1 AND challenge < $2 ORDER BY challenge LIMIT $3";
         let query = sqlx::query(sql).bind(prefix).bind(format!("{prefix}g")).bind(i64::from(limit));
         self.list("look up a verdict", query, |row| get(row, "challenge")).await
@@ -165,7 +165,7 @@ impl Records {
         precision: Precision,
         since_ms: i64,
         each: u32,
-    ) -> Result<Vec<DeviceSample>, RecordsError> {
+    ) -> Result<Vec<DeviceSample>> {
         // From device to device and to the newest results of each, by the index: the cost does not grow with the
         // history. Both databases read the left side of CROSS JOIN first.
         let of_model = "model = $1 AND precision = $6 AND work_held = 1";
@@ -196,7 +196,7 @@ impl Records {
     }
 }
 
-pub(crate) fn verdict_of(row: &AnyRow) -> Result<VerdictRecord, RecordsError> {
+pub(crate) fn verdict_of(row: &AnyRow) -> Result<VerdictRecord> {
     Ok(read!(row => VerdictRecord {
         challenge, miner, at_ms, outcome, kind, asked, round, device_ms;
         group: get(row, "grp")?,
@@ -204,11 +204,11 @@ pub(crate) fn verdict_of(row: &AnyRow) -> Result<VerdictRecord, RecordsError> {
     }))
 }
 
-fn commitment_of(row: &AnyRow) -> Result<CommitmentRecord, RecordsError> {
+fn commitment_of(row: &AnyRow) -> Result<CommitmentRecord> {
     Ok(read!(row => CommitmentRecord { checksum, signature, probe_checksum, probe_signature }))
 }
 
-fn sample_of(row: &AnyRow) -> Result<DeviceSample, RecordsError> {
+fn sample_of(row: &AnyRow) -> Result<DeviceSample> {
     Ok(read!(row => DeviceSample {
         challenge, miner, operator, device_id, model, at_ms, n, tops;
         gb_per_s: get(row, "probe_gb_per_s")?,

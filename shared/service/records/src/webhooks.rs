@@ -6,7 +6,7 @@ use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::miners::note_action;
 use crate::tx::Tx;
-use crate::{Actor, DeliveryRecord, EventKind, Records, RecordsError, WebhookRecord, id};
+use crate::{Actor, DeliveryRecord, EventKind, Records, RecordsError, Result, WebhookRecord, id};
 
 /// The most webhooks that operators may add.
 pub const MAX_WEBHOOKS: i64 = 32;
@@ -50,7 +50,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordsError::TooMany`], or the store cannot be written.
-    pub async fn add_webhook(&self, webhook: &NewWebhook, actor: &Actor) -> Result<WebhookRecord, RecordsError> {
+    pub async fn add_webhook(&self, webhook: &NewWebhook, actor: &Actor) -> Result<WebhookRecord> {
         let created_ms = id::now_ms();
         let id = id::random()?;
         transaction!(self, "add a webhook", |tx| {
@@ -67,15 +67,15 @@ impl Records {
     }
 
     /// The webhooks, oldest first.
-    pub async fn webhooks(&self) -> Result<Vec<WebhookRecord>, RecordsError> {
+    pub async fn webhooks(&self) -> Result<Vec<WebhookRecord>> {
         self.list("list webhooks", sqlx::query(sql!("{SELECT} ORDER BY w.created_ms, w.id")), webhook_of).await
     }
 
-    pub async fn webhook(&self, id: &str) -> Result<Option<WebhookRecord>, RecordsError> {
+    pub async fn webhook(&self, id: &str) -> Result<Option<WebhookRecord>> {
         self.find_row("look up a webhook", sqlx::query(sql!("{SELECT} WHERE w.id = $1")).bind(id), webhook_of).await
     }
 
-    pub async fn webhook_secrets(&self, id: &str) -> Result<Option<WebhookSecrets>, RecordsError> {
+    pub async fn webhook_secrets(&self, id: &str) -> Result<Option<WebhookSecrets>> {
         let query = sqlx::query("SELECT url, secret FROM webhooks WHERE id = $1").bind(id);
         self.find_row("look up a webhook", query, |row| {
             let url = String::from_utf8_lossy(&get::<Vec<u8>>(row, "url")?).into_owned();
@@ -85,7 +85,7 @@ impl Records {
     }
 
     /// Removes a webhook; false where the id is unknown.
-    pub async fn remove_webhook(&self, id: &str, actor: &Actor) -> Result<bool, RecordsError> {
+    pub async fn remove_webhook(&self, id: &str, actor: &Actor) -> Result<bool> {
         transaction!(self, "remove a webhook", |tx| {
             sqlx::query("DELETE FROM deliveries WHERE webhook = $1").bind(id).execute(&mut *tx).await?;
             let removed = sqlx::query("DELETE FROM webhooks WHERE id = $1").bind(id).execute(&mut *tx).await?;
@@ -98,7 +98,7 @@ impl Records {
     }
 
     /// Notes that a webhook has all events up to this one, `sent` of them since the last time.
-    pub async fn delivered(&self, id: &str, last_event: i64, sent: i64) -> Result<(), RecordsError> {
+    pub async fn delivered(&self, id: &str, last_event: i64, sent: i64) -> Result<()> {
         let sql = "UPDATE deliveries SET last_event = $2, delivered = delivered + $3, \
              delivered_ms = CASE WHEN $3 > 0 THEN $4 ELSE delivered_ms END, attempts = 0, failing_ms = NULL, \
              next_ms = NULL, last_error = NULL WHERE webhook = $1 AND last_event < $2";
@@ -107,14 +107,14 @@ impl Records {
     }
 
     /// Notes that events up to this one were removed before a webhook could be sent them.
-    pub async fn skipped(&self, id: &str, last_event: i64) -> Result<(), RecordsError> {
+    pub async fn skipped(&self, id: &str, last_event: i64) -> Result<()> {
         let sql = "UPDATE deliveries SET skipped = skipped + $2 - last_event, last_event = $2 \
              WHERE webhook = $1 AND last_event < $2";
         self.execute("note events that were too old", sqlx::query(sql).bind(id).bind(last_event)).await.map(drop)
     }
 
     /// Notes an attempt that failed, and when the next one is made.
-    pub async fn not_delivered(&self, id: &str, error: &str, next_ms: i64) -> Result<(), RecordsError> {
+    pub async fn not_delivered(&self, id: &str, error: &str, next_ms: i64) -> Result<()> {
         let sql = "UPDATE deliveries SET attempts = attempts + 1, failing_ms = COALESCE(failing_ms, $2), \
              next_ms = $3, last_error = $4 WHERE webhook = $1";
         let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(next_ms).bind(bounded(error));
@@ -122,7 +122,7 @@ impl Records {
     }
 
     /// Sends a webhook nothing any more.
-    pub async fn disable_webhook(&self, id: &str, why: &str) -> Result<(), RecordsError> {
+    pub async fn disable_webhook(&self, id: &str, why: &str) -> Result<()> {
         transaction!(self, "disable a webhook", |tx| {
             let sql = "UPDATE webhooks SET disabled_ms = $2, disabled_why = $3 WHERE id = $1 AND disabled_ms IS NULL";
             let update = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(bounded(why));
@@ -134,7 +134,7 @@ impl Records {
     }
 
     /// Enables a disabled webhook again and forgets its failures: events are sent at once, from its last position.
-    pub async fn enable_webhook(&self, id: &str) -> Result<(), RecordsError> {
+    pub async fn enable_webhook(&self, id: &str) -> Result<()> {
         transaction!(self, "enable a webhook", |tx| {
             let sql =
                 "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms IS NOT NULL";
@@ -147,13 +147,7 @@ impl Records {
 }
 
 /// Inserts both rows of a webhook.
-async fn insert(
-    tx: &mut Tx,
-    id: &str,
-    webhook: &NewWebhook,
-    created_ms: i64,
-    created_by: &str,
-) -> Result<(), RecordsError> {
+async fn insert(tx: &mut Tx, id: &str, webhook: &NewWebhook, created_ms: i64, created_by: &str) -> Result<()> {
     let NewWebhook { url, target, kinds, secret } = webhook;
     let sql = "INSERT INTO webhooks (id, target, url, secret, kinds, created_ms, created_by) \
          VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -176,7 +170,7 @@ fn bounded(error: &str) -> String {
 }
 
 /// Kinds that this release does not have are passed over: a webhook of such kinds alone is disabled for it.
-fn webhook_of(row: &AnyRow) -> Result<WebhookRecord, RecordsError> {
+fn webhook_of(row: &AnyRow) -> Result<WebhookRecord> {
     let asked: Vec<String> = json(&get::<String>(row, "kinds")?, "kinds")?;
     let kinds: Vec<EventKind> = asked.iter().filter_map(|kind| EventKind::named(kind)).collect();
     let unknown = (kinds.is_empty() && !asked.is_empty()).then(|| format!("no events of kind {}", asked.join(", ")));
