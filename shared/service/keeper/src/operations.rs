@@ -18,8 +18,8 @@ mod why;
 use assay_api::ProblemCode;
 use assay_records::RecordsError;
 
-pub use self::change::{Enroll, Label, MinerDecision};
-pub use self::keep::{RecordsBackup, RecordsExport};
+pub use self::change::{decide, enroll, label};
+pub use self::keep::{backup, export};
 
 /// Default number of documents on a page.
 pub const DEFAULT_DOCUMENTS: u32 = 100;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use assay_api::{CreatedJoinToken, Decision, Miner, MinerChanged, parse_name};
+use assay_api::{ChangeLabels, CreateJoinToken, CreatedJoinToken, Decision, Miner, MinerChanged, parse_name};
 use assay_policy::Event;
 use assay_policy::state::Word;
-use assay_records::{Actor, Approval, Labels, MinerChange, MinerRecord, RecordsError};
+use assay_records::{Actor, Approval, MinerChange, MinerRecord, RecordsError};
 
 use super::labels;
 use super::read::miner_of;
@@ -14,24 +14,6 @@ use super::{MAX_TOKEN_S, OperationError, find};
 use crate::allow::{AdmissionReason, Enrolment};
 use crate::fleet::notice::{MAX_TRIES, log};
 use crate::validator::Validator;
-
-/// Creates a join token, which lets in one miner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enroll {
-    /// Labels for the miner.
-    pub labels: Labels,
-    /// Validity in seconds.
-    pub expires_s: u64,
-}
-
-/// Decides about a miner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MinerDecision {
-    /// The first digits of one of its keys; the whole key where the records do not know it.
-    pub miner: String,
-    /// What becomes of it.
-    pub decision: Decision,
-}
 
 /// The new status of the miner, and the input to its attestation state.
 const fn effect(decision: Decision) -> (Option<Approval>, Word) {
@@ -62,51 +44,42 @@ fn refused(decision: Decision, record: Option<&MinerRecord>) -> Option<String> {
     }
 }
 
-/// Sets or removes labels of a miner.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
-    /// The first digits of one of its keys.
-    pub miner: String,
-    /// Labels to set.
-    pub set: Labels,
-    /// Names of the labels to remove.
-    pub remove: Vec<String>,
+/// Creates a join token, which lets in one miner.
+pub async fn enroll(
+    validator: &Validator,
+    asked: CreateJoinToken,
+    actor: &Actor,
+) -> Result<CreatedJoinToken, OperationError> {
+    let (labels, expires_s) = (labels::check(asked.labels)?, asked.expires_s);
+    if !(1..=MAX_TOKEN_S).contains(&expires_s) {
+        let days = MAX_TOKEN_S / 86_400;
+        return Err(OperationError::Invalid(format!("expires: must be from 1s to {days}d")));
+    }
+    let (token, record) = validator.records.create_token(&labels, Duration::from_secs(expires_s), actor).await?;
+    // The records name it by its hash; only this answer has the token itself.
+    tracing::info!(token = &record.hash[..16], ?labels, by = actor.name, "a join token was made");
+    Ok(CreatedJoinToken { record, token })
 }
 
-impl Enroll {
-    /// Creates the token.
-    pub async fn create(self, validator: &Validator, actor: &Actor) -> Result<CreatedJoinToken, OperationError> {
-        let labels = labels::check(self.labels)?;
-        if !(1..=MAX_TOKEN_S).contains(&self.expires_s) {
-            let days = MAX_TOKEN_S / 86_400;
-            return Err(OperationError::Invalid(format!("expires: must be from 1s to {days}d")));
-        }
-        let lifetime = Duration::from_secs(self.expires_s);
-        let (token, record) = validator.records.create_token(&labels, lifetime, actor).await?;
-        // The records name it by its hash; only this answer has the token itself.
-        tracing::info!(token = &record.hash[..16], ?labels, by = actor.name, "a join token was made");
-        Ok(CreatedJoinToken { record, token })
+/// Decides about a miner, named by the first digits of one of its keys, or by its whole key where the records do not
+/// know it.
+pub async fn decide(
+    validator: &Validator,
+    miner: &str,
+    decision: Decision,
+    actor: &Actor,
+) -> Result<MinerChanged, OperationError> {
+    let miner = find::miner_or_key(&validator.records, miner).await?;
+    let before = change(validator, &miner, decision, actor).await?;
+    // The change is done here: a failed update of the memory does not undo it.
+    if let Err(error) = validator.follow_decisions().await {
+        tracing::warn!("what an operator decided is in the records, and takes effect once they can be read: {error}");
     }
-}
-
-impl MinerDecision {
-    /// Applies the decision.
-    pub async fn decide(self, validator: &Validator, actor: &Actor) -> Result<MinerChanged, OperationError> {
-        let Self { miner, decision } = self;
-        let miner = find::miner_or_key(&validator.records, &miner).await?;
-        let before = change(validator, &miner, decision, actor).await?;
-        // The change is done here: a failed update of the memory does not undo it.
-        if let Err(error) = validator.follow_decisions().await {
-            tracing::warn!(
-                "what an operator decided is in the records, and takes effect once they can be read: {error}"
-            );
-        }
-        let decision = decision.name();
-        tracing::info!(miner, decision, %before, by = actor.name, uid = actor.uid, "an operator decided about a miner");
-        let miner = miner_of(validator, &miner).await?;
-        let note = note(validator, &miner.record.key, miner.record.status).map(str::to_owned);
-        Ok(MinerChanged { miner, before, note })
-    }
+    let decision = decision.name();
+    tracing::info!(miner, decision, %before, by = actor.name, uid = actor.uid, "an operator decided about a miner");
+    let miner = miner_of(validator, &miner).await?;
+    let note = note(validator, &miner.record.key, miner.record.status).map(str::to_owned);
+    Ok(MinerChanged { miner, before, note })
 }
 
 /// Applies a decision and its consequences in one transaction; returns the status before.
@@ -151,26 +124,29 @@ fn note(validator: &Validator, key: &str, status: Approval) -> Option<&'static s
     }
 }
 
-impl Label {
-    /// Changes the labels.
-    pub async fn change(self, validator: &Validator, actor: &Actor) -> Result<Miner, OperationError> {
-        let records = &validator.records;
-        let miner = find::miner(records, &self.miner).await?;
-        let set = labels::check(self.set)?;
-        let names: Result<Vec<_>, _> = self.remove.iter().map(|name| parse_name(name)).collect();
-        let names = names.map_err(|error| OperationError::Invalid(error.to_string()))?;
-        if set.is_empty() && names.is_empty() {
-            return Err(OperationError::Invalid("no label is given: NAME=VALUE sets one, -NAME takes it away".into()));
-        }
-        if let Some(name) = names.iter().find(|name| set.contains_key(*name)) {
-            return Err(OperationError::Invalid(format!("label {name} is both set and taken away")));
-        }
-        let changes: BTreeMap<_, _> = set.into_iter().map(|(name, value)| (name, Some(value))).collect();
-        let changes = names.into_iter().map(|name| (name, None)).chain(changes).collect();
-        records.set_labels(&miner, &changes, actor).await.map_err(|error| match error {
-            RecordsError::TooMany { max, .. } => OperationError::Invalid(format!("a miner has at most {max} labels")),
-            other => other.into(),
-        })?;
-        miner_of(validator, &miner).await
+/// Sets and removes labels of a miner, named by the first digits of one of its keys.
+pub async fn label(
+    validator: &Validator,
+    miner: &str,
+    asked: ChangeLabels,
+    actor: &Actor,
+) -> Result<Miner, OperationError> {
+    let records = &validator.records;
+    let miner = find::miner(records, miner).await?;
+    let set = labels::check(asked.set)?;
+    let names: Result<Vec<_>, _> = asked.remove.iter().map(|name| parse_name(name)).collect();
+    let names = names.map_err(|error| OperationError::Invalid(error.to_string()))?;
+    if set.is_empty() && names.is_empty() {
+        return Err(OperationError::Invalid("no label is given: NAME=VALUE sets one, -NAME takes it away".into()));
     }
+    if let Some(name) = names.iter().find(|name| set.contains_key(*name)) {
+        return Err(OperationError::Invalid(format!("label {name} is both set and taken away")));
+    }
+    let changes: BTreeMap<_, _> = set.into_iter().map(|(name, value)| (name, Some(value))).collect();
+    let changes = names.into_iter().map(|name| (name, None)).chain(changes).collect();
+    records.set_labels(&miner, &changes, actor).await.map_err(|error| match error {
+        RecordsError::TooMany { max, .. } => OperationError::Invalid(format!("a miner has at most {max} labels")),
+        other => other.into(),
+    })?;
+    miner_of(validator, &miner).await
 }

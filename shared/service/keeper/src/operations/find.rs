@@ -30,12 +30,10 @@ pub(super) fn digits(text: &str) -> Result<String, OperationError> {
 /// Finds the id of the only miner with a key that starts with these digits.
 pub(super) async fn miner(records: &Records, text: &str) -> Result<String, OperationError> {
     let prefix = digits(text)?;
-    let mut found = records.miners_by_prefix(&prefix, MAX_LISTED as u32 + 1).await?;
-    match found.len() {
-        1 => Ok(found.remove(0)),
-        0 => Err(OperationError::NotFound(format!("no miner in the records has a key that starts with {prefix}"))),
-        _ => Err(several(&prefix, found)),
-    }
+    let found = records.miners_by_prefix(&prefix, MAX_LISTED as u32 + 1).await?;
+    only(found, &prefix, || {
+        OperationError::NotFound(format!("no miner in the records has a key that starts with {prefix}"))
+    })
 }
 
 /// Finds a miner by digits or by its name, for reading only: the right to set labels does not include decisions.
@@ -48,15 +46,12 @@ pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<Strin
         limit: Some(MAX_LISTED as u32 + 1),
         ..MinerFilter::default()
     };
-    let mut found: Vec<_> = records.miners(&filter).await?.into_iter().map(|miner| miner.id).collect();
-    match found.len() {
-        1 => Ok(found.remove(0)),
-        0 => Err(OperationError::Invalid(format!(
-            "no miner has the name {}; an id takes its first {MIN_DIGITS} to {MAX_DIGITS} hex digits",
-            quoted(text)
-        ))),
-        _ => Err(several(&quoted(text).to_string(), found)),
-    }
+    let found = records.miners(&filter).await?.into_iter().map(|miner| miner.id).collect();
+    let name = quoted(text).to_string();
+    only(found, &name, || {
+        let takes = format!("an id takes its first {MIN_DIGITS} to {MAX_DIGITS} hex digits");
+        OperationError::Invalid(format!("no miner has the name {name}; {takes}"))
+    })
 }
 
 /// Finds a miner as [`miner`], or takes a whole key that the records do not know.
@@ -74,13 +69,13 @@ pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String
 pub(super) async fn one(records: &Records, text: &str, kind: ObjectKind) -> Result<String, OperationError> {
     let prefix = digits(text)?;
     let found = records.find(&prefix).await?.into_iter().filter(|found| found.kind == kind);
-    let mut found: Vec<_> = found.map(|found| found.id).collect();
-    match found.len() {
-        _ if found.contains(&prefix) => Ok(prefix),
-        1 => Ok(found.remove(0)),
-        0 => Err(OperationError::NotFound(format!("no {kind} in the records has an id that starts with {prefix}"))),
-        _ => Err(several(&prefix, found)),
+    let found: Vec<_> = found.map(|found| found.id).collect();
+    if found.contains(&prefix) {
+        return Ok(prefix);
     }
+    only(found, &prefix, || {
+        OperationError::NotFound(format!("no {kind} in the records has an id that starts with {prefix}"))
+    })
 }
 
 /// Finds the only item whose id starts with these digits; a miner by its name too.
@@ -100,6 +95,15 @@ pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId, Ope
             "nothing in the records has an id that starts with {prefix}: no challenge, miner, device, receipt or round"
         ))),
         _ => Err(several(&prefix, found.iter().map(|found| format!("{} {}", found.kind, found.id)).collect())),
+    }
+}
+
+/// The only one of the ids that were found.
+fn only(mut found: Vec<String>, prefix: &str, none: impl FnOnce() -> OperationError) -> Result<String, OperationError> {
+    match found.len() {
+        0 => Err(none()),
+        1 => Ok(found.remove(0)),
+        _ => Err(several(prefix, found)),
     }
 }
 

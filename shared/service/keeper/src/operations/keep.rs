@@ -1,6 +1,6 @@
 //! Exports and backups of the records, to files on the validator's machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use assay_api::{WrittenFile, WrittenFolder};
 use assay_records::{Actor, RecordsError};
@@ -8,45 +8,28 @@ use assay_records::{Actor, RecordsError};
 use super::OperationError;
 use crate::validator::Validator;
 
-/// Writes all records into a folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordsExport {
-    /// The folder, which is created.
-    pub folder: PathBuf,
+/// Writes all records into a folder, which is created.
+pub async fn export(validator: &Validator, folder: &Path, actor: &Actor) -> Result<WrittenFolder, OperationError> {
+    let exported = validator.records.export(folder).await.map_err(not_written)?;
+    noted(validator, actor, "export", folder).await;
+    Ok(WrittenFolder { exported, folder: folder.display().to_string() })
 }
 
-/// Copies the records as of one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordsBackup {
-    /// The file, which must not exist.
-    pub file: PathBuf,
-    /// Whether to check everything first.
-    pub check: bool,
-}
-
-impl RecordsExport {
-    /// Writes the records.
-    pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFolder, OperationError> {
-        let Self { folder } = self;
-        let exported = validator.records.export(&folder).await.map_err(not_written)?;
-        noted(validator, actor, "export", &folder).await;
-        Ok(WrittenFolder { exported, folder: folder.display().to_string() })
+/// Copies the records as of one moment into a file, which must not exist; `check`: everything is checked first.
+pub async fn backup(
+    validator: &Validator,
+    file: &Path,
+    check: bool,
+    actor: &Actor,
+) -> Result<WrittenFile, OperationError> {
+    if check && let Some(damage) = validator.records.check(true).await.map_err(not_written)? {
+        let why = format!("the records are damaged ({damage}), and were not copied: restore a backup");
+        return Err(OperationError::NotPossible(why));
     }
-}
-
-impl RecordsBackup {
-    /// Copies the records.
-    pub async fn write(self, validator: &Validator, actor: &Actor) -> Result<WrittenFile, OperationError> {
-        let Self { file, check } = self;
-        if check && let Some(damage) = validator.records.check(true).await.map_err(not_written)? {
-            let why = format!("the records are damaged ({damage}), and were not copied: restore a backup");
-            return Err(OperationError::NotPossible(why));
-        }
-        validator.records.backup(&file).await.map_err(not_written)?;
-        noted(validator, actor, "backup", &file).await;
-        let bytes = std::fs::metadata(&file).map(|file| file.len()).unwrap_or_default();
-        Ok(WrittenFile { file: file.display().to_string(), bytes })
-    }
+    validator.records.backup(file).await.map_err(not_written)?;
+    noted(validator, actor, "backup", file).await;
+    let bytes = std::fs::metadata(file).map(|file| file.len()).unwrap_or_default();
+    Ok(WrittenFile { file: file.display().to_string(), bytes })
 }
 
 /// A failed copy is the caller's to correct: it is not retried.

@@ -10,14 +10,6 @@ use crate::validator::Validator;
 /// The least digits of an id that identify a webhook.
 const MIN_ID_DIGITS: usize = 4;
 
-/// Lists all webhooks, oldest first.
-///
-/// # Errors
-/// The records cannot be read.
-pub async fn list(validator: &Validator) -> Result<Vec<WebhookRecord>, OperationError> {
-    Ok(validator.records.webhooks().await?)
-}
-
 /// Adds a webhook, with a secret of its own, which is shown only this once.
 pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Result<AddedWebhook, OperationError> {
     let AddWebhook { url, mut kinds } = asked;

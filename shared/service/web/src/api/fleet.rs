@@ -7,7 +7,7 @@ use assay_api::{
     ChangeLabels, DeviceDetail, DevicesQuery, FleetCounts, ForgottenDevices, HistoryQuery, ListPage, Miner,
     MinerChanged, MinerConnection, MinerDetail, MinerSeries, MinersQuery, SeriesQuery,
 };
-use assay_keeper::operations::{Label, MinerDecision, read, running, series};
+use assay_keeper::operations::{self, read, running, series};
 use assay_records::{DeviceRecord, MinerEvent};
 use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
@@ -128,8 +128,8 @@ macro_rules! decisions {
             State(web): WebState,
             Path(MinerPath { miner }): Path<MinerPath>,
         ) -> ApiResult<MinerChanged> {
-            let decision = MinerDecision { miner, decision: Decision::$decision };
-            Ok(Json(decision.decide(&web.running.validator, &caller.actor).await?))
+            let validator = &web.running.validator;
+            Ok(Json(operations::decide(validator, &miner, Decision::$decision, &caller.actor).await?))
         }
     )+ };
 }
@@ -157,10 +157,9 @@ async fn label(
     Operator(caller): Operator,
     State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
-    Json(ChangeLabels { set, remove }): Json<ChangeLabels>,
+    Json(asked): Json<ChangeLabels>,
 ) -> ApiResult<Miner> {
-    let label = Label { miner, set, remove };
-    Ok(Json(label.change(&web.running.validator, &caller.actor).await?))
+    Ok(Json(operations::label(&web.running.validator, &miner, asked, &caller.actor).await?))
 }
 
 /// Forgets which devices a miner showed, so that none is missed from now on

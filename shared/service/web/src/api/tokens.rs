@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use assay_api::{ApiToken, CreateApiToken, CreateJoinToken, CreatedJoinToken, ListPage, PageQuery, ProblemCode};
-use assay_keeper::operations::{Enroll, read};
+use assay_keeper::operations::{self, read};
 use assay_records::{ApiTokenRecord, TokenRecord};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -42,9 +42,9 @@ async fn join_tokens(
 async fn create_join_token(
     Admin(caller): Admin,
     State(web): WebState,
-    Json(CreateJoinToken { labels, expires_s }): Json<CreateJoinToken>,
+    Json(asked): Json<CreateJoinToken>,
 ) -> StatusResult<CreatedJoinToken> {
-    let made = Enroll { labels, expires_s }.create(&web.running.validator, &caller.actor).await?;
+    let made = operations::enroll(&web.running.validator, asked, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
@@ -65,7 +65,7 @@ async fn create_token(
     State(web): WebState,
     Json(asked): Json<CreateApiToken>,
 ) -> StatusResult<ApiToken> {
-    let made = assay_keeper::operations::tokens::create(&web.running.validator, asked, &caller.actor).await?;
+    let made = operations::tokens::create(&web.running.validator, asked, &caller.actor).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 

@@ -108,8 +108,8 @@ async fn export(
     State(web): WebState,
     Json(asked): Json<ExportRequest>,
 ) -> ApiResult<WrittenFolder> {
-    let export = operations::RecordsExport { folder: absolute("folder", &asked.folder)? };
-    Ok(Json(export.write(&web.running.validator, &caller.actor).await?))
+    let folder = absolute("folder", &asked.folder)?;
+    Ok(Json(operations::export(&web.running.validator, &folder, &caller.actor).await?))
 }
 
 /// Copies the records into a file of the validator's machine, over the control socket
@@ -121,8 +121,8 @@ async fn backup(
     State(web): WebState,
     Json(asked): Json<BackupRequest>,
 ) -> ApiResult<WrittenFile> {
-    let backup = operations::RecordsBackup { file: absolute("file", &asked.file)?, check: asked.check };
-    Ok(Json(backup.write(&web.running.validator, &caller.actor).await?))
+    let file = absolute("file", &asked.file)?;
+    Ok(Json(operations::backup(&web.running.validator, &file, asked.check, &caller.actor).await?))
 }
 
 /// Requires an absolute path, which means the same to the validator and to its caller.

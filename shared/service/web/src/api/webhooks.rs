@@ -24,7 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     responses((status = 200, description = "All of them", body = ListPage<WebhookRecord>)),
     security(("token" = ["admin"])))]
 async fn webhooks(_: Admin, State(web): WebState) -> ApiResult<ListPage<WebhookRecord>> {
-    Ok(Json(ListPage::all(operation::list(&web.running.validator).await?)))
+    Ok(Json(ListPage::all(web.running.validator.records.webhooks().await?)))
 }
 
 /// Adds a webhook, which is sent what happens from now on

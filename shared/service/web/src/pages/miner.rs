@@ -2,7 +2,7 @@
 
 use assay_api::Decision;
 use assay_api::{BeginChallenge, HistoryQuery, ProblemCode, ProblemDetails, SeriesQuery, VerdictsQuery};
-use assay_keeper::operations::{MinerDecision, read, running, series};
+use assay_keeper::operations::{self, read, running, series};
 use assay_page::MinerView;
 use assay_protocol::verdict::Mode;
 use axum::Form;
@@ -103,7 +103,7 @@ pub(super) async fn decide(
     let Some((decision, _)) = decision(&name) else {
         return visitor.problem(&ProblemDetails::new(ProblemCode::NotFound, "no such decision about a miner"));
     };
-    match (MinerDecision { miner, decision }).decide(visitor.validator(), &caller.actor).await {
+    match operations::decide(visitor.validator(), &miner, decision, &caller.actor).await {
         Ok(changed) => Redirect::to(&format!("/miners/{}?done={name}", changed.miner.record.id)).into_response(),
         Err(error) => visitor.problem(&ApiError::from(error).0),
     }
