@@ -26,6 +26,9 @@ pub const DEFAULT_DOCUMENTS: u32 = 100;
 /// The longest validity of a join token: a year.
 pub const MAX_TOKEN_S: u64 = 366 * 86_400;
 
+/// The result of an operation.
+pub type Result<T, E = OperationError> = std::result::Result<T, E>;
+
 /// Reasons why an operation was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {

@@ -10,7 +10,7 @@ use assay_records::{Actor, Approval, MinerChange, MinerRecord, RecordsError};
 
 use super::labels;
 use super::read::miner_of;
-use super::{MAX_TOKEN_S, OperationError, find};
+use super::{MAX_TOKEN_S, OperationError, Result, find};
 use crate::allow::{AdmissionReason, Enrolment};
 use crate::fleet::notice::{MAX_TRIES, log};
 use crate::validator::Validator;
@@ -45,11 +45,7 @@ fn refused(decision: Decision, record: Option<&MinerRecord>) -> Option<String> {
 }
 
 /// Creates a join token, which lets in one miner.
-pub async fn enroll(
-    validator: &Validator,
-    asked: CreateJoinToken,
-    actor: &Actor,
-) -> Result<CreatedJoinToken, OperationError> {
+pub async fn enroll(validator: &Validator, asked: CreateJoinToken, actor: &Actor) -> Result<CreatedJoinToken> {
     let (labels, expires_s) = (labels::check(asked.labels)?, asked.expires_s);
     if !(1..=MAX_TOKEN_S).contains(&expires_s) {
         let days = MAX_TOKEN_S / 86_400;
@@ -63,12 +59,7 @@ pub async fn enroll(
 
 /// Decides about a miner, named by the first digits of one of its keys, or by its whole key where the records do not
 /// know it.
-pub async fn decide(
-    validator: &Validator,
-    miner: &str,
-    decision: Decision,
-    actor: &Actor,
-) -> Result<MinerChanged, OperationError> {
+pub async fn decide(validator: &Validator, miner: &str, decision: Decision, actor: &Actor) -> Result<MinerChanged> {
     let miner = find::miner_or_key(&validator.records, miner).await?;
     let before = change(validator, &miner, decision, actor).await?;
     // The change is done here: a failed update of the memory does not undo it.
@@ -83,12 +74,7 @@ pub async fn decide(
 }
 
 /// Applies a decision and its consequences in one transaction; returns the status before.
-async fn change(
-    validator: &Validator,
-    miner: &str,
-    decision: Decision,
-    actor: &Actor,
-) -> Result<Approval, OperationError> {
+async fn change(validator: &Validator, miner: &str, decision: Decision, actor: &Actor) -> Result<Approval> {
     let (status, word) = effect(decision);
     for _ in 0..MAX_TRIES {
         let record = validator.records.miner(miner).await?;
@@ -125,12 +111,7 @@ fn note(validator: &Validator, key: &str, status: Approval) -> Option<&'static s
 }
 
 /// Sets and removes labels of a miner, named by the first digits of one of its keys.
-pub async fn label(
-    validator: &Validator,
-    miner: &str,
-    asked: ChangeLabels,
-    actor: &Actor,
-) -> Result<Miner, OperationError> {
+pub async fn label(validator: &Validator, miner: &str, asked: ChangeLabels, actor: &Actor) -> Result<Miner> {
     let records = &validator.records;
     let miner = find::miner(records, miner).await?;
     let set = labels::check(asked.set)?;

@@ -5,7 +5,7 @@ use assay_records::{MinerFilter, ObjectKind, Records, ResolvedId};
 use assay_work::PublicKey;
 use assay_work::text::quoted;
 
-use super::OperationError;
+use super::{OperationError, Result};
 
 /// The fewest digits: fewer are a typing error.
 const MIN_DIGITS: usize = 4;
@@ -17,7 +17,7 @@ pub(super) const NAME_LABEL: &str = "name";
 const MAX_LISTED: usize = 8;
 
 /// Checks the digits and converts them to lower case.
-pub(super) fn digits(text: &str) -> Result<String, OperationError> {
+pub(super) fn digits(text: &str) -> Result<String> {
     let is_prefix = (MIN_DIGITS..=MAX_DIGITS).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     if is_prefix {
@@ -28,7 +28,7 @@ pub(super) fn digits(text: &str) -> Result<String, OperationError> {
 }
 
 /// Finds the id of the only miner with a key that starts with these digits.
-pub(super) async fn miner(records: &Records, text: &str) -> Result<String, OperationError> {
+pub(super) async fn miner(records: &Records, text: &str) -> Result<String> {
     let prefix = digits(text)?;
     let found = records.miners_by_prefix(&prefix, MAX_LISTED as u32 + 1).await?;
     only(found, &prefix, || {
@@ -37,7 +37,7 @@ pub(super) async fn miner(records: &Records, text: &str) -> Result<String, Opera
 }
 
 /// Finds a miner by digits or by its name, for reading only: the right to set labels does not include decisions.
-pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<String, OperationError> {
+pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<String> {
     if digits(text).is_ok() {
         return miner(records, text).await;
     }
@@ -55,7 +55,7 @@ pub(super) async fn miner_or_name(records: &Records, text: &str) -> Result<Strin
 }
 
 /// Finds a miner as [`miner`], or takes a whole key that the records do not know.
-pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String, OperationError> {
+pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String> {
     match miner(records, text).await {
         Err(OperationError::NotFound(why)) => match text.parse::<PublicKey>() {
             Ok(key) => Ok(key.to_string()),
@@ -66,7 +66,7 @@ pub(super) async fn miner_or_key(records: &Records, text: &str) -> Result<String
 }
 
 /// Finds the id of the only object of a kind whose id starts with these digits.
-pub(super) async fn one(records: &Records, text: &str, kind: ObjectKind) -> Result<String, OperationError> {
+pub(super) async fn one(records: &Records, text: &str, kind: ObjectKind) -> Result<String> {
     let prefix = digits(text)?;
     let found = records.find(&prefix).await?.into_iter().filter(|found| found.kind == kind);
     let found: Vec<_> = found.map(|found| found.id).collect();
@@ -79,7 +79,7 @@ pub(super) async fn one(records: &Records, text: &str, kind: ObjectKind) -> Resu
 }
 
 /// Finds the only item whose id starts with these digits; a miner by its name too.
-pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId, OperationError> {
+pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId> {
     let Ok(prefix) = digits(text) else {
         let id = miner_or_name(records, text).await?;
         return Ok(ResolvedId { kind: ObjectKind::Miner, id });
@@ -99,7 +99,7 @@ pub(super) async fn any(records: &Records, text: &str) -> Result<ResolvedId, Ope
 }
 
 /// The only one of the ids that were found.
-fn only(mut found: Vec<String>, prefix: &str, none: impl FnOnce() -> OperationError) -> Result<String, OperationError> {
+fn only(mut found: Vec<String>, prefix: &str, none: impl FnOnce() -> OperationError) -> Result<String> {
     match found.len() {
         0 => Err(none()),
         1 => Ok(found.remove(0)),

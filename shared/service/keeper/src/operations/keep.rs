@@ -5,23 +5,18 @@ use std::path::Path;
 use assay_api::{WrittenFile, WrittenFolder};
 use assay_records::{Actor, RecordsError};
 
-use super::OperationError;
+use super::{OperationError, Result};
 use crate::validator::Validator;
 
 /// Writes all records into a folder, which is created.
-pub async fn export(validator: &Validator, folder: &Path, actor: &Actor) -> Result<WrittenFolder, OperationError> {
+pub async fn export(validator: &Validator, folder: &Path, actor: &Actor) -> Result<WrittenFolder> {
     let exported = validator.records.export(folder).await.map_err(not_written)?;
     noted(validator, actor, "export", folder).await;
     Ok(WrittenFolder { exported, folder: folder.display().to_string() })
 }
 
 /// Copies the records as of one moment into a file, which must not exist; `check`: everything is checked first.
-pub async fn backup(
-    validator: &Validator,
-    file: &Path,
-    check: bool,
-    actor: &Actor,
-) -> Result<WrittenFile, OperationError> {
+pub async fn backup(validator: &Validator, file: &Path, check: bool, actor: &Actor) -> Result<WrittenFile> {
     if check && let Some(damage) = validator.records.check(true).await.map_err(not_written)? {
         let why = format!("the records are damaged ({damage}), and were not copied: restore a backup");
         return Err(OperationError::NotPossible(why));

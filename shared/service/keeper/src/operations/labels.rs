@@ -3,10 +3,10 @@
 use assay_api::{MAX_LABELS, parse_label};
 use assay_records::Labels;
 
-use super::OperationError;
+use super::{OperationError, Result};
 
 /// Checks labels that came in a request.
-pub(super) fn check(labels: Labels) -> Result<Labels, OperationError> {
+pub(super) fn check(labels: Labels) -> Result<Labels> {
     if labels.len() > MAX_LABELS {
         return Err(OperationError::Invalid(format!("{} labels are more than {MAX_LABELS}", labels.len())));
     }

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::labels;
 use super::why::why_not;
-use super::{DEFAULT_DOCUMENTS, OperationError, find, running};
+use super::{DEFAULT_DOCUMENTS, OperationError, Result, find, running};
 use crate::validator::Validator;
 
 /// The most changes of a device, and sessions of a miner, in its document.
@@ -38,14 +38,14 @@ impl From<CursorError> for OperationError {
 }
 
 /// Number of documents on a page.
-pub(super) fn page(limit: Option<u32>) -> Result<u32, OperationError> {
+pub(super) fn page(limit: Option<u32>) -> Result<u32> {
     match limit.unwrap_or(DEFAULT_DOCUMENTS) {
         limit if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
         limit => Err(OperationError::Invalid(format!("limit: {limit} is not from 1 to {MAX_PAGE}"))),
     }
 }
 
-fn place<T: DeserializeOwned>(cursor: Option<&Cursor>) -> Result<Option<T>, OperationError> {
+fn place<T: DeserializeOwned>(cursor: Option<&Cursor>) -> Result<Option<T>> {
     Ok(cursor.map(Cursor::place).transpose()?)
 }
 
@@ -59,7 +59,7 @@ fn not_found(kind: ObjectKind, id: &str) -> OperationError {
 }
 
 /// Lists miners.
-pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPage<Miner>, OperationError> {
+pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPage<Miner>> {
     let MinersQuery { status, state, label, model, outcome, connected, order, text, limit, cursor } = query;
     let (limit, order) = (page(limit)?, order.unwrap_or_default());
     let states = states(given(state).as_deref(), order)?;
@@ -87,7 +87,7 @@ pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPag
 }
 
 /// The requested states, in order; `None`: any state, in one pass.
-fn states(named: Option<&str>, order: MinerOrder) -> Result<Vec<Option<State>>, OperationError> {
+fn states(named: Option<&str>, order: MinerOrder) -> Result<Vec<Option<State>>> {
     let Some(name) = named else {
         return Ok(match order {
             MinerOrder::Id => vec![None],
@@ -111,7 +111,7 @@ async fn by_states(
     states: &[Option<State>],
     place: Option<(usize, String)>,
     limit: u32,
-) -> Result<Vec<(usize, MinerRecord)>, OperationError> {
+) -> Result<Vec<(usize, MinerRecord)>> {
     let (from, mut after) = place.map_or((0, None), |(at, id)| (at, Some(id)));
     let mut found = Vec::new();
     for (at, state) in states.iter().enumerate().skip(from) {
@@ -130,13 +130,13 @@ async fn by_states(
     Ok(found)
 }
 
-fn labels_of(text: &str) -> Result<Labels, OperationError> {
+fn labels_of(text: &str) -> Result<Labels> {
     let each: Result<Labels, _> = text.split(',').map(parse_label).collect();
     labels::check(each.map_err(|error| OperationError::Invalid(format!("label: {error}")))?)
 }
 
 /// Miners with data beyond their records.
-async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<Miner>, OperationError> {
+async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<Miner>> {
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let mut summaries = validator.records.miner_summaries(&ids).await?;
     let known = |record: MinerRecord| {
@@ -159,7 +159,7 @@ fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) 
 }
 
 /// Reads a miner by its id.
-pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, OperationError> {
+pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner> {
     let record = validator.records.miner(id).await?;
     let record = record.ok_or_else(|| not_found(ObjectKind::Miner, id))?;
     let mut shown = shown(validator, vec![record]).await?;
@@ -167,12 +167,12 @@ pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner, O
 }
 
 /// Reads a miner with its history, by the first digits of one of its keys.
-pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail, OperationError> {
+pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail> {
     let id = find::miner_or_name(&validator.records, text).await?;
     detail(validator, &id).await
 }
 
-async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, OperationError> {
+async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail> {
     let (records, miner) = (&validator.records, miner_of(validator, id).await?);
     let devices = DeviceQuery {
         miner: Some(id.to_owned()),
@@ -202,17 +202,13 @@ async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail, Operatio
 }
 
 /// Lists a miner's events, newest first.
-pub async fn history(
-    validator: &Validator,
-    text: &str,
-    query: HistoryQuery,
-) -> Result<ListPage<MinerEvent>, OperationError> {
+pub async fn history(validator: &Validator, text: &str, query: HistoryQuery) -> Result<ListPage<MinerEvent>> {
     let (limit, id) = (page(query.limit)?, find::miner_or_name(&validator.records, text).await?);
     Ok(ListPage::all(validator.records.history(&id, limit).await?))
 }
 
 /// Lists devices, in order of miner and id.
-pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<ListPage<DeviceRecord>, OperationError> {
+pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<ListPage<DeviceRecord>> {
     let DevicesQuery { miner, device_id, model, gone, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
     let filter = DeviceQuery {
@@ -227,14 +223,14 @@ pub async fn devices(validator: &Validator, query: DevicesQuery) -> Result<ListP
     Ok(ListPage::page(found, limit, |device| (device.miner.clone(), device.device_id.clone())))
 }
 
-async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
+async fn miner_named(records: &Records, text: Option<String>) -> Result<Option<String>> {
     match given(text) {
         Some(text) => find::miner_or_name(records, &text).await.map(Some),
         None => Ok(None),
     }
 }
 
-async fn round_named(records: &Records, text: Option<String>) -> Result<Option<String>, OperationError> {
+async fn round_named(records: &Records, text: Option<String>) -> Result<Option<String>> {
     match given(text) {
         Some(text) => find::one(records, &text, ObjectKind::Round).await.map(Some),
         None => Ok(None),
@@ -242,11 +238,11 @@ async fn round_named(records: &Records, text: Option<String>) -> Result<Option<S
 }
 
 /// Reads a device, by its id or its first digits.
-pub async fn device(validator: &Validator, text: &str) -> Result<DeviceDetail, OperationError> {
+pub async fn device(validator: &Validator, text: &str) -> Result<DeviceDetail> {
     device_of(validator, find::one(&validator.records, text, ObjectKind::Device).await?).await
 }
 
-async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDetail, OperationError> {
+async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDetail> {
     let records = &validator.records;
     let filter = DeviceQuery {
         device_id: Some(device_id.clone()),
@@ -260,7 +256,7 @@ async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDet
 }
 
 /// Refuses times that no record has.
-fn check_times(since: Option<i64>, until: Option<i64>) -> Result<(), OperationError> {
+fn check_times(since: Option<i64>, until: Option<i64>) -> Result<()> {
     let invalid = [("since", since), ("until", until)]
         .into_iter()
         .find_map(|(name, time)| Some((name, time.filter(|time| *time < 0)?)));
@@ -268,7 +264,7 @@ fn check_times(since: Option<i64>, until: Option<i64>) -> Result<(), OperationEr
 }
 
 /// Lists verdicts, newest first.
-pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<ListPage<VerdictRecord>, OperationError> {
+pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<ListPage<VerdictRecord>> {
     let VerdictsQuery { miner, outcome, code, round, since, until, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
     let code = given(code);
@@ -296,19 +292,19 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
 }
 
 /// Finds the challenge whose id begins with these digits.
-pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String, OperationError> {
+pub async fn challenge_id(validator: &Validator, text: &str) -> Result<String> {
     find::one(&validator.records, text, ObjectKind::Challenge).await
 }
 
 /// Reads a verdict with its evidence and receipt.
-pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict, OperationError> {
+pub async fn verdict(validator: &Validator, text: &str) -> Result<FullVerdict> {
     let id = challenge_id(validator, text).await?;
     let none = || OperationError::NotFound(format!("challenge {id} has no verdict"));
     validator.records.verdict(&id).await?.ok_or_else(none)
 }
 
 /// Reads a challenge, judged or not.
-pub async fn challenge(validator: &Validator, text: &str) -> Result<ChallengeDetail, OperationError> {
+pub async fn challenge(validator: &Validator, text: &str) -> Result<ChallengeDetail> {
     let id = challenge_id(validator, text).await?;
     let record = validator.records.challenge(&id).await?;
     let record = record.ok_or_else(|| not_found(ObjectKind::Challenge, &id))?;
@@ -317,7 +313,7 @@ pub async fn challenge(validator: &Validator, text: &str) -> Result<ChallengeDet
 }
 
 /// Lists receipts of a miner, newest first.
-pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<ListPage<ReceiptRecord>, OperationError> {
+pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<ListPage<ReceiptRecord>> {
     let ReceiptsQuery { miner, since, until, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
     check_times(since, until)?;
@@ -330,11 +326,11 @@ pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<Lis
     Ok(ListPage::page(found, limit, |receipt| ReceiptCursor { issued_s: receipt.issued_s, id: receipt.id.clone() }))
 }
 
-pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail, OperationError> {
+pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail> {
     receipt_of(validator, find::one(&validator.records, text, ObjectKind::Receipt).await?).await
 }
 
-async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail, OperationError> {
+async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail> {
     let found = validator.records.receipt(&id).await?;
     let (challenge, record) = found.ok_or_else(|| not_found(ObjectKind::Receipt, &id))?;
     let proof = validator.reports.log.proof(&challenge, &record.token).await;
@@ -346,7 +342,7 @@ async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail, 
 }
 
 /// Lists rounds, newest first.
-pub async fn rounds(validator: &Validator, query: PageQuery) -> Result<ListPage<RoundRecord>, OperationError> {
+pub async fn rounds(validator: &Validator, query: PageQuery) -> Result<ListPage<RoundRecord>> {
     let limit = page(query.limit)?;
     let filter =
         RoundFilter { before: place(query.cursor.as_ref())?, limit: Some(limit + 1), ..RoundFilter::default() };
@@ -355,18 +351,18 @@ pub async fn rounds(validator: &Validator, query: PageQuery) -> Result<ListPage<
 }
 
 /// Reads a round with its members.
-pub async fn round(validator: &Validator, text: &str) -> Result<Round, OperationError> {
+pub async fn round(validator: &Validator, text: &str) -> Result<Round> {
     round_of(validator, find::one(&validator.records, text, ObjectKind::Round).await?).await
 }
 
-async fn round_of(validator: &Validator, id: String) -> Result<Round, OperationError> {
+async fn round_of(validator: &Validator, id: String) -> Result<Round> {
     let found = validator.records.round(&id).await?;
     let (record, members) = found.ok_or_else(|| not_found(ObjectKind::Round, &id))?;
     Ok(Round { record, members })
 }
 
 /// Finds the item of an id, or of its first digits.
-pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult, OperationError> {
+pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult> {
     let ResolvedId { kind, id } = find::any(&validator.records, text).await?;
     Ok(match kind {
         ObjectKind::Challenge => match validator.records.verdict(&id).await? {
@@ -384,14 +380,14 @@ pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult, Op
 }
 
 /// Lists tokens of the API, newest first, without the tokens themselves.
-pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<ListPage<ApiTokenRecord>, OperationError> {
+pub async fn api_tokens(validator: &Validator, query: PageQuery) -> Result<ListPage<ApiTokenRecord>> {
     let limit = page(query.limit)?;
     let found = validator.records.api_tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
     Ok(ListPage::page(found, limit, ApiTokenCursor::of))
 }
 
 /// Lists join tokens, newest first, without the tokens themselves.
-pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<ListPage<TokenRecord>, OperationError> {
+pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<ListPage<TokenRecord>> {
     let limit = page(query.limit)?;
     let found = validator.records.tokens(place(query.cursor.as_ref())?.as_ref(), limit + 1).await?;
     Ok(ListPage::page(found, limit, TokenCursor::of))

@@ -16,7 +16,7 @@ use assay_records::Actor;
 use assay_work::{ChallengeId, Precision, PublicKey};
 use tokio::sync::oneshot;
 
-use super::{OperationError, find};
+use super::{OperationError, Result, find};
 use crate::course::ChallengeSnapshot;
 use crate::order::Order;
 use crate::registry::{ConnectedMiner, SessionCommand};
@@ -81,7 +81,7 @@ pub fn status(serving: &Serving) -> ServerStatus {
 ///
 /// # Errors
 /// [`OperationError::Records`].
-pub async fn counts(validator: &Validator) -> Result<FleetCounts, OperationError> {
+pub async fn counts(validator: &Validator) -> Result<FleetCounts> {
     let records = &validator.records;
     Ok(FleetCounts { miners: records.miner_counts().await?, models: records.model_counts(MAX_MODELS).await? })
 }
@@ -167,7 +167,7 @@ fn claimed(device: DeviceClaim) -> ClaimedDevice {
 }
 
 /// Begins a challenge; returns it once it is in the records.
-pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<ChallengeProgress, OperationError> {
+pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<ChallengeProgress> {
     if validator.shutdown.is_draining() {
         let why = "the validator is draining: it starts no challenge".to_owned();
         return Err(OperationError::Refused(ProblemCode::Draining, why));
@@ -190,7 +190,7 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
 }
 
 /// Finds the session: of the named miner, or the only one.
-async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey, OperationError> {
+async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey> {
     let miners = validator.registry.miners();
     let refused = |code, why: String| Err(OperationError::Refused(code, why));
     let Some(text) = text else {
@@ -225,13 +225,13 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey, O
 }
 
 /// Checks a nonce for a receipt.
-fn nonce(text: &str) -> Result<String, OperationError> {
+fn nonce(text: &str) -> Result<String> {
     let nonce = text.parse::<EatNonce>().map_err(|error| OperationError::Invalid(format!("eat_nonce: {error}")))?;
     Ok(nonce.into())
 }
 
 /// The validator's policy with the overrides of a request.
-fn policy_of(policy: &Policy, asked: &BeginChallenge) -> Result<Policy, OperationError> {
+fn policy_of(policy: &Policy, asked: &BeginChallenge) -> Result<Policy> {
     let BeginChallenge { precision, mode, n, iterations, samples, fill_percent, .. } = *asked;
     let asked = Overrides {
         kinds: precision.map(|precision| vec![precision]),
@@ -273,7 +273,7 @@ fn busy(running: Option<&ChallengeSnapshot>) -> String {
 ///
 /// # Errors
 /// [`ProblemCode::NoChallenge`], or several with these digits.
-pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<ChallengeProgress, OperationError> {
+pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<ChallengeProgress> {
     let prefix = find::digits(text)?;
     let none = || {
         let why = format!("no challenge whose id begins with {prefix} runs");
@@ -295,7 +295,7 @@ pub async fn cancel(validator: &Validator, text: &str, actor: &Actor) -> Result<
 }
 
 /// Forgets the devices that a miner showed, so that their absence is no longer reported.
-pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<ForgottenDevices, OperationError> {
+pub async fn forget(validator: &Validator, text: &str, actor: &Actor) -> Result<ForgottenDevices> {
     let id = find::miner_or_key(&validator.records, text).await?;
     let record = validator.records.miner(&id).await?;
     // An unknown key has no devices.

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use assay_api::{MinerSeries, Quantity, SeriesBand, SeriesQuery};
-use assay_policy::bands::{self, Bands};
+use assay_policy::bands::{Band, Bands};
 use assay_policy::policy::BandPolicy;
 use assay_policy::profile::{Profile, ProfileFigure};
 use assay_records::SeriesPoint;
 use assay_work::Precision;
 
-use super::{OperationError, find, read};
+use super::{OperationError, Result, find, read};
 use crate::validator::Validator;
 
 /// Results of a miner's devices, and the bands of their models.
-pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> Result<MinerSeries, OperationError> {
+pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> Result<MinerSeries> {
     let limit = read::page(query.limit)?;
     let since = query.since.unwrap_or_default();
     if since < 0 {
@@ -26,7 +26,7 @@ pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> 
 }
 
 /// Bands of the models in these points, at their matrix sizes, for a host like this.
-async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Result<Vec<SeriesBand>, OperationError> {
+async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Result<Vec<SeriesBand>> {
     let (fleet, records) = (&validator.fleet, &validator.records);
     let Some(record) = records.miner(id).await? else { return Ok(Vec::new()) };
     let (rules, policy) = (fleet.rules(), fleet.group_of(&record).await?.bands);
@@ -55,13 +55,7 @@ async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Re
     Ok(found)
 }
 
-fn by_fleet(
-    model: &str,
-    (precision, n): (Precision, u32),
-    quantity: Quantity,
-    band: bands::Band,
-    median: f64,
-) -> SeriesBand {
+fn by_fleet(model: &str, (precision, n): (Precision, u32), quantity: Quantity, band: Band, median: f64) -> SeriesBand {
     let bound = |value: f64| Some(value).filter(|value| value.is_finite());
     SeriesBand {
         model: model.to_owned(),

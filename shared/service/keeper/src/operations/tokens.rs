@@ -5,11 +5,11 @@ use std::time::Duration;
 use assay_api::{ApiToken, CreateApiToken};
 use assay_records::{Actor, MAX_TOKEN_NAME_BYTES};
 
-use super::{MAX_TOKEN_S, OperationError};
+use super::{MAX_TOKEN_S, OperationError, Result};
 use crate::validator::Validator;
 
 /// Creates a token of the API, which is shown only this once.
-pub async fn create(validator: &Validator, asked: CreateApiToken, actor: &Actor) -> Result<ApiToken, OperationError> {
+pub async fn create(validator: &Validator, asked: CreateApiToken, actor: &Actor) -> Result<ApiToken> {
     let CreateApiToken { role, name, expires_s } = asked;
     let is_name = (1..=MAX_TOKEN_NAME_BYTES).contains(&name.len())
         && name.trim() == name

@@ -4,14 +4,14 @@ use assay_api::{AddWebhook, AddedWebhook, TestedWebhook};
 use assay_records::{Actor, NewWebhook, WebhookRecord};
 use assay_webhook::{SigningSecret, TestError, Url};
 
-use super::OperationError;
+use super::{OperationError, Result};
 use crate::validator::Validator;
 
 /// The least digits of an id that identify a webhook.
 const MIN_ID_DIGITS: usize = 4;
 
 /// Adds a webhook, with a secret of its own, which is shown only this once.
-pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Result<AddedWebhook, OperationError> {
+pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Result<AddedWebhook> {
     let AddWebhook { url, mut kinds } = asked;
     let target: Url = url.parse().map_err(|error| OperationError::Invalid(format!("url: {error}")))?;
     if let Some(why) = target.refusal() {
@@ -28,7 +28,7 @@ pub async fn add(validator: &Validator, asked: AddWebhook, actor: &Actor) -> Res
 }
 
 /// Removes a webhook, and stops its deliveries.
-pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<WebhookRecord, OperationError> {
+pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<WebhookRecord> {
     let webhook = find(validator, id).await?;
     validator.records.remove_webhook(&webhook.id, actor).await?;
     tracing::info!(webhook = webhook.id, target = webhook.target, by = actor.name, "a webhook was removed");
@@ -40,7 +40,7 @@ pub async fn remove(validator: &Validator, id: &str, actor: &Actor) -> Result<We
 ///
 /// # Errors
 /// [`OperationError::NotPossible`] where the receiver does not accept it.
-pub async fn test(validator: &Validator, id: &str) -> Result<TestedWebhook, OperationError> {
+pub async fn test(validator: &Validator, id: &str) -> Result<TestedWebhook> {
     let webhook = find(validator, id).await?;
     let status = validator.reports.webhooks.test(&webhook).await.map_err(|error| match error {
         TestError::Records(error) => error.into(),
@@ -50,7 +50,7 @@ pub async fn test(validator: &Validator, id: &str) -> Result<TestedWebhook, Oper
 }
 
 /// Finds the webhook whose id begins with these digits.
-async fn find(validator: &Validator, id: &str) -> Result<WebhookRecord, OperationError> {
+async fn find(validator: &Validator, id: &str) -> Result<WebhookRecord> {
     let mut found = validator.records.webhooks().await?;
     found.retain(|webhook| id.len() >= MIN_ID_DIGITS && webhook.id.starts_with(id));
     match found.len() {

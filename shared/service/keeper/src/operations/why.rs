@@ -14,14 +14,10 @@ pub(super) fn why_not(
     admitted: Option<AdmissionReason>,
     summary: &MinerSummary,
 ) -> Option<AttestationGap> {
-    let state = State::named(&record.state);
+    let (state, standing) = (State::named(&record.state), record.standing());
     match (record.status, admitted) {
-        (Approval::Revoked, _) | (_, Some(AdmissionReason::Revoked)) => {
-            return said("an operator revoked it: it is not let in", "nothing; `approve` would let it in again");
-        }
-        (Approval::Suspended, _) => {
-            return said("an operator suspended it", "resume it: `assay-validator resume`");
-        }
+        (Approval::Revoked, _) | (_, Some(AdmissionReason::Revoked)) => return of_state(State::Revoked, &standing),
+        (Approval::Suspended, _) => return of_state(State::Suspended, &standing),
         (Approval::Pending, Some(AdmissionReason::Pending)) => {
             return said(
                 "it waits for an operator to let it in",
@@ -33,7 +29,6 @@ pub(super) fn why_not(
     if state.is_some_and(State::is_attested) && state != Some(State::Suspect) {
         return None;
     }
-    let standing = record.standing();
     // A quarantine does not end with the next verdict.
     let of_verdict = of_verdict(record, summary).filter(|_| standing.quarantine.is_none());
     of_verdict.or_else(|| of_state(state?, &standing))
