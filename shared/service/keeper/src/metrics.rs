@@ -15,7 +15,6 @@ use tokio::sync::Mutex;
 
 pub use self::challenges::{CHECK, PHASES, RECORD};
 pub use self::families::Families;
-pub use self::sessions::SessionCounts;
 
 /// The metrics of one validator.
 pub struct ValidatorMetrics {
@@ -24,7 +23,6 @@ pub struct ValidatorMetrics {
     pub families: Families,
     /// Connections of miners.
     pub traffic: Traffic,
-    pub sessions: SessionCounts,
     /// Held by the scrape that is under way.
     pub scrape: Mutex<()>,
 }
@@ -39,8 +37,9 @@ impl ValidatorMetrics {
         let families = Families::register(&registry)?;
         families.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         families.show_challenges();
+        families.show_sessions();
         let traffic = Traffic::of(&families.connections_total, &families.network_bytes_total);
-        Ok(Self { traffic, sessions: SessionCounts::of(&families), registry, families, scrape: Mutex::new(()) })
+        Ok(Self { traffic, registry, families, scrape: Mutex::new(()) })
     }
 }
 

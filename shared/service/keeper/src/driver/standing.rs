@@ -48,7 +48,7 @@ impl Driver {
         let connected = self.connected_record(&lineage, &hello);
         let entered = self.enter(&lineage, (hello, token), &who, &connected).await;
         let gate = &self.validator.listening.gate;
-        let counts = &self.validator.reports.metrics.sessions;
+        let counts = &self.validator.reports.metrics.families;
         let (seat, before, record) = entered.inspect_err(|error| {
             counts.refused(error);
             events::not_entered(gate, &who, *error);

@@ -1,14 +1,9 @@
 //! Metrics of sessions.
 
 use assay_observe::metrics::show;
-use assay_observe::prometheus::IntCounterVec;
 
 use super::Families;
 use crate::takeover::EnterError;
-
-/// Counters of sessions. A clone counts in the same place.
-#[derive(Clone)]
-pub struct SessionCounts(IntCounterVec);
 
 /// A miner that proved its key is entered, as a label.
 const ENTERED: &str = "entered";
@@ -16,20 +11,19 @@ const ENTERED: &str = "entered";
 const REFUSALS: [&str; 8] =
     ["full", "address_full", "too_often", "in_challenge", "not_allowed", "waiting", "too_many_waiting", "no_records"];
 
-impl SessionCounts {
-    pub(super) fn of(families: &Families) -> Self {
-        show(&families.sessions_total, REFUSALS.into_iter().chain([ENTERED]).map(|outcome| [outcome]));
-        Self(families.sessions_total.clone())
+impl Families {
+    pub(super) fn show_sessions(&self) {
+        show(&self.sessions_total, REFUSALS.into_iter().chain([ENTERED]).map(|outcome| [outcome]));
     }
 
     /// A miner that proved its key is entered.
     pub fn entered(&self) {
-        self.0.with_label_values(&[ENTERED]).inc();
+        self.sessions_total.with_label_values(&[ENTERED]).inc();
     }
 
     /// Counts a miner that proved its key and is not entered.
     pub fn refused(&self, error: &EnterError) {
-        self.0.with_label_values(&[cause(error)]).inc();
+        self.sessions_total.with_label_values(&[cause(error)]).inc();
     }
 }
 
