@@ -10,7 +10,7 @@ mod webhooks;
 
 use std::sync::Arc;
 
-use assay_api::{Gap, LiveEvent, ProblemDetails};
+use assay_api::{Gap, ListPage, LiveEvent, ProblemDetails};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -46,6 +46,8 @@ struct ChallengePath {
 
 /// Answer of a handler.
 type ApiResult<T> = Result<Json<T>, ApiError>;
+/// Answer of a handler of a list.
+type ListResult<T> = ApiResult<ListPage<T>>;
 /// Answer of a handler with a status of its own.
 type StatusResult<T> = Result<(StatusCode, Json<T>), ApiError>;
 

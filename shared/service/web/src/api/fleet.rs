@@ -13,7 +13,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiResult, MinerPath};
+use super::{ApiResult, ListResult, MinerPath};
 use crate::caller::{Admin, Caller, Operator};
 use crate::extract::{Json, NoParameters, Path, Query};
 use crate::{Web, WebState};
@@ -56,36 +56,32 @@ async fn connected(_: Caller, State(web): WebState) -> Json<ListPage<MinerConnec
 
 /// The miners that the records know
 #[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
-    responses((status = 200, description = "A page of them", body = ListPage<Miner>)),
-    security(("token" = ["read"])))]
-async fn miners(_: Caller, State(web): WebState, Query(query): Query<MinersQuery>) -> ApiResult<ListPage<Miner>> {
+    responses((status = 200, description = "A page of them", body = ListPage<Miner>)), security(("token" = ["read"])))]
+async fn miners(_: Caller, State(web): WebState, Query(query): Query<MinersQuery>) -> ListResult<Miner> {
     Ok(Json(read::miners(&web.running.validator, query).await?))
 }
 
 /// A miner with all that lies behind it
-#[utoipa::path(get, path = "/api/v1/miners/{miner}", tag = "fleet",
-    params(MinerPath),
+#[utoipa::path(get, path = "/api/v1/miners/{miner}", tag = "fleet", params(MinerPath),
     responses((status = 200, description = "The miner", body = MinerDetail)), security(("token" = ["read"])))]
 async fn miner(_: Caller, State(web): WebState, Path(MinerPath { miner }): Path<MinerPath>) -> ApiResult<MinerDetail> {
     Ok(Json(read::miner(&web.running.validator, &miner).await?))
 }
 
 /// What happened to a miner, newest first
-#[utoipa::path(get, path = "/api/v1/miners/{miner}/history", tag = "fleet",
-    params(MinerPath, HistoryQuery),
+#[utoipa::path(get, path = "/api/v1/miners/{miner}/history", tag = "fleet", params(MinerPath, HistoryQuery),
     responses((status = 200, description = "The newest", body = ListPage<MinerEvent>)), security(("token" = ["read"])))]
 async fn history(
     _: Caller,
     State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
     Query(query): Query<HistoryQuery>,
-) -> ApiResult<ListPage<MinerEvent>> {
+) -> ListResult<MinerEvent> {
     Ok(Json(read::history(&web.running.validator, &miner, query).await?))
 }
 
 /// What a miner's devices showed over time, and what is expected of their models
-#[utoipa::path(get, path = "/api/v1/miners/{miner}/series", tag = "fleet",
-    params(MinerPath, SeriesQuery),
+#[utoipa::path(get, path = "/api/v1/miners/{miner}/series", tag = "fleet", params(MinerPath, SeriesQuery),
     responses((status = 200, description = "Oldest first", body = MinerSeries)), security(("token" = ["read"])))]
 async fn miner_series(
     _: Caller,
@@ -100,11 +96,7 @@ async fn miner_series(
 #[utoipa::path(get, path = "/api/v1/devices", tag = "fleet", params(DevicesQuery),
     responses((status = 200, description = "A page of them", body = ListPage<DeviceRecord>)),
     security(("token" = ["read"])))]
-async fn devices(
-    _: Caller,
-    State(web): WebState,
-    Query(query): Query<DevicesQuery>,
-) -> ApiResult<ListPage<DeviceRecord>> {
+async fn devices(_: Caller, State(web): WebState, Query(query): Query<DevicesQuery>) -> ListResult<DeviceRecord> {
     Ok(Json(read::devices(&web.running.validator, query).await?))
 }
 
@@ -163,8 +155,7 @@ async fn label(
 }
 
 /// Forgets which devices a miner showed, so that none is missed from now on
-#[utoipa::path(delete, path = "/api/v1/miners/{miner}/known-devices", tag = "fleet",
-    params(MinerPath),
+#[utoipa::path(delete, path = "/api/v1/miners/{miner}/known-devices", tag = "fleet", params(MinerPath),
     responses((status = 200, description = "How many were forgotten", body = ForgottenDevices)),
     security(("token" = ["operate"])))]
 async fn forget(

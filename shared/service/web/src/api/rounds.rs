@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiResult, StatusResult};
+use super::{ApiResult, ListResult, StatusResult};
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
 use crate::{Web, WebState};
@@ -23,14 +23,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/rounds", tag = "rounds", params(PageQuery),
     responses((status = 200, description = "A page of them", body = ListPage<RoundRecord>)),
     security(("token" = ["read"])))]
-async fn rounds(_: Caller, State(web): WebState, Query(query): Query<PageQuery>) -> ApiResult<ListPage<RoundRecord>> {
+async fn rounds(_: Caller, State(web): WebState, Query(query): Query<PageQuery>) -> ListResult<RoundRecord> {
     Ok(Json(read::rounds(&web.running.validator, query).await?))
 }
 
 /// Challenges the members of a group in the same moment
 #[utoipa::path(post, path = "/api/v1/rounds", tag = "rounds", request_body = BeginRound,
-    responses((status = 202, description = "It begins", body = StartedRound)),
-    security(("token" = ["operate"])))]
+    responses((status = 202, description = "It begins", body = StartedRound)), security(("token" = ["operate"])))]
 async fn begin(
     Operator(caller): Operator,
     State(web): WebState,

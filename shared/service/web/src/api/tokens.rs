@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiResult, StatusResult};
+use super::{ListResult, StatusResult};
 use crate::caller::Admin;
 use crate::extract::{Json, Path, Query};
 use crate::problem::ApiError;
@@ -27,11 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/join-tokens", tag = "tokens", params(PageQuery),
     responses((status = 200, description = "A page of them", body = ListPage<TokenRecord>)),
     security(("token" = ["admin"])))]
-async fn join_tokens(
-    _: Admin,
-    State(web): WebState,
-    Query(query): Query<PageQuery>,
-) -> ApiResult<ListPage<TokenRecord>> {
+async fn join_tokens(_: Admin, State(web): WebState, Query(query): Query<PageQuery>) -> ListResult<TokenRecord> {
     Ok(Json(read::join_tokens(&web.running.validator, query).await?))
 }
 
@@ -52,7 +48,7 @@ async fn create_join_token(
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", params(PageQuery),
     responses((status = 200, description = "A page of them", body = ListPage<ApiTokenRecord>)),
     security(("token" = ["admin"])))]
-async fn tokens(_: Admin, State(web): WebState, Query(query): Query<PageQuery>) -> ApiResult<ListPage<ApiTokenRecord>> {
+async fn tokens(_: Admin, State(web): WebState, Query(query): Query<PageQuery>) -> ListResult<ApiTokenRecord> {
     Ok(Json(read::api_tokens(&web.running.validator, query).await?))
 }
 

@@ -65,8 +65,7 @@ async fn policy(_: Caller, State(web): WebState) -> Json<assay_policy::policy::F
     params(("prefix" = String, Path, description = "An id, its first digits, or a miner's label `name`", min_length = 1,
         max_length = 128)),
     responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round",
-        body = SearchResult)),
-    security(("token" = ["read"])))]
+        body = SearchResult)), security(("token" = ["read"])))]
 async fn find(_: Caller, State(web): WebState, Path(prefix): Path<String>) -> ApiResult<SearchResult> {
     Ok(Json(read::found(&web.running.validator, &prefix).await?))
 }
@@ -101,8 +100,7 @@ async fn login_code(
 
 /// Writes all records into a folder of the validator's machine, over the control socket
 #[utoipa::path(post, path = "/api/v1/export", tag = "validator", request_body = ExportRequest,
-    responses((status = 200, description = "What was written", body = WrittenFolder)),
-    security(("token" = ["admin"])))]
+    responses((status = 200, description = "What was written", body = WrittenFolder)), security(("token" = ["admin"])))]
 async fn export(
     LocalCaller(caller): LocalCaller,
     State(web): WebState,
@@ -114,8 +112,7 @@ async fn export(
 
 /// Copies the records into a file of the validator's machine, over the control socket
 #[utoipa::path(post, path = "/api/v1/backup", tag = "validator", request_body = BackupRequest,
-    responses((status = 200, description = "What was written", body = WrittenFile)),
-    security(("token" = ["admin"])))]
+    responses((status = 200, description = "What was written", body = WrittenFile)), security(("token" = ["admin"])))]
 async fn backup(
     LocalCaller(caller): LocalCaller,
     State(web): WebState,

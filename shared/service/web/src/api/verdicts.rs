@@ -11,7 +11,7 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiResult, ChallengePath};
+use super::{ApiResult, ChallengePath, ListResult};
 use crate::caller::Caller;
 use crate::evidence;
 use crate::extract::{Json, Path, Query};
@@ -31,11 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/verdicts", tag = "verdicts", params(VerdictsQuery),
     responses((status = 200, description = "A page of them", body = ListPage<VerdictRecord>)),
     security(("token" = ["read"])))]
-async fn verdicts(
-    _: Caller,
-    State(web): WebState,
-    Query(query): Query<VerdictsQuery>,
-) -> ApiResult<ListPage<VerdictRecord>> {
+async fn verdicts(_: Caller, State(web): WebState, Query(query): Query<VerdictsQuery>) -> ListResult<VerdictRecord> {
     Ok(Json(read::verdicts(&web.running.validator, query).await?))
 }
 
@@ -53,8 +49,7 @@ async fn verdict(
 /// The evidence of a challenge as it is stored: zstd, for `assay-validator rejudge`
 #[utoipa::path(get, path = "/api/v1/verdicts/{challenge}/evidence", tag = "verdicts", params(ChallengePath),
     responses((status = 200, description = "The stored bytes, whose BLAKE3 the verdict names",
-        content_type = "application/zstd", body = Vec<u8>)),
-    security(("token" = ["read"])))]
+        content_type = "application/zstd", body = Vec<u8>)), security(("token" = ["read"])))]
 async fn stored_evidence(
     _: Caller,
     State(web): WebState,
@@ -68,11 +63,7 @@ async fn stored_evidence(
 #[utoipa::path(get, path = "/api/v1/receipts", tag = "verdicts", params(ReceiptsQuery),
     responses((status = 200, description = "A page of them", body = ListPage<ReceiptRecord>)),
     security(("token" = ["read"])))]
-async fn receipts(
-    _: Caller,
-    State(web): WebState,
-    Query(query): Query<ReceiptsQuery>,
-) -> ApiResult<ListPage<ReceiptRecord>> {
+async fn receipts(_: Caller, State(web): WebState, Query(query): Query<ReceiptsQuery>) -> ListResult<ReceiptRecord> {
     Ok(Json(read::receipts(&web.running.validator, query).await?))
 }
 

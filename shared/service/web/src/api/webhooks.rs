@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiResult, StatusResult};
+use super::{ApiResult, ListResult, StatusResult};
 use crate::caller::Admin;
 use crate::extract::{Json, Path};
 use crate::{Web, WebState};
@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/webhooks", tag = "webhooks",
     responses((status = 200, description = "All of them", body = ListPage<WebhookRecord>)),
     security(("token" = ["admin"])))]
-async fn webhooks(_: Admin, State(web): WebState) -> ApiResult<ListPage<WebhookRecord>> {
+async fn webhooks(_: Admin, State(web): WebState) -> ListResult<WebhookRecord> {
     Ok(Json(ListPage::all(web.running.validator.records.webhooks().await?)))
 }
 
@@ -49,8 +49,7 @@ async fn remove(Admin(caller): Admin, State(web): WebState, Path(webhook): Path<
 #[utoipa::path(post, path = "/api/v1/webhooks/{webhook}/test", tag = "webhooks", 
     params(("webhook" = String, Path, description = "Its id, or the first digits", min_length = 4, max_length = 64,
         pattern = "^[0-9a-fA-F-]{4,64}$")),
-    responses((status = 200, description = "What it answered", body = TestedWebhook)),
-    security(("token" = ["admin"])))]
+    responses((status = 200, description = "What it answered", body = TestedWebhook)), security(("token" = ["admin"])))]
 async fn test(_: Admin, State(web): WebState, Path(webhook): Path<String>) -> ApiResult<TestedWebhook> {
     Ok(Json(operation::test(&web.running.validator, &webhook).await?))
 }
