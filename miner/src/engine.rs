@@ -33,6 +33,9 @@ const MAX_PARTS_AHEAD: usize = 4;
 /// the segments of the strictest policy at once.
 const MAX_PLANNED_LINES: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
+/// The result of work on devices.
+type Result<T, E = DeviceError> = std::result::Result<T, E>;
+
 /// The devices, the key that signs for them, and the challenge that they hold.
 pub struct Engine {
     host: Host,
@@ -120,7 +123,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
-    pub fn watch_always(&self) -> Result<(), DeviceError> {
+    pub fn watch_always(&self) -> Result<()> {
         self.inventory(0)?;
         let devices: Vec<_> = self.asked().into_iter().map(|asked| asked.info.id).collect();
         self.watch.watch_always(&devices);
@@ -146,7 +149,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
-    pub fn inventory(&self, sequence: u32) -> Result<Inventory, DeviceError> {
+    pub fn inventory(&self, sequence: u32) -> Result<Inventory> {
         self.described(self.ask(), sequence).map(|(inventory, _)| inventory)
     }
 
@@ -159,7 +162,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`DeviceError::Sick`] when a device's thread is gone.
-    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<(Inventory, u64), DeviceError> {
+    pub fn described(&self, asked: PendingReports, sequence: u32) -> Result<(Inventory, u64)> {
         let reports: Result<Vec<_>, _> = asked.reports.into_iter().map(PendingResult::wait).collect();
         let (limits, limit_changes) = self.limits.counted();
         let inventory = self.inventory_of(reports?, &limits, sequence);
@@ -209,7 +212,7 @@ impl Engine {
     ///
     /// # Errors
     /// The first device's that failed; the others are cancelled, and nothing is held.
-    pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Vec<MinerMessage>, DeviceError> {
+    pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Vec<MinerMessage>> {
         let start = Instant::now();
         let tasks = ShareTask::of(challenge);
         self.watch_for(challenge);
@@ -253,12 +256,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] when the challenge is not held; else the first device's that failed.
-    pub fn probe(
-        &self,
-        id: ChallengeId,
-        probe: impl Into<MemoryProbe>,
-        handle: &Handle,
-    ) -> Result<Vec<MinerMessage>, DeviceError> {
+    pub fn probe(&self, id: ChallengeId, probe: impl Into<MemoryProbe>, handle: &Handle) -> Result<Vec<MinerMessage>> {
         let (start, probe) = (Instant::now(), probe.into());
         let held = self.held(id)?;
         let results = match &probe {
@@ -290,7 +288,7 @@ impl Engine {
         held: &HeldChallenge,
         probe: &MemoryProbe,
         handle: &Handle,
-    ) -> Result<Vec<(Vec<Digest>, Duration)>, DeviceError> {
+    ) -> Result<Vec<(Vec<Digest>, Duration)>> {
         let submit = |of: &HeldDevice| {
             let last = last_root(held.roots(&of.task));
             let (task, probe, handle) = (of.task.clone(), *probe, handle.clone());
@@ -318,7 +316,7 @@ impl Engine {
         items: Vec<OpenItem>,
         handle: &Handle,
         mut give: impl FnMut(OpeningsChunk) -> bool,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let held = self.held(id)?;
         check_linked_items(&items)?;
         // The Open had this many items, which its bounds keep far below a u32.
@@ -366,7 +364,7 @@ impl Engine {
         *lock(&self.watched) = Some(challenge.id());
     }
 
-    fn held(&self, id: ChallengeId) -> Result<Arc<HeldChallenge>, DeviceError> {
+    fn held(&self, id: ChallengeId) -> Result<Arc<HeldChallenge>> {
         lock(&self.held)
             .clone()
             .filter(|held| held.challenge.id() == id)
@@ -375,18 +373,18 @@ impl Engine {
 }
 
 impl HeldChallenge {
-    fn device(&self, id: DeviceId) -> Result<&HeldDevice, DeviceError> {
+    fn device(&self, id: DeviceId) -> Result<&HeldDevice> {
         self.index_of(id).map(|index| &self.devices[index])
     }
 
     /// Which of the devices this is, in the order of the shares.
-    fn index_of(&self, id: DeviceId) -> Result<usize, DeviceError> {
+    fn index_of(&self, id: DeviceId) -> Result<usize> {
         let index = self.devices.iter().position(|d| d.task.share.device_id == id);
         index.ok_or_else(|| DeviceError::Unsupported(format!("the challenge has no share for device {id}")))
     }
 
     /// The linked probe, and what all devices answered.
-    fn answered_linked(&self) -> Result<(Probe, Arc<Answer>), DeviceError> {
+    fn answered_linked(&self) -> Result<(Probe, Arc<Answer>)> {
         let answered = lock(&self.answered).linked.clone();
         answered.ok_or_else(|| DeviceError::Unsupported("no linked probe was answered".into()))
     }
@@ -398,16 +396,12 @@ impl HeldChallenge {
 }
 
 /// Hands a chunk on; when the receiver is gone, the devices stop.
-fn give_or_cancel(
-    give: &mut impl FnMut(OpeningsChunk) -> bool,
-    handle: &Handle,
-    chunk: OpeningsChunk,
-) -> Result<(), DeviceError> {
+fn give_or_cancel(give: &mut impl FnMut(OpeningsChunk) -> bool, handle: &Handle, chunk: OpeningsChunk) -> Result<()> {
     cancel_on_error(handle, if give(chunk) { Ok(()) } else { Err(DeviceError::Cancelled) })
 }
 
 /// One device's failure stops the others: nothing partial is committed to.
-pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T>) -> Result<T> {
     if result.is_err() {
         handle.cancel();
     }
@@ -415,7 +409,7 @@ pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T, DeviceError>
 }
 
 /// Waits for every job. Gives the failure that made the others stop.
-pub(crate) fn first_error<T>(jobs: Vec<PendingResult<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
+pub(crate) fn first_error<T>(jobs: Vec<PendingResult<Result<T>>>) -> Result<Vec<T>> {
     let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
     let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
     match cause {

@@ -13,7 +13,7 @@ use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::{Digest, Root};
 
 use super::opening::{digest_parts, distrust_if_sick, segments_at_a_time};
-use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, cancel_on_error, first_error, last_root};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, Result, cancel_on_error, first_error, last_root};
 
 /// A device's part of the linked segments of an open: its digests, then its piece of each segment in order.
 enum LinkedOpeningPart {
@@ -24,7 +24,7 @@ enum LinkedOpeningPart {
 /// One device's part of an opening under way.
 struct OpeningDevice {
     opened: mpsc::Receiver<LinkedOpeningPart>,
-    done: PendingResult<Result<(), DeviceError>>,
+    done: PendingResult<Result<()>>,
 }
 
 /// Linked segments that all devices open together.
@@ -41,8 +41,8 @@ pub(super) fn open_linked_items(
     held: &Arc<HeldChallenge>,
     items: &[OpenItem],
     handle: &Handle,
-    give: &mut impl FnMut(OpeningsPart) -> Result<(), DeviceError>,
-) -> Result<(), DeviceError> {
+    give: &mut impl FnMut(OpeningsPart) -> Result<()>,
+) -> Result<()> {
     let (probe, _) = held.answered_linked()?;
     let mut segments = Vec::new();
     for item in items {
@@ -87,7 +87,7 @@ impl HeldChallenge {
         host: &Host,
         probe: &Probe,
         handle: &Handle,
-    ) -> Result<Vec<(Vec<Digest>, Duration)>, DeviceError> {
+    ) -> Result<Vec<(Vec<Digest>, Duration)>> {
         let walk = |(of, part): (&HeldDevice, LinkedPart)| {
             let handle = handle.clone();
             host.submit(of.task.share.device_id, move |device| {
@@ -112,7 +112,7 @@ impl HeldChallenge {
         segments: &[LinkedSegment],
         handle: &Handle,
         opened: &mpsc::SyncSender<LinkedOpeningPart>,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let of = &self.devices[index];
         let (probe, answer) = self.answered_linked()?;
         let slot_digests = of.make_resident(device, self.roots(&of.task), of.task.iterations - 1, handle)?;
@@ -140,7 +140,7 @@ impl LinkedOpening {
         probe: &Probe,
         segments: &[LinkedSegment],
         handle: &Handle,
-    ) -> Result<Self, DeviceError> {
+    ) -> Result<Self> {
         let parts = linked::parts(&held.challenge, probe, &held.last_roots())?;
         let mut devices = Vec::with_capacity(parts.len());
         for (index, part) in parts.into_iter().enumerate() {
@@ -156,7 +156,7 @@ impl LinkedOpening {
     }
 
     /// The digests of the last pass of every device, which come before the first segment.
-    fn digests(&mut self) -> Result<Vec<Digest>, DeviceError> {
+    fn digests(&mut self) -> Result<Vec<Digest>> {
         let of_device = |device: &OpeningDevice| match device.opened.recv() {
             Ok(LinkedOpeningPart::Digests(digests)) => Some(digests),
             Ok(LinkedOpeningPart::Piece(_)) | Err(_) => None,
@@ -169,7 +169,7 @@ impl LinkedOpening {
     }
 
     /// The next segment, which is this one.
-    fn next_segment(&mut self, slots: &LinkedSlots, segment: Segment) -> Result<SegmentOpenings, DeviceError> {
+    fn next_segment(&mut self, slots: &LinkedSlots, segment: Segment) -> Result<SegmentOpenings> {
         let of_device = |device: &OpeningDevice| match device.opened.recv() {
             Ok(LinkedOpeningPart::Piece(piece)) => Some(piece),
             Ok(LinkedOpeningPart::Digests(_)) | Err(_) => None,
@@ -180,7 +180,7 @@ impl LinkedOpening {
     }
 
     /// Waits for the devices, once every segment was taken.
-    fn finish(self) -> Result<(), DeviceError> {
+    fn finish(self) -> Result<()> {
         first_error(self.devices.into_iter().map(|device| device.done).collect()).map(drop)
     }
 

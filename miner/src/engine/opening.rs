@@ -13,7 +13,7 @@ use assay_work::probe::{Probe, SweepSample, probe_key};
 use assay_work::segment::Segment;
 use assay_work::{DeviceId, Digest, Root};
 
-use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, first_error, last_root, lock};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, Result, first_error, last_root, lock};
 
 /// Digests in one chunk, 32 KiB: on a slow link nothing else arrives while one is on its way.
 const DIGESTS_PER_CHUNK: usize = 1024;
@@ -28,8 +28,8 @@ pub(super) fn open_own_items(
     held: &Arc<HeldChallenge>,
     items: &[OpenItem],
     handle: &Handle,
-    give: &mut impl FnMut(OpeningsPart) -> Result<(), DeviceError>,
-) -> Result<(), DeviceError> {
+    give: &mut impl FnMut(OpeningsPart) -> Result<()>,
+) -> Result<()> {
     let mut by_device: BTreeMap<DeviceId, Vec<OpenItem>> = BTreeMap::new();
     for item in items {
         by_device.entry(item.device_id).or_default().push(item.clone());
@@ -58,7 +58,7 @@ pub(super) fn open_own_items(
 }
 
 /// Tells a device that its slots did not come out as before.
-pub(super) fn distrust_if_sick<T>(device: &mut dyn Device, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+pub(super) fn distrust_if_sick<T>(device: &mut dyn Device, result: Result<T>) -> Result<T> {
     if let Err(error @ DeviceError::Sick(_)) = &result {
         device.distrust(error);
     }
@@ -66,10 +66,7 @@ pub(super) fn distrust_if_sick<T>(device: &mut dyn Device, result: Result<T, Dev
 }
 
 /// Gives the parts of the next item of a device; `false` when they end before the item does.
-fn give_item(
-    stream: &mpsc::Receiver<OpeningsPart>,
-    give: &mut impl FnMut(OpeningsPart) -> Result<(), DeviceError>,
-) -> Result<bool, DeviceError> {
+fn give_item(stream: &mpsc::Receiver<OpeningsPart>, give: &mut impl FnMut(OpeningsPart) -> Result<()>) -> Result<bool> {
     for part in stream {
         let is_end = matches!(part, OpeningsPart::End);
         give(part)?;
@@ -88,7 +85,7 @@ impl HeldDevice {
         roots: &[Root],
         iteration: u32,
         handle: &Handle,
-    ) -> Result<Arc<Vec<Digest>>, DeviceError> {
+    ) -> Result<Arc<Vec<Digest>>> {
         let mut resident = lock(&self.resident);
         if resident.0 != iteration {
             // Should the pass fail, nothing is resident.
@@ -111,7 +108,7 @@ impl HeldChallenge {
         item: &OpenItem,
         handle: &Handle,
         parts: &Parts,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         match &item.what {
             OpenTarget::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
             // All devices open those together.
@@ -133,7 +130,7 @@ impl HeldChallenge {
         segments: &[Segment],
         handle: &Handle,
         parts: &Parts,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let of = self.device(id)?;
         let answered = lock(&self.answered).own.clone();
         let (probe, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no probe was answered".into()))?;
@@ -165,7 +162,7 @@ impl HeldChallenge {
         samples: &[SweepSample],
         handle: &Handle,
         parts: &Parts,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let of = self.device(id)?;
         let answered = lock(&self.answered).sweep.clone();
         let (sweep, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no sweep was answered".into()))?;
@@ -193,7 +190,7 @@ impl HeldChallenge {
         samples: &[PassSample],
         handle: &Handle,
         parts: &Parts,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<()> {
         let of = self.device(id)?;
         if iteration >= of.task.iterations {
             return Err(DeviceError::Unsupported(format!("the challenge has no iteration {iteration}")));
@@ -229,18 +226,18 @@ pub(super) fn digest_parts(digests: &[Digest]) -> impl Iterator<Item = OpeningsP
     digests.chunks(DIGESTS_PER_CHUNK).map(|chunk| OpeningsPart::SlotDigests(chunk.to_vec()))
 }
 
-fn give_digests(parts: &Parts, digests: &[Digest]) -> Result<(), DeviceError> {
+fn give_digests(parts: &Parts, digests: &[Digest]) -> Result<()> {
     digest_parts(digests).try_for_each(|part| give(parts, part))
 }
 
 /// Waits for room; the other side is gone only when the opening was given up.
-fn give(parts: &Parts, part: OpeningsPart) -> Result<(), DeviceError> {
+fn give(parts: &Parts, part: OpeningsPart) -> Result<()> {
     parts.send(part).map_err(|_| DeviceError::Cancelled)
 }
 
 /// Items of linked segments must stand together: a device that has other work between two of them would keep the others
 /// waiting.
-pub(super) fn check_linked_items(items: &[OpenItem]) -> Result<(), DeviceError> {
+pub(super) fn check_linked_items(items: &[OpenItem]) -> Result<()> {
     let groups = items.chunk_by(|a, b| is_linked(a) == is_linked(b));
     if groups.filter(|group| is_linked(&group[0])).count() > 1 {
         return Err(DeviceError::Unsupported("items of linked segments that do not stand together".into()));
