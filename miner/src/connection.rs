@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::DeviceError;
+use assay_program::clock::unix_seconds;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::{Identity, random_bytes};
@@ -21,7 +22,7 @@ use crate::joining::PendingJoinToken;
 use crate::limits::SharedLimits;
 use crate::outbox::outbox;
 use crate::reach::{Reach, ReachError, ValidatorConnection};
-use crate::session::CloseReason;
+use crate::session::{CloseReason, SessionStart};
 use crate::turns::Turns;
 
 /// For how long a session that took this one's place may have been this miner's own: a connection that it lost, with a
@@ -139,24 +140,27 @@ async fn session(
     };
     let ValidatorConnection { http, channel, is_authenticated, pinned, to_keep, first_byte } = reached;
     let (outbox, queue) = outbox();
-    let (identity, idle_release, limits) = (dial.identity.clone(), dial.idle_release, dial.limits.clone());
-    let (turns, resumption) = (dial.turns.clone(), resumption.clone());
     let join_token = dial.joining.token(channel, dial.reach.address().is_loopback());
     // One that is kept back is not used: it is not forgotten.
     let joining = join_token.as_ref().map_or_else(PendingJoinToken::default, |_| dial.joining.clone());
-    let start = Start {
-        identity,
+    let session = SessionStart {
+        identity: dial.identity.clone(),
         pinned,
         channel,
-        to_keep,
         inventory,
-        nonce,
-        resumption,
-        joining,
+        miner_nonce: nonce,
+        resumes: resumption.get(),
         join_token,
-        idle_release,
-        limits,
-        turns,
+        unix_seconds: unix_seconds(),
+    };
+    let start = Start {
+        session,
+        to_keep,
+        resumption: resumption.clone(),
+        joining,
+        idle_release: dial.idle_release,
+        limits: dial.limits.clone(),
+        turns: dial.turns.clone(),
     };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(http, queue));

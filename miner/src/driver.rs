@@ -5,12 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use assay_device::{DeviceError, Handle};
-use assay_program::clock::unix_seconds;
 use assay_program::shutdown::Shutdown;
-use assay_protocol::channel::Channel;
-use assay_protocol::identity::Identity;
-use assay_protocol::join_token::JoinToken;
-use assay_protocol::message::{Inventory, MinerMessage, OpenItem, Stop, ValidatorMessage};
+use assay_protocol::message::{MinerMessage, OpenItem, Stop, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::{MemoryProbe, ProbeStage};
 use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
@@ -45,22 +41,14 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Start {
-    pub identity: Identity,
-    /// The only validator to accept, where one is configured.
-    pub pinned: Option<PublicKey>,
-    /// The channel that carries the session's bytes.
-    pub channel: Channel,
+    /// The session's own part.
+    pub session: SessionStart,
     /// The validator's key, to keep once it is proved.
     pub to_keep: Option<PendingKey>,
-    pub inventory: Inventory,
-    /// Random, for the validator to sign.
-    pub nonce: Nonce,
     /// The session before this one, which may have lost its connection.
     pub resumption: Resumption,
     /// The join token, to be forgotten once the session stands.
     pub joining: PendingJoinToken,
-    /// The token for this session.
-    pub join_token: Option<JoinToken>,
     /// For how long the devices keep a challenge's memory for the next one.
     pub idle_release: Duration,
     pub limits: SharedLimits,
@@ -73,7 +61,8 @@ pub struct Start {
 pub struct Resumption(Arc<Mutex<Option<Nonce>>>);
 
 impl Resumption {
-    fn get(&self) -> Option<Nonce> {
+    /// The nonce; `None` before the first session.
+    pub fn get(&self) -> Option<Nonce> {
         *self.0.lock()
     }
 
@@ -207,18 +196,7 @@ pub async fn drive(
     observer: &mut dyn Observer,
 ) -> Result<CloseReason, String> {
     let now = Instant::now();
-    let resumes = start.resumption.get();
-    let first = SessionStart {
-        identity: start.identity,
-        pinned: start.pinned,
-        channel: start.channel,
-        inventory: start.inventory,
-        miner_nonce: start.nonce,
-        resumes,
-        join_token: start.join_token,
-        unix_seconds: unix_seconds(),
-    };
-    let (session, actions) = MinerSession::start(first, now);
+    let (session, actions) = MinerSession::start(start.session, now);
     let (events, mut reports) = mpsc::channel(64);
     let (handle, changes_seen) = (Handle::default(), Arc::new(AtomicU64::new(engine.changes())));
     let idle = Idle { keeps: start.idle_release, release_at: None };

@@ -20,8 +20,9 @@ use assay_miner::engine::Engine;
 use assay_miner::joining::PendingJoinToken;
 use assay_miner::limits::SharedLimits;
 use assay_miner::outbox::outbox;
-use assay_miner::session::CloseReason;
+use assay_miner::session::{CloseReason, SessionStart};
 use assay_miner::turns::Turns;
+use assay_program::clock::unix_seconds;
 use assay_program::shutdown::{Shutdown, Trigger};
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
@@ -180,22 +181,24 @@ async fn run(liar: Liar, address: SocketAddr, stop: Shutdown) -> Result<CloseRea
     let heard = open(channel, ReceiverStream::new(queue));
     let inbound = Box::pin(heard.map(move |message| message.map(|message| filter.incoming(message))));
     let nonce = Nonce(random_bytes()?);
-    let (idle_release, limits) = (std::time::Duration::ZERO, SharedLimits::default());
-    let (channel, turns) = (assay_protocol::channel::Channel::Plaintext, Turns::default());
-    let resumption = Resumption::default();
-    let start = Start {
+    let session = SessionStart {
         identity,
         pinned: None,
-        channel,
-        to_keep: None,
+        channel: assay_protocol::channel::Channel::Plaintext,
         inventory,
-        nonce,
-        resumption,
-        joining: PendingJoinToken::default(),
+        miner_nonce: nonce,
+        resumes: None,
         join_token: None,
-        idle_release,
-        limits,
-        turns,
+        unix_seconds: unix_seconds(),
+    };
+    let start = Start {
+        session,
+        to_keep: None,
+        resumption: Resumption::default(),
+        joining: PendingJoinToken::default(),
+        idle_release: std::time::Duration::ZERO,
+        limits: SharedLimits::default(),
+        turns: Turns::default(),
     };
     drive(start, engine, inbound, outbox, stop, &mut Silent(lies)).await
 }

@@ -428,15 +428,10 @@ fn start_driver(
         }
     });
     let start = Start {
-        identity: miner_identity(),
-        pinned: None,
-        channel: Channel::Plaintext,
+        session: start_of(miner_identity(), None, recording.inventory.clone()),
         to_keep: None,
-        inventory: recording.inventory.clone(),
-        nonce: MINER_NONCE,
         resumption: assay_miner::driver::Resumption::default(),
         joining: assay_miner::joining::PendingJoinToken::default(),
-        join_token: None,
         idle_release: Duration::ZERO,
         limits,
         turns: assay_miner::turns::Turns::default(),
