@@ -23,7 +23,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extract::Json;
-use super::problem::ApiError;
+use super::problem::Result;
 use super::{Web, WebState};
 
 /// The miner in a path.
@@ -45,11 +45,11 @@ struct ChallengePath {
 }
 
 /// Answer of a handler.
-type ApiResult<T> = Result<Json<T>, ApiError>;
+type ApiResult<T> = Result<Json<T>>;
 /// Answer of a handler of a list.
 type ListResult<T> = ApiResult<ListPage<T>>;
 /// Answer of a handler with a status of its own.
-type StatusResult<T> = Result<(StatusCode, Json<T>), ApiError>;
+type StatusResult<T> = Result<(StatusCode, Json<T>)>;
 
 pub fn routes() -> OpenApiRouter<Arc<Web>> {
     let router = OpenApiRouter::with_openapi(about())

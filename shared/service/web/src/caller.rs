@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use super::Web;
 use super::origin::RequestOrigin;
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 
 /// The longest credential accepted, in bytes.
 const MAX_CREDENTIAL_BYTES: usize = 256;
@@ -61,7 +61,7 @@ impl Credential {
     ///
     /// # Errors
     /// [`ProblemCode::Unauthorized`] for a header that is not a bearer token.
-    pub fn of(origin: &RequestOrigin, headers: &HeaderMap) -> Result<Self, ApiError> {
+    pub fn of(origin: &RequestOrigin, headers: &HeaderMap) -> Result<Self> {
         if let RequestOrigin::Socket(actor) = origin {
             return Ok(Self::Socket(actor.clone()));
         }
@@ -98,7 +98,7 @@ impl Web {
     ///
     /// # Errors
     /// [`ProblemCode::Unauthorized`] for an invalid credential, [`ProblemCode::Records`] where it cannot be checked.
-    pub async fn caller(&self, origin: &RequestOrigin, credential: Credential) -> Result<Option<Caller>, ApiError> {
+    pub async fn caller(&self, origin: &RequestOrigin, credential: Credential) -> Result<Option<Caller>> {
         let known = match &credential {
             Credential::Socket(actor) => Some((actor.clone(), Role::Admin)),
             Credential::Token(token) => {
@@ -153,7 +153,7 @@ impl Caller {
     }
 
     /// Returns the caller if its role suffices.
-    fn at_least(self, role: Role) -> Result<Self, ApiError> {
+    fn at_least(self, role: Role) -> Result<Self> {
         if self.role >= role {
             return Ok(self);
         }
@@ -165,7 +165,7 @@ impl Caller {
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
         let why = "a token is needed: `assay-validator token create` makes one; send it as `Authorization: Bearer …`";
         parts.extensions.get::<Self>().cloned().ok_or_else(|| unauthorized(why))
     }
@@ -174,7 +174,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 impl<S: Send + Sync> FromRequestParts<S> for Operator {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         Caller::from_request_parts(parts, state).await?.at_least(Role::Operate).map(Self)
     }
 }
@@ -182,7 +182,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Operator {
 impl<S: Send + Sync> FromRequestParts<S> for Admin {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         Caller::from_request_parts(parts, state).await?.at_least(Role::Admin).map(Self)
     }
 }
@@ -190,7 +190,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Admin {
 impl<S: Send + Sync> FromRequestParts<S> for LocalCaller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let caller = Caller::from_request_parts(parts, state).await?.at_least(Role::Admin)?;
         match caller.credential {
             Credential::Socket(_) => Ok(Self(caller)),
@@ -202,7 +202,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LocalCaller {
 impl FromRequestParts<Arc<Web>> for RequestOrigin {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Web>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Web>) -> Result<Self> {
         // The listener that accepts a connection sets it.
         let missing = || ApiError::new(ProblemCode::Internal, "a request without an origin");
         parts.extensions.get::<Self>().cloned().ok_or_else(missing)

@@ -19,7 +19,7 @@ use tokio_stream::Stream;
 use super::Web;
 use super::caller::{Caller, Credential};
 use super::origin::RequestOrigin;
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 
 /// Header with the last event that a client has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -44,7 +44,7 @@ impl CallerCounts {
     ///
     /// # Errors
     /// As [`CallerCounts::enter`].
-    pub fn stream(&self, caller: &Caller) -> Result<CallerPlace, ApiError> {
+    pub fn stream(&self, caller: &Caller) -> Result<CallerPlace> {
         self.enter(caller, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS)
     }
 
@@ -52,7 +52,7 @@ impl CallerCounts {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`] when the caller, or all callers together, have reached the limit.
-    pub fn enter(&self, caller: &Caller, most_own: usize, most: usize) -> Result<CallerPlace, ApiError> {
+    pub fn enter(&self, caller: &Caller, most_own: usize, most: usize) -> Result<CallerPlace> {
         let key = format!("{:?}", caller.actor);
         let mut counts = self.0.lock();
         let (own, all) = (counts.get(&key).copied().unwrap_or_default(), counts.values().sum::<usize>());
@@ -88,7 +88,7 @@ pub async fn stream(
     origin: RequestOrigin,
     query: EventsQuery,
     headers: &HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let kinds = query.kinds.filter(|text| !text.is_empty()).map(|text| kinds_of(&text)).transpose()?;
     let place = web.streams.stream(&caller)?;
     let after = match headers.get(LAST_EVENT_ID) {
@@ -151,12 +151,12 @@ fn begin(after: Option<i64>, oldest: i64, last: i64) -> (i64, Option<Gap>) {
     }
 }
 
-fn event_id(text: &str) -> Result<i64, ApiError> {
+fn event_id(text: &str) -> Result<i64> {
     let parsed = text.trim().parse::<i64>().ok().filter(|id| *id >= 0);
     parsed.ok_or_else(|| ApiError::new(ProblemCode::Invalid, "Last-Event-ID: not the number of an event"))
 }
 
-fn kinds_of(text: &str) -> Result<BTreeSet<EventKind>, ApiError> {
+fn kinds_of(text: &str) -> Result<BTreeSet<EventKind>> {
     let each: Result<_, String> = text.split(',').map(|name| name.trim().parse()).collect();
     each.map_err(|why| ApiError::new(ProblemCode::Invalid, format!("kinds: {why}")))
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::Web;
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 
 /// Parts of a download that are buffered for its reader.
 const WAITING_PARTS: usize = 2;
@@ -24,7 +24,7 @@ const WAITING_PARTS: usize = 2;
 ///
 /// # Errors
 /// The challenge has no evidence, or it is no longer kept.
-pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+pub async fn stored(web: &Web, challenge: &str, headers: &HeaderMap) -> Result<Response> {
     let validator = &web.running.validator;
     let verdict = read::verdict(validator, challenge).await?;
     let id = verdict.record.challenge;

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 
 /// A JSON document: the body of a request or an answer.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub struct Path<T>(pub T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self> {
         if !is_json(request.headers()) {
             let why = "the header Content-Type must be application/json";
             return Err(ApiError::new(ProblemCode::UnsupportedMediaType, why));
@@ -53,7 +53,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Parses a body as an object. serde alone would accept a list of the fields in order.
-fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if first.is_some_and(|first| *first != b'{') {
         return Err(ApiError::new(ProblemCode::Invalid, "the body must be a JSON object"));
@@ -73,7 +73,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let refused = |rejection: QueryRejection| ApiError::new(ProblemCode::Invalid, rejection.body_text());
         check_text(parts.uri.query().unwrap_or_default())?;
         axum::extract::Query::from_request_parts(parts, state).await.map(|query| Self(query.0)).map_err(refused)
@@ -83,7 +83,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
         let refused = |rejection: PathRejection| ApiError::new(ProblemCode::Invalid, rejection.body_text());
         check_text(parts.uri.path())?;
         axum::extract::Path::from_request_parts(parts, state).await.map(|path| Self(path.0)).map_err(refused)
@@ -91,7 +91,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 }
 
 /// Refuses NUL, which no record has and PostgreSQL takes in no text.
-fn check_text(encoded: &str) -> Result<(), ApiError> {
+fn check_text(encoded: &str) -> Result<()> {
     match encoded.contains("%00") {
         true => Err(ApiError::new(ProblemCode::Invalid, "a text has no character NUL")),
         false => Ok(()),

@@ -30,7 +30,7 @@ use super::caller::{Caller, Credential};
 use super::connection::{Activity, HeldPlace};
 use super::events::CallerCounts;
 use super::origin::RequestOrigin;
-use super::problem::{ApiError, as_problem};
+use super::problem::{ApiError, Result, as_problem};
 use super::well_known::is_health;
 use super::{Web, WebState};
 
@@ -66,7 +66,7 @@ impl RequestRates {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`].
-    pub fn request(&self, address: IpAddr, now: Instant) -> Result<(), ApiError> {
+    pub fn request(&self, address: IpAddr, now: Instant) -> Result<()> {
         self.0.lock().by_address.take(address, now).map(|_| ()).map_err(|refused| too_many(refused.until))
     }
 
@@ -74,7 +74,7 @@ impl RequestRates {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`].
-    pub fn request_of(&self, credential: &Credential, now: Instant) -> Result<(), ApiError> {
+    pub fn request_of(&self, credential: &Credential, now: Instant) -> Result<()> {
         let (Credential::Token(text) | Credential::Login(text)) = credential else { return Ok(()) };
         let key = *blake3::hash(text.as_bytes()).as_bytes();
         self.0.lock().by_credential.take(key, now).map(|_| ()).map_err(|refused| too_many(refused.until))
@@ -84,7 +84,7 @@ impl RequestRates {
     ///
     /// # Errors
     /// [`ProblemCode::TooManyRequests`].
-    pub fn failed(&self, address: IpAddr, now: Instant) -> Result<(), ApiError> {
+    pub fn failed(&self, address: IpAddr, now: Instant) -> Result<()> {
         self.0.lock().failed.take(address, now).map(|_| ()).map_err(|refused| too_many(refused.until))
     }
 }
@@ -117,7 +117,7 @@ impl RequestPlaces {
     ///
     /// # Errors
     /// The body is too large, broken or late, or the caller has too many requests at once.
-    async fn work<F>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<Response, ApiError>
+    async fn work<F>(&self, request: Request, work: impl FnOnce(Request) -> F) -> Result<Response>
     where
         F: Future<Output = Response>,
     {
@@ -156,7 +156,7 @@ fn no_grpc() -> Response {
 }
 
 /// Reads the whole body into memory.
-async fn with_body(request: Request, most: usize) -> Result<Request, ApiError> {
+async fn with_body(request: Request, most: usize) -> Result<Request> {
     let (parts, body) = request.into_parts();
     let read = async {
         let (mut stream, mut read) = (body.into_data_stream(), Vec::new());
@@ -203,7 +203,7 @@ pub async fn guard(State(web): WebState, mut request: Request, next: Next) -> Re
     with_headers(response, is_encrypted)
 }
 
-async fn admit(web: &Web, request: &mut Request) -> Result<(), ApiError> {
+async fn admit(web: &Web, request: &mut Request) -> Result<()> {
     let missing = || ApiError::new(ProblemCode::Internal, "a request without an origin");
     let origin = request.extensions().get::<RequestOrigin>().cloned().ok_or_else(missing)?;
     let credential = match is_health(request.uri().path()) {
@@ -248,7 +248,7 @@ async fn admit(web: &Web, request: &mut Request) -> Result<(), ApiError> {
 
 /// Refuses a foreign name that resolves to this machine (DNS rebinding): a page under that name would be of the same
 /// site as this one.
-fn check_host(web: &Web, authority: &Authority) -> Result<(), ApiError> {
+fn check_host(web: &Web, authority: &Authority) -> Result<()> {
     if web.serves_host(&host_of(authority)) {
         return Ok(());
     }
@@ -257,7 +257,7 @@ fn check_host(web: &Web, authority: &Authority) -> Result<(), ApiError> {
 }
 
 /// The host of a request, if it is to be checked: health checks say the same to all, and those of HTTP/1.0 name no host.
-fn checked_authority(request: &Request) -> Result<Option<Authority>, ApiError> {
+fn checked_authority(request: &Request) -> Result<Option<Authority>> {
     let is_health = is_health(request.uri().path());
     let is_named = request.uri().authority().is_some() || request.headers().contains_key(HOST);
     match is_named || !is_health {
@@ -268,7 +268,7 @@ fn checked_authority(request: &Request) -> Result<Option<Authority>, ApiError> {
 
 /// The host of a request, with its port. Two that differ are refused: a proxy could have used the other one (RFC 9112,
 /// section 3.2).
-fn authority(request: &Request) -> Result<Authority, ApiError> {
+fn authority(request: &Request) -> Result<Authority> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
     let authority = match request.uri().authority() {
@@ -290,7 +290,7 @@ fn host_of(authority: &Authority) -> String {
 
 /// Refuses requests of another site's page, except for following a link. A browser names the page of a request; a
 /// client without these headers is not a browser, and has no cookie to abuse.
-fn check_site(request: &Request, host: &Authority, is_encrypted: bool, is_ambient: bool) -> Result<(), ApiError> {
+fn check_site(request: &Request, host: &Authority, is_encrypted: bool, is_ambient: bool) -> Result<()> {
     let (headers, method) = (request.headers(), request.method());
     let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
     let refused = || ApiError::new(ProblemCode::CrossSite, "this is not for other sites' pages");

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::caller::Caller;
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 use super::{Web, WebState};
 use assay_keeper::scrape;
 
@@ -21,7 +21,7 @@ pub fn routes() -> Router<Arc<Web>> {
     Router::new().route("/metrics", get(page))
 }
 
-async fn page(State(web): WebState, _reader: Caller) -> Result<Response, ApiError> {
+async fn page(State(web): WebState, _reader: Caller) -> Result<Response> {
     let page = scrape::page(&web.running.validator)
         .await
         .map_err(|error| ApiError::new(ProblemCode::Internal, error.to_string()))?;

@@ -23,13 +23,13 @@ use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 
 use super::Web;
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 
 /// Rows of a list on one page.
 const ROWS: u32 = 100;
 
 /// A rendered page, or the problem instead of it.
-type PageResult = Result<String, ApiError>;
+type PageResult = Result<String>;
 
 pub fn routes() -> Router<Arc<Web>> {
     Router::new()
@@ -50,7 +50,7 @@ pub fn routes() -> Router<Arc<Web>> {
 }
 
 /// Parses the parameters of a page's address: they are those of the API.
-fn asked<T: DeserializeOwned>(address: &str) -> Result<T, ApiError> {
+fn asked<T: DeserializeOwned>(address: &str) -> Result<T> {
     let invalid = |why: String| ApiError::new(ProblemCode::Invalid, why);
     let uri: Uri = address.parse().map_err(|_| invalid("this is not an address of a page".to_owned()))?;
     Query::try_from_uri(&uri).map(|Query(query)| query).map_err(|rejection| invalid(rejection.body_text()))

@@ -10,6 +10,9 @@ use axum::response::{IntoResponse, Response};
 /// Authentication scheme of callers.
 const SCHEME: &str = "Bearer realm=\"assay\"";
 
+/// The result of a request.
+pub type Result<T, E = ApiError> = std::result::Result<T, E>;
+
 /// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError(pub ProblemDetails);

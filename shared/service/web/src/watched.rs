@@ -13,18 +13,13 @@ use super::Web;
 use super::caller::Caller;
 use super::events::{StreamLifetime, answer};
 use super::origin::RequestOrigin;
-use super::problem::ApiError;
+use super::problem::Result;
 
 /// Streams the events of a challenge until its verdict.
 ///
 /// # Errors
 /// An unknown challenge, or too many streams.
-pub async fn stream(
-    web: Arc<Web>,
-    caller: Caller,
-    origin: RequestOrigin,
-    challenge: &str,
-) -> Result<Response, ApiError> {
+pub async fn stream(web: Arc<Web>, caller: Caller, origin: RequestOrigin, challenge: &str) -> Result<Response> {
     // A challenge that has just begun may not be in the records yet.
     let registry = &web.running.validator.registry;
     let named = challenge.to_ascii_lowercase();

@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use super::extract::{Json, Path};
-use super::problem::ApiError;
+use super::problem::{ApiError, Result};
 use super::{Web, WebState};
 
 /// Keys change only by an operator's action, and old ones stay in the set.
@@ -44,7 +44,7 @@ async fn keys(State(web): WebState) -> impl IntoResponse {
 }
 
 /// A file of the log of a key of this validator (C2SP tlog-tiles).
-async fn log(State(web): WebState, Path((key, path)): Path<(String, String)>) -> Result<impl IntoResponse, ApiError> {
+async fn log(State(web): WebState, Path((key, path)): Path<(String, String)>) -> Result<impl IntoResponse> {
     let read = web.running.validator.reports.log.read(&key, &path).await;
     let unreadable = |error| {
         tracing::warn!(%error, path, "the log of verdicts cannot be read");
@@ -65,7 +65,7 @@ async fn lives() -> &'static str {
 }
 
 /// Readiness: the validator takes miners and writes their verdicts; a load balancer sends miners elsewhere when not.
-async fn serves(State(web): WebState) -> Result<&'static str, ApiError> {
+async fn serves(State(web): WebState) -> Result<&'static str> {
     let validator = &web.running.validator;
     if validator.shutdown.is_draining() {
         return Err(ApiError::new(ProblemCode::Draining, "the validator is draining"));

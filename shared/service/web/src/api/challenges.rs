@@ -16,7 +16,7 @@ use super::{ApiResult, ChallengePath, StatusResult};
 use crate::caller::{Caller, Operator};
 use crate::extract::{Json, Path, Query};
 use crate::origin::RequestOrigin;
-use crate::problem::ApiError;
+use crate::problem::Result;
 use crate::watched;
 use crate::{Web, WebState};
 
@@ -44,7 +44,7 @@ async fn begin(
     Operator(caller): Operator,
     State(web): WebState,
     Json(asked): Json<BeginChallenge>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     let running = running::begin(&web.running.validator, asked).await?;
     let (id, miner) = (running.challenge_id, running.miner_key);
     tracing::info!(challenge = %id, %miner, by = caller.actor.name, "an operator began a challenge");
@@ -88,7 +88,7 @@ async fn challenge_events(
     origin: RequestOrigin,
     State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     watched::stream(web, caller, origin, &challenge).await
 }
 
@@ -107,6 +107,6 @@ async fn live_events(
     State(web): WebState,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     events::stream(web, caller, origin, query, &headers).await
 }

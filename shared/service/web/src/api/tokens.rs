@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use super::{ListResult, StatusResult};
 use crate::caller::Admin;
 use crate::extract::{Json, Path, Query};
-use crate::problem::ApiError;
+use crate::problem::{ApiError, Result};
 use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -70,11 +70,7 @@ async fn create_token(
     params(("token" = String, Path, description = "Its id", min_length = 1, max_length = 64,
         pattern = "^[0-9a-fA-F-]{1,64}$")),
     responses((status = 204, description = "It can be used no more")), security(("token" = ["admin"])))]
-async fn revoke_token(
-    Admin(caller): Admin,
-    State(web): WebState,
-    Path(token): Path<String>,
-) -> Result<StatusCode, ApiError> {
+async fn revoke_token(Admin(caller): Admin, State(web): WebState, Path(token): Path<String>) -> Result<StatusCode> {
     if web.running.validator.records.revoke_api_token(&token, &caller.actor).await? {
         return Ok(StatusCode::NO_CONTENT);
     }

@@ -18,7 +18,7 @@ use super::{ApiResult, StatusResult};
 use crate::caller::{Admin, Caller, LocalCaller};
 use crate::extract::{Json, Path};
 use crate::login::Login;
-use crate::problem::ApiError;
+use crate::problem::{ApiError, Result};
 use crate::{Web, WebState};
 use assay_judge::entropy::OsEntropy;
 use assay_keeper::operations::{self, read, running};
@@ -123,7 +123,7 @@ async fn backup(
 }
 
 /// Requires an absolute path, which means the same to the validator and to its caller.
-fn absolute(field: &str, path: &str) -> Result<PathBuf, ApiError> {
+fn absolute(field: &str, path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     let refused = || ApiError::new(ProblemCode::Invalid, format!("{field}: an absolute path is expected"));
     if path.is_absolute() { Ok(path) } else { Err(refused()) }

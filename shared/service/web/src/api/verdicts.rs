@@ -15,7 +15,7 @@ use super::{ApiResult, ChallengePath, ListResult};
 use crate::caller::Caller;
 use crate::evidence;
 use crate::extract::{Json, Path, Query};
-use crate::problem::ApiError;
+use crate::problem::Result;
 use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -55,7 +55,7 @@ async fn stored_evidence(
     State(web): WebState,
     Path(ChallengePath { challenge }): Path<ChallengePath>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Response> {
     evidence::stored(&web, &challenge, &headers).await
 }
 

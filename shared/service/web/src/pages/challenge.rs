@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use super::names::NAME_LABEL;
 use super::visitor::Visitor;
 use crate::extract::Path;
-use crate::problem::ApiError;
+use crate::problem::{ApiError, Result};
 
 pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Response {
     match shown(&visitor, &challenge).await {
@@ -17,7 +17,7 @@ pub(super) async fn page(visitor: Visitor, Path(challenge): Path<String>) -> Res
     }
 }
 
-async fn shown(visitor: &Visitor, text: &str) -> Result<Response, ApiError> {
+async fn shown(visitor: &Visitor, text: &str) -> Result<Response> {
     let validator = visitor.validator();
     // A challenge that has just begun may not be in the records yet.
     let named = text.to_ascii_lowercase();
@@ -37,7 +37,7 @@ async fn shown(visitor: &Visitor, text: &str) -> Result<Response, ApiError> {
     }
 }
 
-async fn under_way(visitor: &Visitor, running: &ChallengeProgress) -> Result<Response, ApiError> {
+async fn under_way(visitor: &Visitor, running: &ChallengeProgress) -> Result<Response> {
     let key = running.miner_key.to_string();
     let record = visitor.validator().records.miner(&key).await?;
     let miner = record.as_ref().map_or(key.as_str(), |record| record.id.as_str());

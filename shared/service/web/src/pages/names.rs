@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use assay_page::Names;
 use assay_records::{MinerFilter, Records};
 
-use crate::problem::ApiError;
+use crate::problem::Result;
 
 /// Label with a miner's name.
 pub(super) const NAME_LABEL: &str = "name";
@@ -15,7 +15,7 @@ const MAX_LOOKED_UP: usize = 16;
 const MAX_LISTED: u32 = 1000;
 
 /// Names of those of these miners that have one.
-pub(super) async fn names(records: &Records, ids: BTreeSet<String>) -> Result<Names, ApiError> {
+pub(super) async fn names(records: &Records, ids: BTreeSet<String>) -> Result<Names> {
     let found = if ids.len() <= MAX_LOOKED_UP {
         let mut found = Vec::new();
         for id in &ids {

@@ -15,7 +15,7 @@ use super::PageResult;
 use super::names::names;
 use super::visitor::Visitor;
 use crate::extract::{Path, Query};
-use crate::problem::ApiError;
+use crate::problem::Result;
 
 /// Position in the list.
 #[derive(Debug, Default, Deserialize)]
@@ -48,7 +48,7 @@ fn members(rounds: &[Round]) -> BTreeSet<String> {
 }
 
 /// These rounds with their members, and the outcomes of their challenges.
-async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Result<(Vec<Round>, Outcomes), ApiError> {
+async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Result<(Vec<Round>, Outcomes)> {
     let ids: Vec<_> = records.iter().map(|record| record.id.as_str()).collect();
     let mut found = validator.records.round_members(&ids).await?;
     let mut outcomes = Outcomes::new();

@@ -11,7 +11,7 @@ use super::names::names;
 use super::visitor::Visitor;
 use super::{PageResult, ROWS, asked};
 use crate::extract::{Path, Query};
-use crate::problem::ApiError;
+use crate::problem::{ApiError, Result};
 
 pub(super) async fn list(visitor: Visitor, Query(filter): Query<VerdictsFilter>) -> Response {
     visitor.answer(listed(&visitor, &filter).await)
@@ -26,10 +26,7 @@ async fn listed(visitor: &Visitor, filter: &VerdictsFilter) -> PageResult {
 }
 
 /// Records in the form of a list.
-pub(super) async fn with_names(
-    validator: &Validator,
-    records: Vec<VerdictRecord>,
-) -> Result<Vec<ListedVerdict>, ApiError> {
+pub(super) async fn with_names(validator: &Validator, records: Vec<VerdictRecord>) -> Result<Vec<ListedVerdict>> {
     let names = names(&validator.records, records.iter().map(|record| record.miner.clone()).collect()).await?;
     let listed = |record: VerdictRecord| ListedVerdict {
         verdict: verdict_of(&record).ok(),

@@ -15,7 +15,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use super::PageResult;
 use crate::Web;
 use crate::caller::{Caller, Credential};
-use crate::problem::ApiError;
+use crate::problem::{ApiError, Result};
 
 /// Content policy of pages: nothing from elsewhere, nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -34,7 +34,7 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    pub(super) async fn new(web: Arc<Web>, caller: Option<Caller>) -> Result<Self, ApiError> {
+    pub(super) async fn new(web: Arc<Web>, caller: Option<Caller>) -> Result<Self> {
         let last_event = web.running.validator.records.last_event().await?;
         let validator_key = web.running.validator.access.admission.identity.public_key().to_string();
         Ok(Self { web, caller, validator_key, last_event, notice: None })
