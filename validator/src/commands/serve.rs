@@ -130,9 +130,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
             );
         }
         wait_until_alone(&records, key).await.map_err(unusable)?.map_err(Failure::from)?;
-        let fleet = Fleet::new(records.clone(), rules, signer);
-        let kept = ValidatorStores { evidence, tls, records, fleet };
-        let validator = Arc::new(validator(&config, identity, replayer, kept, shutdown)?);
+        let fleet = Fleet::new(records, rules, signer);
+        let validator = Arc::new(validator(&config, identity, replayer, (evidence, tls, fleet), shutdown)?);
         let reloader = ValidatorReloader::new(flags.clone(), settings, validator.clone(), manager.clone());
         let (reloads, requests) = mpsc::channel(1);
         tokio::spawn(reloader.run(hangups, requests));
@@ -143,14 +142,6 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         manager.stopping();
         served
     })
-}
-
-/// Stores of a validator, and its admission of miners.
-struct ValidatorStores {
-    evidence: EvidenceStore,
-    tls: ServerTls,
-    records: Records,
-    fleet: Fleet,
 }
 
 /// Opens the records; creates them if missing.
@@ -193,11 +184,10 @@ fn validator(
     config: &ValidatorConfig,
     identity: Identity,
     replayer: Option<Replayer>,
-    kept: ValidatorStores,
+    (evidence, tls, fleet): (EvidenceStore, ServerTls, Fleet),
     shutdown: Shutdown,
 ) -> anyhow::Result<Validator> {
-    let ValidatorStores { evidence, tls, records, fleet } = kept;
-    let instance = Records::new_instance()?;
+    let (records, instance) = (fleet.records.clone(), Records::new_instance()?);
     let metrics = ValidatorMetrics::new()?;
     let traces = traces(config, &instance, &metrics)?;
     // A file belongs to this validator alone.

@@ -26,13 +26,13 @@ pub(crate) struct Room {
     /// Bytes of all evidence: those of the last sweep, and those added since.
     bytes: AtomicU64,
     /// The same of strangers.
-    stranger_bytes: AtomicU64,
+    pub(crate) stranger_bytes: AtomicU64,
     /// Count of refusals for lack of room.
     refused: AtomicU64,
     /// How often evidence could not be written.
-    lost: AtomicU64,
+    pub(crate) lost: AtomicU64,
     /// An object was refused for lack of room: a sweep may help.
-    pressed: Notify,
+    pub(crate) pressed: Notify,
 }
 
 impl Default for Room {
@@ -81,24 +81,8 @@ impl Room {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn counted_of_strangers(&self, bytes: u64) {
-        self.stranger_bytes.store(bytes, Ordering::Relaxed);
-    }
-
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn note_lost(&self) {
-        self.lost.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
-
-    pub(crate) async fn pressed(&self) {
-        self.pressed.notified().await;
     }
 
     fn refuse(&self, why: StorageShortage) -> EvidenceError {

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -147,12 +148,12 @@ impl EvidenceStore {
 
     /// Notes the bytes of the strangers' evidence according to the records.
     pub fn counted_of_strangers(&self, bytes: u64) {
-        self.room.counted_of_strangers(bytes);
+        self.room.stranger_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Waits until there was no room for something.
     pub async fn pressed(&self) {
-        self.room.pressed().await;
+        self.room.pressed.notified().await;
     }
 
     /// How often there was no room.
@@ -162,12 +163,12 @@ impl EvidenceStore {
 
     /// Notes evidence that could not be written.
     pub fn note_lost(&self) {
-        self.room.note_lost();
+        self.room.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Count of objects that could not be written.
     pub fn lost(&self) -> u64 {
-        self.room.lost()
+        self.room.lost.load(Ordering::Relaxed)
     }
 
     /// Begins an object: a temporary file. Blocks on the disk.

@@ -51,7 +51,7 @@ impl From<KeyInUse> for Failure {
 /// # Errors
 /// [`KeyInUse`]: it sends heartbeats meanwhile. The records cannot be read.
 pub async fn wait_until_alone(records: &Records, key: PublicKey) -> Result<Result<(), KeyInUse>, RecordsError> {
-    if is_alone(records) {
+    if !records.is_shared() {
         return Ok(Ok(()));
     }
     let mut first: Option<ValidatorRecord> = None;
@@ -81,11 +81,6 @@ async fn alive(records: &Records, key: PublicKey) -> Result<Option<ValidatorReco
 async fn in_use(records: &Records, other: ValidatorRecord) -> Result<KeyInUse, RecordsError> {
     let age_ms = records.now_ms().await?.saturating_sub(other.heartbeat_ms);
     Ok(KeyInUse { address: other.address, age_s: age_ms.max(0) / 1000 })
-}
-
-/// Whether no other process has the records.
-fn is_alone(records: &Records) -> bool {
-    !records.is_shared()
 }
 
 /// A run of this validator's process, in its records.
@@ -141,7 +136,7 @@ impl ValidatorPresence {
     }
 
     async fn round(&self, registry: &Registry, tell: &impl Fn(Verdict)) -> Result<Option<KeyInUse>, RecordsError> {
-        if !is_alone(&self.records)
+        if self.records.is_shared()
             && let Some(other) = alive(&self.records, self.key).await?.filter(|other| other.instance != self.instance)
         {
             return in_use(&self.records, other).await.map(Some);
@@ -230,12 +225,12 @@ impl ValidatorPresence {
     }
 
     async fn beat(&self) -> Result<(), RecordsError> {
-        let alive = if is_alone(&self.records) { 3 * HEARTBEAT_ALONE } else { ALIVE };
+        let alive = if self.records.is_shared() { ALIVE } else { 3 * HEARTBEAT_ALONE };
         self.records.heartbeat(&self.key.to_string(), &self.instance, &self.address, alive).await
     }
 
     fn interval(&self) -> Duration {
-        if is_alone(&self.records) { HEARTBEAT_ALONE } else { HEARTBEAT }
+        if self.records.is_shared() { HEARTBEAT } else { HEARTBEAT_ALONE }
     }
 }
 
