@@ -39,8 +39,7 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
         let chart = if args.operations { chart::draw_operations(&report)? } else { chart::draw(&report)? };
         file::write_text(path, &chart)?;
     }
-    print_document(&report, args.json, || report.text(&Screen::stdout()))?;
-    Ok(Exit::Done)
+    Ok(print_document(&report, args.json, || report.text(&Screen::stdout()))?)
 }
 
 fn program() -> String {

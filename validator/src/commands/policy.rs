@@ -27,8 +27,7 @@ pub fn check(args: &PolicyCheckArgs) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(Failure::new(Exit::Config, error.to_string()).into()),
     };
-    print_document(&policy, args.json, || summary(&policy))?;
-    Ok(Exit::Done)
+    Ok(print_document(&policy, args.json, || summary(&policy))?)
 }
 
 fn summary(policy: &FleetPolicy) -> String {

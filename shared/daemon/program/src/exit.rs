@@ -170,7 +170,7 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints a document as JSON, or its text for people.
+/// Prints a document as JSON, or its text for people: a command that does no more is done.
 ///
 /// # Errors
 /// As [`print()`].
@@ -178,8 +178,8 @@ pub fn print_document(
     document: &(impl Serialize + ?Sized),
     as_json: bool,
     text: impl FnOnce() -> String,
-) -> io::Result<()> {
-    print(&if as_json { serde_json::to_string_pretty(document)? } else { text() })
+) -> io::Result<Exit> {
+    print(&if as_json { serde_json::to_string_pretty(document)? } else { text() }).map(|()| Exit::Done)
 }
 
 #[cfg(test)]

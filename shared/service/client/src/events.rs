@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 
 pub use super::sse::SseEvent as ServerEvent;
 use super::sse::SseParser;
-use super::{ClientError, said};
+use super::{ClientError, Result, said};
 
 /// The longest silence: a validator sends keep-alives three times as often.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -35,7 +35,7 @@ impl Events {
     ///
     /// # Errors
     /// [`ClientError::Broken`].
-    pub async fn next(&mut self) -> Result<Option<ServerEvent>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<ServerEvent>> {
         loop {
             if let Some(event) = self.parser.next() {
                 return Ok(Some(event));

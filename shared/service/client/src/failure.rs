@@ -18,6 +18,9 @@ use super::reach::ConnectError;
 /// The most bytes shown of a validator's sentence.
 const MAX_SENTENCE_BYTES: usize = 4096;
 
+/// The result of a request.
+pub type Result<T, E = ClientError> = std::result::Result<T, E>;
+
 /// Reasons why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {

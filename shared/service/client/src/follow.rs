@@ -7,7 +7,7 @@ use assay_api::record::FullVerdict;
 use assay_protocol::verdict::Verdict;
 use assay_work::ChallengeId;
 
-use super::{Client, ClientError, Events, said};
+use super::{Client, ClientError, Events, Result, said};
 
 /// Reconnection attempts after a lost connection, and the pause before each.
 const TRIES: u32 = 5;
@@ -35,7 +35,7 @@ impl Updates {
     ///
     /// # Errors
     /// [`ClientError`]: the validator is gone, or no longer knows the challenge.
-    pub async fn next(&mut self) -> Result<ChallengeUpdate, ClientError> {
+    pub async fn next(&mut self) -> Result<ChallengeUpdate> {
         loop {
             if let Some((_, 1..)) = self.lost {
                 tokio::time::sleep(PAUSE).await;
@@ -57,7 +57,7 @@ impl Updates {
         }
     }
 
-    async fn one(&mut self) -> Result<ChallengeUpdate, ClientError> {
+    async fn one(&mut self) -> Result<ChallengeUpdate> {
         loop {
             if self.judged.is_some() {
                 let receipt = self.receipt().await;

@@ -32,7 +32,7 @@ use serde_json::Value;
 
 use self::events::LAST_EVENT_ID;
 pub use self::events::{Events, ServerEvent};
-pub use self::failure::ClientError;
+pub use self::failure::{ClientError, Result};
 pub use self::follow::Updates;
 use self::place::ApiLocation;
 use self::reach::Connector;
@@ -86,17 +86,12 @@ impl Client {
     }
 
     /// Gets the document at a path.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask(Method::GET, path, None, Some(ANSWER_LIMIT)).await
     }
 
     /// Gets the first items of a list, at most `most`, over all pages needed.
-    pub async fn list<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &impl Serialize,
-        most: u32,
-    ) -> Result<Vec<T>, ClientError> {
+    pub async fn list<T: DeserializeOwned>(&self, path: &str, query: &impl Serialize, most: u32) -> Result<Vec<T>> {
         let (mut found, mut cursor) = (Vec::new(), None::<Cursor>);
         loop {
             let limit = most.saturating_sub(found.len() as u32).min(PAGE);
@@ -113,41 +108,37 @@ impl Client {
     }
 
     /// Runs an action; returns its result.
-    pub async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask(Method::POST, path, None, Some(ANSWER_LIMIT)).await
     }
 
     /// Runs an action as [`Client::act`], without a time limit.
-    pub async fn act_slow<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub async fn act_slow<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask(Method::POST, path, None, None).await
     }
 
     /// Posts a document to a path; returns the result.
-    pub async fn post<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, ClientError> {
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T> {
         self.ask(Method::POST, path, Some(json(document)), Some(ANSWER_LIMIT)).await
     }
 
     /// Posts as [`Client::post`], without a time limit.
-    pub async fn post_slow<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        document: &impl Serialize,
-    ) -> Result<T, ClientError> {
+    pub async fn post_slow<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T> {
         self.ask(Method::POST, path, Some(json(document)), None).await
     }
 
     /// Changes the item at a path; returns the result.
-    pub async fn patch<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T, ClientError> {
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, document: &impl Serialize) -> Result<T> {
         self.ask(Method::PATCH, path, Some(json(document)), Some(ANSWER_LIMIT)).await
     }
 
     /// Deletes the item at a path; returns the result.
-    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask(Method::DELETE, path, None, Some(ANSWER_LIMIT)).await
     }
 
     /// Streams the events at a path; `after`: from the event behind this id on.
-    pub async fn events(&self, path: &str, after: Option<&str>) -> Result<Events, ClientError> {
+    pub async fn events(&self, path: &str, after: Option<&str>) -> Result<Events> {
         let mut request = self.request(Method::GET, path, None)?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(after) = after {
@@ -163,7 +154,7 @@ impl Client {
     }
 
     /// Gets the public keys of the validator's receipts, a JWK set.
-    pub async fn receipt_keys(&self) -> Result<Value, ClientError> {
+    pub async fn receipt_keys(&self) -> Result<Value> {
         self.answer(self.request_at(Method::GET, "/.well-known/jwks.json", None)?, Some(ANSWER_LIMIT)).await
     }
 
@@ -173,15 +164,11 @@ impl Client {
         path: &str,
         body: Option<Vec<u8>>,
         limit: Option<Duration>,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T> {
         self.answer(self.request(method, path, body)?, limit).await
     }
 
-    async fn answer<T: DeserializeOwned>(
-        &self,
-        request: Request<Full<Bytes>>,
-        limit: Option<Duration>,
-    ) -> Result<T, ClientError> {
+    async fn answer<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>, limit: Option<Duration>) -> Result<T> {
         let answer = async {
             let answer = self.send(request).await?;
             if !answer.status().is_success() {
@@ -199,17 +186,12 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|error| failure::no_answer(&self.place, error))
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<Full<Bytes>>, ClientError> {
+    fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<Full<Bytes>>> {
         self.request_at(method, &format!("{API}{path}"), body)
     }
 
     /// A request to a path that need not be of the API.
-    fn request_at(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Vec<u8>>,
-    ) -> Result<Request<Full<Bytes>>, ClientError> {
+    fn request_at(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<Full<Bytes>>> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         request = request.header(USER_AGENT, AGENT).header(ACCEPT, "application/json");
         if body.is_some() {
@@ -226,11 +208,11 @@ impl Client {
         request.map_err(|error| failure::no_answer(&self.place, error))
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         self.http.request(request).await.map_err(|error| failure::unreachable(&self.place, &error))
     }
 
-    async fn body(&self, answer: Response<Incoming>) -> Result<Bytes, ClientError> {
+    async fn body(&self, answer: Response<Incoming>) -> Result<Bytes> {
         let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
         body.map(http_body_util::Collected::to_bytes).map_err(|error| ClientError::Broken(error.to_string()))
     }

@@ -22,11 +22,10 @@ pub fn execute(place: &ApiLocation, args: &MinersArgs) -> anyhow::Result<Exit> {
         return lists::miners(place, args);
     }
     let miners: Vec<MinerConnection> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
-    print_document(&miners, args.json, || match &miners[..] {
+    Ok(print_document(&miners, args.json, || match &miners[..] {
         [] => "no miner is connected".to_owned(),
         miners => shown(miners, args.wide, &Screen::stdout()),
-    })?;
-    Ok(Exit::Done)
+    })?)
 }
 
 /// One line per miner; `wide` with whole keys and all columns.

@@ -69,8 +69,7 @@ pub fn execute(place: &ApiLocation, args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let mut document = json!(report);
     document["refused"] = json!(refused);
-    print_document(&document, args.json, || text(&report, &refused, &Screen::stdout()))?;
-    Ok(Exit::Done)
+    Ok(print_document(&document, args.json, || text(&report, &refused, &Screen::stdout()))?)
 }
 
 fn own_keys(place: &ApiLocation) -> anyhow::Result<KeySet> {

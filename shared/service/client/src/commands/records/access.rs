@@ -10,7 +10,7 @@ use assay_program::render::{Screen, table};
 use assay_work::text::printable;
 use serde_json::Value;
 
-use super::{NOTHING, ask, list, minute, moment, short, shown, text};
+use super::{NOTHING, ask, list, minute, moment, secret, short, shown, text};
 use crate::cli::access::{AddWebhookArgs, CreateTokenArgs, ItemArgs, PageArgs};
 use crate::cli::records::CommonArgs;
 use crate::escaped;
@@ -26,21 +26,15 @@ const MAX_TARGET_BYTES: usize = 256;
 pub fn create_token(place: &ApiLocation, args: &CreateTokenArgs) -> anyhow::Result<Exit> {
     let token = CreateApiToken { role: args.role, name: args.name.clone(), expires_s: args.expires.seconds };
     let made: Value = ask(place, async |client| client.post("/tokens", &token).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&made)?)?;
-        return Ok(Exit::Done);
-    }
-    print(text(&made, "token"))?;
-    // Standard output has the token alone. A closed standard error is ignored.
-    let _ = writeln!(
-        std::io::stderr(),
-        "It has role {} until {} UTC, and is shown only here. Commands take it with --server URL --token-file FILE, programs \
-         as `Authorization: Bearer`. `assay-validator token revoke {}` takes it back.",
-        text(&made, "role"),
-        moment(&made, "expires_ms"),
-        short(text(&made, "id")),
-    );
-    Ok(Exit::Done)
+    secret(&made, "token", args.common.json, || {
+        format!(
+            "It has role {} until {} UTC, and is shown only here. Commands take it with --server URL --token-file FILE, \
+             programs as `Authorization: Bearer`. `assay-validator token revoke {}` takes it back.",
+            text(&made, "role"),
+            moment(&made, "expires_ms"),
+            short(text(&made, "id")),
+        )
+    })
 }
 
 /// Lists the tokens of the API.
@@ -60,10 +54,9 @@ pub fn revoke_token(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit
     let token = meant(&list(place, "/tokens", &(), MAX_DOCUMENTS)?, "token", &args.id)?;
     let path = format!("/tokens/{}", escaped(text(&token, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
-    print_document(&token, args.common.json, || {
+    Ok(print_document(&token, args.common.json, || {
         format!("token {} of {} is revoked", short(text(&token, "id")), printable(text(&token, "name"), 64))
-    })?;
-    Ok(Exit::Done)
+    })?)
 }
 
 /// Adds a webhook and prints its secret alone.
@@ -73,18 +66,13 @@ pub fn revoke_token(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit
 pub fn add_webhook(place: &ApiLocation, args: &AddWebhookArgs) -> anyhow::Result<Exit> {
     let webhook = AddWebhook { url: args.url.clone(), kinds: args.kind.clone() };
     let added: Value = ask(place, async |client| client.post("/webhooks", &webhook).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&added)?)?;
-        return Ok(Exit::Done);
-    }
-    print(text(&added, "secret"))?;
     let id = short(text(&added, "id"));
-    let _ = writeln!(
-        std::io::stderr(),
-        "Messages of webhook {id} are signed with it (Standard Webhooks), and it is shown only here. `assay-validator webhook \
-         test {id}` sends one now."
-    );
-    Ok(Exit::Done)
+    secret(&added, "secret", args.common.json, || {
+        format!(
+            "Messages of webhook {id} are signed with it (Standard Webhooks), and it is shown only here. \
+             `assay-validator webhook test {id}` sends one now."
+        )
+    })
 }
 
 /// Lists webhooks.
@@ -104,10 +92,9 @@ pub fn remove_webhook(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Ex
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}", escaped(text(&webhook, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
-    print_document(&webhook, args.common.json, || {
+    Ok(print_document(&webhook, args.common.json, || {
         format!("nothing more is sent to {}", printable(text(&webhook, "target"), MAX_TARGET_BYTES))
-    })?;
-    Ok(Exit::Done)
+    })?)
 }
 
 /// Sends a test message to a webhook.
@@ -118,11 +105,10 @@ pub fn test_webhook(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit
     let webhook = meant(&list(place, "/webhooks", &(), MAX_DOCUMENTS)?, "webhook", &args.id)?;
     let path = format!("/webhooks/{}/test", escaped(text(&webhook, "id")));
     let tested: Value = ask(place, async |client| client.act_slow(&path).await)?;
-    print_document(&tested, args.common.json, || {
+    Ok(print_document(&tested, args.common.json, || {
         let target = printable(text(&webhook, "target"), MAX_TARGET_BYTES);
         format!("{target} took the message: HTTP status {}", tested["status"])
-    })?;
-    Ok(Exit::Done)
+    })?)
 }
 
 /// Creates a login code for the page, and prints the page's address with it.

@@ -19,13 +19,12 @@ use crate::place::ApiLocation;
 pub fn export(place: &ApiLocation, args: &ExportArgs) -> anyhow::Result<Exit> {
     let export = ExportRequest { folder: absolute(&args.folder)? };
     let made = written(place, "/export", &export)?;
-    print_document(&made, args.common.json, || {
+    Ok(print_document(&made, args.common.json, || {
         let tables = made["tables"].as_object().into_iter().flatten();
         let rows: Vec<_> = tables.map(|(table, rows)| format!("{rows} {table}")).collect();
         let (folder, schema) = (text(&made, "folder"), &made["schema_version"]);
         format!("exported to {folder}, schema version {schema}: {}", rows.join(", "))
-    })?;
-    Ok(Exit::Done)
+    })?)
 }
 
 /// Copies the records into a file.
@@ -34,8 +33,9 @@ pub fn export(place: &ApiLocation, args: &ExportArgs) -> anyhow::Result<Exit> {
 /// No validator answers, or it cannot write there.
 pub fn backup(place: &ApiLocation, args: &BackupArgs) -> anyhow::Result<Exit> {
     let made = written(place, "/backup", &BackupRequest { file: absolute(&args.file)?, check: args.check })?;
-    print_document(&made, args.common.json, || format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"]))?;
-    Ok(Exit::Done)
+    Ok(print_document(&made, args.common.json, || {
+        format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"])
+    })?)
 }
 
 /// Has the validator write, without a time limit.

@@ -46,6 +46,5 @@ pub fn label(place: &ApiLocation, args: &LabelArgs) -> anyhow::Result<Exit> {
     }
     let path = format!("/miners/{}/labels", escaped(&args.miner));
     let made: Value = ask(place, async |client| client.patch(&path, &change).await)?;
-    print_document(&made, args.common.json, || format!("miner {}: {}", text(&made, "key"), labels(&made)))?;
-    Ok(Exit::Done)
+    Ok(print_document(&made, args.common.json, || format!("miner {}: {}", text(&made, "key"), labels(&made)))?)
 }

@@ -1,14 +1,12 @@
 //! `assay-validator enroll`.
 
-use std::io::Write;
-
 use assay_api::CreateJoinToken;
 use assay_api::MAX_DOCUMENTS;
-use assay_program::exit::{Exit, print};
+use assay_program::exit::Exit;
 use assay_program::render::{Screen, table};
 use serde_json::Value;
 
-use super::{NOTHING, ask, labels, list, minute, moment, short, shown, text};
+use super::{NOTHING, ask, labels, list, moment, secret, short, shown, text};
 use crate::cli::records::EnrollArgs;
 use crate::place::ApiLocation;
 
@@ -23,20 +21,14 @@ pub fn execute(place: &ApiLocation, args: &EnrollArgs) -> anyhow::Result<Exit> {
     }
     let token = CreateJoinToken { labels: args.label.iter().cloned().collect(), expires_s: args.expires.seconds };
     let made: Value = ask(place, async |client| client.post("/join-tokens", &token).await)?;
-    if args.common.json {
-        print(&serde_json::to_string_pretty(&made)?)?;
-        return Ok(Exit::Done);
-    }
-    print(text(&made, "token"))?;
-    // Standard output has the token alone. A closed standard error is ignored.
-    let _ = writeln!(
-        std::io::stderr(),
-        "It lets one miner in, until {} UTC, and is shown only here. The miner takes it at its first start:\n  \
-         assay-miner run --join-token-file FILE      (- for standard input), or\n  \
-         ASSAY_MINER_JOIN_TOKEN in its environment",
-        moment(&made, "expires_ms")
-    );
-    Ok(Exit::Done)
+    secret(&made, "token", args.common.json, || {
+        format!(
+            "It lets one miner in, until {} UTC, and is shown only here. The miner takes it at its first start:\n  \
+             assay-miner run --join-token-file FILE      (- for standard input), or\n  \
+             ASSAY_MINER_JOIN_TOKEN in its environment",
+            moment(&made, "expires_ms")
+        )
+    })
 }
 
 /// One line per token.
@@ -50,7 +42,7 @@ fn listed(tokens: &[Value], screen: &Screen) -> String {
             table::id(moment(token, "created_ms")),
             text(token, "created_by").into(),
             labels(token).into(),
-            table::id(token["used_ms"].as_i64().map_or_else(|| NOTHING.to_owned(), minute)),
+            table::id(moment(token, "used_ms")),
             table::id(used_by),
             table::id(moment(token, "expires_ms")),
         ]);

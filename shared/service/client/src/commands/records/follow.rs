@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::place::ApiLocation;
-use crate::{Client, ClientError, escaped};
+use crate::{Client, ClientError, Result, escaped};
 
 /// Pause before reconnecting to a lost validator.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -107,7 +107,7 @@ fn lacking(Gap { after, oldest }: Gap) -> Option<String> {
 }
 
 /// The verdict of an event with its records; `None` where they are no longer kept.
-async fn line(client: &Client, sequence: i64, challenge: &str) -> Result<Option<String>, ClientError> {
+async fn line(client: &Client, sequence: i64, challenge: &str) -> Result<Option<String>> {
     match client.get::<Map<String, Value>>(&format!("/verdicts/{}", escaped(challenge))).await {
         Ok(mut verdict) => {
             verdict.insert("sequence".to_owned(), sequence.into());
@@ -118,7 +118,7 @@ async fn line(client: &Client, sequence: i64, challenge: &str) -> Result<Option<
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, ClientError> {
+fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T> {
     serde_json::from_str(data).map_err(|error| ClientError::Broken(error.to_string()))
 }
 

@@ -10,6 +10,8 @@ pub mod lists;
 pub mod round;
 pub mod show;
 
+use std::io::Write;
+
 use assay_api::MAX_DOCUMENTS;
 use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::render::Screen;
@@ -20,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::place::ApiLocation;
-use crate::{Client, ClientError, escaped};
+use crate::{Client, Result, escaped};
 
 /// Placeholder for a missing value.
 const NOTHING: &str = "–";
@@ -50,7 +52,7 @@ pub fn found<T: DeserializeOwned>(place: &ApiLocation, id: &str) -> anyhow::Resu
 /// No validator answers, or it refuses.
 pub fn ask<T: DeserializeOwned>(
     place: &ApiLocation,
-    question: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
+    question: impl AsyncFnOnce(Client) -> Result<T>,
 ) -> anyhow::Result<T> {
     crate::block_on(async { Ok(question(Client::of(place)).await.map_err(Failure::from)?) })
 }
@@ -63,8 +65,17 @@ fn shown(
     table: impl FnOnce(&[Value], &Screen) -> String,
 ) -> anyhow::Result<Exit> {
     let text = || if found.is_empty() { none.to_owned() } else { table(found, &Screen::stdout()) };
-    print_document(found, as_json, text)?;
-    Ok(Exit::Done)
+    Ok(print_document(found, as_json, text)?)
+}
+
+/// Prints a new secret alone, for scripts, with a note about it on standard error; or the whole document as JSON.
+fn secret(made: &Value, field: &str, as_json: bool, note: impl FnOnce() -> String) -> anyhow::Result<Exit> {
+    let done = print_document(made, as_json, || text(made, field).to_owned())?;
+    if !as_json {
+        // A closed standard error is ignored.
+        let _ = writeln!(std::io::stderr(), "{}", note());
+    }
+    Ok(done)
 }
 
 /// A text field of a document; empty without one.

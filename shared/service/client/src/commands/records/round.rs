@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{NOTHING, ask, short, text};
 use crate::cli::records::RoundArgs;
 use crate::place::ApiLocation;
-use crate::{Client, ClientError, escaped};
+use crate::{Client, Result, escaped};
 
 /// Polling interval of a running round.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -43,12 +43,12 @@ pub fn recorded(place: &ApiLocation, round: &Round, screen: &Screen) -> anyhow::
     Ok(shown(&report(round, &verdicts), screen))
 }
 
-async fn verdicts(client: &Client, round: String) -> Result<Vec<Value>, ClientError> {
+async fn verdicts(client: &Client, round: String) -> Result<Vec<Value>> {
     client.list("/verdicts", &VerdictsQuery { round: Some(round), ..VerdictsQuery::default() }, MAX_DOCUMENTS).await
 }
 
 /// Waits for the end of a round, and returns it.
-async fn ended(client: &Client, id: &str) -> Result<Round, ClientError> {
+async fn ended(client: &Client, id: &str) -> Result<Round> {
     loop {
         let round: Round = client.get(&format!("/rounds/{}", escaped(id))).await?;
         if round.record.ended_ms.is_some() {
