@@ -71,7 +71,7 @@ fn work_and_probe_are_timed_apart() {
     let mut stage = Stage::with_one_device();
     let mut timed = |is_late: fn(&MinerMessage) -> bool, seconds| {
         let ruling = stage.challenge_with_lag(Mode::Audit, (is_late, Duration::from_secs(seconds)));
-        let whole = ruling.expect_pass().verdict.whole.clone().unwrap();
+        let whole = ruling.expect_pass().verdict.whole.unwrap();
         [whole.seconds, whole.probe_seconds].map(|seconds| (10.0 * seconds).round() / 10.0)
     };
     assert_eq!(timed(|message| matches!(message, MinerMessage::Commitment(_)), 3), [3.0, 0.0]);

@@ -59,7 +59,7 @@ impl Records {
     }
 
     /// The number of the last event, and whether operators acted between another one and it. The order of events is that
-    /// of their transactions, whatever the clocks of the validators.
+    /// of their transactions, and depends on no clock.
     pub async fn actions_since(&self, after: i64) -> Result<(i64, bool), RecordsError> {
         let last = self.last_event().await?;
         let sql = "SELECT COUNT(*) FROM events WHERE seq > $1 AND seq <= $2 AND kind = 'action'";
