@@ -27,6 +27,8 @@ const MAX_BATCH: u32 = 32;
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// The most events of other kinds passed over before the position is recorded.
 const MAX_PASSED: i64 = 4096;
+/// Fewer are recorded after this time.
+const PASSED_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Progress of a webhook's task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -205,7 +207,7 @@ impl Courier {
 
     /// Records the accepted events; those of other kinds with the next accepted one, or in large numbers.
     async fn note(&self, held: &mut CourierState) -> Result<(), RecordsError> {
-        if held.sent > 0 || held.last_event - held.noted > MAX_PASSED {
+        if held.sent > 0 || notes_passed(held.last_event - held.noted, held.noted_at.elapsed()) {
             self.records.delivered(&self.id, held.last_event, held.sent).await?;
             (held.noted, held.noted_at, held.sent) = (held.last_event, Instant::now(), 0);
             self.progress.send_replace(CourierProgress { last_event: held.last_event, ..CourierProgress::default() });
@@ -289,6 +291,12 @@ pub fn lease_of(id: &str) -> String {
 
 /// The pause before the next attempt: doubled after each failure, less a random part of up to half, so that retries
 /// after a common failure spread out.
+/// Whether events of other kinds are recorded as passed over: many, or few after a while, since events that are removed
+/// count as missed.
+fn notes_passed(passed: i64, since: Duration) -> bool {
+    passed > MAX_PASSED || (passed > 0 && since >= PASSED_INTERVAL)
+}
+
 /// Whether a webhook that fails for this long, at this attempt, is disabled.
 fn has_failed_for_long(failing_ms: i64, attempt: i64) -> bool {
     Duration::from_millis(failing_ms.max(0).unsigned_abs()) >= MAX_FAILING && attempt >= LEAST_ATTEMPTS
@@ -312,6 +320,13 @@ mod tests {
         assert!(!has_failed_for_long(days(6), 3), "the validator was off");
         assert!(!has_failed_for_long(days(-6), 500), "the clock was set back");
         assert!(!has_failed_for_long(days(5) - 1, 500));
+    }
+
+    #[test]
+    fn events_of_other_kinds_are_passed_over_before_they_are_removed() {
+        let hours = |hours: u64| Duration::from_secs(3600 * hours);
+        assert!(notes_passed(1, hours(1)) && notes_passed(MAX_PASSED + 1, hours(0)));
+        assert!(!notes_passed(0, hours(9)) && !notes_passed(MAX_PASSED, hours(1) - Duration::from_millis(1)));
     }
 
     #[test]
