@@ -44,8 +44,16 @@ async fn a_token_counts_from_its_command_until_it_is_revoked() {
     let id = listed[0]["id"].as_str().unwrap();
     assert_eq!(operate(&validator, "token revoke 0123456789abcdef0123456789abcdef").0, 2, "no such token");
     let (code, said, _) = operate(&validator, &format!("token revoke {}", &id[..8]));
-    assert_eq!((code, said), (0, format!("token {} of laptop is revoked\n", &id[..8])));
+    assert_eq!((code, said), (0, format!("token {}, laptop, is revoked\n", &id[..8])));
     assert_eq!(holder.get("/api/v1/status").await.problem().code, ProblemCode::Unauthorized);
+    // A join token, by the digits that its list shows.
+    assert_eq!(operate(&validator, "enroll").0, 0);
+    let (_, listed, _) = operate(&validator, "enroll --list --json");
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let short = &listed[0]["hash"].as_str().unwrap()[..8];
+    let (code, said, _) = operate(&validator, &format!("token revoke {short}"));
+    assert_eq!((code, said), (0, format!("token {short}, a join token, is revoked\n")));
+    assert_eq!(operate(&validator, "enroll --list --json").1.trim(), "[]");
     // Invalid ones fail.
     assert_ne!(operate(&validator, "token create --role everything --name x").0, 0);
     assert_ne!(operate(&validator, "token create").0, 0, "it has a name");

@@ -88,13 +88,8 @@ impl Records {
     /// Gives when it ends: no later than the token that it was made with.
     async fn insert_api_token(&self, record: &ApiTokenRecord, hash: &str, actor: &Actor) -> Result<i64> {
         let mut tx = self.begin().await?;
-        self.lock_tokens(&mut tx).await?;
-        let (parent, mut expires_ms) = (actor.token_id(), record.expires_ms);
-        if let Some(parent) = parent {
-            let sql = "SELECT expires_ms FROM api_tokens WHERE id = $1 AND revoked_ms IS NULL";
-            let ends_ms: Option<i64> = sqlx::query_scalar(sql).bind(parent).fetch_optional(&mut *tx).await?;
-            expires_ms = expires_ms.min(ends_ms.unwrap_or(record.created_ms));
-        }
+        let ends_ms = self.lock_tokens(&mut tx, actor).await?;
+        let expires_ms = record.expires_ms.min(ends_ms.max(record.created_ms));
         let sql = "DELETE FROM api_tokens WHERE revoked_ms < $1 OR expires_ms < $1";
         sqlx::query(sql).bind(record.created_ms - ENDED_KEPT_MS).execute(&mut *tx).await?;
         let sql = "SELECT COUNT(*) FROM api_tokens WHERE revoked_ms IS NULL AND expires_ms > $1";
@@ -105,7 +100,7 @@ impl Records {
         let sql = "INSERT INTO api_tokens (id, hash, role, name, created_ms, created_by, expires_ms, parent) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         let insert = sqlx::query(sql).bind(&record.id).bind(hash).bind(record.role.name()).bind(&record.name);
-        let insert = insert.bind(record.created_ms).bind(&actor.name).bind(expires_ms).bind(parent);
+        let insert = insert.bind(record.created_ms).bind(&actor.name).bind(expires_ms).bind(actor.token_id());
         insert.execute(&mut *tx).await?;
         let detail = format!("token {} {:?}, role {}", record.id, record.name, record.role);
         note_action(&mut tx, actor, "create token", None, &detail).await?;
@@ -114,11 +109,14 @@ impl Records {
     }
 
     /// Makes tokens and revocations follow one another: a revocation would not see a token that is being made with the
-    /// revoked one.
-    async fn lock_tokens(&self, tx: &mut Tx) -> Result<(), RecordsError> {
+    /// revoked one. Gives the end of the author's own token; 0 of one that was revoked.
+    pub(crate) async fn lock_tokens(&self, tx: &mut Tx, actor: &Actor) -> Result<i64> {
         let sql = sql!("SELECT id FROM store WHERE id = 1 {}", self.store.kind.for_update());
         sqlx::query(sql).fetch_one(&mut **tx).await?;
-        Ok(())
+        let Some(own) = actor.token_id() else { return Ok(i64::MAX) };
+        let sql = "SELECT expires_ms FROM api_tokens WHERE id = $1 AND revoked_ms IS NULL";
+        let ends_ms: Option<i64> = sqlx::query_scalar(sql).bind(own).fetch_optional(&mut **tx).await?;
+        Ok(ends_ms.unwrap_or(0))
     }
 
     /// The record of a token that can be used now. That it was used is noted, at most once a minute; whether that
@@ -157,25 +155,30 @@ impl Records {
         self.list("list tokens of the API", query, token_of).await
     }
 
-    /// Revokes a token of the API by its id, and those that were made with it; false where the id is unknown or revoked
-    /// already.
+    /// Revokes a token of the API by its id, with the tokens that were made with it, or a join token by its hash; false
+    /// where there is none that can be used.
     pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool> {
         transaction!(self, "revoke a token of the API", |tx| {
-            self.lock_tokens(&mut tx).await?;
+            self.lock_tokens(&mut tx, actor).await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
-            let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected() > 0;
-            if revoked {
-                let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE revoked_ms IS NULL AND id IN \
-                     (WITH RECURSIVE ended (id) AS (SELECT CAST($1 AS TEXT) UNION SELECT t.id FROM api_tokens t \
-                     JOIN ended e ON t.parent = e.id) SELECT id FROM ended)";
-                let children = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
-                let detail = match children {
+            let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+            let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE revoked_ms IS NULL AND id IN \
+                 (WITH RECURSIVE ended (id) AS (SELECT id FROM api_tokens WHERE id = $1 UNION SELECT t.id FROM \
+                 api_tokens t JOIN ended e ON t.parent = e.id) SELECT id FROM ended)";
+            let children = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+            // By the name that their author had.
+            let sql = "DELETE FROM tokens WHERE used_by IS NULL AND (hash = $1 OR created_by IN \
+                 (SELECT 'token ' || name || ' (' || id || ')' FROM api_tokens WHERE revoked_ms IS NOT NULL))";
+            let joins = sqlx::query(sql).bind(id).execute(&mut *tx).await?.rows_affected();
+            if revoked + joins > 0 {
+                let detail = match children + joins {
                     0 => format!("token {id}"),
-                    _ => format!("token {id}, and {children} made with it"),
+                    _ if revoked == 0 => format!("join token {}", &id[..id.len().min(16)]),
+                    made => format!("token {id}, and {made} made with it"),
                 };
                 note_action(&mut tx, actor, "revoke token", None, &detail).await?;
             }
-            revoked
+            revoked + joins > 0
         })
     }
 }

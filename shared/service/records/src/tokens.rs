@@ -72,7 +72,7 @@ impl Records {
         getrandom::fill(&mut random).map_err(RecordsError::Random)?;
         let token = format!("{PREFIX}{}", hex::encode(random));
         let created_ms = id::now_ms();
-        let record = TokenRecord {
+        let mut record = TokenRecord {
             hash: hash(&token),
             labels: labels.clone(),
             created_ms,
@@ -82,6 +82,9 @@ impl Records {
             used_by: None,
         };
         transaction!(self, "note a join token", |tx| {
+            if self.lock_tokens(&mut tx, actor).await? == 0 {
+                record.expires_ms = created_ms;
+            }
             let sql =
                 "INSERT INTO tokens (hash, labels, created_ms, created_by, expires_ms) VALUES ($1, $2, $3, $4, $5)";
             let insert = sqlx::query(sql).bind(&record.hash).bind(to_json(labels, "labels")?).bind(created_ms);

@@ -20,7 +20,7 @@ pub enum TokenCommand {
     Create(CreateTokenArgs),
     /// List the tokens that were made, newest first
     List(CommonArgs),
-    /// Take a token back: it counts no more from now on
+    /// Take a token of the API back, or a join token that no miner used
     #[command(after_help = "Examples:
   assay-validator token list
   assay-validator token revoke 9f3c52aa")]

@@ -82,6 +82,7 @@ suite! {
     series: devices_are_shown_over_time, the_fleet_is_counted, lists_have_pages;
     trouble: a_value_that_is_refused_is_no_trouble;
     tokens: a_token_lets_one_in_of_many, a_token_can_be_shown_again_by_its_user, what_is_no_token_is_refused,
+        a_token_is_taken_back_and_ends_with_the_one_that_made_it,
         a_token_that_expired_long_ago_is_removed_unless_it_was_used;
     verdicts: pages_have_each_verdict_once, filters_find_what_they_name, receipts_of_a_miner_are_listed,
         ids_are_found_by_their_beginning,

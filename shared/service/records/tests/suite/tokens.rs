@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_records::{Actor, Approval, Labels, TokenRefusal};
+use assay_records::{Actor, Approval, Labels, Role, TokenRefusal};
 
 use crate::examples::{THEN_MS, key, status_change};
 use crate::store::TestStore;
@@ -73,6 +73,30 @@ pub async fn what_is_no_token_is_refused(store: &TestStore) {
     assert!(rows.len() == 1 && hash.len() == 64 && !token.contains(&hash[..16]));
     let actions = records.actions(None, 0, 10).await.unwrap();
     assert!(actions.iter().all(|action| !action.detail.contains(&token[11..])));
+}
+
+pub async fn a_token_is_taken_back_and_ends_with_the_one_that_made_it(store: &TestStore) {
+    let records = store.open().await;
+    let (leaked, record) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    let (used, of_used) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    assert!(records.redeem(&used, &key(1), THEN_MS).await.unwrap().is_ok());
+    assert!(records.revoke_api_token(&record.hash, &operator()).await.unwrap());
+    assert!(!records.revoke_api_token(&record.hash, &operator()).await.unwrap(), "it is gone");
+    assert!(!records.revoke_api_token(&of_used.hash, &operator()).await.unwrap(), "it let its miner in");
+    assert_eq!(records.redeem(&leaked, &key(2), THEN_MS).await.unwrap(), Err(TokenRefusal::Unknown));
+    assert_eq!(records.redeem(&used, &key(1), THEN_MS).await.unwrap(), Ok(labels()));
+    let newest = records.actions(None, 0, 1).await.unwrap();
+    assert_eq!(newest[0].detail, format!("join token {}", &record.hash[..16]));
+
+    let (_, admin) = records.create_api_token(Role::Admin, "a) (b", HOUR, &operator()).await.unwrap();
+    let by = Actor::token(&admin.name, &admin.id);
+    let (made, _) = records.create_token(&labels(), 24 * HOUR, &by).await.unwrap();
+    let (other, _) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    assert!(records.revoke_api_token(&admin.id, &operator()).await.unwrap());
+    assert_eq!(records.redeem(&made, &key(3), THEN_MS).await.unwrap(), Err(TokenRefusal::Unknown));
+    assert!(records.redeem(&other, &key(4), THEN_MS).await.unwrap().is_ok());
+    let (late, record) = records.create_token(&labels(), HOUR, &by).await.unwrap();
+    assert_eq!(records.redeem(&late, &key(5), record.created_ms).await.unwrap(), Err(TokenRefusal::Expired));
 }
 
 pub async fn a_token_that_expired_long_ago_is_removed_unless_it_was_used(store: &TestStore) {

@@ -65,9 +65,9 @@ async fn create_token(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Revokes a token of the API
+/// Revokes a token of the API, or a join token that no miner used
 #[utoipa::path(delete, path = "/api/v1/tokens/{token}", tag = "tokens",
-    params(("token" = String, Path, description = "Its id", min_length = 1, max_length = 64,
+    params(("token" = String, Path, description = "Its id, or the hash of a join token", min_length = 1, max_length = 64,
         pattern = "^[0-9a-fA-F-]{1,64}$")),
     responses((status = 204, description = "It can be used no more")), security(("token" = ["admin"])))]
 async fn revoke_token(Admin(caller): Admin, State(web): WebState, Path(token): Path<String>) -> Result<StatusCode> {

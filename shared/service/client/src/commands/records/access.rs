@@ -51,11 +51,16 @@ pub fn tokens(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
 /// # Errors
 /// As [`create_token`], or no token has the id.
 pub fn revoke_token(place: &ApiLocation, args: &ItemArgs) -> anyhow::Result<Exit> {
-    let token = meant(&list(place, "/tokens", &(), MAX_DOCUMENTS)?, "token", &args.id)?;
+    let mut tokens = list(place, "/tokens", &(), MAX_DOCUMENTS)?;
+    for mut join in list(place, "/join-tokens", &(), MAX_DOCUMENTS)? {
+        (join["id"], join["name"]) = (join["hash"].clone(), "a join token".into());
+        tokens.push(join);
+    }
+    let token = meant(&tokens, "token", &args.id)?;
     let path = format!("/tokens/{}", escaped(text(&token, "id")));
     ask::<Value>(place, async |client| client.delete(&path).await)?;
     Ok(print_document(&token, args.common.json, || {
-        format!("token {} of {} is revoked", short(text(&token, "id")), printable(text(&token, "name"), 64))
+        format!("token {}, {}, is revoked", short(text(&token, "id")), printable(text(&token, "name"), 64))
     })?)
 }
 
