@@ -76,6 +76,17 @@ async fn one_device() {
     assert!(rulings[0].verdict.work_bounds.is_empty(), "a replay leaves nothing to chance");
 }
 
+/// Float work can be done in fewer operations than it counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_of_f16_is_bounded_by_a_factor_of_its_own() {
+    let policy = Policy { flags: vec!["--kinds=f16".to_owned()], ..Policy::default() };
+    let rulings = passes(&policy, 1).await;
+    let device = &rulings[0].verdict.devices[0];
+    let (work, hiding) = (device.work.as_ref().unwrap(), device.hiding.as_ref().unwrap());
+    let shown = work.multiply_accumulates_low as f64 / work.seconds;
+    assert!((hiding.rate_per_s / shown / 2.5 - 1.0).abs() < 1e-6, "{hiding:?}, {shown} were shown");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_devices() {
     let rulings = passes(&Policy::default(), 2).await;

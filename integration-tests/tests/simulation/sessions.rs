@@ -22,7 +22,7 @@ use assay_policy::End;
 use assay_policy::challenge::{OpeningsPolicy, Policy, ProbePolicy};
 use assay_protocol::channel::Channel;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, Stop, StopCode};
+use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, Stop, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_protocol::wire::stored::{miner_bytes, miner_message};
 use assay_replay::Replayer;
@@ -93,6 +93,10 @@ pub struct World {
     pauses: VecDeque<Duration>,
     /// The messages that come late, with their delay.
     pub lag: Option<Lag>,
+    /// How long the probe of a committed miner is held, as in a round.
+    hold: Option<Duration>,
+    /// Whether the transport takes requests for openings.
+    takes_requests: bool,
     /// When the first chunk was waited for, and the bytes that came since.
     opened: Option<(Instant, u64)>,
     pub policy: Policy,
@@ -146,6 +150,8 @@ impl World {
             rate_per_s: None,
             pauses: VecDeque::new(),
             lag: None,
+            hold: None,
+            takes_requests: true,
             opened: None,
             policy,
             history: MinerHistory::default(),
@@ -197,9 +203,9 @@ impl World {
     pub fn start(&mut self) {
         let policy = Arc::new(self.policy.clone());
         self.recording.validator.push(Step::Start(policy.clone()));
-        let Self { validator, entropy, now, .. } = self;
+        let Self { validator, entropy, now, hold, .. } = self;
         let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayCapacity::default() };
-        let actions = validator.start(&policy, None, Arc::new(self.history.clone()), &mut context).unwrap();
+        let actions = validator.start(&policy, *hold, Arc::new(self.history.clone()), &mut context).unwrap();
         self.validator_does(actions);
     }
 
@@ -278,6 +284,7 @@ impl World {
         let mut queue = VecDeque::from(actions);
         while let Some(action) = queue.pop_front() {
             match action {
+                Action::Send(ValidatorMessage::Open { .. }, _) if !self.takes_requests => {}
                 Action::Send(message, sent) => {
                     sent.set(self.now);
                     let message = self.liar.iter().fold(message, |message, liar| liar.hears(message));
@@ -362,6 +369,52 @@ fn the_same_seed_gives_the_same_challenge() {
     assert_eq!(first.challenge_id, again.challenge_id);
     assert_ne!(first.challenge_id, other.challenge_id);
     assert_eq!(first.whole.samples, 2 * 16);
+}
+
+/// A committed member of a round waits for the others, and is bound meanwhile.
+#[test]
+fn a_committed_member_of_a_round_is_held_and_bound() {
+    let held = || {
+        let mut world = World::new(8);
+        world.hold = Some(Duration::from_secs(60));
+        world.start();
+        world
+    };
+    let mut world = held();
+    let began = world.now;
+    world.settle();
+    assert!(world.verdicts.is_empty() && world.now == began, "the probe is held");
+    let verdict = world.concluded();
+    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reasons);
+    assert!(world.now >= began + Duration::from_secs(60), "the others are not waited for any longer");
+
+    let mut world = held();
+    world.settle();
+    let challenge_id = world.validator.challenge().unwrap().id();
+    let stop = Stop { challenge_id, code: StopCode::StaleInventory, detail: String::new() };
+    world.to_validator = [MinerMessage::Abort(stop)].into();
+    assert_eq!(world.concluded().reasons[0].code, ReasonCode::Abandoned, "it knows how it fares");
+
+    let mut world = held();
+    world.to_validator.retain(|message| !matches!(message, MinerMessage::DeviceRoots(_)));
+    assert_eq!(world.concluded().reasons[0].code, ReasonCode::RootsLate, "slots could move meanwhile");
+    assert!(world.now < began + Duration::from_secs(60));
+}
+
+/// The first request for openings that is never read may be the link's fault; each further one counts.
+#[test]
+fn requests_that_are_never_read_are_abandoned_challenges() {
+    let mut history = MinerHistory::default();
+    let mut unread = |seed| {
+        let mut world = World::new(seed);
+        (world.history, world.takes_requests) = (std::mem::take(&mut history), false);
+        world.start();
+        let code = world.concluded().reasons[0].code;
+        history = world.history;
+        code
+    };
+    assert_eq!([1, 2, 3].map(&mut unread), [ReasonCode::NotReading; 3]);
+    assert_eq!(unread(4), ReasonCode::AbandonedRepeatedly);
 }
 
 /// A miner leaves the two that it may, declines as many as would push them out if they counted, and leaves again.

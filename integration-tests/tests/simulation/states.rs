@@ -1,5 +1,7 @@
 //! docs/PROTOCOL.md, States: a validator reacts to each message in each state as the page's table says.
 
+use std::time::Duration;
+
 use assay_judge::action::Action;
 use assay_judge::bounds::MAX_MESSAGES_PER_PING;
 use assay_judge::session::StartError;
@@ -369,4 +371,27 @@ fn a_challenge_ends_by_the_stop_code_as_its_table_says() {
         found += 1;
     }
     assert_eq!(found, codes.len(), "a row for each code");
+}
+
+/// A message may be read before the clock is looked at.
+#[test]
+fn a_message_behind_its_deadline_is_late_where_no_tick_came_first() {
+    let recording = Recording::of(Mode::Audit);
+    for (kind, code) in [
+        ("Commitment", ReasonCode::CommitmentLate),
+        ("DeviceRoots", ReasonCode::RootsLate),
+        ("ProbeAnswer", ReasonCode::ProbeLate),
+        ("DeviceDigests", ReasonCode::DigestsLate),
+    ] {
+        let is_it = |step: &Step| step.message().is_some_and(|message| kind_of_miner(message) == kind);
+        let at = recording.validator.iter().rposition(is_it).unwrap();
+        let mut validator = Validator::after(&recording, &recording.validator[..at]);
+        validator.now += Duration::from_secs(3600);
+        let actions = validator.give(recording.validator[at].message().unwrap());
+        let judged = actions.iter().find_map(|action| match action {
+            Action::Judged(verdict) => Some(verdict.reasons[0].code),
+            _ => None,
+        });
+        assert_eq!(judged, Some(code), "{kind}");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use assay_integration_tests::dishonest::{SweepLie, rewrite};
 use assay_policy::challenge::{LinkedPolicy, Policy};
-use assay_protocol::message::{MinerMessage, OpeningsPart, ValidatorMessage};
+use assay_protocol::message::{MinerMessage, OpenTarget, OpeningsPart, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
 
 use super::stage::{REPLAY_AND_AUDIT, Stage, usual};
@@ -63,6 +63,15 @@ fn a_sweep_follows_the_probes() {
             if matches!(message, ValidatorMessage::Sweep { .. }) {
                 assert_eq!(seen_walks.load(Ordering::SeqCst), probes, "the sweep comes last");
                 seen_sweeps.fetch_add(1, Ordering::SeqCst);
+            }
+            if let ValidatorMessage::Open { items, .. } = &message {
+                for item in items {
+                    match &item.what {
+                        OpenTarget::Segments(drawn) | OpenTarget::LinkedSegments(drawn) => assert_eq!(drawn.len(), 32),
+                        OpenTarget::Sums(drawn) => assert_eq!(drawn.len(), 256),
+                        OpenTarget::Samples { samples, .. } => assert_eq!(samples.len(), 130),
+                    }
+                }
             }
             message
         });
