@@ -26,6 +26,16 @@ where_possible() {
   esac
 }
 
+# test_over_standins LOG FILTER...: tests of the workspace over a stand-in for NVIDIA's driver and over software Vulkan.
+test_over_standins() {
+  scripts/standin >/dev/null || die "the stand-in driver does not build"
+  need_file '/usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers
+  scripts/vulkan-layer >/dev/null || die "the Vulkan layer does not build"
+  cargo build --workspace --bins --tests --quiet "${profile[@]}" || die "the programs do not build"
+  cargo test --workspace --lib --test daemons --no-fail-fast "${profile[@]}" -- "${@:2}" 2>&1 | tee "$logs/$1.log" ||
+    die "a backend gives other bits than its reference, or bears a fault badly"
+}
+
 # Sums the counts of all test binaries in one line.
 totals() {
   awk '/^test result:/ { for (i = 2; i <= NF; i++) { if ($i == "passed;") p += $(i-1); if ($i == "failed;") f += $(i-1); if ($i == "ignored;") s += $(i-1) } }
