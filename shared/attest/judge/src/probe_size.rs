@@ -151,16 +151,13 @@ impl ProbeSizing<'_> {
         Ok(Sweep::try_from(UncheckedSweep { seed: ProbeSeed(entropy.bytes()?), rounds })?)
     }
 
-    /// Deadline of a probe, at least that of the policy. A probe of more than the target time has as many times its own
-    /// as the policy allows the target: a device may read slower than it did before, from less memory. For a sweep,
-    /// devices that read slowly have much to read.
+    /// Deadline of a probe, at least that of the policy. Where round trips make the target longer, it has as many times
+    /// that as the policy allows: a device may read slower than it did before, from less memory. For a sweep, devices
+    /// that read slowly have much to read. No rate shown before counts: the case does not have it.
     pub fn deadline(&self, probe: &MemoryProbe, read_per_s: f64) -> Duration {
         let ProbePolicy { deadline, target, .. } = self.policy.probe;
         let seconds = match probe {
-            MemoryProbe::Walks(walks) => {
-                let expected = walks.read_bytes() as f64 / self.rate(walks.link());
-                deadline.as_secs_f64() * expected / target.as_secs_f64()
-            }
+            MemoryProbe::Walks(_) => deadline.as_secs_f64() * self.times().0.as_secs_f64() / target.as_secs_f64(),
             MemoryProbe::Sweep(sweep) => {
                 SWEEP_DEADLINE_TIMES * f64::from(sweep.rounds()) * self.sweep_round_seconds(read_per_s)
             }

@@ -95,17 +95,16 @@ fn a_probe_takes_at_least_ten_round_trips() {
 #[test]
 fn a_probe_of_more_than_the_target_time_has_a_longer_deadline() {
     let host = Host { shown: vec![1000.0], ..Host::new(&roomy(), &[30_000]) };
-    let seconds = |host: &Host, ms, link| {
+    let seconds = |ms| {
         host.sized(ms, |sizing, entropy| {
-            sizing.deadline(&sizing.probe(link, entropy).unwrap().into(), 0.0).as_secs_f64()
+            let probe = sizing.probe(Link::Own, entropy).unwrap();
+            // A rejudged run knows no rate that was shown.
+            let again = ProbeSizing { shown: &BTreeMap::new(), ..*sizing };
+            assert_eq!(sizing.deadline(&probe.into(), 0.0), again.deadline(&probe.into(), 0.0));
+            sizing.deadline(&probe.into(), 0.0).as_secs_f64()
         })
     };
-    assert_eq!(seconds(&host, 0, Link::Own), 2.5, "ten times the target");
-    let of_round_trips = seconds(&host, 100, Link::Own);
-    assert!((9.9..10.1).contains(&of_round_trips), "ten times ten round trips: {of_round_trips}");
-    let slow = ProbePolicy { expect_gb_per_s: 1e-6, ..roomy().probe };
-    let slow = Host::new(&Policy { probe: slow, ..roomy() }, &[1000]);
-    assert_eq!(seconds(&slow, 0, Link::All), 600.0, "the longest, for one round");
+    assert_eq!([0, 25, 100, 60_000].map(seconds), [2.5, 2.5, 10.0, 12.5], "ten times ten round trips, up to a half");
 }
 
 #[test]
