@@ -236,9 +236,9 @@ struct OngoingChallenge {
     /// `None` where the host had no device to challenge.
     facts: Option<ChallengeFacts>,
     began: Instant,
-    /// Time of its commitment.
-    committed: Option<Instant>,
-    /// Delays of the validator until then, and until the last answer of a probe.
+    /// Start of its first probe.
+    probe_began: Option<Instant>,
+    /// Delays of the validator until the commitment, and in the probes.
     delays: ValidatorDelays,
     /// Time spent in its phases.
     stages: ChallengePhases,

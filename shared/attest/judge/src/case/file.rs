@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 use super::entry::{CaseEntry, RunEvent};
+use crate::verify::excuse::ValidatorDelays;
 
 /// First bytes of a case: the file type and the version of its format.
 pub const MARK: [u8; 16] = *b"assay case v1\n\0\0";
@@ -60,6 +61,8 @@ const KNOWN: u8 = 9;
 const HELD_UP: u8 = 10;
 const VERDICT: u8 = 11;
 const FLEET: u8 = 12;
+/// Delays that a case of the first release lacks.
+const MISSING_DELAYS: usize = 2;
 
 /// Encodes an entry. `id` is the challenge's, which messages name.
 pub fn encode(entry: CaseEntry, id: ChallengeId) -> Vec<u8> {
@@ -186,11 +189,18 @@ fn decode(kind: u8, payload: &[u8]) -> Result<CaseEntry, String> {
         }
         EVENT => CaseEntry::Event(unpack::<RunEvent>(payload)?),
         KNOWN => CaseEntry::Known(read_document(payload)?),
-        HELD_UP => CaseEntry::HeldUp(unpack(payload)?),
+        HELD_UP => CaseEntry::HeldUp(read_delays(payload)?),
         FLEET => CaseEntry::Fleet(text(payload)?.to_owned()),
         VERDICT => CaseEntry::Verdict(payload.to_vec()),
         other => return Err(format!("a kind {other} that this release does not know")),
     })
+}
+
+/// Reads delays, of which cases of earlier releases lack the last ones: an absent one is a zero.
+fn read_delays(payload: &[u8]) -> Result<ValidatorDelays, String> {
+    let padded = [payload, &[0; MISSING_DELAYS]].concat();
+    let (delays, rest) = postcard::take_from_bytes(&padded).map_err(|error| error.to_string())?;
+    if rest.len() > MISSING_DELAYS { Err("something follows it".to_owned()) } else { Ok(delays) }
 }
 
 fn read_open(payload: &[u8]) -> Result<CaseEntry, String> {
@@ -230,4 +240,21 @@ fn packed<T: Serialize>(value: &T) -> Vec<u8> {
 fn unpack<T: DeserializeOwned>(payload: &[u8]) -> Result<T, String> {
     let (value, rest) = postcard::take_from_bytes(payload).map_err(|error| error.to_string())?;
     if rest.is_empty() { Ok(value) } else { Err("bytes are left over".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_of_earlier_cases_lack_the_last_ones() {
+        let delay = |ms| Some(Duration::from_millis(ms));
+        let delays = ValidatorDelays { at_the_end: delay(1), timed: delay(300), ..ValidatorDelays::default() };
+        let written = packed(&delays);
+        assert_eq!(read_delays(&written), Ok(delays));
+        assert_eq!(read_delays(&written[..written.len() - 1]), Ok(delays), "of a release without the last");
+        let first = ValidatorDelays { timed: None, ..delays };
+        assert_eq!(read_delays(&packed(&(first.at_the_end, first.for_long))), Ok(first), "of the first release");
+        assert!(read_delays(&[&written[..], &[0]].concat()).is_err() && read_delays(&[]).is_err());
+    }
 }

@@ -5,19 +5,17 @@ use std::time::Duration;
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// Delays of the validator itself during a challenge.
+/// Delays of the validator itself during a challenge. Cases of earlier releases have the first ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidatorDelays {
     /// Delay at the end of the challenge.
     pub at_the_end: Option<Duration>,
     /// Delay of at least a tenth of the challenge.
     pub for_long: Option<Duration>,
-    /// The longest delay between the start of the challenge and the commitment.
-    #[serde(default)]
-    pub worked: Option<Duration>,
-    /// The longest delay between the commitment and the last answer of a probe.
-    #[serde(default)]
+    /// The longest delay between the first probe and the last answer of one.
     pub timed: Option<Duration>,
+    /// The longest delay between the start of the challenge and the commitment.
+    pub worked: Option<Duration>,
 }
 
 impl ValidatorDelays {

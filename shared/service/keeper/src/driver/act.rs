@@ -10,6 +10,7 @@ use crate::course::Course;
 use crate::events;
 use assay_judge::action::Action;
 use assay_listen::bounds::SEND_LIMIT;
+use assay_program::clock;
 
 impl Driver {
     /// Carries out actions; returns the reason once the session has ended.
@@ -109,6 +110,7 @@ impl Driver {
     fn phase(&mut self, phase: &'static str) {
         if let Some(ongoing) = &mut self.running.challenge {
             ongoing.stages.enter(phase, &self.validator);
+            ongoing.probe_began = ongoing.probe_began.or_else(|| (phase == "probe").then(clock::now));
         }
         // The first phase begins with the challenge.
         if let (Some(who), Some(OngoingChallenge { facts: Some(facts), began, .. })) =

@@ -133,7 +133,7 @@ impl Driver {
                 self.running.challenge = Some(OngoingChallenge {
                     facts,
                     began,
-                    committed: None,
+                    probe_began: None,
                     delays: ValidatorDelays::default(),
                     stages,
                     began_ms: unix_ms(),

@@ -29,18 +29,18 @@ const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
     pub(super) fn note_signed(&mut self, message: &MinerMessage) {
-        let Some(OngoingChallenge { facts: Some(facts), signed, began, committed, delays, .. }) =
+        let Some(OngoingChallenge { facts: Some(facts), signed, began, probe_began, delays, .. }) =
             &mut self.running.challenge
         else {
             return;
         };
         let (lag, now) = (&self.validator.listening.lag, clock::now());
         if matches!(message, MinerMessage::ProbeAnswer(head) if head.challenge_id == facts.id) {
-            delays.timed = committed.and_then(|committed| lag.since(committed, now));
+            delays.timed = probe_began.and_then(|began| lag.since(began, now));
         }
         match (message, &mut *signed) {
             (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
-                (*committed, delays.worked) = (Some(now), lag.since(*began, now));
+                delays.worked = lag.since(*began, now);
                 *signed = Some(CommitmentRecord {
                     checksum: head.checksum.to_string(),
                     signature: head.signature.to_string(),
