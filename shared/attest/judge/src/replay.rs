@@ -122,15 +122,16 @@ pub trait Replays {
     /// The capacity of the machines available now.
     fn capacity(&self) -> ReplayCapacity;
 
-    /// Whether another replay may be refused, for as many that wait.
-    fn is_full(&self) -> bool {
+    /// Whether a replay of this may be refused, for as many that wait where it fits; those of new miners keep no known
+    /// one out.
+    fn is_full(&self, _challenge: &Challenge, _is_known: bool) -> bool {
         false
     }
 
     /// The mode of a challenge for which a policy sets none: replays that are expected to fit into the budget.
-    fn auto_mode(&self, challenge: &Challenge, budget: Duration) -> Mode {
+    fn auto_mode(&self, challenge: &Challenge, is_known: bool, budget: Duration) -> Mode {
         let fits = || self.capacity().estimate(challenge).is_some_and(|time| time <= budget);
-        if !self.is_full() && fits() { Mode::Replay } else { Mode::Audit }
+        if !self.is_full(challenge, is_known) && fits() { Mode::Replay } else { Mode::Audit }
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
         );
     }
 
-    /// Machines for which as many replays wait as may.
+    /// Machines for which as many replays of new miners wait as may.
     struct Full(ReplayCapacity);
 
     impl Replays for Full {
@@ -193,17 +194,19 @@ mod tests {
             self.0.clone()
         }
 
-        fn is_full(&self) -> bool {
-            true
+        fn is_full(&self, _: &Challenge, is_known: bool) -> bool {
+            !is_known
         }
     }
 
     #[test]
     fn auto_replays_within_the_budget_unless_the_queue_is_full() {
         let capacity = ReplayCapacity(vec![machine(5, 10.0 * f64::from(1 << 24))]);
-        let auto = |replays: &dyn Replays, ms| replays.auto_mode(&challenge(), Duration::from_millis(ms));
-        assert_eq!([auto(&capacity, 1000), auto(&capacity, 999)], [Mode::Replay, Mode::Audit]);
-        assert_eq!(auto(&Full(capacity), 1000), Mode::Audit);
+        let auto =
+            |replays: &dyn Replays, is_known, ms| replays.auto_mode(&challenge(), is_known, Duration::from_millis(ms));
+        assert_eq!([auto(&capacity, false, 1000), auto(&capacity, false, 999)], [Mode::Replay, Mode::Audit]);
+        let full = Full(capacity);
+        assert_eq!([auto(&full, false, 1000), auto(&full, true, 1000)], [Mode::Audit, Mode::Replay]);
     }
 
     #[test]

@@ -53,8 +53,11 @@ impl Replays for ReplayPool {
         ReplayCapacity(local.chain(workers).collect())
     }
 
-    fn is_full(&self) -> bool {
-        self.turns().all(ReplayTurns::is_full)
+    fn is_full(&self, challenge: &Challenge, is_known: bool) -> bool {
+        let local = self.local.iter().filter(|it| it.replayer.capacity().fits(challenge)).map(|it| &it.turns);
+        let fits = |shared: &&SharedReplays| shared.capacities().iter().any(|machine| machine.fits(challenge));
+        let shared = self.shared.iter().filter(fits).map(|it| &it.turns);
+        local.chain(shared).all(|turns| turns.is_full(is_known))
     }
 }
 
@@ -77,14 +80,12 @@ impl ReplayPool {
 
     /// Number of replays that run and wait, here and on workers.
     pub fn load(&self) -> ReplayLoad {
-        self.turns().map(ReplayTurns::load).fold(ReplayLoad::default(), |all, load| ReplayLoad {
+        let local = self.local.iter().map(|local| local.turns.load());
+        let shared = self.shared.iter().map(|shared| shared.turns.load());
+        local.chain(shared).fold(ReplayLoad::default(), |all, load| ReplayLoad {
             running: all.running + load.running,
             waiting: all.waiting + load.waiting,
         })
-    }
-
-    fn turns(&self) -> impl Iterator<Item = &ReplayTurns> {
-        self.local.iter().map(|local| &local.turns).chain(self.shared.iter().map(|shared| &shared.turns))
     }
 
     /// Whether replays are possible at all: own devices, or workers that may come.

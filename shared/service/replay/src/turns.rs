@@ -83,9 +83,11 @@ impl ReplayTurns {
         self.0.lock().begin().then(|| ReplayTurn(self.clone()))
     }
 
-    /// Whether as many wait as may.
-    pub fn is_full(&self) -> bool {
-        self.load().waiting >= MAX_WAITING_REPLAYS
+    /// Whether as many wait as may, of known miners for a known one: new ones make room for it.
+    pub fn is_full(&self, is_known: bool) -> bool {
+        let queue = self.0.lock();
+        let counts = |it: &&WaitingReplay| !(it.start.is_closed() || is_known && it.rank.0.0);
+        queue.waiting.iter().filter(counts).count() >= MAX_WAITING_REPLAYS
     }
 
     /// Numbers of replays that run and wait.
@@ -199,12 +201,12 @@ mod tests {
         let running = turns.wait(waiter(0, None)).await.unwrap();
         let new = |number| ReplayWaiter { rank: (true, None), ..waiter(number, None) };
         let mut strangers: Vec<_> = (1..=8).map(|number| turns.0.lock().enter(new(number)).unwrap()).collect();
-        assert!(turns.is_full() && turns.0.lock().enter(new(9)).is_err());
+        assert!(turns.is_full(false) && !turns.is_full(true) && turns.0.lock().enter(new(9)).is_err());
         let known = enter(&turns, 10, Some(now)).unwrap();
         assert!(strangers.pop().unwrap().await.is_err(), "the last stranger made room");
         drop(running);
         drop(known.await.unwrap());
-        assert!(!turns.is_full());
+        assert!(!turns.is_full(false));
         drop(strangers.remove(0).await.unwrap());
     }
 
