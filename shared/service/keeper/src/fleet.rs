@@ -39,6 +39,8 @@ pub struct Fleet {
     speeds: Speeds,
     /// Verdicts on their way to the disk, as JSON.
     pending: Mutex<BTreeMap<ChallengeId, String>>,
+    /// Held while a verdict that settles a dispute is written.
+    settling: tokio::sync::Mutex<()>,
 }
 
 impl Fleet {
@@ -53,6 +55,7 @@ impl Fleet {
             group_places: GroupPlaces::default(),
             speeds: Speeds::default(),
             pending: Mutex::default(),
+            settling: tokio::sync::Mutex::default(),
         }
     }
 

@@ -11,6 +11,7 @@ use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outco
 use assay_receipts::{EatNonce, Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
 use assay_work::{DeviceId, Nonce};
+use tokio::sync::MutexGuard;
 
 use super::schedule::{next_wait, uniform};
 use super::{Fleet, standing_change, stored};
@@ -85,6 +86,10 @@ struct VerdictSubject {
     operator: Option<String>,
 }
 
+/// Facts, and the right to settle disputes, where they rest on another miner's lack of an attestation: until the verdict
+/// is written, that one gets none in the same way.
+type FactsAlone<'a> = (FleetFacts, Option<MutexGuard<'a, ()>>);
+
 impl Fleet {
     /// Concludes a challenge: retries until it is written.
     ///
@@ -93,7 +98,7 @@ impl Fleet {
         let id = draft.verdict.challenge_id;
         self.note_pending(&draft.verdict);
         let mut pause = RETRY;
-        let (subjected, facts) = loop {
+        let (subjected, (facts, _settling)) = loop {
             match self.gather(&draft).await {
                 Ok(gathered) => break gathered,
                 Err(error) => self.wait(&error, &mut pause).await,
@@ -178,7 +183,7 @@ impl Fleet {
     }
 
     /// Reads the miner's record, and the facts for checking its verdict.
-    async fn gather(&self, draft: &Draft) -> Result<(VerdictSubject, FleetFacts), RecordsError> {
+    async fn gather(&self, draft: &Draft) -> Result<(VerdictSubject, FactsAlone<'_>), RecordsError> {
         let subjected = self.subjected(draft).await?;
         let facts = self.facts(draft, &subjected).await?;
         Ok((subjected, facts))
@@ -257,7 +262,7 @@ impl Fleet {
         })
     }
 
-    async fn facts(&self, draft: &Draft, subjected: &VerdictSubject) -> Result<FleetFacts, RecordsError> {
+    async fn facts(&self, draft: &Draft, subjected: &VerdictSubject) -> Result<FactsAlone<'_>, RecordsError> {
         let rules = self.rules();
         let claimed = || draft.models.values();
         let profiles = claimed().filter_map(|model| Some((model.clone(), rules.profiles.find(model)?.clone())));
@@ -278,9 +283,15 @@ impl Fleet {
             models: draft.models.clone(),
             identity,
         };
-        if let Some(members) = draft.order.round.as_ref().and_then(|part| part.probed.get()) {
+        let mut settling = None;
+        let probed = draft.order.round.as_ref().and_then(|part| part.probed.get());
+        // A late member, whose probe went out alone, shows nothing by the round.
+        if let Some(members) = probed.filter(|members| members.committed.contains(&subjected.id)) {
             let mut unattested: BTreeSet<_> = facts.identity.iter().filter_map(|found| found.other.clone()).collect();
             unattested.retain(|other| members.uncommitted.contains(other));
+            if !unattested.is_empty() {
+                settling = Some(self.settling.lock().await);
+            }
             for other in unattested.clone() {
                 let record = self.records.miner(&other).await?;
                 if record.is_some_and(|record| record.standing().state.is_attested()) {
@@ -289,7 +300,7 @@ impl Fleet {
             }
             facts.settle(&members.committed, &unattested);
         }
-        Ok(facts)
+        Ok((facts, settling))
     }
 
     fn receipt(&self, judged: &JudgedChallenge, standing: &Standing) -> Option<Receipt> {
