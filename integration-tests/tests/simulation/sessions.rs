@@ -95,8 +95,8 @@ pub struct World {
     pub lag: Option<Lag>,
     /// How long the probe of a committed miner is held, as in a round.
     hold: Option<Duration>,
-    /// Whether the transport takes requests for openings.
-    takes_requests: bool,
+    /// Whether the transport takes probes.
+    takes_probes: bool,
     /// When the first chunk was waited for, and the bytes that came since.
     opened: Option<(Instant, u64)>,
     pub policy: Policy,
@@ -151,7 +151,7 @@ impl World {
             pauses: VecDeque::new(),
             lag: None,
             hold: None,
-            takes_requests: true,
+            takes_probes: true,
             opened: None,
             policy,
             history: MinerHistory::default(),
@@ -284,7 +284,7 @@ impl World {
         let mut queue = VecDeque::from(actions);
         while let Some(action) = queue.pop_front() {
             match action {
-                Action::Send(ValidatorMessage::Open { .. }, _) if !self.takes_requests => {}
+                Action::Send(ValidatorMessage::Probe { .. }, _) if !self.takes_probes => {}
                 Action::Send(message, sent) => {
                     sent.set(self.now);
                     let message = self.liar.iter().fold(message, |message, liar| liar.hears(message));
@@ -401,13 +401,13 @@ fn a_committed_member_of_a_round_is_held_and_bound() {
     assert!(world.now < began + Duration::from_secs(60));
 }
 
-/// The first request for openings that is never read may be the link's fault; each further one counts.
+/// The first probe that is never read may be the link's fault; each further one counts.
 #[test]
-fn requests_that_are_never_read_are_abandoned_challenges() {
+fn probes_that_are_never_read_are_abandoned_challenges() {
     let mut history = MinerHistory::default();
     let mut unread = |seed| {
         let mut world = World::new(seed);
-        (world.history, world.takes_requests) = (std::mem::take(&mut history), false);
+        (world.history, world.takes_probes) = (std::mem::take(&mut history), false);
         world.start();
         let code = world.concluded().reasons[0].code;
         history = world.history;

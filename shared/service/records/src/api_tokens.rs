@@ -159,6 +159,9 @@ impl Records {
     /// where there is none that can be used.
     pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool> {
         transaction!(self, "revoke a token of the API", |tx| {
+            // In this order, as a token that is used locks them.
+            let sql = sql!("SELECT hash FROM tokens WHERE used_by IS NULL {}", self.store.kind.for_update());
+            sqlx::query(sql).execute(&mut *tx).await?;
             self.lock_tokens(&mut tx, actor).await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
             let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
@@ -166,19 +169,22 @@ impl Records {
                  (WITH RECURSIVE ended (id) AS (SELECT id FROM api_tokens WHERE id = $1 UNION SELECT t.id FROM \
                  api_tokens t JOIN ended e ON t.parent = e.id) SELECT id FROM ended)";
             let children = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+            let of_itself = sqlx::query("DELETE FROM tokens WHERE used_by IS NULL AND hash = $1").bind(id);
+            let of_itself = of_itself.execute(&mut *tx).await?.rows_affected();
             // By the name that their author had.
-            let sql = "DELETE FROM tokens WHERE used_by IS NULL AND (hash = $1 OR created_by IN \
-                 (SELECT 'token ' || name || ' (' || id || ')' FROM api_tokens WHERE revoked_ms IS NOT NULL))";
-            let joins = sqlx::query(sql).bind(id).execute(&mut *tx).await?.rows_affected();
-            if revoked + joins > 0 {
-                let detail = match children + joins {
+            let sql = "DELETE FROM tokens WHERE used_by IS NULL AND created_by IN (WITH RECURSIVE ended (id, name) AS \
+                 (SELECT id, name FROM api_tokens WHERE id = $1 UNION SELECT t.id, t.name FROM api_tokens t JOIN ended e \
+                 ON t.parent = e.id) SELECT 'token ' || name || ' (' || id || ')' FROM ended)";
+            let made = children + sqlx::query(sql).bind(id).execute(&mut *tx).await?.rows_affected();
+            if revoked + of_itself + made > 0 {
+                let detail = match made {
+                    _ if of_itself > 0 => format!("join token {}", id.get(..16).unwrap_or(id)),
                     0 => format!("token {id}"),
-                    _ if revoked == 0 => format!("join token {}", &id[..id.len().min(16)]),
                     made => format!("token {id}, and {made} made with it"),
                 };
                 note_action(&mut tx, actor, "revoke token", None, &detail).await?;
             }
-            revoked + joins > 0
+            revoked + of_itself + made > 0
         })
     }
 }

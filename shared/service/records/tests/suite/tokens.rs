@@ -92,7 +92,9 @@ pub async fn a_token_is_taken_back_and_ends_with_the_one_that_made_it(store: &Te
     let by = Actor::token(&admin.name, &admin.id);
     let (made, _) = records.create_token(&labels(), 24 * HOUR, &by).await.unwrap();
     let (other, _) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    assert!(!records.revoke_api_token("né d'un autre jeton", &operator()).await.unwrap());
     assert!(records.revoke_api_token(&admin.id, &operator()).await.unwrap());
+    assert!(!records.revoke_api_token(&admin.id, &operator()).await.unwrap(), "nothing of it is left");
     assert_eq!(records.redeem(&made, &key(3), THEN_MS).await.unwrap(), Err(TokenRefusal::Unknown));
     assert!(records.redeem(&other, &key(4), THEN_MS).await.unwrap().is_ok());
     let (late, record) = records.create_token(&labels(), HOUR, &by).await.unwrap();
