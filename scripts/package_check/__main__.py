@@ -11,7 +11,9 @@ from .machine import Failed, Machine, cable, require, say
 VALIDATOR, MINER = "validator", "miner"
 # What the services have besides their settings: little memory, so that a challenge takes a second. EnvironmentFile.
 DEFAULTS = {
-    VALIDATOR: "ASSAY_VALIDATOR_N=1024\nASSAY_VALIDATOR_CHALLENGE_ON_CONNECT=false\nASSAY_VALIDATOR_CPU_MEMORY=64MiB\n",
+    # Only the challenges that the page asks for: their number is compared.
+    VALIDATOR: "ASSAY_VALIDATOR_N=1024\nASSAY_VALIDATOR_CHALLENGE_ON_CONNECT=false\n"
+    "ASSAY_VALIDATOR_CHALLENGE_INTERVAL_S=0\nASSAY_VALIDATOR_CPU_MEMORY=64MiB\n",
     MINER: "ASSAY_MINER_BACKEND=cpu\nASSAY_MINER_CPU_MEMORY=64MiB\nASSAY_MINER_CPU_DEVICES=2\n",
 }
 # What a purge leaves, by docs/install.md; and what the tools of Debian write for themselves.
