@@ -191,6 +191,11 @@ impl From<MinerMemory> for MinerHistory {
 }
 
 impl MinerHistory {
+    /// Whether the miner showed work that held.
+    pub fn is_known(&self) -> bool {
+        !self.shown.is_empty()
+    }
+
     /// Selects the devices to remember: a miner at its limit of devices pushes none out by showing others.
     pub fn remembers(&self, devices: impl IntoIterator<Item = DeviceId>) -> BTreeSet<DeviceId> {
         let mut room = MAX_DEVICES.saturating_sub(self.shown.len());

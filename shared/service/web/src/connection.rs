@@ -27,8 +27,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
 use tower::ServiceExt;
 
-use super::events::CallerPlace;
 use super::origin::RequestOrigin;
+use super::places::CallerPlace;
 
 /// Interval of the checks whether a connection is still used.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -367,7 +367,7 @@ mod tests {
     async fn an_answer_is_over_when_its_reader_stops() {
         let (start, activity) = (Instant::now(), Arc::new(Activity::new(Instant::now())));
         let permit = Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap();
-        let own = crate::events::CallerCounts::default().stream(&crate::caller::Caller::for_tests()).unwrap();
+        let own = crate::places::CallerCounts::default().enter(&crate::caller::Caller::for_tests(), 1, 1).unwrap();
         let place: HeldPlace = Arc::new((permit, own));
         let held = Arc::downgrade(&place);
         let mut response = Response::new(Body::from(vec![7; 2 * PART_BYTES + 1]));

@@ -1,6 +1,6 @@
 //! Live events: streams that can be resumed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -11,13 +11,12 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::Stream;
 
 use super::Web;
-use super::caller::{Caller, Credential};
+use super::caller::Caller;
 use super::origin::RequestOrigin;
 use super::problem::{ApiError, Result};
 
@@ -27,56 +26,6 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const GAP: &str = "gap";
 /// Events read in one batch.
 const BATCH: u32 = 256;
-
-/// Number of open streams, or of requests, of each caller. All logins of a token are one caller.
-#[derive(Debug, Clone, Default)]
-pub struct CallerCounts(Arc<Mutex<HashMap<String, usize>>>);
-
-/// The place of an open stream or a request, until it is dropped.
-#[derive(Debug)]
-pub struct CallerPlace {
-    counts: CallerCounts,
-    caller: String,
-}
-
-impl CallerCounts {
-    /// Takes a place for a stream.
-    ///
-    /// # Errors
-    /// As [`CallerCounts::enter`].
-    pub fn stream(&self, caller: &Caller) -> Result<CallerPlace> {
-        self.enter(caller, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS)
-    }
-
-    /// Takes a place: at most `most_own` of a caller, and `most` of all from the network.
-    ///
-    /// # Errors
-    /// [`ProblemCode::TooManyRequests`] when the caller, or all callers together, have reached the limit.
-    pub fn enter(&self, caller: &Caller, most_own: usize, most: usize) -> Result<CallerPlace> {
-        let key = format!("{:?}", caller.actor);
-        let mut counts = self.0.lock();
-        let (own, all) = (counts.get(&key).copied().unwrap_or_default(), counts.values().sum::<usize>());
-        if own >= most_own || (all >= most && !matches!(caller.credential(), Credential::Socket(_))) {
-            let why = format!("open at once, of this caller and in all: {own}, {all}: end one first");
-            return Err(assay_api::ProblemDetails::new(ProblemCode::TooManyRequests, why).after(10).into());
-        }
-        *counts.entry(key.clone()).or_default() += 1;
-        drop(counts);
-        Ok(CallerPlace { counts: self.clone(), caller: key })
-    }
-}
-
-impl Drop for CallerPlace {
-    fn drop(&mut self) {
-        let mut counts = self.counts.0.lock();
-        if let Some(count) = counts.get_mut(&self.caller) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.caller);
-            }
-        }
-    }
-}
 
 /// Streams events from a position on, while the caller may read and the validator runs.
 ///
@@ -90,7 +39,7 @@ pub async fn stream(
     headers: &HeaderMap,
 ) -> Result<Response> {
     let kinds = query.kinds.filter(|text| !text.is_empty()).map(|text| kinds_of(&text)).transpose()?;
-    let place = web.streams.stream(&caller)?;
+    let place = web.streams.enter(&caller, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS)?;
     let after = match headers.get(LAST_EVENT_ID) {
         Some(header) => Some(event_id(header.to_str().unwrap_or_default())?),
         None => query.after,
@@ -228,22 +177,6 @@ mod tests {
         assert_eq!(begin(Some(3), 5, 9), (4, Some(Gap { after: 3, oldest: 5 })));
         assert_eq!(begin(Some(12), 5, 9), (9, Some(Gap { after: 12, oldest: 10 })), "of other records");
         assert_eq!(begin(Some(0), 1, 0), (0, None), "nothing has happened yet");
-    }
-
-    #[test]
-    fn one_caller_leaves_places_for_others() {
-        let counts = CallerCounts::default();
-        let caller = |name: &str| {
-            let mut caller = Caller::for_tests();
-            caller.actor.name = name.to_owned();
-            caller
-        };
-        let held: Vec<_> = (0..2).map(|_| counts.enter(&caller("a"), 2, 3).unwrap()).collect();
-        assert_eq!(counts.enter(&caller("a"), 2, 3).unwrap_err().0.code, ProblemCode::TooManyRequests);
-        let _other = counts.enter(&caller("b"), 2, 3).unwrap();
-        assert!(counts.enter(&caller("c"), 2, 3).is_err(), "all places are taken");
-        drop(held);
-        assert!(counts.enter(&caller("a"), 2, 3).is_ok() && counts.0.lock().len() == 1);
     }
 
     #[test]

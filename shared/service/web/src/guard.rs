@@ -28,8 +28,8 @@ use tokio_stream::StreamExt;
 
 use super::caller::{Caller, Credential};
 use super::connection::{Activity, HeldPlace};
-use super::events::CallerCounts;
 use super::origin::RequestOrigin;
+use super::places::CallerCounts;
 use super::problem::{ApiError, Result, as_problem};
 use super::well_known::is_health;
 use super::{Web, WebState};
@@ -104,8 +104,8 @@ pub struct RequestPlaces {
 
 impl Default for RequestPlaces {
     fn default() -> Self {
-        let (callers, strangers) = (MAX_REQUESTS_AT_ONCE, MAX_STRANGER_REQUESTS_AT_ONCE);
-        let [callers, strangers] = [callers, strangers].map(|places| Arc::new(Semaphore::new(places)));
+        let places = [MAX_REQUESTS_AT_ONCE, MAX_STRANGER_REQUESTS_AT_ONCE];
+        let [callers, strangers] = places.map(|places| Arc::new(Semaphore::new(places)));
         Self { callers, of_each: CallerCounts::default(), strangers }
     }
 }

@@ -17,6 +17,7 @@ pub mod login;
 pub mod metrics;
 pub mod origin;
 pub mod pages;
+pub mod places;
 pub mod problem;
 pub mod settings;
 mod user;
@@ -61,7 +62,7 @@ pub struct Web {
     /// One permit for each concurrent download of evidence.
     pub downloads: Arc<Semaphore>,
     /// Open streams of events.
-    pub streams: events::CallerCounts,
+    pub streams: places::CallerCounts,
     /// Set when open connections and streams must end.
     pub ending: watch::Sender<bool>,
     /// The OpenAPI document, in JSON.
@@ -77,7 +78,7 @@ impl Web {
             rates: RequestRates::new(Instant::now()),
             places: RequestPlaces::default(),
             downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
-            streams: events::CallerCounts::default(),
+            streams: places::CallerCounts::default(),
             ending: watch::Sender::new(false),
             document: OnceLock::new(),
         })

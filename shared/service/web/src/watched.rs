@@ -5,6 +5,7 @@ use std::sync::Arc;
 use assay_api::{ChallengeProgress, ChallengeUpdate, verdict_of};
 use assay_keeper::course::Course;
 use assay_keeper::operations::{read, running};
+use assay_listen::bounds::{MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS};
 use axum::response::Response;
 use axum::response::sse::Event;
 use tokio::sync::watch;
@@ -27,7 +28,7 @@ pub async fn stream(web: Arc<Web>, caller: Caller, origin: RequestOrigin, challe
         Some(_) => named,
         None => read::challenge_id(&web.running.validator, challenge).await?,
     };
-    let place = web.streams.stream(&caller)?;
+    let place = web.streams.enter(&caller, MAX_CALLER_EVENT_STREAMS, MAX_EVENT_STREAMS)?;
     let mut until = StreamLifetime::new(web.clone(), caller, origin);
     let course = registry.course(&id);
     Ok(answer(async_stream::stream! {

@@ -47,8 +47,7 @@ impl ValidatorSession {
         };
         let issued = sizing.issue(self.admission.identity.public_key(), miner_key, context.entropy);
         let checked = issued.and_then(|issued| {
-            let is_known = !history.shown.is_empty();
-            let auto = || context.replays.auto_mode(&issued.challenge, is_known, policy.replay_budget);
+            let auto = || context.replays.auto_mode(&issued.challenge, history.is_known(), policy.replay_budget);
             let mode = policy.mode.unwrap_or_else(auto);
             check_draws(policy, mode, &issued.challenge)?;
             Ok((issued, mode))

@@ -111,7 +111,7 @@ impl Driver {
             return Err(StartError::Busy);
         }
         // Read late, to include challenges that another validator concluded meanwhile.
-        let history = MinerHistory { seat: Some(seat), ..self.history().await.map_err(StartError::Records)? };
+        let history = Arc::new(MinerHistory { seat: Some(seat), ..self.history().await.map_err(StartError::Records)? });
         self.note_missing(&history);
         // First: from here on no other session of the key takes over.
         if !self.validator.registry.begin(self.number, seat) {
@@ -120,9 +120,8 @@ impl Driver {
         let (models, rules) = (self.models(), self.validator.fleet.rules());
         let profiles: Vec<_> = models.values().map(|model| rules.profiles.find(model)).collect();
         let policy = Arc::new(order.policy.with_figures_of(&profiles));
-        let is_known = !history.shown.is_empty();
         let Self { session, validator, entropy, .. } = self;
-        let started = session.start(&policy, order.hold(), Arc::new(history), &mut context(validator, entropy));
+        let started = session.start(&policy, order.hold(), history.clone(), &mut context(validator, entropy));
         match &started {
             Ok(actions) => {
                 let facts = actions.iter().find_map(|action| match action {
@@ -139,7 +138,7 @@ impl Driver {
                     began_ms: unix_ms(),
                     order,
                     models,
-                    is_known,
+                    is_known: history.is_known(),
                     signed: None,
                     shown: Vec::new(),
                 });
