@@ -140,7 +140,6 @@ fn mistakes_are_refused() {
         ("cancel abcd --all", ErrorKind::ArgumentConflict),
         ("cancel abc", ErrorKind::ValueValidation),
         ("forget", ErrorKind::MissingRequiredArgument),
-        ("history abcd --limit 1001", ErrorKind::ValueValidation),
         ("status --server validator.example:7480", ErrorKind::ValueValidation),
         ("status --server assay://validator.example:7400#KEY", ErrorKind::ValueValidation),
         ("status --server http://validator.example:7480#KEY", ErrorKind::ValueValidation),

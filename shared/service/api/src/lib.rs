@@ -36,8 +36,8 @@ pub use self::miner::{
 };
 pub use self::problem::{MEDIA_TYPE as PROBLEM_MEDIA_TYPE, ProblemCode, ProblemDetails};
 pub use self::query::{
-    DevicesQuery, EventsQuery, Gap, HistoryQuery, MinerOrder, MinersQuery, PageQuery, ReceiptsQuery, SeriesQuery,
-    StreamEvent, VerdictsQuery,
+    DevicesQuery, EventsQuery, Gap, MinerOrder, MinersQuery, PageQuery, ReceiptsQuery, SeriesQuery, StreamEvent,
+    VerdictsQuery,
 };
 pub use self::record::{EventRecord as LiveEvent, Role, SeriesPoint};
 pub use self::round::{BeginRound, Round, RoundDetail, StartedRound};

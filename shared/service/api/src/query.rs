@@ -134,16 +134,6 @@ pub struct PageQuery {
     pub cursor: Option<Cursor>,
 }
 
-/// Events of a miner, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct HistoryQuery {
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-}
-
 /// Results of a miner's devices, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]

@@ -1,10 +1,34 @@
 //! The events of a miner, from all tables, and the objects of an id.
 
+use serde::{Deserialize, Serialize};
+
 use crate::column::get;
 use crate::devices::event_of;
 use crate::miners::action_of;
-use crate::standing::finding_of;
+use crate::sessions::session_of;
+use crate::standing::{finding_of, transition_of};
 use crate::{MAX_ROWS, MinerEvent, ObjectKind, Records, RecordsError, ResolvedId, Result, VerdictFilter};
+
+/// Where a page of events ended: the next one begins there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryCursor {
+    /// [`MinerEvent::at_ms`] of the last one.
+    pub at_ms: i64,
+    /// Number of events of this time so far.
+    pub shown: u32,
+}
+
+/// Reads an event.
+type EventReader = fn(&sqlx::any::AnyRow) -> Result<MinerEvent>;
+
+/// A table of events, its column of times, and how its rows are read.
+const EVENTS: [(&str, &str, EventReader); 5] = [
+    ("sessions", "connected_ms", |row| Ok(MinerEvent::Session(session_of(row)?))),
+    ("transitions", "at_ms", |row| Ok(MinerEvent::Transition(transition_of(row)?))),
+    ("findings", "at_ms", |row| Ok(MinerEvent::Finding(finding_of(row)?))),
+    ("device_events", "at_ms", |row| Ok(MinerEvent::Device(event_of(row)?))),
+    ("actions", "at_ms", |row| Ok(MinerEvent::Action(action_of(row)?))),
+];
 
 /// The most objects of one kind that [`Records::find`] gives: a prefix with more matches is too short.
 const MAX_FOUND: u32 = 8;
@@ -21,29 +45,36 @@ const SEARCHED: [SearchedColumn; 5] = [
 ];
 
 impl Records {
-    /// The events of a miner, newest first.
-    pub async fn history(&self, miner: &str, limit: u32) -> Result<Vec<MinerEvent>> {
-        let limit = limit.min(MAX_ROWS);
+    /// The events of a miner, newest first, from a position on, each with its own position.
+    pub async fn history(
+        &self,
+        miner: &str,
+        after: Option<HistoryCursor>,
+        limit: u32,
+    ) -> Result<Vec<(HistoryCursor, MinerEvent)>> {
         let Some(miner) = self.miner_id(miner).await? else { return Ok(Vec::new()) };
-        let verdicts = VerdictFilter { miner: Some(miner.clone()), limit: Some(limit), ..VerdictFilter::default() };
+        let HistoryCursor { at_ms, shown } = after.unwrap_or(HistoryCursor { at_ms: i64::MAX, shown: 0 });
+        // The events of the position's time are read again.
+        let limit = limit.saturating_add(shown).min(MAX_ROWS);
+        let until_ms = Some(at_ms.saturating_add(1));
+        let verdicts =
+            VerdictFilter { miner: Some(miner.clone()), until_ms, limit: Some(limit), ..VerdictFilter::default() };
         let mut events: Vec<_> = self.verdicts(&verdicts).await?.into_iter().map(MinerEvent::Verdict).collect();
-        events.extend(self.sessions(&miner, limit).await?.into_iter().map(MinerEvent::Session));
-        events.extend(self.transitions(&miner, limit).await?.into_iter().map(MinerEvent::Transition));
-        let of_it = |table: &str| sql!("SELECT * FROM {table} WHERE miner = $1 ORDER BY at_ms DESC, id DESC LIMIT $2");
-        for (table, event) in [
-            ("findings", (|row| Ok(MinerEvent::Finding(finding_of(row)?))) as fn(&_) -> Result<_>),
-            ("device_events", |row| Ok(MinerEvent::Device(event_of(row)?))),
-            ("actions", |row| Ok(MinerEvent::Action(action_of(row)?))),
-        ] {
-            let rows = sqlx::query(of_it(table)).bind(&miner).bind(i64::from(limit)).fetch_all(self.read()).await;
-            for row in rows.map_err(|e| RecordsError::from(e).doing("read a miner's history"))? {
-                events.push(event(&row)?);
-            }
+        for (table, at, event) in EVENTS {
+            let sql =
+                sql!("SELECT * FROM {table} WHERE miner = $1 AND {at} <= $2 ORDER BY {at} DESC, id DESC LIMIT $3");
+            let query = sqlx::query(sql).bind(&miner).bind(at_ms).bind(i64::from(limit));
+            events.extend(self.list("read a miner's history", query, event).await?);
         }
         // Stable: events of the same moment stay in the order of the tables.
         events.sort_by_key(|event| std::cmp::Reverse(event.at_ms()));
-        events.truncate(limit as usize);
-        Ok(events)
+        let mut place = HistoryCursor { at_ms: i64::MAX, shown: 0 };
+        let placed = events.into_iter().take(limit as usize).map(|event| {
+            let shown = if event.at_ms() == place.at_ms { place.shown + 1 } else { 1 };
+            place = HistoryCursor { at_ms: event.at_ms(), shown };
+            (place, event)
+        });
+        Ok(placed.skip_while(|(place, _)| place.at_ms == at_ms && place.shown <= shown).collect())
     }
 
     /// The objects of an id or of its prefix: several where it is ambiguous.

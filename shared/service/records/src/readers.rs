@@ -268,7 +268,7 @@ mod tests {
             records.devices(&DeviceQuery { limit: Some(20), ..DeviceQuery::default() }),
             records.actions(Some("m3"), 0, 20),
             records.actions(None, 0, 20),
-            records.history("m3", 20),
+            records.history("m3", None, 20),
             records.series("m3", 0, 20),
             records.duty("m3", 19_000),
             records.orphans(20),

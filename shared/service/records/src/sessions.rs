@@ -167,7 +167,7 @@ fn tell_reopened(tx: &mut Tx, row: &AnyRow) -> Result<()> {
     Ok(())
 }
 
-fn session_of(row: &AnyRow) -> Result<SessionRecord> {
+pub(crate) fn session_of(row: &AnyRow) -> Result<SessionRecord> {
     Ok(read!(row => SessionRecord {
         id, miner, key, validator, instance, address, software, connected_ms, disconnected_ms, why;
         inventory: json(&get::<String>(row, "inventory")?, "inventory")?,

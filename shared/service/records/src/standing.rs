@@ -36,18 +36,6 @@ impl Records {
         })
     }
 
-    /// The changes of a miner's attestation state, newest first.
-    pub async fn transitions(&self, miner: &str, limit: u32) -> Result<Vec<NotedTransition>> {
-        let sql = "SELECT * FROM transitions WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) \
-             ORDER BY at_ms DESC, id DESC LIMIT $2";
-        self.list(
-            "list changes of state",
-            sqlx::query(sql).bind(miner).bind(i64::from(limit.min(MAX_ROWS))),
-            transition_of,
-        )
-        .await
-    }
-
     /// Notes findings without a verdict, but none that was noted within `again_ms`. Gives for each whether it is new.
     pub async fn note_new_findings(&self, findings: &[FindingRecord], again_ms: i64, at_ms: i64) -> Result<Vec<bool>> {
         if findings.is_empty() {

@@ -164,8 +164,8 @@ pub struct HistoryArgs {
     /// Miner: the first digits of one of its keys, or its label `name`
     #[arg(value_name = "MINER", value_parser = NonEmpty::new())]
     pub miner: String,
-    /// At most so many, up to 1000
-    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// At most so many
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub limit: u32,
     /// What all have.
     #[command(flatten)]

@@ -1,9 +1,9 @@
 //! Reads the records as documents of the API.
 
 use assay_api::{
-    ChallengeDetail, Cursor, CursorError, DeviceDetail, DevicesQuery, HistoryQuery, ListPage, Miner, MinerDetail,
-    MinerOrder, MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Round, SearchResult,
-    VerdictsQuery, parse_label,
+    ChallengeDetail, Cursor, CursorError, DeviceDetail, DevicesQuery, ListPage, Miner, MinerDetail, MinerOrder,
+    MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Round, SearchResult, VerdictsQuery,
+    parse_label,
 };
 use assay_listen::bounds::MAX_PAGE;
 use assay_policy::state::State;
@@ -202,9 +202,12 @@ async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail> {
 }
 
 /// Lists a miner's events, newest first.
-pub async fn history(validator: &Validator, text: &str, query: HistoryQuery) -> Result<ListPage<MinerEvent>> {
-    let (limit, id) = (page(query.limit)?, find::miner_or_name(&validator.records, text).await?);
-    Ok(ListPage::all(validator.records.history(&id, limit).await?))
+pub async fn history(validator: &Validator, text: &str, query: PageQuery) -> Result<ListPage<MinerEvent>> {
+    let (limit, after) = (page(query.limit)?, place(query.cursor.as_ref())?);
+    let id = find::miner_or_name(&validator.records, text).await?;
+    let found = validator.records.history(&id, after, limit + 1).await?;
+    let ListPage { items, next } = ListPage::page(found, limit, |(place, _)| *place);
+    Ok(ListPage { items: items.into_iter().map(|(_, event)| event).collect(), next })
 }
 
 /// Lists devices, in order of miner and id.

@@ -4,7 +4,7 @@ use assay_protocol::verdict::ReasonCode;
 use assay_records::{EventKind, FindingFilter, MinerEvent, RecordsError};
 use serde_json::Value;
 
-use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, events_of, key};
 use crate::store::TestStore;
 
 /// Every table that a conclusion writes.
@@ -40,9 +40,14 @@ pub async fn a_verdict_is_there_whole_or_not_at_all(store: &TestStore) {
     assert_eq!((miner.state.as_str(), miner.standing.unwrap().get()), ("failed", "{\"last\":1}"));
     assert_eq!(miner.due.unwrap().at_ms, THEN_MS + 60_000);
     assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
-    let transitions = records.transitions(&key(1), 10).await.unwrap();
-    assert_eq!(transitions[0].transition, wanted.standing.unwrap().transition.unwrap());
-    assert_eq!(transitions[0].challenge, Some(challenge(1)));
+    let events = events_of(&records, 1).await;
+    let noted = events.iter().find_map(|event| match event {
+        MinerEvent::Transition(noted) => Some(noted),
+        _ => None,
+    });
+    let noted = noted.unwrap();
+    assert_eq!(noted.transition, wanted.standing.unwrap().transition.unwrap());
+    assert_eq!(noted.challenge, Some(challenge(1)));
     let noted = records.findings(&FindingFilter::default()).await.unwrap();
     assert_eq!((noted[0].challenge.as_deref(), noted[0].at_ms), (Some(challenge(1).as_str()), THEN_MS));
     assert_eq!(records.receipt(&wanted.receipt.unwrap().id).await.unwrap().unwrap().0, challenge(1));
@@ -100,7 +105,7 @@ pub async fn a_conclusion_that_fails_leaves_nothing(store: &TestStore) {
     assert_eq!(records.trouble(), None, "it can be written all the same");
     let miner = records.miner(&key(1)).await.unwrap().unwrap();
     assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
-    let events = records.history(&key(1), 10).await.unwrap();
+    let events = events_of(&records, 1).await;
     assert_eq!(events.iter().filter(|event| matches!(event, MinerEvent::Verdict(_))).count(), 1);
     let json: Value = serde_json::to_value(&events).unwrap();
     assert!(json.to_string().contains(&device_id(1)));

@@ -7,7 +7,7 @@ use assay_protocol::verdict::{
 };
 use assay_records::{
     Approval, ChallengeStart, CommitmentRecord, Conclusion, ConnectedSession, EvidenceRecord, FindingRecord,
-    ListedDevice, MinerChange, ReceiptRecord, StandingChange, Transition,
+    ListedDevice, MinerChange, MinerEvent, ReceiptRecord, Records, StandingChange, Transition,
 };
 use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 
@@ -212,4 +212,9 @@ pub fn connected(session: u32, chain: &[u8], devices: &[u8], at_ms: i64) -> Conn
         inventory: "{\"cuda\":13000}".to_owned(),
         at_ms,
     }
+}
+
+/// All events of the miner with this key, newest first.
+pub async fn events_of(records: &Records, number: u8) -> Vec<MinerEvent> {
+    records.history(&key(number), None, 100).await.unwrap().into_iter().map(|(_, event)| event).collect()
 }

@@ -8,10 +8,12 @@ use assay_policy::rules::Cause;
 use assay_policy::state::{Debt, Standing, State};
 use assay_records::{
     Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, FindingFilter, FindingRecord, Labels,
-    MinerChange, MinerFilter, RecordsError, StandingChange,
+    MinerChange, MinerEvent, MinerFilter, RecordsError, StandingChange,
 };
 
-use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, status_change, transition};
+use crate::examples::{
+    THEN_MS, challenge, conclusion, connected, device_id, events_of, key, status_change, transition,
+};
 use crate::store::TestStore;
 
 fn operator() -> Actor {
@@ -37,7 +39,7 @@ pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
     }
     // Its deeds under one key are known under another.
     records.conclude(&conclusion(1, 2, &[], 0)).await.unwrap();
-    let histories = [records.history(&key(3), 100).await.unwrap(), records.history(&key(1), 100).await.unwrap()];
+    let histories = [events_of(&records, 3).await, events_of(&records, 1).await];
     assert_eq!(histories.each_ref().map(Vec::len), [8, 8]);
     assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
     assert_eq!(records.miner(&key(9)).await.unwrap().map(|miner| miner.id), None);
@@ -196,7 +198,9 @@ pub async fn what_an_operator_said_stands_against_what_was_known_before(store: &
     assert_eq!((miner.status, miner.state.as_str()), (Approval::Suspended, "suspended"));
     assert_eq!(miner.last_verdict.unwrap().challenge, challenge(1));
     assert_eq!(here.actions(Some(&key(1)), 0, 10).await.unwrap().len(), 1, "what was refused is not noted");
-    assert_eq!((here.trouble(), here.transitions(&key(1), 10).await.unwrap().len()), (None, 2));
+    let events = events_of(&here, 1).await;
+    let transitions = events.iter().filter(|event| matches!(event, MinerEvent::Transition(_)));
+    assert_eq!((here.trouble(), transitions.count()), (None, 2));
     // A change from the present basis is written.
     here.conclude(&from(2, "{\"suspended\":1}", "suspended")).await.unwrap();
     assert_eq!(there.miner(&key(1)).await.unwrap().unwrap().state, "suspended");

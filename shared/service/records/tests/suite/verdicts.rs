@@ -7,7 +7,7 @@ use assay_records::{
 };
 use assay_work::Precision;
 
-use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, verdict};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, events_of, key, verdict};
 use crate::store::TestStore;
 
 fn resolved(kind: ObjectKind, id: &str) -> ResolvedId {
@@ -167,7 +167,7 @@ pub async fn the_document_is_what_json_prints(store: &TestStore) {
     // In the documents that contain it too, in the same order.
     let shown = serde_json::to_string(&found).unwrap();
     assert!(shown.contains(&format!("\"verdict\":{wanted}")), "{shown}");
-    let events = serde_json::to_string(&records.history(&key(1), 10).await.unwrap()).unwrap();
+    let events = serde_json::to_string(&events_of(&records, 1).await).unwrap();
     assert!(events.contains(&format!("\"verdict\":{wanted}")), "{events}");
 }
 
@@ -176,7 +176,7 @@ pub async fn history_has_everything_newest_first(store: &TestStore) {
     records.connected(&connected(1, &[1], &[1], THEN_MS)).await.unwrap();
     records.conclude(&conclusion(1, 1, &[], 1)).await.unwrap();
     records.connected(&connected(2, &[1], &[1, 2], THEN_MS + 2000)).await.unwrap();
-    let events = records.history(&key(1), 100).await.unwrap();
+    let events = events_of(&records, 1).await;
     let told: Vec<_> = events
         .iter()
         .map(|event| {
@@ -201,8 +201,20 @@ pub async fn history_has_everything_newest_first(store: &TestStore) {
         (0, "device"),
     ];
     assert_eq!(told, wanted);
-    assert_eq!(records.history(&key(1), 3).await.unwrap().len(), 3);
-    assert_eq!(records.history(&key(9), 3).await.unwrap().len(), 0);
+    assert_eq!(events_of(&records, 9).await.len(), 0);
+    let json = |events: &[MinerEvent]| serde_json::to_string(events).unwrap();
+    // Pages of any size have each event once: also where one ends amid the events of a moment.
+    for limit in 1..=wanted.len() as u32 {
+        let (mut paged, mut after) = (Vec::new(), None);
+        loop {
+            let page = records.history(&key(1), after, limit).await.unwrap();
+            assert!(page.len() <= limit as usize, "{}", page.len());
+            let Some((place, _)) = page.last() else { break };
+            after = Some(*place);
+            paged.extend(page.into_iter().map(|(_, event)| event));
+        }
+        assert_eq!(json(&paged), json(&events), "{limit}");
+    }
 }
 
 pub async fn a_page_of_rounds_is_one_question(store: &TestStore) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use assay_api::Decision;
 use assay_api::{
-    ChangeLabels, DeviceDetail, DevicesQuery, FleetCounts, ForgottenDevices, HistoryQuery, ListPage, Miner,
-    MinerChanged, MinerConnection, MinerDetail, MinerSeries, MinersQuery, SeriesQuery,
+    ChangeLabels, DeviceDetail, DevicesQuery, FleetCounts, ForgottenDevices, ListPage, Miner, MinerChanged,
+    MinerConnection, MinerDetail, MinerSeries, MinersQuery, PageQuery, SeriesQuery,
 };
 use assay_keeper::operations::{self, read, running, series};
 use assay_records::{DeviceRecord, MinerEvent};
@@ -69,13 +69,13 @@ async fn miner(_: Caller, State(web): WebState, Path(MinerPath { miner }): Path<
 }
 
 /// What happened to a miner, newest first
-#[utoipa::path(get, path = "/api/v1/miners/{miner}/history", tag = "fleet", params(MinerPath, HistoryQuery),
-    responses((status = 200, description = "The newest", body = ListPage<MinerEvent>)), security(("token" = ["read"])))]
+#[utoipa::path(get, path = "/api/v1/miners/{miner}/history", tag = "fleet", params(MinerPath, PageQuery),
+    responses((status = 200, description = "A page of them", body = ListPage<MinerEvent>)), security(("token" = ["read"])))]
 async fn history(
     _: Caller,
     State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
-    Query(query): Query<HistoryQuery>,
+    Query(query): Query<PageQuery>,
 ) -> ListResult<MinerEvent> {
     Ok(Json(read::history(&web.running.validator, &miner, query).await?))
 }

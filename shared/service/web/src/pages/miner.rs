@@ -1,7 +1,7 @@
 //! A miner, and an operator's actions on it.
 
 use assay_api::Decision;
-use assay_api::{BeginChallenge, HistoryQuery, ProblemCode, ProblemDetails, SeriesQuery, VerdictsQuery};
+use assay_api::{BeginChallenge, PageQuery, ProblemCode, ProblemDetails, SeriesQuery, VerdictsQuery};
 use assay_keeper::operations::{self, read, running, series};
 use assay_page::MinerView;
 use assay_protocol::verdict::Mode;
@@ -59,7 +59,7 @@ async fn shown(visitor: &Visitor, text: &str) -> PageResult {
     let series = series::of_miner(validator, id, SeriesQuery { limit: Some(POINTS), ..SeriesQuery::default() }).await?;
     let query = VerdictsQuery { miner: Some(id.clone()), limit: Some(VERDICTS), ..VerdictsQuery::default() };
     let listed = verdicts::with_names(validator, read::verdicts(validator, query).await?.items).await?;
-    let history = read::history(validator, id, HistoryQuery { limit: Some(EVENTS) }).await?;
+    let history = read::history(validator, id, PageQuery { limit: Some(EVENTS), cursor: None }).await?;
     Ok(assay_page::miner(&MinerView {
         frame: visitor.frame(),
         detail: &detail,

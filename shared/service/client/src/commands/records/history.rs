@@ -1,16 +1,15 @@
 //! `assay-validator history`.
 
-use assay_api::{HistoryQuery, ListPage};
 use assay_program::exit::Exit;
 use assay_program::render::{Screen, table, units};
 use assay_work::text::{printable, quoted};
 use serde_json::Value;
 
 use super::lists::reasons;
-use super::{ask, claimed, minute, short, text};
+use super::{claimed, list, minute, short, text};
 use crate::cli::records::HistoryArgs;
+use crate::escaped;
 use crate::place::ApiLocation;
-use crate::{escaped, query_of};
 
 /// The most bytes of a line: longer ones are for programs.
 const MAX_WHAT_BYTES: usize = 1024;
@@ -20,10 +19,9 @@ const MAX_WHAT_BYTES: usize = 1024;
 /// # Errors
 /// No validator answers, or the miner is unknown.
 pub fn execute(place: &ApiLocation, args: &HistoryArgs) -> anyhow::Result<Exit> {
-    let query = query_of(&HistoryQuery { limit: Some(args.limit) });
-    let path = format!("/miners/{}/history{query}", escaped(&args.miner));
-    let events: ListPage<Value> = ask(place, async |client| client.get(&path).await)?;
-    super::shown(&events.items, args.common.json, "nothing has happened to this miner", shown)
+    let path = format!("/miners/{}/history", escaped(&args.miner));
+    let events = list(place, &path, &(), args.limit)?;
+    super::shown(&events, args.common.json, "nothing has happened to this miner", shown)
 }
 
 /// One line per event.
