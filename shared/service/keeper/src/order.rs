@@ -52,8 +52,15 @@ pub struct RoundPart {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbedMembers {
     pub committed: BTreeSet<String>,
-    /// Connected ones without a commitment.
+    /// Those that were challenged, and did not commit.
     pub uncommitted: BTreeSet<String>,
+}
+
+impl ProbedMembers {
+    /// The members, where this one was probed with them.
+    pub fn with(&self, id: &str) -> Option<&Self> {
+        self.committed.contains(id).then_some(self)
+    }
 }
 
 impl Order {

@@ -128,12 +128,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         }
         if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
             released = true;
-            let mut members = ProbedMembers::default();
-            for (miner, id) in &ids {
-                let is_held = progress.get(miner).is_some_and(|member| member.end.is_none());
-                let of = if is_held { &mut members.committed } else { &mut members.uncommitted };
-                of.insert(id.clone());
-            }
+            let members = members_of(&ids, &progress);
             report.probed_together = members.committed.len() as u32;
             if report.probed_together > 0 {
                 report.probed_ms = Some(clock::since(began).as_millis() as u64);
@@ -146,6 +141,17 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     let end = |mut member: MemberProgress| member.end.take().unwrap_or_else(|| ended(&member, began, None));
     report.members = progress.into_iter().map(|(miner, member)| (miner, end(member))).collect();
     report
+}
+
+/// The members whose probes go out now, and those that ended before; of others the round says nothing.
+fn members_of(ids: &BTreeMap<PublicKey, String>, progress: &BTreeMap<PublicKey, MemberProgress>) -> ProbedMembers {
+    let mut members = ProbedMembers::default();
+    for (miner, id) in ids {
+        let Some(member) = progress.get(miner).filter(|member| member.challenge.is_some()) else { continue };
+        let of = if member.end.is_none() { &mut members.committed } else { &mut members.uncommitted };
+        of.insert(id.clone());
+    }
+    members
 }
 
 /// Gives each member a place among the concurrent challenges, before the first one starts.
@@ -220,5 +226,33 @@ fn ended(member: &MemberProgress, began: Instant, verdict: Option<&Verdict>) -> 
         }
         (None, Some(challenge_id)) => MemberEnd::Lost { challenge_id },
         (None, None) => not_started("its session ended"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a member that the validator did not start counted as one that did not commit.
+    #[test]
+    fn only_members_that_were_challenged_are_told_apart() {
+        let now = Some(clock::now());
+        let (challenge, lost) = (ChallengeId([1; 16]), MemberEnd::Lost { challenge_id: ChallengeId([1; 16]) });
+        let progress = [
+            MemberProgress { challenge: Some(challenge), committed: now, end: None },
+            // It committed, and left before the probes.
+            MemberProgress { challenge: Some(challenge), committed: now, end: Some(lost.clone()) },
+            MemberProgress { challenge: Some(challenge), committed: None, end: Some(lost) },
+            MemberProgress { challenge: None, committed: None, end: Some(not_started("busy")) },
+        ];
+        let key = |number: usize| PublicKey([number as u8; 32]);
+        let ids = (0..progress.len()).map(|number| (key(number), number.to_string())).collect();
+        let progress = progress.into_iter().enumerate().map(|(number, member)| (key(number), member)).collect();
+        let members = members_of(&ids, &progress);
+        let of = |numbers: &[&str]| numbers.iter().map(|number| (*number).to_owned()).collect();
+        assert_eq!(members, ProbedMembers { committed: of(&["0"]), uncommitted: of(&["1", "2"]) });
+        // A late member, whose probe went out alone, shows nothing by the round.
+        let shows = ["0", "1", "2", "3"].map(|id| members.with(id).is_some());
+        assert_eq!(shows, [true, false, false, false]);
     }
 }

@@ -9,24 +9,24 @@ use assay_policy::policy::Cadence;
 use assay_policy::schedule::draw_wait;
 use assay_policy::state::Word;
 use assay_policy::{Event, State};
-use assay_records::{Approval, MinerFilter, MinerRecord, NextChallenge, RecordsError};
+use assay_records::{Approval, MinerFilter, MinerRecord, RecordsError};
 
 use crate::fleet::Fleet;
-use crate::fleet::schedule::{next_wait, uniform};
+use crate::fleet::schedule::uniform;
 use crate::operations::rounds;
 use crate::validator::Validator;
 use assay_program::clock::{self, unix_ms};
 
 /// Interval of the sweeps.
 const SWEEP: Duration = Duration::from_secs(15);
-/// Time in ms after which the miner of a due challenge counts as absent.
+/// Time in ms after which the miner of a due challenge counts as absent: longer than miners wait before they dial again.
 const MISSED_AFTER_MS: i64 = 60_000;
 /// Lease under which one of several validators sweeps the fleet.
 const LEASE: &str = "sweep";
 
 /// Records ends of sessions that the records do not have yet, and sweeps the fleet, for ever.
 pub async fn keep(validator: Arc<Validator>) {
-    let mut due = HashMap::new();
+    let (mut due, mut serving_ms) = (HashMap::new(), unix_ms());
     loop {
         tokio::time::sleep(SWEEP).await;
         let fleet = &validator.fleet;
@@ -36,13 +36,14 @@ pub async fn keep(validator: Arc<Validator>) {
         }
         // Miners of a validator that has not come back from an outage of the database yet are not absent.
         if !fleet.records.is_steady() {
+            serving_ms = unix_ms();
             continue;
         }
         let held = fleet.records.lease(LEASE, &validator.instance, SWEEP * 3).await;
         if !matches!(held, Ok(true)) {
             continue;
         }
-        if let Err(error) = fleet.sweep(&validator).await {
+        if let Err(error) = fleet.sweep(&validator, serving_ms).await {
             tracing::debug!(%error, "the fleet is looked through later");
         }
         begin_rounds(&validator, &mut due);
@@ -50,11 +51,11 @@ pub async fn keep(validator: Arc<Validator>) {
 }
 
 impl Fleet {
-    /// Sweeps every miner of the records once.
+    /// Sweeps every miner of the records once. No challenge was missed before `serving_ms`, when miners could not connect.
     ///
     /// # Errors
     /// The records cannot be read or written.
-    pub async fn sweep(&self, validator: &Validator) -> Result<(), RecordsError> {
+    async fn sweep(&self, validator: &Validator, serving_ms: i64) -> Result<(), RecordsError> {
         let mut after = None;
         loop {
             let filter = MinerFilter { after: after.take(), ..MinerFilter::default() };
@@ -62,7 +63,7 @@ impl Fleet {
             let Some(last) = miners.last() else { return Ok(()) };
             after = Some(last.id.clone());
             for miner in &miners {
-                match self.look(validator, miner).await {
+                match self.look(validator, miner, serving_ms).await {
                     // Another event changed it just now: the next sweep handles it.
                     Err(RecordsError::StandingChanged(_)) => {}
                     looked => looked?,
@@ -71,27 +72,29 @@ impl Fleet {
         }
     }
 
-    async fn look(&self, validator: &Validator, miner: &MinerRecord) -> Result<(), RecordsError> {
+    async fn look(&self, validator: &Validator, miner: &MinerRecord, serving_ms: i64) -> Result<(), RecordsError> {
         let is_revoked = miner.key.parse().is_ok_and(|key| validator.access.allowed.is_revoked_by_settings(&key));
         if let Some(word) = unheeded(miner.status, is_revoked, miner.standing().state) {
             return self.happened_to(miner, &Event::Operator(word)).await;
         }
         let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
-        let was_due = miner.due.as_ref().is_some_and(|due| due.at_ms + MISSED_AFTER_MS < unix_ms());
+        let was_due = miner.due.as_ref().is_some_and(|due| is_missed(due.at_ms, serving_ms, unix_ms()));
         let is_awaited = is_expected(miner.status, &miner.state) && miner.connected_to.is_none() && was_due;
         if is_awaited {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
-            let next = next_wait(&group, &validator.policy(), &mut self.entropy.clone());
-            let due =
-                next.map(|wait| NextChallenge { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
-            self.records.set_due(&miner.id, due.as_ref()).await
+            self.draw_due(&miner.id, &group, &validator.policy()).await.map(drop)
         } else if ages {
             self.happened_to(miner, &Event::Tick).await
         } else {
             Ok(())
         }
     }
+}
+
+/// Whether a due challenge was missed, at a validator that its miner could reach since `serving_ms`.
+fn is_missed(due_ms: i64, serving_ms: i64, now_ms: i64) -> bool {
+    due_ms.max(serving_ms) + MISSED_AFTER_MS < now_ms
 }
 
 /// Whether the absence of a miner counts: of one that an operator admitted, and of any that is attested.
@@ -145,6 +148,13 @@ mod tests {
                 assert_eq!(is_expected(status, state.name()), counts, "{status} {state}");
             }
         }
+    }
+
+    /// Regression test: a restart of the validator counted as the absence of miners that had not dialled again yet.
+    #[test]
+    fn no_challenge_is_missed_while_the_validator_is_away() {
+        assert!(is_missed(1000, 0, 61_001) && !is_missed(1000, 0, 61_000));
+        assert!(is_missed(1000, 500_000, 560_001) && !is_missed(1000, 500_000, 560_000));
     }
 
     #[test]

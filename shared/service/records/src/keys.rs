@@ -174,11 +174,14 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<()> {
         false => (theirs.labels, ours.labels),
     };
     labels.extend(older);
-    let sql = "UPDATE miners SET status = $2, state = $3, standing = $4, labels = $5, first_seen_ms = $6 WHERE id = $1";
+    // Of two due challenges the earlier one: another key puts none off.
+    let sql = "UPDATE miners SET status = $2, state = $3, standing = $4, labels = $5, first_seen_ms = $6, \
+         due_ms = (SELECT MIN(m.due_ms) FROM miners m WHERE m.id IN ($1, $7)), \
+         due_kind = (SELECT MIN(m.due_kind) FROM miners m WHERE m.id IN ($1, $7)) WHERE id = $1";
     let update = sqlx::query(sql).bind(kept).bind(ours.status.stricter(theirs.status).name());
     let update =
         update.bind(standing.state.name()).bind(to_json(&standing, "standing")?).bind(to_json(&labels, "labels")?);
-    update.bind(ours.first_seen_ms.min(theirs.first_seen_ms)).execute(&mut **tx).await?;
+    update.bind(ours.first_seen_ms.min(theirs.first_seen_ms)).bind(gone).execute(&mut **tx).await?;
     raise_devices(tx, kept, gone).await?;
     // Rows that both have are kept once.
     for (table, column) in [("devices", "device_id"), ("round_members", "round")] {

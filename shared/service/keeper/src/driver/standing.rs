@@ -1,6 +1,6 @@
 //! The keys of a miner, and whether it may stay.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,6 @@ use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, SessionNonces};
 use crate::unrecorded::SessionEnd;
 use assay_judge::action::Action;
-use assay_listen::peer::Peer;
 use assay_program::clock::{self, unix_ms, unix_seconds};
 
 /// Wait after a miner's proof before its first challenge: one ping must have come back.
@@ -80,8 +79,7 @@ impl Driver {
         let (validator, address) = (&self.validator, who.address);
         validator.listening.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
         // Without a listener the miner is on this machine.
-        let is_private = |peer: &Peer| peer.channel() != Channel::Plaintext || peer.address.ip().is_loopback();
-        let is_private = self.peer.as_ref().is_none_or(is_private);
+        let is_private = self.peer.as_ref().is_none_or(|peer| is_private(peer.channel(), peer.address.ip()));
         validator.admit(lineage, token.as_ref(), is_private, connected).await?;
         let miner = ConnectedMiner {
             key: hello.miner_key,
@@ -176,6 +174,11 @@ impl Driver {
     }
 }
 
+/// Whether nobody between the miner and this validator reads a token.
+fn is_private(channel: Channel, address: IpAddr) -> bool {
+    channel != Channel::Plaintext || address.is_loopback()
+}
+
 /// Waits until the lists revoke a key of the miner; for ever while no key is proved.
 pub(super) async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Option<&MinerKeys>) -> AdmissionError {
     let Some(MinerKeys { lineage, .. }) = standing else { return std::future::pending().await };
@@ -188,5 +191,18 @@ pub(super) async fn revocation(lists: &mut watch::Receiver<Lists>, standing: Opt
             // The validator is ending.
             return std::future::pending().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_taken_in_clear_from_this_machine_alone() {
+        let [here, there] = ["127.0.0.1", "192.0.2.1"].map(|address| address.parse().unwrap());
+        let tls = Channel::Tls(Default::default());
+        let private = [(tls, there), (Channel::Plaintext, here), (Channel::Plaintext, there)];
+        assert_eq!(private.map(|(channel, address)| is_private(channel, address)), [true, true, false]);
     }
 }

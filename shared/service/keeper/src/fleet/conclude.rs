@@ -23,7 +23,7 @@ use assay_program::clock::{unix_ms, unix_seconds};
 use crate::order::{Order, OrderOrigin};
 use assay_judge::verify::excuse::ValidatorDelays;
 
-/// First wait before an unwritten verdict is tried again.
+/// First wait before an unwritten verdict, or another row, is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// The longest such wait, after repeated failures.
 const MAX_RETRY: Duration = Duration::from_secs(60);
@@ -99,8 +99,8 @@ impl Fleet {
         self.note_pending(&draft.verdict);
         let mut pause = RETRY;
         let (subjected, (facts, _settling)) = loop {
-            match self.gather(&draft).await {
-                Ok(gathered) => break gathered,
+            match self.facts(&draft).await {
+                Ok(facts) => break facts,
                 Err(error) => self.wait(&error, &mut pause).await,
             }
         };
@@ -182,13 +182,6 @@ impl Fleet {
         *pause = MAX_RETRY.min(*pause * 2);
     }
 
-    /// Reads the miner's record, and the facts for checking its verdict.
-    async fn gather(&self, draft: &Draft) -> Result<(VerdictSubject, FactsAlone<'_>), RecordsError> {
-        let subjected = self.subjected(draft).await?;
-        let facts = self.facts(draft, &subjected).await?;
-        Ok((subjected, facts))
-    }
-
     /// Writes the verdict with its consequences.
     async fn write(&self, judged: &JudgedChallenge, now: VerdictSubject) -> Result<ConcludedChallenge, RecordsError> {
         let JudgedChallenge { draft, verdict, found, evidence, subjected: VerdictSubject { group, .. } } = judged;
@@ -262,8 +255,9 @@ impl Fleet {
         })
     }
 
-    async fn facts(&self, draft: &Draft, subjected: &VerdictSubject) -> Result<FactsAlone<'_>, RecordsError> {
-        let rules = self.rules();
+    /// Reads the miner's record, and the facts for checking its verdict.
+    async fn facts(&self, draft: &Draft) -> Result<(VerdictSubject, FactsAlone<'_>), RecordsError> {
+        let (subjected, rules) = (self.subjected(draft).await?, self.rules());
         let claimed = || draft.models.values();
         let profiles = claimed().filter_map(|model| Some((model.clone(), rules.profiles.find(model)?.clone())));
         let operator = subjected.operator.as_deref();
@@ -284,9 +278,8 @@ impl Fleet {
             identity,
         };
         let mut settling = None;
-        let probed = draft.order.round.as_ref().and_then(|part| part.probed.get());
         // A late member, whose probe went out alone, shows nothing by the round.
-        if let Some(members) = probed.filter(|members| members.committed.contains(&subjected.id)) {
+        if let Some(members) = draft.order.round.as_ref().and_then(|part| part.probed.get()?.with(&subjected.id)) {
             let mut unattested: BTreeSet<_> = facts.identity.iter().filter_map(|found| found.other.clone()).collect();
             unattested.retain(|other| members.uncommitted.contains(other));
             if !unattested.is_empty() {
@@ -300,7 +293,7 @@ impl Fleet {
             }
             facts.settle(&members.committed, &unattested);
         }
-        Ok((facts, settling))
+        Ok((subjected, (facts, settling)))
     }
 
     fn receipt(&self, judged: &JudgedChallenge, standing: &Standing) -> Option<Receipt> {
@@ -372,6 +365,16 @@ fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group, entropy: &mut
     let pause =
         (was_busy && draft.order.asked == OrderOrigin::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
     pause.or_else(|| next_wait(group, policy, entropy))
+}
+
+/// Writes, again after each failure of the records.
+pub async fn at_last<W: Future<Output = Result<(), RecordsError>>>(write: impl Fn() -> W) -> W::Output {
+    loop {
+        match write().await {
+            Err(error) if error.is_trouble() => tokio::time::sleep(RETRY).await,
+            written => return written,
+        }
+    }
 }
 
 /// The group's name, and a digest of the group and the policy of the challenge: it changes with the policy.

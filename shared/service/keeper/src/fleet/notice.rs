@@ -11,6 +11,7 @@ use assay_records::{
 };
 use assay_work::DeviceId;
 
+use super::conclude::at_last;
 use super::{Fleet, standing_change, stored};
 
 /// Time within which a finding is not recorded again, in ms.
@@ -43,9 +44,7 @@ impl Fleet {
         let mut findings = self.presences.findings(&presence.session, [], &group.identity);
         let past = PastDevices { devices: before(presence, &events), last_seen_at: moved(&events) };
         findings.extend(since(presence, &past));
-        // A proved lie comes before a warning.
-        findings.sort_by_key(|finding| !finding.enforced);
-        let left_out = findings.split_off(findings.len().min(MAX_NOTED)).len();
+        let left_out = shorten(&mut findings);
         if left_out > 0 {
             tracing::warn!(miner = record.key, "found: {left_out} more, which are not recorded");
         }
@@ -57,7 +56,8 @@ impl Fleet {
             let device = device_id.map(|id| id.to_string());
             tracing::warn!(miner, other, device, enforced, finding = %code, "found: {detail}");
             if *enforced {
-                self.happened(miner, &Event::Finding { code: *code, fails: true }).await?;
+                // Noted once: an outage of the records must not lose its effect.
+                at_last(|| async { self.happened(miner, &Event::Finding { code: *code, fails: true }).await }).await?;
             }
         }
         Ok(())
@@ -118,6 +118,12 @@ impl Fleet {
     }
 }
 
+/// Keeps the findings that are recorded, proved lies first; returns the number of the others.
+fn shorten(findings: &mut Vec<IdentityFinding>) -> usize {
+    findings.sort_by_key(|finding| !finding.enforced);
+    findings.split_off(findings.len().min(MAX_NOTED)).len()
+}
+
 /// Logs a change of state outside a verdict.
 pub fn log(change: &StandingChange) {
     if let Some(Transition { miner, from, to, why, detail, .. }) = &change.transition {
@@ -143,4 +149,63 @@ fn before(presence: &Presence, events: &[&DeviceEvent]) -> Option<BTreeSet<Devic
 fn moved(events: &[&DeviceEvent]) -> BTreeMap<DeviceId, String> {
     let elsewhere = events.iter().filter(|event| event.what == "elsewhere");
     elsewhere.filter_map(|event| Some((event.device_id.parse().ok()?, event.other_miner.clone()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_policy::FindingCode;
+    use assay_policy::FleetRules;
+    use assay_policy::state::Word;
+    use assay_receipts::Signer;
+    use assay_records::{Actor, Location, MinerChange, Records};
+
+    use super::*;
+
+    fn finding(enforced: bool) -> IdentityFinding {
+        IdentityFinding {
+            code: FindingCode::KeyAtTwoAddresses,
+            miner: "ab".repeat(32),
+            other: None,
+            device_id: None,
+            detail: String::new(),
+            enforced,
+            disputed: false,
+        }
+    }
+
+    #[test]
+    fn a_proved_lie_is_recorded_before_warnings() {
+        let mut findings = vec![finding(false); MAX_NOTED];
+        findings.push(finding(true));
+        assert_eq!(shorten(&mut findings), 1);
+        assert!(findings.len() == MAX_NOTED && findings[0].enforced && !findings[1].enforced);
+        assert_eq!(shorten(&mut findings), 0);
+    }
+
+    /// A change that follows from an earlier standing is not written over a decision of an operator.
+    #[tokio::test]
+    async fn a_change_rests_on_the_standing_that_it_was_computed_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let fleet = Fleet::new(
+            records.clone(),
+            FleetRules::default(),
+            Signer::open(&folder.path().join("key"), "test").unwrap(),
+        );
+        let (miner, actor) = ("ab".repeat(32), Actor { name: "ada".to_owned(), uid: None });
+        records
+            .change_miner(&miner, &MinerChange { action: "allow", status: None, standing: None }, &actor)
+            .await
+            .unwrap();
+        let record = records.miner(&miner).await.unwrap().unwrap();
+        let event = Event::Finding { code: FindingCode::KeyAtTwoAddresses, fails: true };
+        let change = fleet.follows(&miner, Some(&record), &event).await.unwrap().unwrap();
+        fleet.happened(&miner, &Event::Operator(Word::Suspend)).await.unwrap();
+        let refused = records.change_standing(&miner, &change).await;
+        assert!(matches!(refused, Err(RecordsError::StandingChanged(_))), "{refused:?}");
+        let state = records.miner(&miner).await.unwrap().unwrap().state;
+        assert_eq!(state, "suspended");
+        let change = fleet.happened_to(&record, &event).await;
+        assert!(matches!(change, Err(RecordsError::StandingChanged(_))), "{change:?}");
+    }
 }

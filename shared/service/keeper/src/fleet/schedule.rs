@@ -8,7 +8,7 @@ use assay_policy::Group;
 use assay_policy::Policy;
 use assay_policy::schedule::{budget, draw_kind, draw_wait, fits, longest_wait};
 use assay_program::render::units::figures;
-use assay_records::{MinerRecord, RecordsError};
+use assay_records::{MinerRecord, NextChallenge, RecordsError};
 use assay_work::PublicKey;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -133,7 +133,7 @@ impl Fleet {
         if is_first {
             let abandoned_ms = MinerHistory::from(self.records.memory(&key).await?).abandoned_ms;
             let ago = abandoned_ms.map(|at_ms| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(0)));
-            if let Some(prepared) = self.on_connecting(group, policy, &record, ago) {
+            if let Some(prepared) = self.on_connecting(group, policy, &record, ago).await? {
                 return Ok(prepared);
             }
         }
@@ -165,22 +165,39 @@ impl Fleet {
 
     /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
     /// draw nor postpone a challenge.
-    fn on_connecting(
+    async fn on_connecting(
         &self,
         group: &Group,
         policy: &Policy,
         record: &MinerRecord,
         abandoned: Option<Duration>,
-    ) -> Option<ScheduleDecision> {
+    ) -> Result<Option<ScheduleDecision>, RecordsError> {
         let pause = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
-        if let Some(ago) = abandoned.filter(|ago| *ago < pause) {
-            return Some(ScheduleDecision::Later(pause.saturating_sub(ago)));
+        let rest = abandoned.and_then(|ago| pause.checked_sub(ago)).filter(|rest| !rest.is_zero());
+        if rest.is_none() && group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
+            return Ok(None);
         }
-        if group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
-            return None;
-        }
-        let wait = until_due(record, group, policy).or_else(|| next_wait(group, policy, &mut self.entropy.clone()));
-        Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later))
+        let wait = match until_due(record, group, policy).or(rest) {
+            Some(wait) => Some(wait),
+            None => self.draw_due(&record.id, group, policy).await?,
+        };
+        Ok(Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later)))
+    }
+
+    /// Draws the wait for a miner's next challenge, and records it.
+    ///
+    /// # Errors
+    /// The records cannot be written.
+    pub async fn draw_due(
+        &self,
+        miner: &str,
+        group: &Group,
+        policy: &Policy,
+    ) -> Result<Option<Duration>, RecordsError> {
+        let wait = next_wait(group, policy, &mut self.entropy.clone());
+        let due = wait.map(|wait| NextChallenge { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
+        self.records.set_due(miner, due.as_ref()).await?;
+        Ok(wait)
     }
 
     /// Describes the exhausted daily budget of the host's device time; `None` within the budget. Devices that the host
@@ -263,6 +280,17 @@ mod tests {
              challenge takes about 5.00 s";
         assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap().as_deref(), Some(said));
         assert_eq!(fleet.over_budget(&group, &record, 2).await.unwrap(), None, "each device has its share");
+        let due = |models: usize| DueChallenge {
+            miner: PublicKey([0xab; 32]),
+            models: vec![String::new(); models],
+            is_first: false,
+            is_moved: true,
+            challenges: Arc::new(Semaphore::new(1)),
+        };
+        let waits = fleet.prepare(&Policy::default(), due(1)).await;
+        assert!(matches!(waits, ScheduleDecision::Later(LOOK_AGAIN)), "{waits:?}");
+        let begins = fleet.prepare(&Policy::default(), due(2)).await;
+        assert!(matches!(begins, ScheduleDecision::Ready(..)), "{begins:?}");
         let [miner, validator] = [0xab, 0xee].map(|key| PublicKey([key; 32]));
         let mut concluded = crate::tests::conclusion(ChallengeId([0xcd; 16]), miner, validator, 1);
         let shown = |id: u8| DeviceRate {
@@ -279,6 +307,67 @@ mod tests {
         (concluded.shown, concluded.device_ms) = ([1, 2].map(shown).into(), 5000);
         records.conclude(&concluded).await.unwrap();
         assert_eq!(fleet.over_budget(&group, &record, 1).await.unwrap(), None, "also one that is not listed any more");
+    }
+
+    /// A fleet with these rules, with a miner that was let in, and the miner's challenge that is due.
+    async fn fleet(folder: &std::path::Path, text: &str) -> (Fleet, DueChallenge) {
+        let records = Records::open(&Location::File(folder.join("validator.db"))).await.unwrap();
+        let rules = FleetRules::parse(text, "p.toml", None).unwrap();
+        let fleet = Fleet::new(records, rules, Signer::open(&folder.join("key"), "test").unwrap());
+        let allow = MinerChange { action: "allow", status: None, standing: None };
+        let (miner, actor) = (PublicKey([0xab; 32]), Actor { name: "ada".to_owned(), uid: None });
+        fleet.records.change_miner(&miner.to_string(), &allow, &actor).await.unwrap();
+        let challenges = Arc::new(Semaphore::new(1));
+        (fleet, DueChallenge { miner, models: Vec::new(), is_first: true, is_moved: false, challenges })
+    }
+
+    async fn later(fleet: &Fleet, policy: &Policy, due: &DueChallenge) -> Duration {
+        match fleet.prepare(policy, due.clone()).await {
+            ScheduleDecision::Later(wait) => wait,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Regression test: of a miner without a due challenge each connection drew another one.
+    #[tokio::test]
+    async fn to_connect_again_neither_draws_again_nor_puts_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            "[[group]]\nname = \"default\"\n[group.cadence]\nmean = \"2h\"\nleast = \"1h\"\nat_connect = false\n";
+        let (fleet, due) = fleet(folder.path(), text).await;
+        let policy = Policy::default();
+        let first = later(&fleet, &policy, &due).await;
+        assert!(first >= Duration::from_secs(3600), "{first:?}");
+        let noted = fleet.records.miner(&due.miner.to_string()).await.unwrap().unwrap().due.unwrap();
+        assert!(later(&fleet, &policy, &due).await <= first);
+        assert_eq!(fleet.records.miner(&due.miner.to_string()).await.unwrap().unwrap().due, Some(noted));
+        let soon = NextChallenge { at_ms: unix_ms() + 5000, kind: String::new() };
+        fleet.records.set_due(&due.miner.to_string(), Some(&soon)).await.unwrap();
+        let wait = later(&fleet, &policy, &due).await;
+        assert!(wait <= Duration::from_secs(5), "{wait:?}");
+    }
+
+    /// Regression test: after an abandoned challenge a miner that connected again knew that none came for ten minutes.
+    #[tokio::test]
+    async fn an_abandoned_challenge_puts_off_none_that_is_due() {
+        let folder = tempfile::tempdir().unwrap();
+        let (fleet, due) = fleet(folder.path(), "[[group]]\nname = \"default\"\n").await;
+        let policy = Policy { challenge_interval: Some(Duration::from_secs(600)), ..Policy::default() };
+        let (record, group) = {
+            let record = fleet.records.miner(&due.miner.to_string()).await.unwrap().unwrap();
+            (record.clone(), fleet.group_of(&record).await.unwrap())
+        };
+        let abandoned = Some(Duration::from_secs(60));
+        let wait = async |record: &MinerRecord| match fleet.on_connecting(&group, &policy, record, abandoned).await {
+            Ok(Some(ScheduleDecision::Later(wait))) => wait,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait(&record).await, Duration::from_secs(540), "without one that is due");
+        let soon = Some(NextChallenge { at_ms: unix_ms() + 5000, kind: String::new() });
+        let wait = wait(&MinerRecord { due: soon, ..record.clone() }).await;
+        assert!(wait <= Duration::from_secs(5), "{wait:?}");
+        let long_ago = fleet.on_connecting(&group, &policy, &record, Some(Duration::from_secs(600))).await;
+        assert!(matches!(long_ago, Ok(None)), "{long_ago:?}");
     }
 
     /// Regression test: challenges that waited for a place of their group kept other groups from all places.

@@ -11,6 +11,7 @@ use assay_protocol::message::Inventory;
 use assay_records::{Actor, MinerFilter, MinerRecord, Records, RecordsError, RoundMember, RoundRecord};
 
 use super::OperationError;
+use crate::fleet::conclude::at_last;
 use crate::fleet::schedule::uniform;
 use crate::order::{Order, OrderOrigin};
 use crate::registry::ConnectedMiner;
@@ -23,8 +24,6 @@ use tokio::time::timeout;
 
 /// Default time limit for a member to take its challenge.
 const START_WITHIN: Duration = Duration::from_secs(10);
-/// How long after a failure of the records another attempt is made.
-const RETRY: Duration = Duration::from_secs(1);
 /// Hold of the probes beyond the last start and the deadline of the commitment: for the slowest member's message.
 const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
@@ -226,8 +225,8 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
     Ok(end(&validator.records, &id, began_ms, &report).await?)
 }
 
-/// Records the ends of a round's members, and its own, once the records can be written. An end that they refuse stops no
-/// other one.
+/// Records the ends of a round's members, and its own, once the records can be written: without an end it would count as
+/// running until a restart. An end that they refuse stops no other one.
 async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -> Result<(), RecordsError> {
     // Only committed members have a time.
     let committed_at = |end: &MemberEnd| match end {
@@ -250,16 +249,6 @@ async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -
     let detail = serde_json::to_string(&detail).unwrap_or_default();
     at_last(|| records.end_round(id, unix_ms(), &detail)).await?;
     noted
-}
-
-/// Writes, again after each failure of the records: a round without an end would count as running until a restart.
-async fn at_last<W: Future<Output = Result<(), RecordsError>>>(write: impl Fn() -> W) -> W::Output {
-    loop {
-        match write().await {
-            Err(error) if error.is_trouble() => tokio::time::sleep(RETRY).await,
-            written => return written,
-        }
-    }
 }
 
 /// The order of a member: the heavy kind of its group, which fills its memory, if there is one.

@@ -222,6 +222,12 @@ pub async fn rounds_that_are_cut_short_end(store: &TestStore) {
     assert_eq!(records.end_open_rounds(Some(&own)).await.unwrap(), 1);
     assert!(!blocked().await);
     assert_eq!(records.end_open_rounds(None).await.unwrap(), 0, "once");
+    for (state, blocks) in [("late", false), ("absent", false), ("started", true), ("judged", true)] {
+        let member = format!("CASE WHEN miner = '{}' THEN '{state}' ELSE 'judged' END", key(2));
+        let update = format!("UPDATE round_members SET state = {member} WHERE round = 'a2' RETURNING 1");
+        assert_eq!(store.sql(&update).await.len(), 2);
+        assert_eq!(blocked().await, blocks, "{state}");
+    }
     let (round, members) = records.round("a1").await.unwrap().unwrap();
     assert!(round.ended_ms.is_some());
     assert_eq!((&*members[0].state, &*members[0].detail), ("invited", "the validator was lost"));

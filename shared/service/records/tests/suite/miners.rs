@@ -53,8 +53,10 @@ pub async fn two_records_become_one_with_the_stricter_status(store: &TestStore) 
     records.connected(&connected(2, &[5], &[1, 3], THEN_MS)).await.unwrap();
     records.change_miner(&key(5), &status_change("approve", Approval::Approved), &operator()).await.unwrap();
     records.conclude(&conclusion(1, 5, &[], 0)).await.unwrap();
+    let due = records.miner(&key(5)).await.unwrap().unwrap().due.unwrap();
     let joined = records.connected(&connected(3, &[1, 5], &[1, 3], THEN_MS)).await.unwrap();
     assert_eq!((joined.id, joined.key, joined.status), (key(1), key(5), Approval::Revoked));
+    assert_eq!(joined.due, Some(due), "another key puts off none");
     assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
     let devices = records.devices(&DeviceQuery { gone: true, ..DeviceQuery::default() }).await.unwrap();
     let ids: Vec<_> = devices.iter().map(|device| device.device_id.clone()).collect();

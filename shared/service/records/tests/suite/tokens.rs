@@ -55,6 +55,11 @@ pub async fn a_token_can_be_shown_again_by_its_user(store: &TestStore) {
     assert_eq!(records.miner(&key(1)).await.unwrap().unwrap().status, Approval::Revoked);
     // Nor is it used up by that.
     assert_eq!(records.redeem(&fresh, &key(3), now_ms).await.unwrap(), Ok(labels()));
+    // An operator's suspension is an operator's to end.
+    let (of_suspended, _) = records.create_token(&labels(), HOUR, &operator()).await.unwrap();
+    records.change_miner(&key(4), &status_change("suspend", Approval::Suspended), &operator()).await.unwrap();
+    let _ = records.redeem(&of_suspended, &key(4), now_ms).await.unwrap();
+    assert_eq!(records.miner(&key(4)).await.unwrap().unwrap().status, Approval::Suspended);
 }
 
 pub async fn what_is_no_token_is_refused(store: &TestStore) {
