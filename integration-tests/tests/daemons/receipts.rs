@@ -386,7 +386,9 @@ async fn an_operator_takes_receipts_and_replaces_their_key() {
     let take = || {
         let file = file.display().to_string();
         operator(&validator, &["challenge", "--mode=audit", "--eat-nonce", NONCE, "--receipt", &file]);
-        fs::read_to_string(&file).unwrap()
+        let token = fs::read_to_string(&file).unwrap();
+        // On a line of its own, so that a file of several can be made of them.
+        token.strip_suffix('\n').unwrap().to_owned()
     };
     let old = take();
     let set = operator(&validator, &["receipt", "keys"]);

@@ -97,9 +97,10 @@ fn concluded(in_force: Result<(), String>, is_given_up: bool) -> (Exit, String) 
 fn failure(error: SignerError) -> Failure {
     match error {
         SignerError::Key(error) => own_key::failure(error),
-        error @ SignerError::KeySet { .. } => {
+        error => {
+            let exit = if matches!(error, SignerError::LostKey { .. }) { Exit::Config } else { Exit::Io };
             let message = error.to_string();
-            Failure::because(Exit::Io, message, error)
+            Failure::because(exit, message, error)
         }
     }
 }

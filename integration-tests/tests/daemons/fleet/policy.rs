@@ -83,6 +83,7 @@ async fn a_miner_is_asked_what_its_group_says() {
     );
     assert_eq!(by_group["verdict"]["n"], 512);
     assert_eq!((&by_operator["kind"], &by_operator["verdict"]["n"]), (&"manual".into(), &256.into()));
+    assert_eq!(by_operator["group"], "default", "by which it was judged");
     assert_eq!(state(&validator, miner.key), "passing");
 }
 
@@ -121,6 +122,35 @@ async fn another_policy_takes_effect_in_sessions_that_stand() {
     assert_eq!(operate(&validator, "reload").code, 0);
     let verdicts = verdicts(&validator, miner.key, 1);
     assert_eq!((&verdicts[0]["group"], &verdicts[0]["asked"]), (&"default".into(), &"schedule".into()));
+}
+
+/// Regression test: a miner that a label gave a cadence was challenged only once it connected again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_takes_effect_in_sessions_that_stand() {
+    let often = SITES.replace("at_connect = true", "mean = \"1s\"");
+    let (validator, _folder) = validator_with(&often, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    assert_eq!(operate(&validator, &format!("label {} site=west", miner.key)).code, 0);
+    let verdicts = verdicts(&validator, miner.key, 1);
+    assert_eq!((&verdicts[0]["group"], &verdicts[0]["asked"]), (&"west".into(), &"schedule".into()));
+}
+
+/// What a light challenge shows does not attest the host where a heavy one is asked for; rounds are heavy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_light_pass_renews_no_heavy_attestation() {
+    let policy = "[[group]]\nname = \"default\"\n[group.cadence]\nat_connect = false\n\
+        [group.heavy]\nn = 512\nexpires_after = \"7d\"\n";
+    let (validator, _folder) = validator_with(policy, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    assert_eq!(state(&validator, miner.key), "enrolled");
+    let said = operate(&validator, "round");
+    assert_eq!(said.code, 0, "{}", said.errors);
+    assert_eq!(state(&validator, miner.key), "passing");
+    let of_round = &verdicts(&validator, miner.key, 2)[0];
+    assert_eq!((&of_round["kind"], &of_round["verdict"]["n"]), (&"heavy".into(), &512.into()));
 }
 
 /// After a fail three passes in a row are owed: nothing else pays them.
@@ -188,6 +218,14 @@ async fn sizes_that_an_operator_asks_for_change_no_attestation() {
         assert_ne!(asked.code, 0, "it has too little memory");
     }
     assert_eq!(state(&validator, miner.key), "passing");
+    // A forged answer counts at any size.
+    let liar = DishonestMiner::connect(validator.address, &Disguise::new(&[60])).await;
+    validator.wait_for_miner(liar.key, true).await;
+    validator.challenge(liar.key, Some(Mode::Audit)).await.unwrap().expect_pass();
+    liar.lies.in_work(WorkLie::SkipElements);
+    let asked = operate(&validator, &format!("challenge --mode audit --miner {} --samples 128", liar.key));
+    assert_eq!(asked.code, 1, "{}", asked.out);
+    assert_eq!(state(&validator, liar.key), "failed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -328,6 +366,17 @@ async fn a_stranger_that_declines_the_round_keeps_no_attestation_from_a_miner() 
     validator.challenge(stranger.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::DeviceDisputed);
     let of_round = verdict_of_round(&validator, &miner).await;
     assert_eq!(of_round["outcome"], "pass", "{of_round}");
+}
+
+/// Work that was wrong shows no device: otherwise anybody would dispute every host at no cost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_whose_work_is_wrong_disputes_no_device() {
+    let (validator, _folder) = validator_with("", &[]).await;
+    let (miner, stranger) = (connected(&validator, 1).await, connected(&validator, 2).await);
+    stranger.lies.in_work(WorkLie::SkipElements);
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    validator.challenge(stranger.key, Some(Mode::Audit)).await.unwrap().expect(ReasonCode::AuditElement);
+    validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,6 +110,13 @@ impl KeySet {
         serde_json::json!({ "keys": self.keys.iter().map(jwk).collect::<Vec<_>>() })
     }
 
+    /// The id of a key that can be used and is not in another set.
+    pub(crate) fn lost_in(&self, other: &Self, now_s: u64) -> Option<&str> {
+        let can_be_used = |key: &ReceiptKey| key.expires_s.is_none_or(|expires_s| expires_s > now_s);
+        let mut ids = self.keys.iter().filter(|(_, key)| can_be_used(key)).map(|(id, _)| id);
+        ids.find(|id| !other.keys.contains_key(*id)).map(String::as_str)
+    }
+
     pub(crate) fn get(&self, id: &str) -> Option<&ReceiptKey> {
         self.keys.get(id)
     }

@@ -166,7 +166,7 @@ impl PeriodReport {
         receipts.retain(|receipt| receipt.iat < until_s);
         let spans = spans(&receipts, from_s, until_s);
         let changes = changes(&receipts, from_s);
-        let receipts = &receipts[receipts.partition_point(|receipt| receipt.iat < from_s)..];
+        let (before, receipts) = receipts.split_at(receipts.partition_point(|receipt| receipt.iat < from_s));
         let proven: Vec<_> = receipts.iter().filter(|receipt| receipt.ear_status == Tier::Affirming).collect();
         let full = fullest(&proven);
         let days = days(&proven, &full, &spans, from_s, until_s);
@@ -177,7 +177,8 @@ impl PeriodReport {
             *by_status.entry(receipt.ear_status.name().to_owned()).or_insert(0) += 1;
         }
         Self {
-            keys: keys(receipts),
+            // Without a receipt of the period those before it name the host.
+            keys: keys(if receipts.is_empty() { before } else { receipts }),
             from_s,
             until_s,
             receipts: by_status,

@@ -7,7 +7,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::key_file::{KeyFileError, KeyRotation, Rotation};
@@ -57,6 +57,19 @@ pub enum SignerError {
         /// The system's error.
         source: io::Error,
     },
+    /// The JWK set has a key that the key file does not know, as after a copy of a part of the files.
+    #[error(
+        "{set} has key {id}, which {key_file} and {key_file}.successors do not know: put all three back from one copy, or \
+         remove {set} to give that key up"
+    )]
+    LostKey {
+        /// The set.
+        set: PathBuf,
+        /// The id of the key.
+        id: String,
+        /// The key file.
+        key_file: PathBuf,
+    },
 }
 
 /// Why a receipt could not be issued.
@@ -82,6 +95,7 @@ impl Signer {
     /// [`SignerError`], with its remedy.
     pub fn open(key_file: &Path, build: impl Into<String>) -> Result<Self, SignerError> {
         let identity = Identity::load_or_create(key_file)?;
+        check_key_set(key_file, &identity)?;
         write_key_set(key_file, &identity)?;
         Ok(Self { key_file: key_file.into(), build: build.into(), identity: RwLock::new(identity) })
     }
@@ -143,6 +157,17 @@ fn key_set(identity: &Identity, now_s: u64) -> KeySet {
     let lasting = identity.successors().iter().filter(|statement| statement.until_unix_seconds > now_s);
     let old = lasting.map(|statement| (statement.old_key, Some(statement.until_unix_seconds)));
     KeySet::of([(identity.public_key(), None)].into_iter().chain(old))
+}
+
+/// Refuses to drop a key from the set whose receipts are still accepted.
+fn check_key_set(key_file: &Path, identity: &Identity) -> Result<(), SignerError> {
+    let set = key_set_file(key_file);
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let before = fs::read_to_string(&set).ok().and_then(|text| KeySet::parse(&text).ok());
+    match before.as_ref().and_then(|before| before.lost_in(&key_set(identity, 0), now_s)) {
+        Some(id) => Err(SignerError::LostKey { id: id.to_owned(), set, key_file: key_file.into() }),
+        None => Ok(()),
+    }
 }
 
 /// Writes the set as a whole: a reader finds the old one or the new one.

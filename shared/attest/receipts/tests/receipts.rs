@@ -10,7 +10,7 @@ use assay_protocol::verdict::{
 };
 use assay_receipts::{
     Claims, EatNonce, KeySet, MAX_TOKEN_BYTES, Receipt, ReceiptError, ReceiptExpectations, STATE_PASSING, Signer,
-    Subject, SubjectFinding, Tier, device_label, key_id, key_set_file, verify,
+    SignerError, Subject, SubjectFinding, Tier, device_label, key_id, key_set_file, verify,
 };
 use assay_work::{ChallengeId, DeviceId, Nonce, PublicKey};
 use base64::Engine;
@@ -471,6 +471,39 @@ fn receipts_from_before_a_rotation_hold_while_the_overlap_lasts() {
     for token in [&old, &new.token] {
         assert!(matches!(verify(token, &set(), &expect), Err(ReceiptError::UnknownKey(_))));
     }
+}
+
+/// Regression test: to open a key whose statements were not restored with it dropped the keys before it in silence.
+#[test]
+fn a_set_with_a_key_that_is_lost_is_not_replaced() {
+    let issuer = Issuer::new();
+    let (key_file, set) = (issuer.key_file(), key_set_file(&issuer.key_file()));
+    let open = || Signer::open(&key_file, "assay-validator/0.0.0");
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let old = key_id(&issuer.identity().public_key());
+    Signer::rotate(&key_file, Duration::from_secs(DAY_S), now_s).unwrap();
+    let (both, statements) = (std::fs::read_to_string(&set).unwrap(), key_file.with_extension("key.successors"));
+    let aside = std::fs::read(&statements).unwrap();
+    open().unwrap();
+    std::fs::remove_file(&statements).unwrap();
+    let refused = open().unwrap_err().to_string();
+    assert!(refused.contains(&old) && refused.contains("receipt.key.successors"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&set).unwrap(), both);
+    std::fs::write(&statements, aside).unwrap();
+    open().unwrap();
+    // A key that nothing vouches for, in the place of the one that signs.
+    std::fs::rename(&key_file, key_file.with_extension("aside")).unwrap();
+    assert!(matches!(open(), Err(SignerError::LostKey { .. })));
+    // The operator gives them up.
+    std::fs::remove_file(&set).unwrap();
+    open().unwrap();
+    // The use of this one is over.
+    let past = both.replace(&format!("\"exp\": {}", now_s + DAY_S), "\"exp\": 1");
+    assert_ne!(past, both);
+    std::fs::rename(key_file.with_extension("aside"), &key_file).unwrap();
+    std::fs::write(&set, past).unwrap();
+    std::fs::remove_file(&statements).unwrap();
+    open().unwrap();
 }
 
 #[test]

@@ -18,7 +18,6 @@ pub mod order;
 pub mod registry;
 pub mod round;
 pub mod running;
-pub mod scrape;
 pub mod sharing;
 pub mod sweep;
 pub mod takeover;

@@ -126,14 +126,21 @@ impl VerdictLog {
     /// checkpoint of this key shows that this is an old copy.
     async fn open(&self) -> Result<OpenLog, VerdictLogError> {
         let (folder, identity) = (self.folder.join(self.key()), self.identity.clone());
-        let writer = blocking(move || LogWriter::open(&folder, identity)).await?;
-        let (noted, size) = (self.records.logged(&self.key()).await?, writer.size());
-        if noted > size {
-            let why = format!(
+        let noted = self.records.logged(&self.key()).await?;
+        let lacks = |size: u64| {
+            LogError::Inconsistent(format!(
                 "the log has {size} entries and the records know of {noted}: put the newest copy of the folder {} back",
                 self.folder.display()
-            );
-            return Err(LogError::Inconsistent(why).into());
+            ))
+        };
+        // First: an empty checkpoint that is signed would be a log that was rolled back.
+        if noted > 0 && !folder.join(CHECKPOINT).exists() {
+            return Err(lacks(0).into());
+        }
+        let writer = blocking(move || LogWriter::open(&folder, identity)).await?;
+        let size = writer.size();
+        if noted > size {
+            return Err(lacks(size).into());
         }
         let (source, width) = (self.source(&self.key()), u64::from(assay_log::TILE_WIDTH));
         for index in noted / width..size.div_ceil(width) {

@@ -106,7 +106,9 @@ pub(crate) async fn begin(tx: &mut Tx, begun: &[&ChallengeStart]) -> Result<()> 
 
 /// Notes challenges as ended, each with its miner's id and when; those that were not noted before, too.
 pub(crate) async fn insert_ended(tx: &mut Tx, ended: impl Iterator<Item = (&str, ChallengeStart, i64)>) -> Result<()> {
-    let update = " ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, device_ms = excluded.device_ms";
+    // A challenge that an operator asked for is judged by its miner's group.
+    let update = " ON CONFLICT (id) DO UPDATE SET ended_ms = excluded.ended_ms, device_ms = excluded.device_ms, \
+         grp = excluded.grp";
     let mut insert = Rows::new(INSERT, update);
     for (miner, begun, ended_ms) in ended {
         insert.push(row(miner, &begun, Some(ended_ms)));
@@ -144,8 +146,9 @@ fn challenge_of(row: &AnyRow) -> Result<ChallengeRecord> {
 
 fn begun_of(row: &AnyRow) -> Result<ChallengeStart> {
     Ok(read!(row => ChallengeStart {
-        miner, validator, instance, session, kind, asked, round, begun_ms, device_ms;
+        validator, instance, session, kind, asked, round, begun_ms, device_ms;
         challenge: get(row, "id")?,
+        miner: get(row, "key")?,
         group: get(row, "grp")?,
     }))
 }

@@ -53,11 +53,11 @@ pub async fn stream(
     let last = records.last_event().await?;
     let oldest = records.first_event().await?.unwrap_or(last + 1);
     let (mut at, gap) = begin(after, oldest, last);
-    let mut until = StreamLifetime::new(web, caller, origin);
+    let (mut until, mut given) = (StreamLifetime::new(web, caller, origin), at);
     let events = async_stream::stream! {
         let _place = place;
         if let Some(gap) = gap {
-            yield Ok::<_, Infallible>(event(GAP, &gap));
+            yield Ok::<_, Infallible>(event(GAP, &gap).id(at.to_string()));
         }
         loop {
             // Also of a reader that is never up to date.
@@ -71,15 +71,21 @@ pub async fn stream(
             for told in batch {
                 at = told.seq;
                 if kinds.as_ref().is_none_or(|kinds| kinds.contains(&told.kind())) {
+                    given = at;
                     yield Ok(live(&told));
                 }
             }
             if is_full {
                 continue;
             }
-            tokio::select! {
-                changed = news.changed() => if changed.is_err() { return },
-                is_over = until.looks() => if is_over { return },
+            let has_looked = tokio::select! {
+                changed = news.changed() => if changed.is_err() { return } else { false },
+                is_over = until.looks() => if is_over { return } else { true },
+            };
+            // A stream of some kinds goes on from here too, and not from an event that is no longer kept.
+            if has_looked && given < at {
+                given = at;
+                yield Ok(Event::default().id(at.to_string()));
             }
         }
     };

@@ -19,6 +19,7 @@ pub mod origin;
 pub mod pages;
 pub mod places;
 pub mod problem;
+mod scrape;
 pub mod settings;
 mod user;
 pub mod watched;

@@ -14,8 +14,7 @@ use axum::routing::get;
 
 use super::caller::Caller;
 use super::problem::{ApiError, Result};
-use super::{Web, WebState};
-use assay_keeper::scrape;
+use super::{Web, WebState, scrape};
 
 pub fn routes() -> Router<Arc<Web>> {
     Router::new().route("/metrics", get(page))

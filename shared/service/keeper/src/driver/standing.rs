@@ -174,7 +174,7 @@ impl Driver {
     }
 }
 
-/// Whether nobody between the miner and this validator reads a token.
+/// Whether a token from this address cannot be read on its way.
 fn is_private(channel: Channel, address: IpAddr) -> bool {
     channel != Channel::Plaintext || address.is_loopback()
 }

@@ -6,7 +6,7 @@ use assay_observe::metrics::SECONDS;
 const REQUEST_SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 1.0, 10.0];
 
 assay_observe::families! {
-    /// Metrics of a validator. Gauges and the counts that other parts keep are read at a scrape by `scrape.rs`.
+    /// Metrics of a validator. Gauges and the counts that other parts keep are read at a scrape by `web/scrape.rs`.
     Families of "assay_validator" {
         challenges_started_total: IntCounterVec ["asked"], "Challenges of the schedule, of operators.";
         challenges_running: IntGaugeVec ["phase"], "Challenges under way.";

@@ -13,6 +13,7 @@ use super::read::miner_of;
 use super::{MAX_TOKEN_S, OperationError, Result, find};
 use crate::allow::{AdmissionReason, Enrolment};
 use crate::fleet::notice::{MAX_TRIES, log};
+use crate::registry::SessionCommand;
 use crate::validator::Validator;
 
 /// The new status of the miner, and the input to its attestation state.
@@ -129,5 +130,11 @@ pub async fn label(validator: &Validator, miner: &str, asked: ChangeLabels, acto
         RecordsError::TooMany { max, .. } => OperationError::Invalid(format!("a miner has at most {max} labels")),
         other => other.into(),
     })?;
-    miner_of(validator, &miner).await
+    let miner = miner_of(validator, &miner).await?;
+    let sessions = miner.record.keys.iter().filter_map(|key| validator.registry.commands(key.parse().ok()?));
+    for session in sessions {
+        // A session that has ended needs none.
+        let _ = session.try_send(SessionCommand::Labelled(miner.record.labels.clone()));
+    }
+    Ok(miner)
 }

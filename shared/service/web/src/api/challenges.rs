@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 
 use super::{ApiResult, ChallengePath, StatusResult};
 use crate::caller::{Caller, Operator};
-use crate::extract::{Json, Path, Query};
+use crate::extract::{Json, NoParameters, Path, Query};
 use crate::origin::RequestOrigin;
 use crate::problem::Result;
 use crate::watched;
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/challenges", tag = "challenges",
     responses((status = 200, description = "All of this validator", body = ListPage<ChallengeProgress>)),
     security(("token" = ["read"])))]
-async fn challenges(_: Caller, State(web): WebState) -> Json<ListPage<ChallengeProgress>> {
+async fn challenges(_: Caller, State(web): WebState, _: Query<NoParameters>) -> Json<ListPage<ChallengeProgress>> {
     Json(ListPage::all(running::challenges(&web.running.validator)))
 }
 

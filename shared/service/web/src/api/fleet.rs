@@ -50,7 +50,8 @@ async fn counts(_: Caller, State(web): WebState, _: Query<NoParameters>) -> ApiR
 #[utoipa::path(get, path = "/api/v1/connected", tag = "fleet",
     responses((status = 200, description = "All of them", body = ListPage<MinerConnection>)),
     security(("token" = ["read"])))]
-async fn connected(_: Caller, State(web): WebState) -> Json<ListPage<MinerConnection>> {
+// Clients send a limit to every list.
+async fn connected(_: Caller, State(web): WebState, _: Query<PageQuery>) -> Json<ListPage<MinerConnection>> {
     Json(running::connected(&web.running.validator))
 }
 

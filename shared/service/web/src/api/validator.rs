@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::{ApiResult, StatusResult};
 use crate::caller::{Admin, Caller, LocalCaller};
-use crate::extract::{Json, Path};
+use crate::extract::{Json, NoParameters, Path, Query};
 use crate::login::Login;
 use crate::problem::{ApiError, Result};
 use crate::{Web, WebState};
@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 /// What the validator does, and what it has done since its start
 #[utoipa::path(get, path = "/api/v1/status", tag = "validator",
     responses((status = 200, description = "Now", body = ServerStatus)), security(("token" = ["read"])))]
-async fn status(caller: Caller, State(web): WebState) -> Json<ServerStatus> {
+async fn status(caller: Caller, State(web): WebState, _: Query<NoParameters>) -> Json<ServerStatus> {
     let mut status = running::status(&web.running);
     if caller.role < Role::Admin {
         status.records = last_part(&status.records);
@@ -56,7 +56,7 @@ fn last_part(location: &str) -> String {
 #[utoipa::path(get, path = "/api/v1/policy", tag = "validator",
     responses((status = 200, description = "As docs/settings.md explains its fields", body = Object)),
     security(("token" = ["read"])))]
-async fn policy(_: Caller, State(web): WebState) -> Json<assay_policy::policy::FleetPolicy> {
+async fn policy(_: Caller, State(web): WebState, _: Query<NoParameters>) -> Json<assay_policy::policy::FleetPolicy> {
     Json(web.running.validator.fleet.rules().policy.clone())
 }
 

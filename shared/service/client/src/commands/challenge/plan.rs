@@ -73,7 +73,7 @@ async fn one(client: &Client, plan: &ChallengePlan, key: PublicKey, interrupts: 
     print_document(&verdict, plan.json, || render::text(&verdict, &Screen::stdout()))?;
     if let Some(path) = &plan.receipt {
         let none = || Failure::new(Exit::Inconclusive, "the validator issued no receipt with the verdict: see its log");
-        write_text(path, verdict.receipt.as_ref().ok_or_else(none)?)?;
+        write_text(path, &format!("{}\n", verdict.receipt.as_ref().ok_or_else(none)?))?;
     }
     Ok(exit_of(verdict.outcome, verdict.lacks_memory()))
 }

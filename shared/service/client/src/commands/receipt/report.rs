@@ -59,7 +59,8 @@ pub fn execute(place: &ApiLocation, args: &ReportArgs) -> anyhow::Result<Exit> {
         about(&mut receipts, &args.miner)?;
     }
     if receipts.is_empty() {
-        let message = format!("there is no receipt for it ({} refused)", refused.values().sum::<u64>());
+        let refused = refused.iter().map(|(code, count)| format!("; {count} refused: {code}"));
+        let message = format!("there is no receipt for it{}", refused.collect::<String>());
         return Err(Failure::new(Exit::Inconclusive, message).into());
     }
     // This second's receipts are in it.

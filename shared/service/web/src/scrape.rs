@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::metrics::{Families, PHASES, RECORD};
-use crate::validator::Validator;
 use assay_api::VERDICT_PHASE;
+use assay_keeper::metrics::{Families, PHASES, RECORD};
+use assay_keeper::validator::Validator;
 use assay_listen::gate::Report;
 use assay_observe::metrics::{MetricsError, advance};
 use assay_observe::page::text;
@@ -23,45 +23,58 @@ const OVERDUE: Duration = Duration::from_secs(300);
 /// All metrics in the format of Prometheus. Scrapes run one at a time, and their wait for the records is bounded.
 pub async fn page(validator: &Validator) -> Result<String, MetricsError> {
     let _turn = validator.reports.metrics.scrape.lock().await;
-    validator.reports.metrics.families.read(validator).await;
+    Scrape { families: &validator.reports.metrics.families, validator }.read().await;
     text(&validator.reports.metrics.registry)
 }
 
-impl Families {
+/// Families under way of being read.
+struct Scrape<'a> {
+    families: &'a Families,
+    validator: &'a Validator,
+}
+
+impl Scrape<'_> {
     /// Reads everything.
-    async fn read(&self, validator: &Validator) {
-        self.read_process(validator);
-        self.read_sessions(validator);
-        self.read_network(validator);
-        self.read_replays(validator);
-        self.read_storage(validator).await;
+    async fn read(&self) {
+        let validator = self.validator;
+        self.read_process();
+        self.read_sessions();
+        self.read_network();
+        self.read_replays();
+        self.read_storage().await;
         // An unavailable store must not block the gauges that report it.
         if let Ok(Ok(fleet)) = tokio::time::timeout(RECORDS_LIMIT, FleetNumbers::of(validator)).await {
             self.set_fleet(&fleet);
         }
     }
 
-    fn read_process(&self, validator: &Validator) {
-        set(&self.challenges_blocked, [("draining", validator.shutdown.is_draining().into())]);
+    fn read_process(&self) {
+        let validator = self.validator;
+        set(&self.families.challenges_blocked, [("draining", validator.shutdown.is_draining().into())]);
         let lag = validator.listening.lag.report();
-        advance(&self.held_up_seconds_total, lag.held_up.as_secs_f64());
-        self.lag_seconds.set(lag.worst.as_secs_f64());
+        advance(&self.families.held_up_seconds_total, lag.held_up.as_secs_f64());
+        self.families.lag_seconds.set(lag.worst.as_secs_f64());
         let expires = validator.listening.tls.issued().map_or(0, |issued| *issued.valid_unix_seconds.end());
-        self.tls_certificate_expiry_timestamp_seconds.set(expires.try_into().unwrap_or(i64::MAX));
+        self.families.tls_certificate_expiry_timestamp_seconds.set(expires.try_into().unwrap_or(i64::MAX));
     }
 
-    fn read_sessions(&self, validator: &Validator) {
+    fn read_sessions(&self) {
+        let validator = self.validator;
         let (census, bounds) = (validator.registry.census(), validator.registry.bounds());
-        self.miners_connected.set(number(census.connected));
-        set(&self.capacity, [("miners", bounds.max_miners.into()), ("challenges", bounds.max_challenges.into())]);
+        self.families.miners_connected.set(number(census.connected));
+        set(
+            &self.families.capacity,
+            [("miners", bounds.max_miners.into()), ("challenges", bounds.max_challenges.into())],
+        );
         for phase in PHASES {
             // Operators see a verdict on its way to the disk as a phase of its own name.
             let shown = if phase == RECORD { VERDICT_PHASE } else { phase };
-            set(&self.challenges_running, [(phase, number(census.in_phase(shown)))]);
+            set(&self.families.challenges_running, [(phase, number(census.in_phase(shown)))]);
         }
     }
 
-    fn read_network(&self, validator: &Validator) {
+    fn read_network(&self) {
+        let validator = self.validator;
         let Report { over_address_rate, over_rate, made_room, sent_too_much, lines_left_out, .. } =
             validator.listening.gate.totals();
         for (outcome, count) in [
@@ -70,50 +83,52 @@ impl Families {
             ("made_room", made_room),
             ("sent_too_much", sent_too_much),
         ] {
-            advance(&self.connections_total.with_label_values(&[outcome]), count);
+            advance(&self.families.connections_total.with_label_values(&[outcome]), count);
         }
         for (cause, count) in [("left_out", lines_left_out), ("lost", logging::lost_lines())] {
-            advance(&self.log_lines_dropped_total.with_label_values(&[cause]), count);
+            advance(&self.families.log_lines_dropped_total.with_label_values(&[cause]), count);
         }
     }
 
-    fn read_replays(&self, validator: &Validator) {
+    fn read_replays(&self) {
+        let validator = self.validator;
         let ReplayLoad { running, waiting } = validator.capacity.replays.load();
-        set(&self.jobs_running, [("replay", number(running))]);
-        set(&self.jobs_waiting, [("replay", number(waiting))]);
+        set(&self.families.jobs_running, [("replay", number(running))]);
+        set(&self.families.jobs_waiting, [("replay", number(waiting))]);
         let workers = validator.capacity.replays.shared().map_or(0, |shared| shared.workers().len());
         let devices = validator.capacity.replays.local_devices().into();
-        set(&self.capacity, [("replay_workers", number(workers)), ("replay_devices", devices)]);
+        set(&self.families.capacity, [("replay_workers", number(workers)), ("replay_devices", devices)]);
     }
 
-    async fn read_storage(&self, validator: &Validator) {
-        set(&self.challenges_blocked, [("records", validator.records.trouble().is_some().into())]);
+    async fn read_storage(&self) {
+        let validator = self.validator;
+        set(&self.families.challenges_blocked, [("records", validator.records.trouble().is_some().into())]);
         let writes = validator.records.writes();
         for (outcome, count) in [("done", writes.count.saturating_sub(writes.errors)), ("failed", writes.errors)] {
-            advance(&self.records_writes_total.with_label_values(&[outcome]), count);
+            advance(&self.families.records_writes_total.with_label_values(&[outcome]), count);
         }
-        advance(&self.records_write_seconds_total, writes.took.as_secs_f64());
+        advance(&self.families.records_write_seconds_total, writes.took.as_secs_f64());
         let (taken, failed) = validator.reports.webhooks.counts().get();
         for (outcome, count) in [("delivered", taken), ("failed", failed)] {
-            advance(&self.webhook_deliveries_total.with_label_values(&[outcome]), count);
+            advance(&self.families.webhook_deliveries_total.with_label_values(&[outcome]), count);
         }
-        set(&self.jobs_waiting, [("log", validator.reports.log.trouble().is_some().into())]);
+        set(&self.families.jobs_waiting, [("log", validator.reports.log.trouble().is_some().into())]);
         let evidence = validator.evidence.clone();
         for (cause, count) in [("lost", evidence.lost()), ("no_room", evidence.refused())] {
-            advance(&self.evidence_failures_total.with_label_values(&[cause]), count);
+            advance(&self.families.evidence_failures_total.with_label_values(&[cause]), count);
         }
         if let Ok(Ok(waiting)) = tokio::task::spawn_blocking(move || evidence.backlog()).await {
-            set(&self.jobs_waiting, [("upload", number(waiting.objects))]);
-            self.evidence_waiting_bytes.set(waiting.bytes.try_into().unwrap_or(i64::MAX));
+            set(&self.families.jobs_waiting, [("upload", number(waiting.objects))]);
+            self.families.evidence_waiting_bytes.set(waiting.bytes.try_into().unwrap_or(i64::MAX));
         }
     }
 
     fn set_fleet(&self, fleet: &FleetNumbers) {
         for (status, state) in Approval::ALL.into_iter().flat_map(|status| State::ALL.map(|state| (status, state))) {
-            let miners = self.miners.with_label_values(&[status.name(), state.name()]);
+            let miners = self.families.miners.with_label_values(&[status.name(), state.name()]);
             miners.set(fleet.sum(|count| count.status == status && count.state == state.name()));
         }
-        self.miners_overdue.set(fleet.overdue);
+        self.families.miners_overdue.set(fleet.overdue);
         let mut states = [("ok", 0), ("failing", 0), ("disabled", 0)];
         for webhook in &fleet.webhooks {
             let state = match webhook {
@@ -123,10 +138,10 @@ impl Families {
             };
             states[state].1 += 1;
         }
-        set(&self.webhooks, states);
+        set(&self.families.webhooks, states);
         let in_use = fleet.webhooks.iter().filter(|webhook| webhook.disabled_ms.is_none());
         let behind = in_use.map(|webhook| fleet.last_event - webhook.delivery.last_event).max();
-        set(&self.jobs_waiting, [("delivery", behind.unwrap_or(0).max(0))]);
+        set(&self.families.jobs_waiting, [("delivery", behind.unwrap_or(0).max(0))]);
     }
 }
 
