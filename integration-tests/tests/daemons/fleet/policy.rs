@@ -153,6 +153,17 @@ async fn a_light_pass_renews_no_heavy_attestation() {
     assert_eq!((&of_round["kind"], &of_round["verdict"]["n"]), (&"heavy".into(), &512.into()));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_lasts_no_longer_than_the_attestation_that_it_states() {
+    let policy = "[[group]]\nname = \"default\"\nexpires_after = \"1d\"\n[group.receipts]\nlifetime = \"7d\"\n";
+    let (validator, _folder) = validator_with(policy, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let verdict = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().verdict;
+    let claims = assay_receipts::read_trusted(verdict.receipt.as_ref().unwrap()).unwrap();
+    assert_eq!(claims.exp - claims.iat, 86_400);
+}
+
 /// After a fail three passes in a row are owed: nothing else pays them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fail_is_paid_with_passes() {
