@@ -16,9 +16,8 @@ use assay_backends::worker_command;
 use assay_program::exit::Exit;
 use assay_program::lock::StateLock;
 use assay_program::logging::LoggedValue;
-use assay_program::paths;
-use assay_program::private_memory;
 use assay_program::settings::{Environment, Flags, KeyArgs, Settings};
+use assay_program::{paths, private_memory};
 use clap::Args;
 
 use crate::cli::{Cli, Command, ConfigCommand, KeyCommand};

@@ -2,13 +2,12 @@
 
 use std::error::Error;
 
-use assay_device::DeviceError;
 use assay_device::backend::{Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
 use assay_device::place::DevicePlace;
 
 use crate::config::{CpuConfig, CpuSpec, specs};
 use crate::device::CpuDevice;
-use assay_device::Device;
+use assay_device::{Device, DeviceError};
 
 impl Backend for CpuConfig {
     fn kind(&self) -> BackendKind {

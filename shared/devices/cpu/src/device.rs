@@ -16,11 +16,10 @@ use super::walk::{LINE_BYTES, LineState};
 use assay_device::backend::BackendKind;
 use assay_device::chunks::open_chunks;
 use assay_device::copies::Area;
-use assay_device::machine;
 use assay_device::resident::{Residency, Slots};
 use assay_device::{
     Device, DeviceError, DeviceInfo, Handle, LinkedShare, Pass, ProbeRound, SlotRange, StateBytes, SweepRound,
-    check_size,
+    check_size, machine,
 };
 use assay_work::challenge::MAX_TOTAL;
 use assay_work::probe::sums_bytes;

@@ -5,8 +5,7 @@ use ::wgpu::{Buffer, BufferUsages, PollType};
 use super::gpu::{CreationFailure, Gpu};
 use super::native;
 use super::plan::{self, AdapterBounds, BufferLayout, HASH_BYTES, OPERAND_MATRICES, Region, STATE_BYTES};
-use assay_device::machine;
-use assay_device::{DeviceError, MAX_STEPPED_STATES};
+use assay_device::{DeviceError, MAX_STEPPED_STATES, machine};
 
 /// As many states as are stepped at once.
 const STEPPED_BYTES: u64 = MAX_STEPPED_STATES as u64 * STATE_BYTES;

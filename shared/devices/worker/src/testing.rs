@@ -1,10 +1,9 @@
 //! For tests: workers on threads, over pipes, that drive the reference with faults.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use assay_device::backend::{
     Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress,

@@ -10,9 +10,8 @@ use assay_device::{Device, DeviceError, Handle, SlotRange, machine};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;
-use assay_work::reference;
 use assay_work::rule::SlotRule;
-use assay_work::{Digest, PassKey, Precision};
+use assay_work::{Digest, PassKey, Precision, reference};
 use parking_lot::Mutex;
 
 use crate::finding::BitLocation;

@@ -3,8 +3,7 @@
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_protocol::verdict::Outcome;
 
-use crate::finding::Severity;
-use crate::finding::TestFinding;
+use crate::finding::{Severity, TestFinding};
 use crate::report::{DeviceTestReport, DiagReport, RateReport, TestReport, TestStatus};
 
 /// The meaning of a pass, and its limits.

@@ -5,9 +5,10 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 
 use assay_device::MemoryHandle;
-use cudarc::driver::sys::{self, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp};
-use cudarc::driver::sys::{CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationType};
-use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType};
+use cudarc::driver::sys::{
+    self, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
+    CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
+};
 
 use super::{Context, call};
 use crate::error::Fault;

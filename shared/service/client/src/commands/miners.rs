@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::MAX_DOCUMENTS;
-use assay_api::{ClaimedDevice, MinerConnection};
+use assay_api::{ClaimedDevice, MAX_DOCUMENTS, MinerConnection};
 use assay_program::exit::{Exit, print_document};
 use assay_program::render::{Screen, short_ids, table, units};
 use assay_work::text::quoted;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::events;
 use assay_api::{BeginChallenge, ChallengeDetail, ChallengeProgress, EventsQuery, ListPage, StreamEvent};
 use assay_keeper::operations::{read, running};
 use axum::extract::State;
@@ -17,8 +16,7 @@ use crate::caller::{Caller, Operator};
 use crate::extract::{Json, NoParameters, Path, Query};
 use crate::origin::RequestOrigin;
 use crate::problem::Result;
-use crate::watched;
-use crate::{Web, WebState};
+use crate::{Web, WebState, events, watched};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()

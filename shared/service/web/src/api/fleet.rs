@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use assay_api::Decision;
 use assay_api::{
-    ChangeLabels, DeviceDetail, DevicesQuery, FleetCounts, ForgottenDevices, ListPage, Miner, MinerChanged,
+    ChangeLabels, Decision, DeviceDetail, DevicesQuery, FleetCounts, ForgottenDevices, ListPage, Miner, MinerChanged,
     MinerConnection, MinerDetail, MinerSeries, MinersQuery, PageQuery, SeriesQuery,
 };
 use assay_keeper::operations::{self, read, running, series};

@@ -13,10 +13,9 @@ use utoipa_axum::routes;
 
 use super::{ApiResult, ChallengePath, ListResult};
 use crate::caller::Caller;
-use crate::evidence;
 use crate::extract::{Json, Path, Query};
 use crate::problem::Result;
-use crate::{Web, WebState};
+use crate::{Web, WebState, evidence};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
     OpenApiRouter::new()

@@ -1,7 +1,6 @@
 //! A miner, and an operator's actions on it.
 
-use assay_api::Decision;
-use assay_api::{BeginChallenge, PageQuery, ProblemCode, ProblemDetails, SeriesQuery, VerdictsQuery};
+use assay_api::{BeginChallenge, Decision, PageQuery, ProblemCode, ProblemDetails, SeriesQuery, VerdictsQuery};
 use assay_keeper::operations::{self, read, running, series};
 use assay_page::MinerView;
 use assay_protocol::verdict::Mode;

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use assay_api::VERDICT_PHASE;
-use assay_api::{BeginChallenge, ChallengeProgress, ChallengeUpdate, ProblemCode, ServerStatus};
+use assay_api::{BeginChallenge, ChallengeProgress, ChallengeUpdate, ProblemCode, ServerStatus, VERDICT_PHASE};
 use assay_program::exit::{Exit, Failure};
 use assay_program::progress::ProgressBar;
 use assay_program::shutdown::Signals;

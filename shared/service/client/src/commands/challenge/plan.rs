@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use assay_api::BeginChallenge;
 use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::file::write_text;
-use assay_program::progress;
 use assay_program::render::{Screen, short_ids, table, units};
-use assay_program::standard_error;
+use assay_program::{progress, standard_error};
 use assay_protocol::verdict::{Outcome, Verdict};
 use assay_work::PublicKey;
 use serde::Serialize;
@@ -15,9 +14,8 @@ use tokio::task::JoinSet;
 
 use super::live::Interrupts;
 use super::target::{self, ChallengeTarget, WaitLimit};
-use crate::Client;
 use crate::commands::exit_of;
-use crate::render;
+use crate::{Client, render};
 
 /// The challenges requested by the command line.
 #[derive(Debug)]

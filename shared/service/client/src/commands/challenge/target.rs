@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use assay_api::MAX_DOCUMENTS;
-use assay_api::{BeginChallenge, MinerConnection, MinerDetail};
+use assay_api::{BeginChallenge, MAX_DOCUMENTS, MinerConnection, MinerDetail};
 use assay_program::exit::{Exit, Failure};
 use assay_program::prefix::Prefix;
 use assay_program::render::short_ids;

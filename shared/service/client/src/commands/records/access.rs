@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use assay_api::MAX_DOCUMENTS;
-use assay_api::{AddWebhook, CreateApiToken, CreateLoginCode};
+use assay_api::{AddWebhook, CreateApiToken, CreateLoginCode, MAX_DOCUMENTS};
 use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::prefix::MIN_DIGITS;
 use assay_program::render::{Screen, table};

@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use assay_api::ChangeLabels;
-use assay_api::Decision;
+use assay_api::{ChangeLabels, Decision};
 use assay_program::exit::{Exit, print_document};
 use serde_json::Value;
 

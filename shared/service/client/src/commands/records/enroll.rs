@@ -1,7 +1,6 @@
 //! `assay-validator enroll`.
 
-use assay_api::CreateJoinToken;
-use assay_api::MAX_DOCUMENTS;
+use assay_api::{CreateJoinToken, MAX_DOCUMENTS};
 use assay_program::exit::Exit;
 use assay_program::render::{Screen, table};
 use serde_json::Value;

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_api::MAX_DOCUMENTS;
-use assay_api::{DevicesQuery, MinerOrder, MinersQuery, VerdictsQuery};
+use assay_api::{DevicesQuery, MAX_DOCUMENTS, MinerOrder, MinersQuery, VerdictsQuery};
 use assay_program::clock::unix_ms;
 use assay_program::exit::Exit;
 use assay_program::render::{Screen, short_ids, table, units};

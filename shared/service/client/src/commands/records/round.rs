@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use assay_api::MAX_DOCUMENTS;
 use assay_api::record::{RoundMember, RoundRecord};
-use assay_api::{BeginRound, Round, RoundDetail, StartedRound, VerdictsQuery};
+use assay_api::{BeginRound, MAX_DOCUMENTS, Round, RoundDetail, StartedRound, VerdictsQuery};
 use assay_program::exit::{Exit, print_document};
 use assay_program::render::{Screen, short_ids, table};
 use assay_work::text::quoted;
