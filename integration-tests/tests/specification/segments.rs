@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
+use assay_device::reference::ReferenceDevice;
 use assay_device::testing::{FakeDevice, WorkedExample, probe};
 use assay_device::{Device, DeviceError, Handle};
 use assay_work::digest::slot_digest;
@@ -245,11 +246,12 @@ fn only_the_segments_drawn_are_an_answer() {
 #[test]
 fn a_device_that_reads_other_bytes_is_found_sick() {
     let probed = &sizes()[0];
-    let mut device = FakeDevice::new(probed.worked.device()).on_read(|inner, slot, first_byte, out| {
+    let read = |inner: &mut ReferenceDevice, slot, first_byte, out: &mut [u8]| {
         inner.read(slot, first_byte, out)?;
         out[0] ^= 1;
         Ok(())
-    });
+    };
+    let mut device = FakeDevice { read: Box::new(read), ..FakeDevice::new(probed.worked.device()) };
     let error = open_segments(&mut device, &probed.asked(), &probed.segments, &Handle::default()).unwrap_err();
     let expected = "walk 63 of round 0 ends elsewhere than its lines lead";
     assert_eq!(error, DeviceError::Sick(expected.into()));

@@ -80,7 +80,7 @@ fn with_reads(
             }
             inner.read(slot, first_byte, out)
         };
-        Box::new(FakeDevice::new(device(index, count)).on_read(read)) as Box<dyn Device>
+        Box::new(FakeDevice { read: Box::new(read), ..FakeDevice::new(device(index, count)) }) as Box<dyn Device>
     };
     engine(counts.iter().enumerate().map(device).collect())
 }
@@ -339,7 +339,8 @@ fn a_device_whose_slots_changed_is_distrusted() {
         out[0] ^= flipped.load(Ordering::Relaxed) as u8;
         Ok(())
     };
-    let fake = FakeDevice::new(device(0, 4)).on_read(read).on_distrust(move |_, why| told.send(why.clone()).unwrap());
+    let distrust = Box::new(move |_: &mut _, why: &DeviceError| told.send(why.clone()).unwrap());
+    let fake = FakeDevice { read: Box::new(read), distrust, ..FakeDevice::new(device(0, 4)) };
     let engine = engine(vec![Box::new(fake)]);
     let (challenge, handle) = (challenge(&[4], 1), Handle::default());
     engine.work(&challenge, &handle).unwrap();

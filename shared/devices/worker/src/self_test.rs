@@ -91,6 +91,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use assay_cpu::CpuConfig;
+    use assay_device::ProbeRound;
     use assay_device::reference::ReferenceDevice;
     use assay_device::testing::FakeDevice;
     use assay_work::DeviceId;
@@ -115,11 +116,12 @@ mod tests {
     fn a_kind_of_work_with_wrong_bits_is_not_offered() {
         assert_eq!(self_test(&mut reference(), &Handle::default()).unwrap(), Precision::ALL);
         for wrong in Precision::ALL {
-            let mut device = FakeDevice::new(reference()).on_fill(move |inner, pass, handle| {
+            let fill = move |inner: &mut ReferenceDevice, pass: &Pass, handle: &Handle| {
                 let mut digests = inner.fill(pass, handle)?;
                 digests[5].0[0] ^= u8::from(pass.precision == wrong);
                 Ok(digests)
-            });
+            };
+            let mut device = FakeDevice { fill: Box::new(fill), ..FakeDevice::new(reference()) };
             let tested = self_test(&mut device, &Handle::default());
             if wrong == Precision::Int8 {
                 assert!(matches!(tested, Err(DeviceError::Sick(_))));
@@ -147,32 +149,34 @@ mod tests {
     /// The reference with one bit wrong, in the answer to one function.
     fn one_bit_wrong(wrong: &'static str) -> impl Device {
         let flip = move |what: &str, byte: &mut u8| *byte ^= u8::from(what == wrong);
-        FakeDevice::new(reference())
-            .on_fill(move |inner, pass, handle| {
+        FakeDevice {
+            fill: Box::new(move |inner: &mut ReferenceDevice, pass: &Pass, handle: &Handle| {
                 let mut digests = inner.fill(pass, handle)?;
                 flip("the slots", &mut digests[5].0[31]);
                 Ok(digests)
-            })
-            .on_probe_round(move |inner, round, handle| {
+            }),
+            round: Box::new(move |inner: &mut ReferenceDevice, round: &ProbeRound, handle: &Handle| {
                 let mut digest = inner.probe_round(round, handle)?;
                 flip("the probe", &mut digest.0[0]);
                 Ok(digest)
-            })
-            .on_probe_states(move |inner| {
+            }),
+            states: Box::new(move |inner: &mut ReferenceDevice| {
                 let mut states = inner.probe_states()?;
                 flip("the states of the probe", &mut states[77]);
                 Ok(states)
-            })
-            .on_read(move |inner, slot, first_byte, out| {
+            }),
+            read: Box::new(move |inner: &mut ReferenceDevice, slot, first_byte, out: &mut [u8]| {
                 inner.read(slot, first_byte, out)?;
                 flip("the bytes read", &mut out[9]);
                 Ok(())
-            })
-            .on_chaining_values(move |inner, slot, subtree_bytes| {
+            }),
+            values: Box::new(move |inner: &mut ReferenceDevice, slot, subtree_bytes| {
                 let mut values = inner.chaining_values(slot, subtree_bytes)?;
                 flip("the chaining values", &mut values[63][31]);
                 Ok(values)
-            })
+            }),
+            ..FakeDevice::new(reference())
+        }
     }
 
     #[test]
@@ -188,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_driver_that_fails_is_no_wrong_bit() {
-        let mut failing =
-            FakeDevice::new(reference()).on_fill(|_, _, _| Err(DeviceError::Sick("the launch timed out".into())));
+        let fill = Box::new(|_: &mut _, _: &_, _: &_| Err(DeviceError::Sick("the launch timed out".into())));
+        let mut failing = FakeDevice { fill, ..FakeDevice::new(reference()) };
         let said = self_test(&mut failing, &Handle::default()).unwrap_err();
         assert!(matches!(&said, DeviceError::Lost(why) if why.contains("timed out")), "{said}");
     }

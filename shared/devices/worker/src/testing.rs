@@ -81,7 +81,8 @@ fn faulty(reference: ReferenceDevice, backend: BackendKind, fault: FakeFault) ->
         }
         inner.read(slot, first_byte, out)
     };
-    FakeDevice::new(reference).on_info(move |info| DeviceInfo { backend, ..info }).on_fill(fill).on_read(read)
+    let info = Box::new(move |info| DeviceInfo { backend, ..info });
+    FakeDevice { info, fill: Box::new(fill), read: Box::new(read), ..FakeDevice::new(reference) }
 }
 
 /// A backend of devices with faults.

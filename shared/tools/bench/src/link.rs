@@ -382,7 +382,7 @@ mod tests {
                 let read = move |inner: &mut ReferenceDevice, slot, first_byte, out: &mut [u8]| {
                     if index == failing { Err(why.clone()) } else { inner.read(slot, first_byte, out) }
                 };
-                Box::new(FakeDevice::new(inner).on_read(read)) as Box<dyn Device>
+                Box::new(FakeDevice { read: Box::new(read), ..FakeDevice::new(inner) }) as Box<dyn Device>
             };
             let host = Host::new((0..3).map(device).collect());
             assert_eq!(measure(&host, SIZES, &PLAN).unwrap_err(), LinkBenchError::Device(sick.clone()), "{failing}");

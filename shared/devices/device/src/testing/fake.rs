@@ -11,21 +11,22 @@ type Fill<D> = Box<dyn FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, Devi
 type RoundFn<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;
 type States<D> = Box<dyn FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send>;
 type ReadFn<D> = Box<dyn FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send>;
-type ReadArea<D> = Box<dyn FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send>;
 type Distrust<D> = Box<dyn FnMut(&mut D, &DeviceError) + Send>;
 type Values<D> = Box<dyn FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send>;
 
-/// Passes every call on to `D`, but for those that have been replaced; a replacement is given `D` to call itself.
+/// Passes every call on to `D`, but for those that a literal replaces; a replacement is given `D` to call itself.
 pub struct FakeDevice<D> {
-    inner: D,
-    info: Box<dyn Fn(DeviceInfo) -> DeviceInfo + Send>,
-    fill: Fill<D>,
-    round: RoundFn<D>,
-    states: States<D>,
-    read: ReadFn<D>,
-    values: Values<D>,
-    read_area: ReadArea<D>,
-    distrust: Distrust<D>,
+    pub inner: D,
+    /// Changes the result of [`Device::info`].
+    pub info: Box<dyn Fn(DeviceInfo) -> DeviceInfo + Send>,
+    pub fill: Fill<D>,
+    /// [`Device::probe_round`], which [`Device::probe_rounds`] calls.
+    pub round: RoundFn<D>,
+    pub states: States<D>,
+    /// [`Device::read`], which [`Device::read_all`] calls.
+    pub read: ReadFn<D>,
+    pub values: Values<D>,
+    pub distrust: Distrust<D>,
 }
 
 impl<D: Device + 'static> FakeDevice<D> {
@@ -38,71 +39,8 @@ impl<D: Device + 'static> FakeDevice<D> {
             states: Box::new(D::probe_states),
             read: Box::new(D::read),
             values: Box::new(D::chaining_values),
-            read_area: Box::new(D::read_area),
             distrust: Box::new(D::distrust),
         }
-    }
-
-    /// Changes the result of [`Device::info`].
-    pub fn on_info(mut self, info: impl Fn(DeviceInfo) -> DeviceInfo + Send + 'static) -> Self {
-        self.info = Box::new(info);
-        self
-    }
-
-    pub fn on_fill(
-        mut self,
-        fill: impl FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send + 'static,
-    ) -> Self {
-        self.fill = Box::new(fill);
-        self
-    }
-
-    /// Replaces [`Device::probe_round`], and with it [`Device::probe_rounds`], which calls it.
-    pub fn on_probe_round(
-        mut self,
-        round: impl FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send + 'static,
-    ) -> Self {
-        self.round = Box::new(round);
-        self
-    }
-
-    pub fn on_probe_states(
-        mut self,
-        states: impl FnMut(&mut D) -> Result<Vec<u8>, DeviceError> + Send + 'static,
-    ) -> Self {
-        self.states = Box::new(states);
-        self
-    }
-
-    /// Replaces [`Device::read`], and with it [`Device::read_all`], which calls it.
-    pub fn on_read(
-        mut self,
-        read: impl FnMut(&mut D, u32, u64, &mut [u8]) -> Result<(), DeviceError> + Send + 'static,
-    ) -> Self {
-        self.read = Box::new(read);
-        self
-    }
-
-    pub fn on_distrust(mut self, distrust: impl FnMut(&mut D, &DeviceError) + Send + 'static) -> Self {
-        self.distrust = Box::new(distrust);
-        self
-    }
-
-    pub fn on_chaining_values(
-        mut self,
-        values: impl FnMut(&mut D, u32, u64) -> Result<Vec<[u8; 32]>, DeviceError> + Send + 'static,
-    ) -> Self {
-        self.values = Box::new(values);
-        self
-    }
-
-    /// Replaces [`Device::read_area`], and with it [`Device::test_copies`], which calls it.
-    pub fn on_read_area(
-        mut self,
-        read: impl FnMut(&mut D, Area, &mut [u8]) -> Result<Duration, DeviceError> + Send + 'static,
-    ) -> Self {
-        self.read_area = Box::new(read);
-        self
     }
 }
 
@@ -176,6 +114,6 @@ impl<D: Device> Device for FakeDevice<D> {
     }
 
     fn read_area(&mut self, area: Area, out: &mut [u8]) -> Result<Duration, DeviceError> {
-        (self.read_area)(&mut self.inner, area, out)
+        self.inner.read_area(area, out)
     }
 }
