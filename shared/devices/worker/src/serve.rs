@@ -157,18 +157,18 @@ impl DeviceServer {
     }
 
     fn answer(&mut self, number: u64, request: Request, handle: &Handle) -> Result<Reply, RequestFailure> {
-        match request {
+        let bytes = match request {
             Request::Detect { backend, settings } => {
                 let made = (self.factory)(backend, &settings).map_err(Absence::from);
-                Ok(Reply::Detected(made.and_then(|backend| backend.detect())))
+                return Ok(Reply::Detected(made.and_then(|backend| backend.detect())));
             }
             Request::Open { backend, settings, spec } => {
                 self.device = Some(self.open(backend, &settings, &spec)?);
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
             Request::SelfTest => {
                 self.passed = self_test(self.device()?, handle)?;
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
             Request::Describe => {
                 let device = self.device()?;
@@ -176,103 +176,81 @@ impl DeviceServer {
                 // A lost device's figures are zeros, and only a new process gives others.
                 device.fault().map_or(Ok(()), Err)?;
                 info.precisions.retain(|precision| self.passed.contains(precision));
-                Ok(Reply::Device(info))
+                return Ok(Reply::Device(info));
             }
             Request::CountSlots(n) => {
                 let device = self.device()?;
                 let slots = device.slots_that_fit(n);
-                device.fault().map_or(Ok(Reply::Slots(slots)), |fault| Err(fault.into()))
+                return device.fault().map_or(Ok(Reply::Slots(slots)), |fault| Err(fault.into()));
             }
             Request::Fill(pass) => {
                 pass.check_precision(&self.passed)?;
-                let digests = self.device()?.fill(&pass, handle)?;
-                self.send(number, handle, &bytes_of(&digests))
+                bytes_of(&self.device()?.fill(&pass, handle)?)
             }
-            Request::Probe(probe) => {
-                let digests = self.device()?.probe_rounds(&probe, handle)?;
-                self.send(number, handle, &bytes_of(&digests))
-            }
-            Request::Round(round) => {
-                let digest = self.device()?.probe_round(&round, handle)?;
-                self.send(number, handle, &digest.0)
-            }
+            Request::Probe(probe) => bytes_of(&self.device()?.probe_rounds(&probe, handle)?),
+            Request::Round(round) => self.device()?.probe_round(&round, handle)?.0.to_vec(),
             Request::StepStates { share, mut states } => {
                 let (whole, _) = states.as_chunks_mut::<LINE_BYTES>();
                 self.device()?.step_states(&share, whole)?;
-                self.send(number, handle, &states)
+                states
             }
             Request::ShareStates(path) => {
                 let opened = SharedStates::open(&path);
                 let refused = |error| DeviceError::Unsupported(format!("memory for states in {path}: {error}"));
                 self.states = Some(opened.map_err(refused)?);
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
             Request::StepShared { share, states } => {
                 let Some(memory) = &mut self.states else {
                     return Err(DeviceError::Unsupported("no memory for states is open in this worker".into()).into());
                 };
                 opened(&mut self.device)?.step_states(&share, memory.first(states as usize))?;
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
             Request::ConnectHandles(path) => {
                 let refused = |error| DeviceError::Unsupported(format!("handles by {path}: {error}"));
                 self.handles = Some(Handles::connect(&path).map_err(refused)?);
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
-            Request::ShareSlots => self.share_slots(),
-            Request::MapPeers(peers) => self.map_peers(&peers),
-            Request::LinkedRound(round) => {
-                let digest = self.device()?.linked_round(&round, handle)?;
-                self.send(number, handle, &digest.0)
-            }
+            Request::ShareSlots => return self.share_slots(),
+            Request::MapPeers(peers) => return self.map_peers(&peers),
+            Request::LinkedRound(round) => self.device()?.linked_round(&round, handle)?.0.to_vec(),
             Request::UnmapPeers => {
                 self.device()?.unmap_peers();
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
-            Request::ReadStates => {
-                let states = self.device()?.probe_states()?;
-                self.send(number, handle, &states)
-            }
-            Request::Sweep(sweep) => {
-                let digests = self.device()?.sweep_rounds(&sweep, handle)?;
-                self.send(number, handle, &bytes_of(&digests))
-            }
-            Request::SweepRound(round) => {
-                let digest = self.device()?.sweep_round(&round, handle)?;
-                self.send(number, handle, &digest.0)
-            }
-            Request::ReadSums(round) => {
-                let sums = self.device()?.sweep_sums(&round, handle)?;
-                self.send(number, handle, &sums)
-            }
+            Request::ReadStates => self.device()?.probe_states()?,
+            Request::Sweep(sweep) => bytes_of(&self.device()?.sweep_rounds(&sweep, handle)?),
+            Request::SweepRound(round) => self.device()?.sweep_round(&round, handle)?.0.to_vec(),
+            Request::ReadSums(round) => self.device()?.sweep_sums(&round, handle)?,
             Request::OpenSums(round, at) => {
                 let mut bytes = Vec::new();
                 for opening in self.device()?.open_sums(&round, &at, handle)? {
                     bytes.extend(opening.bytes);
                     bytes.extend(opening.siblings.iter().flat_map(|value| value.0));
                 }
-                self.send(number, handle, &bytes)
+                bytes
             }
-            Request::Read(ranges) => self.read(number, handle, &ranges),
+            Request::Read(ranges) => return self.read(number, handle, &ranges),
             Request::ReadChainingValues { slot, subtree_bytes } => {
-                let values = self.device()?.chaining_values(slot, subtree_bytes)?;
-                self.send(number, handle, values.as_flattened())
+                self.device()?.chaining_values(slot, subtree_bytes)?.concat()
             }
             Request::Release => {
                 self.device()?.release();
-                Ok(Reply::Done)
+                return Ok(Reply::Done);
             }
             Request::ListKernels(precision) => {
                 let mut names = self.device()?.kernels(precision);
                 names.truncate(MAX_KERNELS);
-                Ok(Reply::Kernels(names))
+                return Ok(Reply::Kernels(names));
             }
             Request::ChooseKernel(precision, kernel) => {
-                Ok(self.device()?.choose_kernel(precision, &kernel).map(|()| Reply::Done)?)
+                return Ok(self.device()?.choose_kernel(precision, &kernel).map(|()| Reply::Done)?);
             }
-            Request::TimeProducts(products) => Ok(Reply::Took(self.device()?.time_products(products)?)),
-            Request::TestCopies(source) => Ok(Reply::Copied(self.device()?.test_copies(&source)?)),
-        }
+            Request::TimeProducts(products) => return Ok(Reply::Took(self.device()?.time_products(products)?)),
+            Request::TestCopies(source) => return Ok(Reply::Copied(self.device()?.test_copies(&source)?)),
+        };
+        self.send(number, handle, &bytes)
     }
 
     fn device(&mut self) -> Result<&mut dyn Device, DeviceError> {
