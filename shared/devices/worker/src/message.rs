@@ -214,30 +214,23 @@ impl ToWorker {
     /// # Errors
     /// [`MalformedField`]: the first field that breaks its bound.
     pub fn check(&self) -> Result<(), MalformedField> {
-        match self {
-            Self::Request(_, Request::Read(ranges)) => at_most("Read.ranges", MAX_RANGES, ranges.len()),
-            Self::Request(_, Request::Probe(ProbeRounds { rounds, .. })) => check_rounds("Probe.rounds", *rounds),
-            Self::Request(_, Request::Sweep(SweepRounds { rounds, .. })) => check_rounds("Sweep.rounds", *rounds),
-            Self::Request(_, Request::OpenSums(_, at)) => at_most("OpenSums.at", MAX_RANGES, at.len()),
-            Self::Request(_, Request::StepStates { states, .. }) => {
+        let Self::Request(_, request) = self else { return Ok(()) };
+        match request {
+            Request::Read(ranges) => at_most("Read.ranges", MAX_RANGES, ranges.len()),
+            Request::Probe(ProbeRounds { rounds, .. }) => check_rounds("Probe.rounds", *rounds),
+            Request::Sweep(SweepRounds { rounds, .. }) => check_rounds("Sweep.rounds", *rounds),
+            Request::OpenSums(_, at) => at_most("OpenSums.at", MAX_RANGES, at.len()),
+            Request::StepStates { states, .. } => {
                 at_most("StepStates.states", MAX_DATA_BYTES, states.len())?;
                 ensure("StepStates.states", states.len() % LINE_BYTES == 0, || "a part of a state".into())
             }
-            Self::Request(_, Request::ShareStates(path)) => at_most("ShareStates.path", MAX_PATH_BYTES, path.len()),
-            Self::Request(_, Request::ConnectHandles(path)) => {
-                at_most("ConnectHandles.path", MAX_PATH_BYTES, path.len())
-            }
-            Self::Request(_, Request::MapPeers(peers)) => at_most("MapPeers.peers", MAX_LINKED_DEVICES, peers.len()),
-            Self::Request(_, Request::StepShared { states, .. }) => {
-                at_most("StepShared.states", MAX_STEPPED_STATES, *states as usize)
-            }
-            Self::Request(_, Request::ChooseKernel(_, kernel)) => {
-                at_most("ChooseKernel.kernel", MAX_KERNEL_BYTES, kernel.len())
-            }
-            Self::Request(_, Request::TestCopies(CopySource::Bytes(bytes))) => {
-                at_most("TestCopies.bytes", MAX_DATA_BYTES, bytes.len())
-            }
-            Self::Request(..) | Self::Cancel(_) => Ok(()),
+            Request::ShareStates(path) => at_most("ShareStates.path", MAX_PATH_BYTES, path.len()),
+            Request::ConnectHandles(path) => at_most("ConnectHandles.path", MAX_PATH_BYTES, path.len()),
+            Request::MapPeers(peers) => at_most("MapPeers.peers", MAX_LINKED_DEVICES, peers.len()),
+            Request::StepShared { states, .. } => at_most("StepShared.states", MAX_STEPPED_STATES, *states as usize),
+            Request::ChooseKernel(_, kernel) => at_most("ChooseKernel.kernel", MAX_KERNEL_BYTES, kernel.len()),
+            Request::TestCopies(CopySource::Bytes(bytes)) => at_most("TestCopies.bytes", MAX_DATA_BYTES, bytes.len()),
+            _ => Ok(()),
         }
     }
 }
@@ -260,11 +253,12 @@ impl FromWorker {
             at_most(field, max, text.len())?;
             ensure(field, is_printable(text), || "a character that is not printable".into())?;
         }
-        match self {
-            Self::Reply { reply: Reply::Detected(Ok(found)), .. } => check_found(found, backend),
-            Self::Reply { reply: Reply::Device(info), .. } => check_info(info, backend),
-            Self::Reply { reply: Reply::Kernels(names), .. } => at_most("Kernels.names", MAX_KERNELS, names.len()),
-            Self::Reply { reply: Reply::Data { bytes, .. }, .. } => at_most("Data.bytes", MAX_DATA_BYTES, bytes.len()),
+        let Self::Reply { reply, .. } = self else { return Ok(()) };
+        match reply {
+            Reply::Detected(Ok(found)) => check_found(found, backend),
+            Reply::Device(info) => check_info(info, backend),
+            Reply::Kernels(names) => at_most("Kernels.names", MAX_KERNELS, names.len()),
+            Reply::Data { bytes, .. } => at_most("Data.bytes", MAX_DATA_BYTES, bytes.len()),
             _ => Ok(()),
         }
     }
@@ -273,32 +267,33 @@ impl FromWorker {
         match self {
             Self::Hello(version) => vec![("Hello.version", MAX_DEVICE_NAME_BYTES, version)],
             Self::Preparing(preparing) => vec![("Preparing.what", MAX_DEVICE_DETAIL_BYTES, &mut preparing.what)],
-            Self::Reply { reply: Reply::Detected(Ok(found)), .. } => found
+            Self::Reply { reply, .. } => reply.texts(),
+            Self::Heartbeat { .. } => Vec::new(),
+        }
+    }
+}
+
+impl Reply {
+    fn texts(&mut self) -> Vec<Text<'_>> {
+        match self {
+            Self::Detected(Ok(found)) => found
                 .iter_mut()
                 .flat_map(|DetectedDevice { info, spec, refusal, place: _, integrated: _ }| {
                     let refusal = refusal.as_mut().map(|why| ("Found.refusal", MAX_DEVICE_DETAIL_BYTES, why));
                     texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)]).chain(refusal)
                 })
                 .collect(),
-            Self::Reply { reply: Reply::Detected(Err(none)), .. } => {
-                vec![("Detected.none", MAX_REASON_BYTES, &mut none.why)]
-            }
-            Self::Reply { reply: Reply::Device(info), .. } => texts_of(info).collect(),
-            Self::Reply { reply: Reply::Kernels(names), .. } => {
-                names.iter_mut().map(|name| ("Kernels.name", MAX_KERNEL_BYTES, name)).collect()
-            }
-            Self::Reply {
-                reply:
-                    Reply::Failed(
-                        DeviceError::NoMemory(why)
-                        | DeviceError::Sick(why)
-                        | DeviceError::Lost(why)
-                        | DeviceError::NotNow(why)
-                        | DeviceError::Unsupported(why),
-                    ),
-                ..
-            } => vec![("Failed.why", MAX_REASON_BYTES, why)],
-            Self::Heartbeat { .. } | Self::Reply { .. } => Vec::new(),
+            Self::Detected(Err(none)) => vec![("Detected.none", MAX_REASON_BYTES, &mut none.why)],
+            Self::Device(info) => texts_of(info).collect(),
+            Self::Kernels(names) => names.iter_mut().map(|name| ("Kernels.name", MAX_KERNEL_BYTES, name)).collect(),
+            Self::Failed(
+                DeviceError::NoMemory(why)
+                | DeviceError::Sick(why)
+                | DeviceError::Lost(why)
+                | DeviceError::NotNow(why)
+                | DeviceError::Unsupported(why),
+            ) => vec![("Failed.why", MAX_REASON_BYTES, why)],
+            _ => Vec::new(),
         }
     }
 }
