@@ -165,10 +165,9 @@ impl Device for WorkerDevice {
     }
 
     fn probe_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        let bytes = self
-            .with_resident(|link, _| link.ask_bytes(Request::Round(*round), HASH_BYTES, handle, RequestSteps::of(1)))?;
+        let digests = self.ask_rounds(Request::Round(*round), 1, handle)?;
         self.note_walks(round.walks);
-        one_digest(&bytes)
+        one_digest(digests)
     }
 
     fn probe_rounds(&mut self, probe: &ProbeRounds, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
@@ -191,8 +190,7 @@ impl Device for WorkerDevice {
     }
 
     fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        let bytes = self.with_resident(|link, _| link.linked_round(round, handle))?;
-        one_digest(&bytes)
+        one_digest(digests_of(&self.with_resident(|link, _| link.linked_round(round, handle))?))
     }
 
     fn unmap_peers(&mut self) {
@@ -208,10 +206,7 @@ impl Device for WorkerDevice {
     }
 
     fn sweep_round(&mut self, round: &SweepRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        let bytes = self.with_resident(|link, _| {
-            link.ask_bytes(Request::SweepRound(*round), HASH_BYTES, handle, RequestSteps::of(1))
-        })?;
-        one_digest(&bytes)
+        one_digest(self.ask_rounds(Request::SweepRound(*round), 1, handle)?)
     }
 
     fn sweep_sums(&mut self, round: &SweepRound, handle: &Handle) -> Result<Vec<u8>, DeviceError> {
@@ -323,8 +318,8 @@ fn opening(first_byte: u64, bytes: &[u8]) -> Opening {
     Opening { first_byte, bytes: bytes.to_vec(), siblings: hashes_of(siblings).map(ChainingValue).collect() }
 }
 
-fn one_digest(bytes: &[u8]) -> Result<Digest, DeviceError> {
-    digests_of(bytes).pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
+fn one_digest(mut digests: Vec<Digest>) -> Result<Digest, DeviceError> {
+    digests.pop().ok_or_else(|| DeviceError::Lost("its worker gave no digest".into()))
 }
 
 fn digests_of(bytes: &[u8]) -> Vec<Digest> {
