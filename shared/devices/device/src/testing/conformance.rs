@@ -263,15 +263,7 @@ pub fn a_cancelled_sweep_leaves_the_slots(device: &mut dyn Device) {
     let sweep = sweep_of(&pass, 2);
     let digests = device.sweep_rounds(&sweep, &Handle::default()).unwrap();
     let handle = Handle::default();
-    let result = thread::scope(|scope| {
-        scope.spawn(|| {
-            while handle.done_steps() < 3 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            handle.cancel();
-        });
-        device.sweep_rounds(&sweep_of(&pass, 65_536), &handle)
-    });
+    let result = cancelled_inside(&handle, || device.sweep_rounds(&sweep_of(&pass, 65_536), &handle));
     assert_eq!(result, Err(DeviceError::Cancelled));
     assert!(handle.done_steps() < 65_536);
     let round = sweep.round(0, &Digest::BEFORE_FIRST);
@@ -430,6 +422,19 @@ fn check_refused<T: std::fmt::Debug>(result: Result<T, DeviceError>) {
     assert!(matches!(result, Err(DeviceError::Unsupported(_))), "{result:?}");
 }
 
+/// The result of a call that is cancelled somewhere inside: after its first steps, long before its last.
+fn cancelled_inside<T>(handle: &Handle, call: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while handle.done_steps() < 3 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            handle.cancel();
+        });
+        call()
+    })
+}
+
 /// Cancels before the first step, in the middle of a pass, and before a round: no slot is resident after it, and the
 /// device works on.
 ///
@@ -442,16 +447,7 @@ pub fn a_cancelled_call_leaves_a_usable_device(device: &mut dyn Device) {
     let count = device.slots_that_fit(512).min(500);
     assert!(count >= 50, "{count} slots are too few to be cancelled in their midst");
     let handle = Handle::default();
-    let result = thread::scope(|scope| {
-        scope.spawn(|| {
-            // Somewhere inside: after its first steps, long before its last.
-            while handle.done_steps() < 3 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            handle.cancel();
-        });
-        device.fill(&pass(512, count, 1), &handle)
-    });
+    let result = cancelled_inside(&handle, || device.fill(&pass(512, count, 1), &handle));
     assert_eq!(result, Err(DeviceError::Cancelled));
     assert!(handle.done_steps() < u64::from(count));
     check_refused(device.read(0, 0, &mut [0]));
