@@ -297,16 +297,9 @@ impl WgpuDevice {
     fn subtrees(&mut self, layout: &BufferLayout, slot: u32, chunks: u64) -> Result<Vec<ChainingValue>, DeviceError> {
         let handle = Handle::default();
         let Self { gpu, bindings, parameters, rates, memory, kernels, config, .. } = self;
+        let (handle, stall_limit) = (&handle, config.stall_limit);
         let completion_counter = Some((&kernels.completion_counter, memory.values(layout, layout.completion_counter)));
-        let parts = FlowParts {
-            gpu,
-            bindings,
-            parameters,
-            rates,
-            handle: &handle,
-            stall_limit: config.stall_limit,
-            completion_counter,
-        };
+        let parts = FlowParts { gpu, bindings, parameters, rates, handle, stall_limit, completion_counter };
         let mut flow = Flow::new(parts);
         let pieces = (0..layout.pieces_per_slot).map(|piece| memory.piece(layout, slot, piece));
         let hashing = DigestTree { kernels, memory, layout: *layout };
