@@ -41,19 +41,11 @@ pub enum Update {
     Lost(String),
 }
 
-/// The view was closed.
-struct ViewClosed;
-
 /// Reason for the end of a connection.
 enum FeedEnd {
+    /// The view was closed.
     Unwanted,
     Lost(ClientError),
-}
-
-impl From<ViewClosed> for FeedEnd {
-    fn from(_: ViewClosed) -> Self {
-        Self::Unwanted
-    }
 }
 
 impl From<ClientError> for FeedEnd {
@@ -95,8 +87,8 @@ struct Feed {
 }
 
 impl Feed {
-    async fn tell(&self, update: Update) -> Result<(), ViewClosed> {
-        self.told.send(update).await.map_err(|_| ViewClosed)
+    async fn tell(&self, update: Update) -> Result<(), FeedEnd> {
+        self.told.send(update).await.map_err(|_| FeedEnd::Unwanted)
     }
 
     /// Follows one connection until it is lost.
@@ -140,7 +132,7 @@ impl Feed {
 
     async fn status(&self) -> Result<(), FeedEnd> {
         let status = self.client.get("/status").await?;
-        Ok(self.tell(Update::Status(status)).await?)
+        self.tell(Update::Status(status)).await
     }
 
     /// Lists the miners; returns the wait before the next listing.
@@ -159,7 +151,7 @@ impl Feed {
         self.last = Some(id.to_owned()).filter(|id| !id.is_empty()).or(self.last.take());
         self.is_stale = true;
         match serde_json::from_str(data) {
-            Ok(event) => Ok(self.tell(Update::Event(event)).await?),
+            Ok(event) => self.tell(Update::Event(event)).await,
             // An event of a later release: the next list shows its effect.
             Err(_) => Ok(()),
         }
@@ -171,6 +163,6 @@ impl Feed {
             Err(error) if error.code() == Some(ProblemCode::NotFound) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(self.tell(Update::Detail(detail)).await?)
+        self.tell(Update::Detail(detail)).await
     }
 }
