@@ -70,6 +70,17 @@ pub struct BitLocation {
     pub wrong_bits: u64,
 }
 
+impl std::fmt::Display for BitLocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { slot, row, column, bit, expected, found, wrong_bytes, wrong_bits, .. } = self;
+        write!(
+            f,
+            "slot {slot}, row {row}, column {column}: bit {bit} is wrong (0x{found:02x}, expected 0x{expected:02x}); \
+             {wrong_bits} bit(s) in {wrong_bytes} byte(s) of the slot are wrong"
+        )
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TestFinding {
     pub severity: Severity,

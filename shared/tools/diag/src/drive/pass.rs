@@ -151,20 +151,9 @@ impl Drive<'_> {
         };
         let against = against(dispute, self.who());
         let text = match &judged.wrong {
-            Some(at) => format!(
-                "slot {}, row {}, column {}: bit {} is wrong (0x{:02x}, expected 0x{:02x}); {} bit(s) in {} byte(s) of \
-                 the slot are wrong; {} slot(s) differ from {against}; {}",
-                at.slot,
-                at.row,
-                at.column,
-                at.bit,
-                at.found,
-                at.expected,
-                at.wrong_bits,
-                at.wrong_bytes,
-                dispute.differ,
-                again_is.sentence()
-            ),
+            Some(at) => {
+                format!("{at}; {} slot(s) differ from {against}; {}", dispute.differ, again_is.sentence())
+            }
             None => format!(
                 "the digest of slot {slot} is wrong, and differs from {against}, though the bytes that were read are \
                  right: hashing or its copy to the host failed; {}",

@@ -1,6 +1,8 @@
 //! Samples of a resident pass, opened as in an audit and computed by the processor: a result on which two broken
 //! devices agree is still wrong.
 
+use std::collections::BTreeSet;
+
 use assay_device::open::SamplePlan;
 use assay_device::{Device, DeviceError, Pass};
 use assay_work::fault::OpeningFault;
@@ -30,7 +32,8 @@ impl Drive<'_> {
         let plan = match SamplePlan::of_pass(device, &pass.key, (pass.precision, pass.n), digests, &samples, &handle) {
             // That of the device itself leaves it with a fault.
             Err(DeviceError::Sick(why)) if device.fault().is_none() => {
-                return self.changed(device, pass, kernel, (digests, &samples), &why);
+                let slot = changed(device, pass, digests, &samples)?;
+                return self.locate(device, pass, kernel, slot, &format!("memory changed after the pass: {why}"));
             }
             other => other?,
         };
@@ -41,59 +44,9 @@ impl Drive<'_> {
             check.sample(&plan.open(device, index)?);
         }
         self.record(|record| record.count(Test::Samples, samples.len() as u64));
-        match check.finish() {
-            Ok(()) => Ok(()),
-            Err(fault) => self.refused(device, pass, kernel, &samples, &fault),
-        }
-    }
-
-    /// Reports a sample that differs from the processor's.
-    fn refused(
-        &mut self,
-        device: &mut dyn Device,
-        pass: &Pass,
-        kernel: &str,
-        samples: &[PassSample],
-        fault: &OpeningFault,
-    ) -> Result<(), DeviceError> {
-        let (index, opening) = match fault.place {
-            FaultPlace::Opening { sample, opening } => (sample, opening),
-            FaultPlace::Sample { sample } => (sample, 0),
-            _ => (0, 0),
-        };
-        let slot = samples.get(index).map(|sample| {
-            let ranges = assay_work::sample_ranges(pass.precision, &pass.key, pass.n, sample);
-            ranges.get(opening).map_or(sample.slot_and_row().0, |range| range.slot)
-        });
-        self.locate(device, pass, kernel, slot, &format!("a sample is not what the processor computes ({fault})"))
-    }
-
-    /// A slot no longer hashes to its digest: its memory changed after the pass.
-    fn changed(
-        &mut self,
-        device: &mut dyn Device,
-        pass: &Pass,
-        kernel: &str,
-        (digests, samples): (&[Digest], &[PassSample]),
-        why: &str,
-    ) -> Result<(), DeviceError> {
-        let mut slots: Vec<u32> = samples
-            .iter()
-            .flat_map(|s| assay_work::sample_ranges(pass.precision, &pass.key, pass.n, s))
-            .map(|r| r.slot)
-            .collect();
-        slots.sort_unstable();
-        slots.dedup();
-        let mut changed = None;
-        for slot in slots {
-            let values = device.chaining_values(slot, row_range_bytes(pass.n))?;
-            let tree = Tree::new(values.into_iter().map(ChainingValue).collect());
-            if tree.digest() != digests[slot as usize] {
-                changed = Some(slot);
-                break;
-            }
-        }
-        self.locate(device, pass, kernel, changed, &format!("memory changed after the pass: {why}"))
+        let Err(fault) = check.finish() else { return Ok(()) };
+        let what = format!("a sample is not what the processor computes ({fault})");
+        self.locate(device, pass, kernel, refused(pass, &samples, &fault), &what)
     }
 
     fn locate(
@@ -107,16 +60,40 @@ impl Drive<'_> {
         let judged =
             slot.map(|slot| judge(device, &pass.key, (pass.precision, pass.n), slot, &self.handle())).transpose()?;
         let location = judged.as_ref().and_then(|judged| judged.wrong);
-        let text = match location {
-            Some(at) => format!(
-                "{what}: slot {}, row {}, column {}: bit {} is wrong (0x{:02x}, expected 0x{:02x}); {} bit(s) in {} \
-                 byte(s) of the slot are wrong",
-                at.slot, at.row, at.column, at.bit, at.found, at.expected, at.wrong_bits, at.wrong_bytes
-            ),
-            None => what.to_owned(),
-        };
+        let text = location.map_or_else(|| what.to_owned(), |at| format!("{what}: {at}"));
         let kernel = Some(kernel.to_owned());
         self.find_more(TestFinding { kernel, location, ..TestFinding::new(Severity::Fail, Test::Samples, text) });
         Ok(())
     }
+}
+
+/// The slot of a sample that differs from the processor's.
+fn refused(pass: &Pass, samples: &[PassSample], fault: &OpeningFault) -> Option<u32> {
+    let (index, opening) = match fault.place {
+        FaultPlace::Opening { sample, opening } => (sample, opening),
+        FaultPlace::Sample { sample } => (sample, 0),
+        _ => (0, 0),
+    };
+    let sample = samples.get(index)?;
+    let ranges = assay_work::sample_ranges(pass.precision, &pass.key, pass.n, sample);
+    Some(ranges.get(opening).map_or(sample.slot_and_row().0, |range| range.slot))
+}
+
+/// The first slot that no longer hashes to its digest: its memory changed after the pass.
+fn changed(
+    device: &mut dyn Device,
+    pass: &Pass,
+    digests: &[Digest],
+    samples: &[PassSample],
+) -> Result<Option<u32>, DeviceError> {
+    let ranges = samples.iter().flat_map(|s| assay_work::sample_ranges(pass.precision, &pass.key, pass.n, s));
+    let slots: BTreeSet<_> = ranges.map(|range| range.slot).collect();
+    for slot in slots {
+        let values = device.chaining_values(slot, row_range_bytes(pass.n))?;
+        let tree = Tree::new(values.into_iter().map(ChainingValue).collect());
+        if tree.digest() != digests[slot as usize] {
+            return Ok(Some(slot));
+        }
+    }
+    Ok(None)
 }
