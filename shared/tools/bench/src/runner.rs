@@ -308,9 +308,7 @@ impl Runner<'_> {
         }
         Ok(())
     }
-}
 
-impl Runner<'_> {
     /// Measures the probe over slots of `bytes` bytes.
     fn probe(&mut self, bench: &mut dyn Bench, kernels: &[OfKind], bytes: u64) -> Result<(), DeviceError> {
         let Some((precision, names)) = kernels.first() else { return Ok(()) };
