@@ -42,10 +42,6 @@ pub fn execute(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<Exit> {
     Ok(print_document(&report, args.json, || report.text(&Screen::stdout()))?)
 }
 
-fn program() -> String {
-    concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned()
-}
-
 fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport> {
     let plan = plan(args);
     args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
@@ -69,7 +65,7 @@ fn measure(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchReport
         found.extend(detect(&HostConfig { choice, filter: DeviceFilter::default(), ..host.clone() })?);
     }
     let devices = found.iter().map(|found| assay_bench::run(&host, found, &plan)).collect::<Result<_, _>>()?;
-    Ok(BenchReport::new(program(), devices))
+    Ok(BenchReport::new(super::PROGRAM.to_owned(), devices))
 }
 
 /// The devices in workers, as a linked probe finds them.
@@ -88,7 +84,7 @@ fn measure_link(config: &MinerConfig, args: &BenchArgs) -> anyhow::Result<BenchR
         }
         LinkBenchError::Device(error) => anyhow::Error::from(error),
     })?;
-    Ok(BenchReport { program: program(), devices: Vec::new(), link: Some(link) })
+    Ok(BenchReport { program: super::PROGRAM.to_owned(), devices: Vec::new(), link: Some(link) })
 }
 
 fn check(args: &BenchArgs) -> Result<(), Failure> {

@@ -46,8 +46,7 @@ pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
         None => Arc::new(NoSensors),
     };
     let ended = assay_diag::run(&chosen.host, plan, sensors, &*asked)?;
-    let program = concat!("assay-miner ", env!("CARGO_PKG_VERSION")).to_owned();
-    let report = DiagReport::new(program, &ended, &chosen.unusable);
+    let report = DiagReport::new(super::PROGRAM.to_owned(), &ended, &chosen.unusable);
     if ended.hangs {
         // Its thread would be waited for; the process that drives the device ends with this one.
         std::mem::forget(chosen);

@@ -24,6 +24,9 @@ use crate::cli::{Cli, Command, ConfigCommand, KeyCommand};
 use crate::config::{ENV_PREFIX, MinerConfig, RawConfig, SYSTEM_FILE, absent};
 use crate::joining::ENV_TOKEN;
 
+/// The program and its version, for reports.
+const PROGRAM: &str = concat!("assay-miner ", env!("CARGO_PKG_VERSION"));
+
 /// Runs the command of a command line.
 ///
 /// # Errors
