@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use assay_api::{Cursor, PageQuery, Round};
 use assay_keeper::operations::read;
 use assay_keeper::validator::Validator;
+use assay_page::words::outcome;
 use assay_page::{MAX_COLUMNS, Outcomes, RoundView, RoundsView};
-use assay_protocol::verdict::Outcome;
 use assay_records::RoundRecord;
 use axum::response::Response;
 use serde::Deserialize;
@@ -62,10 +62,6 @@ async fn with_members(validator: &Validator, records: Vec<RoundRecord>) -> Resul
     };
     let rounds = records.into_iter().map(&mut with_members).collect();
     Ok((rounds, outcomes))
-}
-
-fn outcome(name: &str) -> Outcome {
-    assay_page::words::outcome(name)
 }
 
 pub(super) async fn page(visitor: Visitor, Path(round): Path<String>) -> Response {
