@@ -150,7 +150,7 @@ impl CudaDevice {
     /// Notes that a family is being tested. One whose tests keep losing the device is not tested again, so that the next start
     /// has the device with another family.
     fn begin_trial(&self, family: &KernelFamily) -> Result<Trial, LoadFailure> {
-        let module = modules::find(family.module).ok_or_else(|| LoadFailure::Family("not in this build".into()))?;
+        let module = modules::find(family.module()).ok_or_else(|| LoadFailure::Family("not in this build".into()))?;
         let (driver, id) = (self.context.library().version, self.description.id.0);
         Trial::begin(self.config.cache_folder.as_deref(), module, driver, &id).map_err(|path| {
             let again = format!("remove {} to test it again", path.display());

@@ -12,8 +12,7 @@ use assay_work::Precision;
 #[derive(Debug)]
 pub(super) struct KernelFamily {
     pub(super) choice: KernelChoice,
-    /// The PTX that holds it.
-    pub(super) module: &'static str,
+    /// The kernel in the PTX that holds it.
     pub(super) entry: &'static str,
     /// Whether a device can run it.
     pub(super) runs_on: fn(Capability) -> bool,
@@ -104,6 +103,11 @@ impl KernelFamily {
     pub(super) const fn name(&self) -> &'static str {
         self.choice.name()
     }
+
+    /// The name of the PTX that holds it: the kernel's without `assay_`.
+    pub(super) fn module(&self) -> &'static str {
+        self.entry.trim_start_matches("assay_")
+    }
 }
 
 /// Kinds of work whose operands fit INT8. Those with a rule are computed by these families alone, whose sums are exact: their
@@ -118,7 +122,6 @@ const fn has_tcgen05(capability: Capability) -> bool {
 /// The common values of the families of data-centre Blackwell.
 const TCGEN05: KernelFamily = KernelFamily {
     choice: KernelChoice::Tcgen05Bf16Sm100f,
-    module: "product_tcgen05_bf16_sm100f",
     entry: "assay_product_tcgen05_bf16_sm100f",
     runs_on: has_tcgen05,
     needs: "compute capability 10.0 or 10.3",
@@ -135,7 +138,6 @@ const TCGEN05: KernelFamily = KernelFamily {
 /// The common values of the families of Hopper.
 const WGMMA: KernelFamily = KernelFamily {
     choice: KernelChoice::WgmmaSm90a,
-    module: "product_wgmma_sm90a",
     entry: "assay_product_wgmma_sm90a",
     // PTX for sm_90a runs on no other architecture, later ones included.
     runs_on: |capability| capability == Capability { major: 9, minor: 0 },
@@ -153,7 +155,6 @@ const WGMMA: KernelFamily = KernelFamily {
 /// The common values of the families by `mma.sync` of 16 rows.
 const MMA_SM80: KernelFamily = KernelFamily {
     choice: KernelChoice::MmaSm80,
-    module: "product_mma_sm80",
     entry: "assay_product_mma_sm80",
     runs_on: |capability| capability.major >= 8,
     needs: "compute capability 8.0 or higher",
@@ -170,7 +171,6 @@ const MMA_SM80: KernelFamily = KernelFamily {
 /// The common values of the families for any GPU.
 const MMA_SM75: KernelFamily = KernelFamily {
     choice: KernelChoice::MmaSm75,
-    module: "product_mma_sm75",
     entry: "assay_product_mma_sm75",
     runs_on: |_| true,
     needs: "compute capability 7.5 or higher",
@@ -191,7 +191,6 @@ const MMA_SM75: KernelFamily = KernelFamily {
 pub(super) const FAMILIES: &[KernelFamily] = &[
     KernelFamily {
         choice: KernelChoice::Tcgen05Fp4Sm100f,
-        module: "product_tcgen05_fp4_sm100f",
         entry: "assay_product_tcgen05_fp4_sm100f",
         format: OperandFormat::E2m1,
         computes: &[Precision::Fp4],
@@ -199,7 +198,6 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
     KernelFamily {
         choice: KernelChoice::Tcgen05Fp8Sm100f,
-        module: "product_tcgen05_fp8_sm100f",
         entry: "assay_product_tcgen05_fp8_sm100f",
         format: OperandFormat::E4m3,
         computes: &[Precision::Fp8, Precision::Fp4],
@@ -207,7 +205,6 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
     KernelFamily {
         choice: KernelChoice::Tcgen05Int8Sm100a,
-        module: "product_tcgen05_int8_sm100a",
         entry: "assay_product_tcgen05_int8_sm100a",
         // PTX for sm_100a runs on no other architecture.
         runs_on: |capability| capability == Capability { major: 10, minor: 0 },
@@ -219,7 +216,6 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     TCGEN05,
     KernelFamily {
         choice: KernelChoice::MmaFp4Sm120f,
-        module: "product_mma_fp4_sm120f",
         entry: "assay_product_mma_fp4_sm120f",
         runs_on: |capability| capability.major == 12,
         needs: "compute capability 12.0 to 12.9",
@@ -230,16 +226,9 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     WGMMA,
     MMA_SM80,
     MMA_SM75,
-    KernelFamily {
-        choice: KernelChoice::Dp4a,
-        module: "product_dp4a",
-        entry: "assay_product_dp4a",
-        shared_bytes: 0,
-        ..MMA_SM75
-    },
+    KernelFamily { choice: KernelChoice::Dp4a, entry: "assay_product_dp4a", shared_bytes: 0, ..MMA_SM75 },
     KernelFamily {
         choice: KernelChoice::WgmmaBf16Sm90a,
-        module: "product_wgmma_bf16_sm90a",
         entry: "assay_product_wgmma_bf16_sm90a",
         format: OperandFormat::Bf16,
         computes: &[Precision::F16],
@@ -247,7 +236,6 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
     KernelFamily {
         choice: KernelChoice::MmaBf16Sm80,
-        module: "product_mma_bf16_sm80",
         entry: "assay_product_mma_bf16_sm80",
         format: OperandFormat::Bf16,
         computes: &[Precision::F16],
@@ -255,7 +243,6 @@ pub(super) const FAMILIES: &[KernelFamily] = &[
     },
     KernelFamily {
         choice: KernelChoice::MmaF16Sm75,
-        module: "product_mma_f16_sm75",
         entry: "assay_product_mma_f16_sm75",
         format: OperandFormat::F16,
         computes: &[Precision::F16],

@@ -83,7 +83,7 @@ impl Kernels {
         progress: &mut dyn FnMut(StartupProgress),
     ) -> Result<Self, CudaError> {
         let families = family::candidates(Precision::Int8, config.kernel, device.capability);
-        let first = families.first().map(|family| family.module);
+        let first = families.first().map(|family| family.module());
         let names: Vec<_> = COMMON.into_iter().chain(first).collect();
         let ptx: Vec<&Ptx> = names.iter().filter_map(|name| modules::find(name)).collect();
         let marker =

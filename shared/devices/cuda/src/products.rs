@@ -177,7 +177,7 @@ fn load_family(
             "needs {needs} bytes of shared memory for a block, and there are {has}"
         )));
     }
-    let ptx = modules::find(family.module).ok_or_else(|| LoadFailure::Family("not in this build".into()))?;
+    let ptx = modules::find(family.module()).ok_or_else(|| LoadFailure::Family("not in this build".into()))?;
     let refused = |fault: Fault| {
         if fault.is_of_module() { LoadFailure::Family(fault.to_string()) } else { LoadFailure::Device(fault) }
     };
