@@ -117,25 +117,24 @@ fn finish(
 
 fn read_challenge(path: &Path) -> Result<Challenge, Failure> {
     let unchecked: UncheckedChallenge = file::read(path, assay_work::from_json_under("challenge"))?;
-    Challenge::try_from(unchecked).map_err(|error| {
-        Failure::new(Exit::Data, format!("{}: the challenge breaks rule {}: {error}", path.display(), error.code()))
-    })
+    Challenge::try_from(unchecked).map_err(|error| broken(path, "challenge", error.code(), &error))
 }
 
 fn read_probe(path: &Path, challenge: &Challenge) -> Result<Probe, Failure> {
     let unchecked: UncheckedProbe = file::read(path, assay_work::from_json_under("probe"))?;
     let probe = Probe::try_from(unchecked);
     let probe = probe.and_then(|probe| probe.check_devices(challenge.shares().len()).map(|()| probe));
-    probe.map_err(|error| {
-        Failure::new(Exit::Data, format!("{}: the probe breaks rule {}: {error}", path.display(), error.code()))
-    })
+    probe.map_err(|error| broken(path, "probe", error.code(), &error))
 }
 
 fn read_sweep(path: &Path) -> Result<Sweep, Failure> {
     let unchecked: UncheckedSweep = file::read(path, assay_work::from_json_under("sweep"))?;
-    Sweep::try_from(unchecked).map_err(|error| {
-        Failure::new(Exit::Data, format!("{}: the sweep breaks rule {}: {error}", path.display(), error.code()))
-    })
+    Sweep::try_from(unchecked).map_err(|error| broken(path, "sweep", error.code(), &error))
+}
+
+/// The failure of a file whose content breaks a rule of WORK.md.
+fn broken(path: &Path, what: &str, code: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Data, format!("{}: the {what} breaks rule {code}: {error}", path.display()))
 }
 
 fn compute(host: &Host, challenge: &Challenge, asked: AskedProbes) -> anyhow::Result<Vec<ShareProduct>> {
