@@ -36,9 +36,6 @@ pub enum ComparisonError {
         /// The key of the later receipt.
         after: PublicKey,
     },
-    /// Both are one receipt.
-    #[error("both are one receipt: the later one has to be of another challenge")]
-    One,
     /// The second receipt is the older one.
     #[error("the second receipt is older than the first: give the earlier one first")]
     Order,
@@ -134,9 +131,6 @@ pub fn compare(before: &Claims, after: &Claims, rules: &ComparisonRules) -> Resu
         return Err(ComparisonError::OtherMiner { before: before.sub, after: after.sub });
     }
     let (earlier, later) = (&before.submods.host.ear_verifier_claims, &after.submods.host.ear_verifier_claims);
-    if before.jti == after.jti {
-        return Err(ComparisonError::One);
-    }
     if later.challenged_at < earlier.challenged_at {
         return Err(ComparisonError::Order);
     }

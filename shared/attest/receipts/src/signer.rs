@@ -106,6 +106,7 @@ impl Signer {
     /// [`SignerError`].
     pub fn read_again(&self) -> Result<Identity, SignerError> {
         let identity = Identity::load_or_create(&self.key_file)?;
+        check_key_set(&self.key_file, &identity)?;
         write_key_set(&self.key_file, &identity)?;
         Ok(identity)
     }
@@ -121,7 +122,12 @@ impl Signer {
     /// # Errors
     /// [`SignerError`]; there must be a key.
     pub fn rotate(key_file: &Path, overlap: Duration, now_s: u64) -> Result<KeyRotation, SignerError> {
-        let rotated = Rotation::begin(key_file, now_s)?.finish(overlap, now_s)?;
+        let rotation = Rotation::begin(key_file, now_s)?;
+        // Without an overlap the keys before are given up.
+        if !overlap.is_zero() {
+            check_key_set(key_file, &Identity::load_or_create(key_file)?)?;
+        }
+        let rotated = rotation.finish(overlap, now_s)?;
         write_key_set(key_file, &Identity::load_or_create(key_file)?)?;
         Ok(rotated)
     }

@@ -100,6 +100,9 @@ pub async fn drive(
     let mut rules = validator.fleet.rules_changes();
     let (mut policies, mut admitted) = (validator.policies.subscribe(), validator.access.allowed.changes());
     let why = loop {
+        if driver.due.is_regrouped {
+            driver.policy_changed();
+        }
         // A running challenge is finished, and its verdict recorded, before the session drains.
         let idle = !driver.session.is_running() && driver.running.recording.is_none();
         let (reads, was_stopped, timeout) = (driver.reads(), driver.end.was_stopped, driver.poll_timeout());
@@ -196,6 +199,8 @@ struct ChallengeTimer {
     is_first: bool,
     /// Whether a new policy moved the due time.
     is_moved: bool,
+    /// Whether the miner came into another group, by which the due time is not set yet.
+    is_regrouped: bool,
     /// Consecutive due challenges for which the miner was busy.
     busy: u32,
 }

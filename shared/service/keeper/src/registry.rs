@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use assay_policy::Labels;
 use assay_program::clock;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::NamedDevice;
@@ -40,8 +39,8 @@ pub enum SessionCommand {
         /// Receives the id of the ended challenge; `None` if it does not run.
         cancelled: oneshot::Sender<Option<ChallengeId>>,
     },
-    /// The miner has these labels now, and with them its group.
-    Labelled(Labels),
+    /// The miner has other labels.
+    Labelled,
     /// The other members of the round have committed: send the probe that this challenge holds back.
     Release {
         /// Challenge that the probe belongs to.

@@ -76,6 +76,8 @@ pub struct RoundReport {
 #[derive(Debug)]
 enum MemberEvent {
     Started(Result<ChallengeId, String>),
+    /// It did not take its challenge in time.
+    Late,
     Committed,
     Ended(Option<Box<Verdict>>),
 }
@@ -85,6 +87,7 @@ enum MemberEvent {
 struct MemberProgress {
     challenge: Option<ChallengeId>,
     committed: Option<Instant>,
+    is_late: bool,
     end: Option<MemberEnd>,
 }
 
@@ -123,6 +126,10 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         match what {
             MemberEvent::Started(Ok(id)) => member.challenge = Some(id),
             MemberEvent::Started(Err(why)) => member.end = Some(not_started(&why)),
+            MemberEvent::Late => {
+                let why = format!("it did not start within {:?}", limits.start_within);
+                (member.is_late, member.end) = (true, Some(not_started(&why)));
+            }
             MemberEvent::Committed => member.committed = Some(clock::now()),
             MemberEvent::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
         }
@@ -147,7 +154,8 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
 fn members_of(ids: &BTreeMap<PublicKey, String>, progress: &BTreeMap<PublicKey, MemberProgress>) -> ProbedMembers {
     let mut members = ProbedMembers::default();
     for (miner, id) in ids {
-        let Some(member) = progress.get(miner).filter(|member| member.challenge.is_some()) else { continue };
+        let was_asked = |member: &&MemberProgress| member.challenge.is_some() || member.is_late;
+        let Some(member) = progress.get(miner).filter(was_asked) else { continue };
         let of = if member.end.is_none() { &mut members.committed } else { &mut members.uncommitted };
         of.insert(id.clone());
     }
@@ -185,8 +193,11 @@ async fn follow(
         commands.send(run).await.map_err(|_| "not connected".to_owned())?;
         answer.await.map_err(|_| "not connected".to_owned())?.map_err(|error| error.to_string())
     };
-    let begun = tokio::time::timeout(start_within, begin).await;
-    let begun = begun.unwrap_or_else(|_| Err(format!("it did not start within {start_within:?}")));
+    let Ok(begun) = tokio::time::timeout(start_within, begin).await else {
+        // The round receives as long as it has members.
+        let _ = news.send((miner, MemberEvent::Late)).await;
+        return;
+    };
     let id = begun.as_ref().map(|course| course.borrow().now().id).map_err(Clone::clone);
     // The round receives as long as it has members.
     let _ = news.send((miner, MemberEvent::Started(id))).await;
@@ -239,18 +250,20 @@ mod tests {
         let now = Some(clock::now());
         let (challenge, lost) = (ChallengeId([1; 16]), MemberEnd::Lost { challenge_id: ChallengeId([1; 16]) });
         let progress = [
-            MemberProgress { challenge: Some(challenge), committed: now, end: None },
+            MemberProgress { challenge: Some(challenge), committed: now, is_late: false, end: None },
             // It committed, and left before the probes.
-            MemberProgress { challenge: Some(challenge), committed: now, end: Some(lost.clone()) },
-            MemberProgress { challenge: Some(challenge), committed: None, end: Some(lost) },
-            MemberProgress { challenge: None, committed: None, end: Some(not_started("busy")) },
+            MemberProgress { challenge: Some(challenge), committed: now, is_late: false, end: Some(lost.clone()) },
+            MemberProgress { challenge: Some(challenge), committed: None, is_late: false, end: Some(lost) },
+            MemberProgress { end: Some(not_started("busy")), ..MemberProgress::default() },
+            // It did not take the challenge.
+            MemberProgress { is_late: true, end: Some(not_started("late")), ..MemberProgress::default() },
         ];
         let key = |number: usize| PublicKey([number as u8; 32]);
         let ids = (0..progress.len()).map(|number| (key(number), number.to_string())).collect();
         let progress = progress.into_iter().enumerate().map(|(number, member)| (key(number), member)).collect();
         let members = members_of(&ids, &progress);
         let of = |numbers: &[&str]| numbers.iter().map(|number| (*number).to_owned()).collect();
-        assert_eq!(members, ProbedMembers { committed: of(&["0"]), uncommitted: of(&["1", "2"]) });
+        assert_eq!(members, ProbedMembers { committed: of(&["0"]), uncommitted: of(&["1", "2", "4"]) });
         // A late member, whose probe went out alone, shows nothing by the round.
         let shows = ["0", "1", "2", "3"].map(|id| members.with(id).is_some());
         assert_eq!(shows, [true, false, false, false]);

@@ -83,7 +83,7 @@ impl Fleet {
         if is_awaited {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
-            self.draw_due(&miner.id, &group, &validator.policy()).await.map(drop)
+            self.draw_due(miner, &group, &validator.policy()).await.map(drop)
         } else if ages {
             self.happened_to(miner, &Event::Tick).await
         } else {

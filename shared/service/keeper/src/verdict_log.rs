@@ -134,7 +134,7 @@ impl VerdictLog {
             ))
         };
         // First: an empty checkpoint that is signed would be a log that was rolled back.
-        if noted > 0 && !folder.join(CHECKPOINT).exists() {
+        if noted > 0 && matches!(tokio::fs::try_exists(folder.join(CHECKPOINT)).await, Ok(false)) {
             return Err(lacks(0).into());
         }
         let writer = blocking(move || LogWriter::open(&folder, identity)).await?;

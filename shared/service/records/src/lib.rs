@@ -99,6 +99,7 @@ pub use conclusion::{Conclusion, StandingChange};
 pub use devices::{DeviceQuery, ListedDevice};
 pub use error::RecordsError;
 use error::Result;
+pub use history::HistoryCursor;
 pub use leases::Lease;
 pub use location::{Location, LocationError};
 pub use logged::UnloggedVerdict;

@@ -8,7 +8,7 @@ use super::ChallengeStart;
 /// A challenge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChallengeRecord {
-    /// The data of its beginning; the miner by its id.
+    /// The data of its beginning.
     #[serde(flatten)]
     pub begun: ChallengeStart,
     /// When it was concluded; `None` while it runs.

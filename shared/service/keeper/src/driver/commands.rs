@@ -19,10 +19,7 @@ impl Driver {
                 self.end.is_replaced = true;
                 self.session.replaced(&taken_over(by))
             }
-            SessionCommand::Labelled(labels) => {
-                self.host.record.iter_mut().for_each(|record| record.labels.clone_from(&labels));
-                self.policy_changed()
-            }
+            SessionCommand::Labelled => self.labelled().await,
             SessionCommand::Resumed { by } => self.session.replaced(&resumed(by)),
             SessionCommand::Run { order, place, started } => {
                 let free =

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_policy::Group;
 use assay_records::ChallengeStart;
 use assay_work::DeviceId;
 use tokio::sync::watch;
@@ -33,14 +34,31 @@ impl Driver {
         self.due.next_challenge = wait.and_then(|wait| clock::now().checked_add(wait));
     }
 
+    /// Handles other labels of the miner: where they change its group, the policy is another one.
+    pub(super) async fn labelled(&mut self) -> Vec<Action> {
+        let Some(key) = self.host.record.as_ref().map(|record| record.key.clone()) else { return Vec::new() };
+        // Records that cannot be read are followed when the miner connects again.
+        let Ok(Some(record)) = self.validator.records.miner(&key).await else { return Vec::new() };
+        let before = self.group();
+        self.host.record = Some(record);
+        self.due.is_regrouped |= self.group().name != before.name;
+        self.notice();
+        Vec::new()
+    }
+
+    fn group(&self) -> Group {
+        let models: Vec<_> = self.models().into_values().collect();
+        let labels = self.host.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+        self.validator.fleet.rules().policy.group_of(&labels, &models).clone()
+    }
+
     /// Handles a new policy: the next challenge is due no later than it allows.
     pub(super) fn policy_changed(&mut self) -> Vec<Action> {
-        if self.host.who.is_some() && !self.session.is_running() && self.due.turn.is_empty() {
-            let rules = self.validator.fleet.rules();
-            let models: Vec<_> = self.models().into_values().collect();
-            let labels = self.host.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
-            let group = rules.policy.group_of(&labels, &models);
-            let next = next_wait(group, &self.validator.policy(), &mut self.entropy).map(|wait| clock::now() + wait);
+        let is_idle = !self.session.is_running() && self.running.recording.is_none() && self.due.turn.is_empty();
+        if self.host.who.is_some() && is_idle {
+            self.due.is_regrouped = false;
+            let (group, policy) = (self.group(), self.validator.policy());
+            let next = next_wait(&group, &policy, &mut self.entropy).map(|wait| clock::now() + wait);
             self.due.is_moved |= next.is_some_and(|next| self.due.next_challenge.is_none_or(|before| next < before));
             self.due.next_challenge = [self.due.next_challenge, next].into_iter().flatten().min();
         }

@@ -57,7 +57,10 @@ impl Fleet {
             tracing::warn!(miner, other, device, enforced, finding = %code, "found: {detail}");
             if *enforced {
                 // Noted once: an outage of the records must not lose its effect.
-                at_last(|| async { self.happened(miner, &Event::Finding { code: *code, fails: true }).await }).await?;
+                let event = Event::Finding { code: *code, fails: true };
+                if let Err(error) = at_last(|| self.happened(miner, &event)).await {
+                    tracing::warn!(miner, "a finding has no effect until its miner's next verdict: {error}");
+                }
             }
         }
         Ok(())

@@ -179,7 +179,7 @@ impl Fleet {
         }
         let wait = match until_due(record, group, policy).or(rest) {
             Some(wait) => Some(wait),
-            None => self.draw_due(&record.id, group, policy).await?,
+            None => self.draw_due(record, group, policy).await?,
         };
         Ok(Some(wait.map_or(ScheduleDecision::Never, ScheduleDecision::Later)))
     }
@@ -190,13 +190,15 @@ impl Fleet {
     /// The records cannot be written.
     pub async fn draw_due(
         &self,
-        miner: &str,
+        record: &MinerRecord,
         group: &Group,
         policy: &Policy,
     ) -> Result<Option<Duration>, RecordsError> {
         let wait = next_wait(group, policy, &mut self.entropy.clone());
         let due = wait.map(|wait| NextChallenge { at_ms: unix_ms() + wait.as_millis() as i64, kind: String::new() });
-        self.records.set_due(miner, due.as_ref()).await?;
+        if due != record.due {
+            self.records.set_due(&record.id, due.as_ref()).await?;
+        }
         Ok(wait)
     }
 

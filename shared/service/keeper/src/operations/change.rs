@@ -131,10 +131,9 @@ pub async fn label(validator: &Validator, miner: &str, asked: ChangeLabels, acto
         other => other.into(),
     })?;
     let miner = miner_of(validator, &miner).await?;
-    let sessions = miner.record.keys.iter().filter_map(|key| validator.registry.commands(key.parse().ok()?));
-    for session in sessions {
-        // A session that has ended needs none.
-        let _ = session.try_send(SessionCommand::Labelled(miner.record.labels.clone()));
+    for session in miner.record.keys.iter().filter_map(|key| validator.registry.commands(key.parse().ok()?)) {
+        // In tasks: a session may be busy, and one that has ended needs none.
+        tokio::spawn(async move { session.send(SessionCommand::Labelled).await });
     }
     Ok(miner)
 }

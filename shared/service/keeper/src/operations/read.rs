@@ -10,10 +10,10 @@ use assay_policy::state::State;
 use assay_program::clock::unix_ms;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
-    ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, Labels,
-    MinerEvent, MinerFilter, MinerRecord, MinerSummary, ObjectKind, ReceiptCursor, ReceiptFilter, ReceiptRecord,
-    Records, ResolvedId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter,
-    VerdictRecord,
+    ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, HistoryCursor,
+    Labels, MinerEvent, MinerFilter, MinerRecord, MinerSummary, ObjectKind, ReceiptCursor, ReceiptFilter,
+    ReceiptRecord, Records, ResolvedId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor,
+    VerdictFilter, VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,8 @@ use crate::validator::Validator;
 const MAX_SHOWN: u32 = 20;
 /// The most devices in the document of a miner or a device.
 const MAX_SHOWN_DEVICES: u32 = 1024;
+/// The most events of a miner in one millisecond that pages pass: a device list has 1024 at most.
+const MAX_AT_ONCE: u32 = 2048;
 /// The most characters of a search text for miners: those of the longest value of a label.
 const MAX_TEXT_CHARS: usize = 128;
 /// Name that selects all states in which a miner does not pass.
@@ -203,7 +205,10 @@ async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail> {
 
 /// Lists a miner's events, newest first.
 pub async fn history(validator: &Validator, text: &str, query: PageQuery) -> Result<ListPage<MinerEvent>> {
-    let (limit, after) = (page(query.limit)?, place(query.cursor.as_ref())?);
+    let (limit, after) = (page(query.limit)?, place::<HistoryCursor>(query.cursor.as_ref())?);
+    if after.is_some_and(|after| after.shown > MAX_AT_ONCE) {
+        return Err(CursorError.into());
+    }
     let id = find::miner_or_name(&validator.records, text).await?;
     let found = validator.records.history(&id, after, limit + 1).await?;
     let ListPage { items, next } = ListPage::page(found, limit, |(place, _)| *place);

@@ -96,7 +96,6 @@ pub fn challenges(validator: &Validator) -> Vec<ChallengeProgress> {
 pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<ChallengeProgress> {
     let key: PublicKey = key.parse().ok()?;
     let found = validator.registry.running(key).filter(|running| running.id.to_string() == id);
-    // The records identify a miner by its first key, the registry by its session's.
     let found = found.as_ref().map(running);
     found.or_else(|| challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == id))
 }

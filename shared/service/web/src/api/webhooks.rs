@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::{AddWebhook, AddedWebhook, ListPage, TestedWebhook};
+use assay_api::{AddWebhook, AddedWebhook, ListPage, PageQuery, TestedWebhook};
 use assay_keeper::operations::webhooks as operation;
 use assay_records::WebhookRecord;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use super::{ApiResult, ListResult, StatusResult};
 use crate::caller::Admin;
-use crate::extract::{Json, NoParameters, Path, Query};
+use crate::extract::{Json, Path, Query};
 use crate::{Web, WebState};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Web>> {
 #[utoipa::path(get, path = "/api/v1/webhooks", tag = "webhooks",
     responses((status = 200, description = "All of them", body = ListPage<WebhookRecord>)),
     security(("token" = ["admin"])))]
-async fn webhooks(_: Admin, State(web): WebState, _: Query<NoParameters>) -> ListResult<WebhookRecord> {
+async fn webhooks(_: Admin, State(web): WebState, _: Query<PageQuery>) -> ListResult<WebhookRecord> {
     Ok(Json(ListPage::all(web.running.validator.records.webhooks().await?)))
 }
 
