@@ -9,8 +9,6 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
 use serde_json::Value;
 
-use crate::fleet::operator::operate;
-
 /// A miner of several validators.
 fn miner_of(validators: &[SocketAddr], flags: &[&str]) -> TestMiner {
     let others = validators[1..].iter().map(|address| format!("--validator={address}")).collect::<Vec<_>>();
@@ -72,18 +70,13 @@ async fn each_has_its_session_and_status_shows_both() {
 /// The join token is for the first one alone: another one could use it in the miner's place.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_join_token_is_shown_to_the_first_alone() {
-    let flags = vec!["--enrolment=token".to_owned()];
-    let first = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
-    let second = TestValidator::start(&Policy::default()).await;
-    let token = operate(&first, "enroll").out;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
-    std::fs::write(&file, token.trim()).unwrap();
-    let miner = miner_of(&[first.address, second.address], &[&format!("--join-token-file={}", file.display())]);
-    // One that does not know a token refuses it.
-    for validator in [&first, &second] {
-        validator.wait_for_miner(miner.key, true).await;
-    }
+    std::fs::write(&file, format!("assay-join-{}", "0".repeat(64))).unwrap();
+    // The first one is away. The second would refuse a token that it does not know.
+    let (away, second) = ("127.0.0.1:9".parse().unwrap(), TestValidator::start(&Policy::default()).await);
+    let miner = miner_of(&[away, second.address], &[&format!("--join-token-file={}", file.display())]);
+    second.wait_for_miner(miner.key, true).await;
 }
 
 /// The second challenge is declined while the first runs, and the memory of the first one is right for all afterwards.

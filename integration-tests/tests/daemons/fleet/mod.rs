@@ -6,7 +6,7 @@ mod enrolment;
 mod leases;
 #[cfg(target_os = "linux")]
 mod load;
-pub mod operator;
+mod operator;
 mod policy;
 mod remote;
 mod replay_workers;

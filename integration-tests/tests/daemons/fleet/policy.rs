@@ -131,6 +131,8 @@ async fn a_label_takes_effect_in_sessions_that_stand() {
     let (validator, _folder) = validator_with(&often, &[]).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
+    // By then its first challenge was decided about.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert_eq!(operate(&validator, &format!("label {} site=west", miner.key)).code, 0);
     let verdicts = verdicts(&validator, miner.key, 1);
     assert_eq!((&verdicts[0]["group"], &verdicts[0]["asked"]), (&"west".into(), &"schedule".into()));
