@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use assay_protocol::identity::{Identity, random_bytes};
 use assay_protocol::key_file::{KeyFileError, KeyRotation, Rotation};
+use assay_protocol::successor::Lineage;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
@@ -160,8 +161,12 @@ fn sign(identity: &Identity, header: &str, claims: &str) -> String {
 }
 
 fn key_set(identity: &Identity, now_s: u64) -> KeySet {
-    let lasting = identity.successors().iter().filter(|statement| statement.until_unix_seconds > now_s);
-    let old = lasting.map(|statement| (statement.old_key, Some(statement.until_unix_seconds)));
+    let lineage = Lineage::verify(identity.public_key(), identity.successors());
+    // A key ends with the first statement on its way to the one that signs.
+    let old = identity.successors().iter().filter_map(|statement| {
+        let until_s = lineage.until(&statement.old_key, |_| true).filter(|until_s| *until_s > now_s)?;
+        Some((statement.old_key, Some(until_s)))
+    });
     KeySet::of([(identity.public_key(), None)].into_iter().chain(old))
 }
 

@@ -100,8 +100,8 @@ pub async fn drive(
     let mut rules = validator.fleet.rules_changes();
     let (mut policies, mut admitted) = (validator.policies.subscribe(), validator.access.allowed.changes());
     let why = loop {
-        if driver.due.is_regrouped {
-            driver.policy_changed();
+        if driver.due.is_outdated {
+            driver.follow_policy();
         }
         // A running challenge is finished, and its verdict recorded, before the session drains.
         let idle = !driver.session.is_running() && driver.running.recording.is_none();
@@ -163,7 +163,7 @@ struct HostState {
     who: Option<EventSession>,
     /// Its keys, after it proved its own.
     standing: Option<MinerKeys>,
-    /// Its record as of its connection.
+    /// Its record as of its connection, or of its last change of labels here.
     record: Option<MinerRecord>,
     /// Its devices as recorded.
     noted_devices: Vec<ListedDevice>,
@@ -199,8 +199,8 @@ struct ChallengeTimer {
     is_first: bool,
     /// Whether a new policy moved the due time.
     is_moved: bool,
-    /// Whether the miner came into another group, by which the due time is not set yet.
-    is_regrouped: bool,
+    /// Whether the policy or the miner's group is another one, by which the due time is not set yet.
+    is_outdated: bool,
     /// Consecutive due challenges for which the miner was busy.
     busy: u32,
 }

@@ -52,7 +52,7 @@ pub struct RoundPart {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbedMembers {
     pub committed: BTreeSet<String>,
-    /// Those that were challenged, and did not commit.
+    /// Those that did not commit, or did not take their challenge.
     pub uncommitted: BTreeSet<String>,
 }
 

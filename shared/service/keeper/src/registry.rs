@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use assay_program::clock;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::NamedDevice;
+use assay_records::MinerRecord;
 use assay_work::{ChallengeId, PublicKey};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
@@ -39,8 +40,8 @@ pub enum SessionCommand {
         /// Receives the id of the ended challenge; `None` if it does not run.
         cancelled: oneshot::Sender<Option<ChallengeId>>,
     },
-    /// The miner has other labels.
-    Labelled,
+    /// The record of the miner, with other labels.
+    Labelled(Box<MinerRecord>),
     /// The other members of the round have committed: send the probe that this challenge holds back.
     Release {
         /// Challenge that the probe belongs to.

@@ -128,7 +128,9 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
             MemberEvent::Started(Err(why)) => member.end = Some(not_started(&why)),
             MemberEvent::Late => {
                 let why = format!("it did not start within {:?}", limits.start_within);
-                (member.is_late, member.end) = (true, Some(not_started(&why)));
+                // One that another challenge keeps busy is not late by its own doing.
+                member.is_late = validator.registry.running(miner).is_none();
+                member.end = Some(not_started(&why));
             }
             MemberEvent::Committed => member.committed = Some(clock::now()),
             MemberEvent::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
@@ -154,8 +156,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
 fn members_of(ids: &BTreeMap<PublicKey, String>, progress: &BTreeMap<PublicKey, MemberProgress>) -> ProbedMembers {
     let mut members = ProbedMembers::default();
     for (miner, id) in ids {
-        let was_asked = |member: &&MemberProgress| member.challenge.is_some() || member.is_late;
-        let Some(member) = progress.get(miner).filter(was_asked) else { continue };
+        let Some(member) = progress.get(miner).filter(|it| it.challenge.is_some() || it.is_late) else { continue };
         let of = if member.end.is_none() { &mut members.committed } else { &mut members.uncommitted };
         of.insert(id.clone());
     }

@@ -110,21 +110,21 @@ impl Records {
         })
     }
 
-    /// Whether two miners were challenged in one round of this group since a time, or members of one that began since
+    /// Whether two miners were challenged in one round of this group since a time, or members of one that ended since
     /// another time.
     pub async fn were_in_round(
         &self,
         miners: [&str; 2],
         group: &str,
-        (since_ms, begun_ms): (i64, i64),
+        (since_ms, ended_ms): (i64, i64),
     ) -> Result<bool> {
         let sql = "SELECT COUNT(*) FROM round_members m JOIN rounds r ON r.id = m.round \
              JOIN round_members o ON o.round = m.round \
              WHERE m.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND m.at_ms >= $2 AND r.grp = $3 \
              AND o.miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $4) \
-             AND (r.ended_ms IS NULL OR r.begun_ms >= $5 OR (m.state IN ('judged', 'started') \
+             AND (r.ended_ms IS NULL OR r.ended_ms >= $5 OR (m.state IN ('judged', 'started') \
              AND o.state IN ('judged', 'started')))";
-        let found = sqlx::query_scalar(sql).bind(miners[0]).bind(since_ms).bind(group).bind(miners[1]).bind(begun_ms);
+        let found = sqlx::query_scalar(sql).bind(miners[0]).bind(since_ms).bind(group).bind(miners[1]).bind(ended_ms);
         let found: i64 = found
             .fetch_one(self.read())
             .await

@@ -19,8 +19,10 @@ impl Driver {
                 self.end.is_replaced = true;
                 self.session.replaced(&taken_over(by))
             }
-            SessionCommand::Labelled => self.labelled().await,
+            SessionCommand::Labelled(record) => self.labelled(*record),
             SessionCommand::Resumed { by } => self.session.replaced(&resumed(by)),
+            // Its round went on without it.
+            SessionCommand::Run { order, started, .. } if order.round.is_some() && started.is_closed() => Vec::new(),
             SessionCommand::Run { order, place, started } => {
                 let free =
                     || self.validator.capacity.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);

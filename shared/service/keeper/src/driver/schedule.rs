@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_policy::Group;
-use assay_records::ChallengeStart;
+use assay_records::{ChallengeStart, MinerRecord};
 use assay_work::DeviceId;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,14 +35,10 @@ impl Driver {
     }
 
     /// Handles other labels of the miner: where they change its group, the policy is another one.
-    pub(super) async fn labelled(&mut self) -> Vec<Action> {
-        let Some(key) = self.host.record.as_ref().map(|record| record.key.clone()) else { return Vec::new() };
-        // Records that cannot be read are followed when the miner connects again.
-        let Ok(Some(record)) = self.validator.records.miner(&key).await else { return Vec::new() };
+    pub(super) fn labelled(&mut self, record: MinerRecord) -> Vec<Action> {
         let before = self.group();
         self.host.record = Some(record);
-        self.due.is_regrouped |= self.group().name != before.name;
-        self.notice();
+        self.due.is_outdated |= self.group().name != before.name;
         Vec::new()
     }
 
@@ -52,17 +48,22 @@ impl Driver {
         self.validator.fleet.rules().policy.group_of(&labels, &models).clone()
     }
 
-    /// Handles a new policy: the next challenge is due no later than it allows.
+    /// Handles a new policy.
     pub(super) fn policy_changed(&mut self) -> Vec<Action> {
+        self.due.is_outdated = true;
+        Vec::new()
+    }
+
+    /// Follows another policy, after a challenge: the next one is due no later than it allows.
+    pub(super) fn follow_policy(&mut self) {
         let is_idle = !self.session.is_running() && self.running.recording.is_none() && self.due.turn.is_empty();
         if self.host.who.is_some() && is_idle {
-            self.due.is_regrouped = false;
-            let (group, policy) = (self.group(), self.validator.policy());
-            let next = next_wait(&group, &policy, &mut self.entropy).map(|wait| clock::now() + wait);
+            self.due.is_outdated = false;
+            let next = next_wait(&self.group(), &self.validator.policy(), &mut self.entropy);
+            let next = next.map(|wait| clock::now() + wait);
             self.due.is_moved |= next.is_some_and(|next| self.due.next_challenge.is_none_or(|before| next < before));
             self.due.next_challenge = [self.due.next_challenge, next].into_iter().flatten().min();
         }
-        Vec::new()
     }
 
     /// Queues a due challenge for a place, if the policy still allows it.

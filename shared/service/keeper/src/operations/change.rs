@@ -133,7 +133,8 @@ pub async fn label(validator: &Validator, miner: &str, asked: ChangeLabels, acto
     let miner = miner_of(validator, &miner).await?;
     for session in miner.record.keys.iter().filter_map(|key| validator.registry.commands(key.parse().ok()?)) {
         // In tasks: a session may be busy, and one that has ended needs none.
-        tokio::spawn(async move { session.send(SessionCommand::Labelled).await });
+        let record = Box::new(miner.record.clone());
+        tokio::spawn(async move { session.send(SessionCommand::Labelled(record)).await });
     }
     Ok(miner)
 }

@@ -26,7 +26,7 @@ use crate::validator::Validator;
 const MAX_SHOWN: u32 = 20;
 /// The most devices in the document of a miner or a device.
 const MAX_SHOWN_DEVICES: u32 = 1024;
-/// The most events of a miner in one millisecond that pages pass: a device list has 1024 at most.
+/// The most events of a miner in one millisecond that pages pass: a connection makes one for each device.
 const MAX_AT_ONCE: u32 = 2048;
 /// The most characters of a search text for miners: those of the longest value of a label.
 const MAX_TEXT_CHARS: usize = 128;

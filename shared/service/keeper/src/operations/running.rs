@@ -95,9 +95,7 @@ pub fn challenges(validator: &Validator) -> Vec<ChallengeProgress> {
 /// The challenge of a miner's session, if it has this id.
 pub fn challenge(validator: &Validator, key: &str, id: &str) -> Option<ChallengeProgress> {
     let key: PublicKey = key.parse().ok()?;
-    let found = validator.registry.running(key).filter(|running| running.id.to_string() == id);
-    let found = found.as_ref().map(running);
-    found.or_else(|| challenges(validator).into_iter().find(|running| running.challenge_id.to_string() == id))
+    validator.registry.running(key).filter(|running| running.id.to_string() == id).as_ref().map(running)
 }
 
 fn running(challenge: &ChallengeSnapshot) -> ChallengeProgress {
