@@ -490,7 +490,9 @@ API cuEventRecord(Event* event, Stream* stream) {
 API cuEventQuery(Event* event) {
     IN_CONTEXT("cuEventQuery")
     const auto ticket = event->last();
-    return !ticket || ticket->done.load(std::memory_order_acquire) ? success : not_ready;
+    if (ticket && !ticket->done.load(std::memory_order_acquire)) return not_ready;
+    // A launch that failed before the mark may have done so since this call began.
+    return current->failure();
 }
 
 API cuEventElapsedTime(float* ms, Event* start, Event* end) {
