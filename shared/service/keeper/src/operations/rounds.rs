@@ -29,8 +29,10 @@ const HOLD_ALLOWANCE: Duration = Duration::from_secs(5);
 
 /// Label of the rounds for disputed devices.
 const DISPUTED: &str = "disputed device";
-/// Time in ms within which two miners are not in another such round, and that after one in which one was not challenged.
-const DISPUTED_AGAIN_MS: (i64, i64) = (3_600_000, 600_000);
+/// Time in ms within which two miners are not in another such round.
+const DISPUTED_AGAIN_MS: i64 = 3_600_000;
+/// The same after a round in which one of them was not challenged.
+const UNSTARTED_AGAIN_MS: i64 = 600_000;
 
 /// A possible member of a round.
 struct RoundCandidate {
@@ -50,10 +52,9 @@ pub async fn of_disputed(
     asking: String,
     others: BTreeSet<String>,
 ) -> Result<(), OperationError> {
-    let place =
-        timeout(Duration::from_millis(DISPUTED_AGAIN_MS.0.unsigned_abs()), validator.capacity.disputes.acquire());
+    let place = timeout(Duration::from_millis(DISPUTED_AGAIN_MS.unsigned_abs()), validator.capacity.disputes.acquire());
     let Ok(Ok(_place)) = place.await else { return Ok(()) };
-    let since_ms = (unix_ms() - DISPUTED_AGAIN_MS.0, unix_ms() - DISPUTED_AGAIN_MS.1);
+    let since_ms = (unix_ms() - DISPUTED_AGAIN_MS, unix_ms() - UNSTARTED_AGAIN_MS);
     let mut is_open = false;
     for other in &others {
         is_open = is_open || !validator.records.were_in_round([&asking, other], DISPUTED, since_ms).await?;
