@@ -155,7 +155,8 @@ fn a_host_is_tried_and_left_as_it_was() {
     assert!(verdicts.len() >= 2, "{stdout}");
 }
 
-/// The first verdict that is no pass ends a try of many challenges.
+/// The first verdict that is no pass ends a try of many challenges. It is a fail, or inconclusive where this machine was held
+/// up meanwhile.
 #[test]
 fn a_try_ends_with_the_first_verdict_that_is_no_pass() {
     let sshd = Sshd::start("");
@@ -163,7 +164,12 @@ fn a_try_ends_with_the_first_verdict_that_is_no_pass() {
     let (code, stdout, stderr) =
         sshd.output(&[], &["--json", "--kinds=int8,f16", "--seconds=600", "--iterations=65536", fields]);
     let verdicts = serde_json::Deserializer::from_str(&stdout).into_iter::<serde_json::Value>().map(Result::unwrap);
-    assert_eq!((code, verdicts.count()), (Some(1), 1), "{stdout}{stderr}");
+    let outcomes: Vec<_> = verdicts.map(|verdict| verdict["outcome"].as_str().unwrap().to_owned()).collect();
+    match (outcomes.as_slice(), code) {
+        ([outcome], Some(1)) if outcome == "fail" => {}
+        ([outcome], Some(2)) if outcome == "inconclusive" && stdout.contains("\"validator_overloaded\"") => {}
+        other => panic!("{other:?}: {stdout}{stderr}"),
+    }
 }
 
 /// Killed here, or with its connection cut, it leaves neither a process nor a file there.
