@@ -9,7 +9,7 @@ use assay_policy::policy::Cadence;
 use assay_policy::schedule::draw_wait;
 use assay_policy::state::Word;
 use assay_policy::{Event, State};
-use assay_records::{Approval, MinerFilter, MinerRecord, RecordsError};
+use assay_records::{Approval, MinerFilter, MinerRecord, RecordsError, ValidatorRecord};
 
 use crate::fleet::Fleet;
 use crate::fleet::schedule::uniform;
@@ -21,6 +21,8 @@ use assay_program::clock::{self, unix_ms};
 const SWEEP: Duration = Duration::from_secs(15);
 /// Time in ms after which the miner of a due challenge counts as absent: longer than miners wait before they dial again.
 const MISSED_AFTER_MS: i64 = 60_000;
+/// Time in ms for which a validator that is away excuses the absence of its miners: longer than a night.
+const AWAY_MS: i64 = 24 * 3_600_000;
 /// Lease under which one of several validators sweeps the fleet.
 const LEASE: &str = "sweep";
 
@@ -56,14 +58,14 @@ impl Fleet {
     /// # Errors
     /// The records cannot be read or written.
     async fn sweep(&self, validator: &Validator, serving_ms: i64) -> Result<(), RecordsError> {
-        let mut after = None;
+        let (mut after, validators) = (None, self.records.validators().await?);
         loop {
             let filter = MinerFilter { after: after.take(), ..MinerFilter::default() };
             let miners = self.records.miners(&filter).await?;
             let Some(last) = miners.last() else { return Ok(()) };
             after = Some(last.id.clone());
             for miner in &miners {
-                match self.look(validator, miner, serving_ms).await {
+                match self.look(validator, miner, serving_ms, &validators).await {
                     // Another event changed it just now: the next sweep handles it.
                     Err(RecordsError::StandingChanged(_)) => {}
                     looked => looked?,
@@ -72,15 +74,19 @@ impl Fleet {
         }
     }
 
-    async fn look(&self, validator: &Validator, miner: &MinerRecord, serving_ms: i64) -> Result<(), RecordsError> {
+    async fn look(
+        &self,
+        validator: &Validator,
+        miner: &MinerRecord,
+        serving_ms: i64,
+        validators: &[ValidatorRecord],
+    ) -> Result<(), RecordsError> {
         let is_revoked = miner.key.parse().is_ok_and(|key| validator.access.allowed.is_revoked_by_settings(&key));
         if let Some(word) = unheeded(miner.status, is_revoked, miner.standing().state) {
             return self.happened_to(miner, &Event::Operator(word)).await;
         }
         let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
-        let was_due = miner.due.as_ref().is_some_and(|due| is_missed(due.at_ms, serving_ms, unix_ms()));
-        let is_awaited = is_expected(miner.status, &miner.state) && miner.connected_to.is_none() && was_due;
-        if is_awaited {
+        if self.is_absent(miner, serving_ms, validators).await? {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
             self.draw_due(miner, &group, &validator.policy()).await.map(drop)
@@ -89,6 +95,24 @@ impl Fleet {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether a miner was not there for its due challenge, though it could reach the validator of its last session.
+    async fn is_absent(
+        &self,
+        miner: &MinerRecord,
+        serving_ms: i64,
+        validators: &[ValidatorRecord],
+    ) -> Result<bool, RecordsError> {
+        let Some(due) = &miner.due else { return Ok(false) };
+        let is_awaited = is_expected(miner.status, &miner.state) && miner.connected_to.is_none();
+        if !is_awaited || !is_missed(due.at_ms, serving_ms, unix_ms()) {
+            return Ok(false);
+        }
+        let last = self.records.sessions(&miner.key, 1).await?.pop();
+        let its = last.and_then(|last| validators.iter().find(|validator| validator.key == last.validator));
+        let since_ms = its.map_or(0, |its| if its.is_alive { its.started_ms } else { its.heartbeat_ms + AWAY_MS });
+        Ok(is_missed(due.at_ms, since_ms, unix_ms()))
     }
 }
 
@@ -138,7 +162,13 @@ fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) 
 
 #[cfg(test)]
 mod tests {
+    use assay_policy::FleetRules;
+    use assay_receipts::Signer;
+    use assay_records::{Location, NextChallenge, Records};
+    use assay_work::{Nonce, PublicKey};
+
     use super::*;
+    use crate::tests::session;
 
     #[test]
     fn absence_counts_for_all_that_are_attested() {
@@ -155,6 +185,29 @@ mod tests {
     fn no_challenge_is_missed_while_the_validator_is_away() {
         assert!(is_missed(1000, 0, 61_001) && !is_missed(1000, 0, 61_000));
         assert!(is_missed(1000, 500_000, 560_001) && !is_missed(1000, 500_000, 560_000));
+    }
+
+    /// Regression test: of several validators, a restart of one counted as the absence of its miners where another swept.
+    #[tokio::test]
+    async fn a_miner_is_excused_while_its_validator_is_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let signer = Signer::open(&folder.path().join("key"), "test").unwrap();
+        let fleet = Fleet::new(records, FleetRules::parse("", "p.toml", None).unwrap(), signer);
+        let [its, other] = [1, 2].map(|key| PublicKey([key; 32]));
+        let miner = fleet.records.connected(&session(Nonce([5; 32]), PublicKey([7; 32]), its)).await.unwrap();
+        let due = Some(NextChallenge { at_ms: 1, kind: String::new() });
+        let miner = MinerRecord { due, connected_to: None, ..miner };
+        let is_absent = async |key: PublicKey, started_ms, heartbeat_ms, is_alive| {
+            let (key, [instance, address]) = (key.to_string(), [(); 2].map(|()| String::new()));
+            let validator = ValidatorRecord { key, instance, address, started_ms, heartbeat_ms, is_alive };
+            fleet.is_absent(&miner, 0, &[validator]).await.unwrap()
+        };
+        let now = unix_ms();
+        assert!(is_absent(other, now, now, true).await && is_absent(its, 0, now, true).await);
+        assert!(!is_absent(its, now, now, true).await, "its validator started just now");
+        assert!(!is_absent(its, 0, now, false).await, "its validator is away");
+        assert!(is_absent(its, 0, now - AWAY_MS - MISSED_AFTER_MS - 1, false).await, "its validator is away for good");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Instant;
 use assay_judge::verify::judge::UnmadeVerdict;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_records::{Conclusion, RoundRecord};
-use assay_work::{ChallengeId, PublicKey};
+use assay_records::{Approval, Conclusion, ConnectedSession, RoundRecord};
+use assay_work::{ChallengeId, Nonce, PublicKey};
 
 use crate::registry::ConnectedMiner;
 use crate::takeover::SessionNonces;
@@ -58,6 +58,22 @@ pub fn conclusion(challenge_id: ChallengeId, miner_key: PublicKey, validator_key
         receipt: None,
         device_ms: 0,
         operator: None,
+    }
+}
+
+/// A session of a miner that an operator admitted, without devices.
+pub fn session(nonce: Nonce, miner: PublicKey, validator: PublicKey) -> ConnectedSession {
+    ConnectedSession {
+        session: nonce.to_string(),
+        validator: validator.to_string(),
+        instance: "run".to_owned(),
+        keys: vec![miner.to_string()],
+        status: Approval::Approved,
+        address: String::new(),
+        software: String::new(),
+        devices: Vec::new(),
+        inventory: String::new(),
+        at_ms: 1,
     }
 }
 

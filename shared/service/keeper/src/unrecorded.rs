@@ -61,9 +61,11 @@ impl UnrecordedEnds {
 
 #[cfg(test)]
 mod tests {
-    use assay_records::{Approval, ConnectedSession, EventDocument, Location};
+    use assay_records::{EventDocument, Location};
+    use assay_work::{Nonce, PublicKey};
 
     use super::*;
+    use crate::tests::session;
 
     /// Regression test: a session whose end was not written within 2 s stayed open until the validator restarted.
     #[tokio::test]
@@ -71,29 +73,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::File(folder.path().join("validator.db"));
         let records = Records::open(&location).await.unwrap();
-        let (session, key) = ("ab".repeat(16), "cd".repeat(32));
-        let connected = ConnectedSession {
-            session: session.clone(),
-            validator: "ee".repeat(32),
-            instance: "run-1".to_owned(),
-            keys: vec![key.clone()],
-            status: Approval::Approved,
-            address: String::new(),
-            software: String::new(),
-            devices: Vec::new(),
-            inventory: String::new(),
-            at_ms: 1000,
-        };
+        let (nonce, key) = (Nonce([0xab; 32]), PublicKey([0xcd; 32]));
+        let connected = session(nonce, key, PublicKey([0xee; 32]));
         records.connected(&connected).await.unwrap();
         records.close().await;
         let ends = UnrecordedEnds::default();
-        ends.end(&records, SessionEnd { session, at_ms: 4000, why: "gone".to_owned() }).await;
+        ends.end(&records, SessionEnd { session: connected.session, at_ms: 4000, why: "gone".to_owned() }).await;
         assert!(ends.record(&records).await.is_err());
 
         let records = Records::open(&location).await.unwrap();
         ends.record(&records).await.unwrap();
         ends.record(&records).await.unwrap();
-        let sessions = records.sessions(&key, 9).await.unwrap();
+        let sessions = records.sessions(&key.to_string(), 9).await.unwrap();
         assert_eq!((sessions[0].disconnected_ms, sessions[0].why.as_deref()), (Some(4000), Some("gone")));
         let left = records.events(0, 9).await.unwrap();
         let left = left.iter().filter(|event| matches!(event.told, EventDocument::MinerLeft(_)));

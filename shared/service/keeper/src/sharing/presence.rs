@@ -265,31 +265,16 @@ mod tests {
 
     use assay_listen::bounds::ConnectionBounds;
     use assay_records::testing::Postgres;
-    use assay_records::{Approval, ChallengeStart, ConnectedSession, Location};
+    use assay_records::{ChallengeStart, Location};
     use assay_work::Nonce;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::registry::ConnectedMiner;
     use crate::takeover::SessionNonces;
-    use crate::tests::{connected, round};
+    use crate::tests::{connected, round, session};
 
     const NONCE: Nonce = Nonce([5; 32]);
-
-    fn session(miner: PublicKey, validator: PublicKey) -> ConnectedSession {
-        ConnectedSession {
-            session: NONCE.to_string(),
-            validator: validator.to_string(),
-            instance: "run".to_owned(),
-            keys: vec![miner.to_string()],
-            status: Approval::Approved,
-            address: String::new(),
-            software: String::new(),
-            devices: Vec::new(),
-            inventory: String::new(),
-            at_ms: 1,
-        }
-    }
 
     fn challenge(miner: PublicKey, validator: PublicKey) -> ChallengeStart {
         ChallengeStart {
@@ -322,7 +307,7 @@ mod tests {
         let resumption = SessionNonces { nonce: Some(NONCE), resumes: None };
         let connected = ConnectedMiner { resumption, ..connected(miner) };
         registry.enter(1, miner, connected, mpsc::channel(1).0, None, false).unwrap();
-        late.records.connected(&session(miner, second)).await.unwrap();
+        late.records.connected(&session(NONCE, miner, second)).await.unwrap();
         let begun = challenge(miner, second);
         late.records.begin_challenge(&begun).await.unwrap();
         database.sql("UPDATE validators SET expires_ms = 0");
