@@ -9,8 +9,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// The delay of a miner's bytes on a slow connection.
-const SLOWNESS: Duration = Duration::from_secs(1);
+/// The delay of a miner's bytes on a slow connection: half of it is far longer than a miner takes to connect again.
+const SLOWNESS: Duration = Duration::from_secs(4);
 
 /// Bytes that a slow link takes at once, and that wait in front of it.
 const LINK_BYTES: u32 = 8 << 10;

@@ -45,7 +45,7 @@ pub struct Measured {
 #[must_use]
 pub fn policy() -> Policy {
     let flags = vec!["--policy-fields=openings_deadline=120s".to_owned()];
-    Policy { challenge_on_connect: true, flags, ..Policy::default() }
+    Policy { challenge_on_connect: true, ping_interval_ms: 10_000, flags, ..Policy::default() }
 }
 
 /// Attacks a validator, and meanwhile challenges a miner that is connected there, and lets newcomers in.

@@ -139,6 +139,8 @@ async fn wrong_bits() -> Ruling {
 async fn killed_worker() -> Ruling {
     let (validator, mut miner) = pair(&Policy { iterations: 600, ..Policy::default() }, &[], Vec::new()).await;
     let worker = *miner.daemon.workers(1).values().next().unwrap();
+    // Held, so that its work does not end before it is killed.
+    let _held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     // SAFETY: kill only sends a signal; the process is a worker of a miner that this test started.
@@ -159,7 +161,7 @@ async fn host_without_memory() -> Ruling {
 async fn on_a_link() -> (TestValidator, TestMiner, Proxy) {
     let flags = vec!["--policy-fields=link_min_kb_per_s=8".to_owned()];
     let policy =
-        Policy { samples: 16, segments: 8, openings_deadline_s: 2, ping_interval_ms: 500, flags, ..Policy::default() };
+        Policy { samples: 16, segments: 8, openings_deadline_s: 2, ping_interval_ms: 2000, flags, ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
     let link = Link { bytes_per_s: 32_000, delay: Duration::from_millis(50) };
     let proxy = Proxy::start_on_a_link(validator.address, link).await;
@@ -185,9 +187,17 @@ async fn cut_link(phase: &str) -> Ruling {
 async fn held_up() -> Ruling {
     let policy = Policy { iterations: 200, commit_deadline_s: 2, ping_interval_ms: 60_000, ..Policy::default() };
     let (mut validator, miner) = pair(&policy, &[], Vec::new()).await;
+    // The commitment is made while the validator stands still, not before.
+    let held = miner.daemon.hold_devices();
     let mut challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     challenge.wait_for_phase("work").await;
-    validator.daemon.hold_up(Duration::from_secs(4));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            drop(held);
+        });
+        validator.daemon.hold_up(Duration::from_secs(4));
+    });
     challenge.ruling().await.unwrap()
 }
 

@@ -150,22 +150,22 @@ async fn a_stream_half_closed_behind_the_last_opening() {
     assert!(heard.load(Ordering::SeqCst), "the miner hears the verdict");
 }
 
-/// A link of 40 kB/s between the devices of a host that is two: the walk is right, and says how slow the link is.
+/// A link of 15 kB/s between the devices of a host that is two: the walk is right, and says how slow the link is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_behind_a_slow_link() {
     let flags = [
         "--policy-fields=linked_probe=true",
         "--policy-fields=linked_expect_gb_per_s=0.01",
-        "--policy-fields=linked_min_gb_per_s=0.00008",
+        "--policy-fields=linked_min_gb_per_s=0.00003",
     ];
     let flags = flags.map(str::to_owned).to_vec();
     let stage = Stage::new(&Policy { max_matrices: 22, flags, ..Policy::default() }, &[5, 9, 20]).await;
     stage.challenge(Mode::Audit).await.expect_pass();
-    stage.miner.lies.behind_a_link(40_000);
+    stage.miner.lies.behind_a_link(15_000);
     let ruling = stage.challenge(Mode::Audit).await;
     ruling.expect(ReasonCode::LinkSlow);
     let link = ruling.verdict.link.as_ref().expect("it was walked");
-    assert!(link.gb_per_s < 0.00008, "{link:?}");
+    assert!(link.gb_per_s < 0.00003, "{link:?}");
     stage.miner.lies.stop();
     stage.challenge(Mode::Audit).await.expect_pass();
 }

@@ -34,7 +34,13 @@ async fn challenged(validator: &TestValidator, is_tls: bool, room: u32) -> (Ruli
     miner.say(MinerMessage::Pong(sequence)).await.expect("the connection stands");
     miner.keep_room(room).await.expect("the validator takes the setting");
     let running = validator.ask(miner.key, Some(Mode::Audit)).await.expect("a challenge starts");
-    let first = miner.watch(LOOK).await.expect("the connection stands");
+    let mut first = miner.watch(LOOK).await.expect("the connection stands");
+    // A machine that was held up sends it later; then the miner looks as long again.
+    for _ in 0..4 {
+        if room > 0 && first.is_none_or(|first| first.elapsed() < LOOK / 2) {
+            first = miner.watch(LOOK).await.expect("the connection stands");
+        }
+    }
     // A miner that would make its way look long: pings of HTTP/2 of its own.
     for number in 0..20_u64 {
         miner.write(&frame(PING, 0, 0, &number.to_be_bytes())).await.expect("the connection stands");

@@ -288,7 +288,7 @@ async fn a_detached_challenge_runs_on_is_named_and_cancelled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_waits_for_its_miner_and_for_its_turn() {
-    let validator = TestValidator::start(&Policy { iterations: 600, ..Policy::default() }).await;
+    let validator = TestValidator::start(&Policy { iterations: 3000, ..Policy::default() }).await;
     let mut early = begin(&validator.socket, &["challenge", "--wait", "--mode=audit", "--json"]);
     let waits = |command: &mut Child| {
         let mut said = String::new();

@@ -225,7 +225,7 @@ async fn a_stream_broken_in_a_challenge() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_challenge_at_a_time() {
     let stage = Stage::with_one_device().await;
-    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(1)));
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(10)));
     let second = async {
         while !stage.validator.miners().await.iter().any(|miner| miner.challenged_now) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -239,7 +239,7 @@ async fn one_challenge_at_a_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pings_unanswered() {
-    let stage = Stage::new(&Policy { ping_interval_ms: 400, ..Policy::default() }, &[14]).await;
+    let stage = Stage::new(&Policy { ping_interval_ms: 2000, ..Policy::default() }, &[14]).await;
     stage.challenge(Mode::Audit).await.expect_pass();
     stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
     stage.miner.lies.in_what_goes_out(|message| match message {

@@ -96,7 +96,7 @@ async fn last_words(mut miner: RawMiner) -> String {
 async fn an_overlap_that_is_over_admits_nobody_and_says_so() {
     let (old, new) = (Identity::from_seed(&[0x31; 32]), Identity::from_seed(&[0x33; 32]));
     let flags = vec![format!("--allowed-miners={}", old.public_key())];
-    let validator = TestValidator::start(&Policy { flags, ping_interval_ms: 2000, ..Policy::default() }).await;
+    let validator = TestValidator::start(&Policy { flags, ping_interval_ms: 10_000, ..Policy::default() }).await;
     let until = |until| {
         let statement = old.succeed(new.public_key(), until);
         hello(&new.clone().following(&[statement], old.public_key()))
@@ -109,7 +109,7 @@ async fn an_overlap_that_is_over_admits_nobody_and_says_so() {
         other => panic!("no refusal but {other:?}"),
     }
     // A session ends with the overlap that it stands on.
-    let soon = until(unix_seconds() + 3);
+    let soon = until(unix_seconds() + 8);
     let (miner, welcome) = welcomed(&validator, &soon).await;
     miner.say(proof(&soon, &welcome, &new)).await;
     let detail = last_words(miner).await;

@@ -107,7 +107,10 @@ async fn devices_that_reach_one_another_too_slowly_fail() {
     assert!(ruling.verdict.link.is_some(), "what was shown is told all the same");
     let detail = &ruling.verdict.reasons[0].detail;
     assert!(detail.contains("GB/s into each of 2 devices, at least 50000 are asked for"), "{detail}");
-    assert_eq!(rejudged(&validator), "1 case: 1 the same to the bit\n");
+    // A challenge in which this machine was held up is repeated, and is a case too.
+    let said = rejudged(&validator);
+    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(said.ends_with("the same to the bit\n") && counts[0] >= 1 && counts[1..] == [counts[0]], "{said}");
 }
 
 #[test]

@@ -98,8 +98,7 @@ impl Configured {
 async fn sighup_changes_limits_and_names_what_needs_a_restart() {
     const READ: &str = "the settings were read again";
     const HALF: &str = "max_memory_percent = 50\n";
-    let policy = Policy { ping_interval_ms: 500, ..Policy::default() };
-    let mut miner = Configured::start(&policy, HALF).await;
+    let mut miner = Configured::start(&Policy::default(), HALF).await;
     miner.offers(8 * MIB).await;
     let line = miner.reload("", READ);
     assert_eq!(line["changed"], serde_json::json!(["max_memory_percent"]));
@@ -131,8 +130,7 @@ async fn sighup_changes_limits_and_names_what_needs_a_restart() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn sighup_changes_the_share_of_memory() {
-    let policy = Policy { ping_interval_ms: 500, ..Policy::default() };
-    let mut miner = Configured::start(&policy, "").await;
+    let mut miner = Configured::start(&Policy::default(), "").await;
     let before = miner.validator.miners().await.remove(0).address;
     miner.reload("max_memory_percent = 50\n", "the settings were read again");
     miner.offers(8 * MIB).await;
@@ -142,8 +140,7 @@ async fn sighup_changes_the_share_of_memory() {
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_goes_on_over_sighup() {
-    let policy = Policy { ping_interval_ms: 500, ..Policy::default() };
-    let mut miner = Configured::start(&policy, "").await;
+    let mut miner = Configured::start(&Policy::default(), "").await;
     let held = miner.miner.daemon.hold_devices();
     let running = miner.validator.ask(miner.miner.key, Some(Mode::Audit)).await.unwrap();
     miner.miner.daemon.wait_for("working");

@@ -126,7 +126,7 @@ async fn a_miner_that_connects_again_ends_nothing() {
 /// noticed, and then served again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_started_again_in_a_challenge_comes_back() {
-    let policy = Policy { iterations: 60_000, ping_interval_ms: 500, ..Policy::default() };
+    let policy = Policy { iterations: 60_000, ping_interval_ms: 5000, ..Policy::default() };
     let validator = TestValidator::start(&policy).await;
     let proxy = Proxy::start(validator.address).await;
     let mut miner = TestMiner::start(proxy.address, 1, &[]);
@@ -148,7 +148,7 @@ async fn a_miner_started_again_in_a_challenge_comes_back() {
 /// The proof of a connection that it lost comes late: its own old session takes over from its new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_that_takes_over_from_itself_goes_on() {
-    let validator = TestValidator::start(&Policy { ping_interval_ms: 500, ..Policy::default() }).await;
+    let validator = TestValidator::start(&Policy { ping_interval_ms: 5000, ..Policy::default() }).await;
     let proxy = Proxy::start_slow(validator.address).await;
     let mut miner = TestMiner::start(proxy.address, 1, &[]);
     miner.daemon.wait_for("connected: waiting for challenges");

@@ -13,6 +13,8 @@ use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
 
 /// An address of this machine that dials too often.
 const BUSY: [u8; 4] = [127, 0, 0, 3];
@@ -47,9 +49,9 @@ async fn challenges_take_turns() {
 /// The commitment comes in time and is read too late.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_was_held_up_fails_nobody_for_it() {
-    let policy = Policy { commit_deadline_s: 2, ping_interval_ms: 60_000, ..Policy::default() };
+    let policy = Policy { commit_deadline_s: 5, ping_interval_ms: 60_000, ..Policy::default() };
     let mut stage = Stage::new(&policy, &[14]).await;
-    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_millis(300)));
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(2)));
     let (asked, mut heard) = tokio::sync::mpsc::unbounded_channel();
     stage.miner.lies.in_what_comes_in(move |message| {
         if matches!(message, ValidatorMessage::Challenge(_)) {
@@ -60,14 +62,22 @@ async fn a_validator_that_was_held_up_fails_nobody_for_it() {
     });
     let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
     heard.recv().await.expect("the challenge comes");
-    stage.validator.daemon.hold_up(Duration::from_secs(3));
+    stage.validator.daemon.hold_up(Duration::from_secs(6));
     running.ruling().await.unwrap().expect(ReasonCode::ValidatorOverloaded);
     // A miner that is late through its own fault fails, also where the validator was held up long before.
-    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(6)));
-    let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
-    heard.recv().await.expect("the challenge comes");
-    stage.validator.daemon.hold_up(Duration::from_millis(500));
-    running.ruling().await.unwrap().expect(ReasonCode::CommitmentLate);
+    stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(15)));
+    let mut ruling = None;
+    // Near the deadline this machine itself may hold it up, but not each time.
+    for _ in 0..3 {
+        let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
+        heard.recv().await.expect("the challenge comes");
+        stage.validator.daemon.hold_up(Duration::from_millis(500));
+        let of_this = ruling.insert(running.ruling().await.unwrap());
+        if of_this.verdict.reasons.iter().all(|reason| reason.code != ReasonCode::ValidatorOverloaded.name()) {
+            break;
+        }
+    }
+    ruling.expect("it was asked").expect(ReasonCode::CommitmentLate);
 }
 
 /// An address that dials too often is refused with a time to come back, or closed at once; another one is served.
@@ -76,7 +86,8 @@ async fn an_address_that_dials_too_often_is_told_when_to_come_back() {
     let flags = vec!["--max-address-connects-per-s=1".to_owned()];
     let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
     let first = || encoded(MinerMessage::Hello(hello(&Identity::from_seed(&[7; 32]))));
-    for _ in 0..10 {
+    // More than the ten that are let in at once: some more are, while they dial.
+    for _ in 0..13 {
         dial(validator.address, BUSY).await;
     }
     let line = Line::open(validator.address, BUSY).await;
@@ -86,16 +97,20 @@ async fn an_address_that_dials_too_often_is_told_when_to_come_back() {
         panic!("it is told so: {answer:?}")
     };
     assert!(after >= Duration::from_secs(1), "{after:?}");
-    let mut closed = 0;
-    for _ in 0..20 {
+    let mut closed = 0_u32;
+    let mut open = JoinSet::new();
+    for _ in 0..40 {
         // It may be reset before the system says that it stands.
-        let stream = dialled::dial(validator.address, BUSY).await;
-        closed += match stream {
-            Ok(stream) => u32::from(tokio::time::timeout(Duration::from_millis(200), stream.readable()).await.is_ok()),
-            Err(_) => 1,
-        };
+        match dialled::dial(validator.address, BUSY).await {
+            Ok(mut stream) => drop(open.spawn(async move { matches!(stream.read(&mut [0]).await, Ok(0) | Err(_)) })),
+            Err(_) => closed += 1,
+        }
     }
-    assert!(closed >= 10, "{closed} of 20");
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while closed < 10 {
+        let ended = tokio::time::timeout_at(until, open.join_next()).await.expect("ten of 40 are closed");
+        closed += u32::from(ended.expect("one is open").unwrap());
+    }
     let other = Line::open(validator.address, [127, 0, 0, 1]).await;
     let mut miner = other.miner(first()).await.unwrap();
     assert!(matches!(miner.hear().await, Some(ValidatorMessage::Welcome(_))));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use assay_api::BeginChallenge;
-use assay_integration_tests::daemon::{self, PATIENCE, lives, program};
+use assay_integration_tests::daemon::{self, Held, PATIENCE, lives, program};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, RunningChallenge, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
@@ -237,7 +237,8 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
 async fn cancelled_work_costs_no_worker() {
     let policy = Policy { iterations: 30_000, commit_deadline_s: 4, ..Policy::default() };
     let mut scene = Scene::new(&policy, 2, &[]).await;
-    scene.ask(Mode::Audit).await.ruling().await.unwrap().expect(ReasonCode::CommitmentLate);
+    let ruling = scene.validator.challenge(scene.miner.key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect(ReasonCode::CommitmentLate);
     passes(&scene.validator, 2).await;
     assert!(scene.workers.values().all(|process| lives(*process)));
     assert!(!scene.miner.daemon.log().join("\n").contains("has lost its worker"));
@@ -301,8 +302,11 @@ async fn a_validator_that_loses_a_worker_blames_nobody() {
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
     let mut challenge = validator.ask(miner.key, Some(Mode::Replay)).await.unwrap();
+    // Held, so that the replay does not end before they are killed.
+    let held: Vec<_> = own.values().map(|process| Held::process(*process)).collect();
     challenge.wait_for_phase("replay").await;
     own.values().for_each(|process| signal(*process, libc::SIGKILL));
+    drop(held);
     challenge.ruling().await.unwrap().expect(ReasonCode::ValidatorDevices);
     validator.daemon.wait_for("worker 2 drives");
     let (iterations, mode) = (Some(1), Some(Mode::Replay));

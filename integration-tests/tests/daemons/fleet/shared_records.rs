@@ -19,8 +19,10 @@ use serde_json::Value;
 const MINERS: usize = 12;
 /// How often it is looked whether something has come.
 const NAP: Duration = Duration::from_millis(100);
-/// Passes of a challenge whose work and whose replay take a while.
-const LONG: u32 = 600;
+/// Passes of a challenge whose replay takes a while.
+const LONG_REPLAY: u32 = 600;
+/// Passes of a challenge whose work does not end before the test stops it.
+const LONG_WORK: u32 = 60_000;
 
 /// When miners are challenged: soon after each verdict, and at the latest then.
 const CADENCE: &str = r#"
@@ -67,10 +69,10 @@ async fn wait_for<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T 
 
 /// Has a validator challenge a miner for long, as soon as the miner takes it: one that works for another validator just
 /// then declines it.
-async fn challenge_for_long(validator: &TestValidator, miner: &mut TestMiner) -> RunningChallenge {
+async fn challenge_for_long(validator: &TestValidator, miner: &mut TestMiner, iterations: u32) -> RunningChallenge {
     wait_for("a challenge of the operator that the miner works on", async || {
         let request =
-            BeginChallenge { miner: Some(miner.key.to_string()), iterations: Some(LONG), ..Default::default() };
+            BeginChallenge { miner: Some(miner.key.to_string()), iterations: Some(iterations), ..Default::default() };
         let running = validator.begin(request).await.ok()?;
         let id = running.id.to_string();
         loop {
@@ -226,7 +228,7 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     fleet.every_miner_is_judged_again().await;
 
     // A validator, in mid-challenge: another one concludes it, and has its miners.
-    let mut running = challenge_for_long(&fleet.validators[0], &mut fleet.miners[0]).await;
+    let mut running = challenge_for_long(&fleet.validators[0], &mut fleet.miners[0], LONG_WORK).await;
     let lost = running.id;
     running.wait_for_phase("work").await;
     let held = fleet.miners[0].daemon.hold_devices();
@@ -240,7 +242,7 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     assert_eq!((outcome.as_str(), code.as_deref()), ("inconclusive", Some(ReasonCode::ValidatorLost.name())));
 
     // A replay worker, in mid-replay: the other one does it again.
-    let running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[1]).await;
+    let running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[1], LONG_REPLAY).await;
     let replayed = running.id;
     let (first, held) = taken_by(&mut fleet.workers, replayed).await;
     fleet.workers.remove(first).kill();
@@ -251,7 +253,7 @@ async fn each_kind_is_killed_in_turn_and_nothing_is_lost() {
     fleet.workers.push(start_worker(&fleet.database.url()));
 
     // A miner, in mid-challenge.
-    let mut running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[2]).await;
+    let mut running = challenge_for_long(&fleet.validators[1], &mut fleet.miners[2], LONG_WORK).await;
     let broken = running.id;
     running.wait_for_phase("work").await;
     let Fleet { given, miners, .. } = &mut fleet;

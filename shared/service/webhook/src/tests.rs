@@ -226,7 +226,9 @@ async fn an_answer_without_end_is_cut_short() {
 
 #[tokio::test]
 async fn what_was_removed_is_counted_and_not_waited_for() {
-    let (url, mut requests) = receiver(vec!["HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n".to_owned()]).await;
+    // Long enough that the events are removed before the next attempt.
+    let refusal = "HTTP/1.1 503 No\r\nretry-after: 10\r\ncontent-length: 0\r\n\r\n";
+    let (url, mut requests) = receiver(vec![refusal.to_owned()]).await;
     let store = Store::new().await;
     let id = store.add(&url, &HEALTH).await;
     store.tell(0..1).await;

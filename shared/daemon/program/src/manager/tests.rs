@@ -166,6 +166,7 @@ fn a_blocked_runtime_gives_no_sign_of_life() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (trigger, shutdown) = Shutdown::by_hand();
     let (block, mut blocked) = tokio::sync::mpsc::channel::<mpsc::Receiver<()>>(1);
+    let (taken, is_taken) = mpsc::channel();
     let (end, mut ended) = tokio::sync::oneshot::channel::<()>();
     let handle = runtime.handle().clone();
     let main = thread::spawn(move || {
@@ -173,7 +174,7 @@ fn a_blocked_runtime_gives_no_sign_of_life() {
             tokio::select! {
                 never = manager.attend(shutdown, || "at work".to_owned()) => match never {},
                 // The daemon's work, which blocks its own thread when it is asked to.
-                () = async { while let Some(until) = blocked.recv().await { let _ = until.recv(); } } => {}
+                () = async { while let Some(until) = blocked.recv().await { taken.send(()).unwrap(); let _ = until.recv(); } } => {}
                 _ = &mut ended => {}
             }
         });
@@ -183,6 +184,7 @@ fn a_blocked_runtime_gives_no_sign_of_life() {
     // The thread of the daemon's own task.
     let (release, until) = mpsc::channel();
     block.blocking_send(until).unwrap();
+    is_taken.recv().unwrap();
     assert!(is_silent(&socket), "the main task is blocked");
     drop(release);
     wait_for(&socket, "WATCHDOG=1");
