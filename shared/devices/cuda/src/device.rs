@@ -432,6 +432,7 @@ impl Device for CudaDevice {
     fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
         let layout = self.residency.begin_round(round)?;
         let digest = self.run_round(RoundWork::LinkedWalks(round), &layout, handle)?;
+        self.residency.walked(round.walks);
         handle.advance(1);
         Ok(digest)
     }

@@ -380,8 +380,8 @@ pub trait Device: Send {
         Ok(false)
     }
 
-    /// Walks one round of a linked probe over the slots of all devices, which are mapped, and gives `probe_digest`. The
-    /// states of an earlier round are gone. Advances the handle by one.
+    /// Walks one round of a linked probe over the slots of all devices, which are mapped, and gives `probe_digest`; its
+    /// states take the place of an earlier round's. Advances the handle by one.
     ///
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no devices are mapped.
@@ -393,7 +393,7 @@ pub trait Device: Send {
     /// Lets go of the slots of other devices.
     fn unmap_peers(&mut self) {}
 
-    /// The states after the last `probe_round`: `64 · W` bytes, in the order of the walks.
+    /// The states after the last `probe_round` or `linked_round`: `64 · W` bytes, in the order of the walks.
     ///
     /// # Errors
     /// Any [`DeviceError`]; [`DeviceError::Unsupported`] when no round was walked.

@@ -78,8 +78,7 @@ pub struct LinkedPart {
 /// last iteration, which must be resident on all of them.
 ///
 /// # Errors
-/// [`DeviceError::Unsupported`] when the probe is not linked or links nothing, [`DeviceError::Busy`] when its walks need
-/// more than an eighth of the host's available memory.
+/// [`DeviceError::Unsupported`] when the probe is not linked, links nothing, or has more walks than can be numbered.
 ///
 /// # Panics
 /// When there is not a root for every share.
@@ -90,7 +89,9 @@ pub fn parts(challenge: &Challenge, probe: &Probe, last_roots: &[Root]) -> Resul
         return Err(DeviceError::Unsupported("a probe that is not linked, by all devices together".into()));
     }
     probe.check_devices(shares.len()).map_err(|error| DeviceError::Unsupported(error.to_string()))?;
-    check_memory(shares.len() as u64 * u64::from(probe.walks()), machine::available_bytes())?;
+    if u32::try_from(shares.len() as u64 * u64::from(probe.walks())).is_err() {
+        return Err(DeviceError::Unsupported("more walks than can be numbered".into()));
+    }
     let key = |share: &assay_work::Share| linked_probe_key(probe, challenge.work_key(), share.device_id, last_roots);
     let run = Arc::new(LinkedRun {
         slots: LinkedSlots::new(challenge),
@@ -105,10 +106,10 @@ pub fn parts(challenge: &Challenge, probe: &Probe, last_roots: &[Root]) -> Resul
     Ok((0..shares.len()).map(|index| LinkedPart { run: run.clone(), index, done: false }).collect())
 }
 
-/// Refuses walks whose states leave too little memory for the devices, and more than can be numbered.
+/// Refuses walks whose states leave too little memory for the devices.
 fn check_memory(walks: u64, available_bytes: u64) -> Result<(), DeviceError> {
     let (needed_bytes, free_bytes) = (walks * WALK_BYTES, available_bytes / MEMORY_PER_WALKS);
-    if needed_bytes > free_bytes || walks > u64::from(u32::MAX) {
+    if needed_bytes > free_bytes {
         return Err(DeviceError::Busy { needed_bytes, free_bytes });
     }
     Ok(())
@@ -119,30 +120,44 @@ impl LinkedPart {
     /// the handle by one for each.
     ///
     /// # Errors
-    /// The device's; [`DeviceError::Cancelled`] within 200 ms of [`Handle::cancel`], or when another device has failed.
+    /// The device's; [`DeviceError::Cancelled`] within 200 ms of [`Handle::cancel`], or when another device has failed;
+    /// [`DeviceError::Busy`] when states that are exchanged need more than an eighth of the host's available memory.
     pub fn walk(mut self, device: &mut dyn Device, handle: &Handle) -> Result<Vec<Digest>, DeviceError> {
-        let walked = self.map_all(device, handle).and_then(|maps| self.walk_rounds(device, maps, handle));
-        device.unmap_peers();
+        let walked = self.with_mappings(device, handle, |device, maps| self.walk_rounds(device, maps, handle));
         if walked.is_ok() {
             self.end();
         }
         walked
     }
 
-    /// Maps the slots of all devices on each of them, where all can; whether it is so, which all devices learn alike.
+    /// Calls `walk` with the slots of all devices mapped on each of them, where all can; it learns whether it is so, as all
+    /// devices do alike.
+    pub(crate) fn with_mappings<T>(
+        &self,
+        device: &mut dyn Device,
+        handle: &Handle,
+        walk: impl FnOnce(&mut dyn Device, bool) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let walked = self.map_all(device, handle).and_then(|maps| walk(device, maps));
+        device.unmap_peers();
+        walked
+    }
+
     fn map_all(&self, device: &mut dyn Device, handle: &Handle) -> Result<bool, DeviceError> {
         let offered = device.share_slots()?;
         self.offers()[self.index].slots = offered;
         self.run.barrier.wait(handle)?;
         let peers = self.peers();
         let reaches_all = peers.map_or(Ok(false), |peers| device.map_peers(&peers))?;
-        if !self.all_agree(reaches_all, handle)? {
-            return Ok(false);
+        let mut maps = self.all_agree(reaches_all, handle)?;
+        if maps {
+            let reads_right = self.reads_right(device, handle)?;
+            maps = self.all_agree(reads_right, handle)?;
         }
-        let reads_right = self.reads_right(device, handle)?;
-        let maps = self.all_agree(reads_right, handle)?;
         if maps {
             tracing::debug!(device = self.index, "walks read the memory of the other devices");
+        } else {
+            check_memory(self.run.keys.len() as u64 * u64::from(self.run.probe.walks()), machine::available_bytes())?;
         }
         Ok(maps)
     }
@@ -205,7 +220,7 @@ impl LinkedPart {
             let digest = if maps {
                 device.linked_round(&self.round(key), handle)?
             } else {
-                slot_digest(self.walk_round(device, &key, handle)?.as_flattened())
+                slot_digest(self.walk_round(device, &key, false, handle)?.as_flattened())
             };
             self.run.digests.lock()[self.index] = digest;
             self.run.barrier.wait(handle)?;
@@ -227,8 +242,13 @@ impl LinkedPart {
         &self,
         device: &mut dyn Device,
         key: &RoundKey,
+        maps: bool,
         handle: &Handle,
     ) -> Result<Vec<StateBytes>, DeviceError> {
+        if maps {
+            device.linked_round(&self.round(*key), handle)?;
+            return Ok(device.probe_states()?.as_chunks().0.to_vec());
+        }
         let out = self.walk_by_exchange(device, &self.round(*key), handle)?;
         handle.advance(1);
         Ok(out)
@@ -246,7 +266,7 @@ impl LinkedPart {
         handle: &Handle,
     ) -> Result<Vec<StateBytes>, DeviceError> {
         let walks = *walks;
-        // Of all devices: `check_memory` keeps them within 32 bits.
+        // Of all devices: `parts` keeps them within 32 bits.
         let first = self.index as u32 * walks;
         let start = |walk| (first + walk, state_bytes(&start_state(key, walk)));
         let home = |walk| (walk / walks) as usize;

@@ -190,7 +190,9 @@ impl Device for WorkerDevice {
     }
 
     fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Digest, DeviceError> {
-        one_digest(digests_of(&self.with_resident(|link, _| link.linked_round(round, handle))?))
+        let digests = self.ask_rounds(Request::LinkedRound(*round), 1, handle)?;
+        self.note_walks(round.walks);
+        one_digest(digests)
     }
 
     fn unmap_peers(&mut self) {

@@ -2,10 +2,9 @@
 //! from one to the other.
 
 use super::handles::Listener;
-use super::link::{RequestError, RequestSteps, WorkerLink, ask};
+use super::link::{RequestError, WorkerLink, ask};
 use super::message::{PeerShare, Reply, Request};
-use assay_device::resident::HASH_BYTES;
-use assay_device::{DeviceError, Handle, PeerSlots, ProbeRound, SharedSlots};
+use assay_device::{DeviceError, PeerSlots, SharedSlots};
 
 impl WorkerLink {
     /// `Device::share_slots` of the worker's device.
@@ -64,11 +63,6 @@ impl WorkerLink {
         }
         let of_peer = |peer: &PeerSlots| PeerShare { share: peer.share, bytes: peer.slots.as_ref().map(|s| s.bytes) };
         ask!(self, Request::MapPeers(peers.iter().map(of_peer).collect()), Reply::Mapped(reaches_all) => reaches_all)
-    }
-
-    /// `Device::linked_round` of the worker's device.
-    pub fn linked_round(&mut self, round: &ProbeRound, handle: &Handle) -> Result<Vec<u8>, RequestError> {
-        self.ask_bytes(Request::LinkedRound(*round), HASH_BYTES, handle, RequestSteps::of(1))
     }
 
     /// `Device::unmap_peers` of the worker's device.

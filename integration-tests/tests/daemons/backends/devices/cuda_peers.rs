@@ -8,12 +8,15 @@ use std::thread;
 use super::standin::{Scenario, all, id};
 use assay_cuda::CudaDevice;
 use assay_device::linked::{self, LinkedPart};
+use assay_device::open::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, join_segment};
 use assay_device::run::ShareTask;
 use assay_device::testing::conformance::{check_fill, check_round, pass};
 use assay_device::{Device, DeviceError, Handle, LinkedShare, PeerSlots};
+use assay_work::digest::slot_digest;
+use assay_work::probe::LinkedSlots;
 use assay_work::{
-    Answer, Challenge, ChallengeId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Share, UncheckedChallenge,
-    UncheckedProbe, reference,
+    Answer, Challenge, ChallengeId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Segment, Share,
+    UncheckedChallenge, UncheckedProbe, reference,
 };
 
 type Walked = Vec<Result<Vec<Digest>, DeviceError>>;
@@ -65,6 +68,37 @@ fn expect_reference(walked: Walked, challenge: &Challenge) {
     assert_eq!(Answer::assemble(challenge, probe(), digests), reference::answer(challenge, &probe()));
 }
 
+/// Opens a segment of each round and device, after the probe, and expects the reference's openings.
+fn open(devices: &mut [CudaDevice], challenge: &Challenge) {
+    let (probe, shares) = (probe(), challenge.shares());
+    let (roots, slots): (Vec<_>, Vec<_>) = shares.iter().map(|share| reference::share(challenge, share)).unzip();
+    let roots: Vec<_> = roots.iter().map(|roots| *roots.last().unwrap()).collect();
+    let answer = reference::answer(challenge, &probe);
+    let of_round = |round| (0..shares.len()).map(move |device| (device, Segment { round, walk: 9 * round + 1 }));
+    let segments: Vec<_> = (0..probe.rounds()).flat_map(of_round).collect();
+    let drawn: Vec<_> = segments.iter().map(|&(device, segment)| LinkedSegment { device, segment }).collect();
+    let opened = thread::scope(|scope| {
+        let open = |((device, part), slots): ((_, LinkedPart), &Vec<Vec<u8>>)| {
+            let (device, slot_digests): (&mut CudaDevice, _) = (device, reference::digests(slots));
+            let (answer, drawn) = (&answer, &drawn);
+            scope.spawn(move || {
+                let probed = OpenedLinkedProbe { n: 256, probe: &probe, answer, slot_digests: &slot_digests };
+                let plan = LinkedPlan::new(device, part, &probed, drawn, &Handle::default()).unwrap();
+                (0..plan.len()).map(|index| plan.piece(device, index).unwrap()).collect::<Vec<_>>()
+            })
+        };
+        let parts = linked::parts(challenge, &probe, &roots).unwrap();
+        let threads: Vec<_> = devices.iter_mut().zip(parts).zip(&slots).map(open).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for (index, (device, segment)) in segments.into_iter().enumerate() {
+        let pieces = opened.iter().map(|of_device| of_device[index].clone()).collect();
+        let joined = join_segment(&LinkedSlots::new(challenge), segment, pieces).unwrap();
+        let expected = reference::open_linked_probe(challenge, &slots, &probe, device, &[segment]);
+        assert_eq!([joined], *expected.segments, "{segment:?} of device {device}");
+    }
+}
+
 /// How often a kernel was launched, by the log of the stand-in of this process.
 fn launches(kernel: &str) -> usize {
     let log = fs::read_to_string(std::env::var_os("ASSAY_STANDIN_LOG").unwrap()).unwrap();
@@ -84,7 +118,11 @@ fn devices_that_reach_one_another_walk_over_the_slots_of_all() {
                 expect_reference(walk(&mut devices, &challenge), &challenge);
             }
             // Three rounds and the test before them.
-            assert!(launches("assay_linked_probe") >= 2 * 4 * counts.len());
+            let walked = launches("assay_linked_probe");
+            assert!(walked >= 2 * 4 * counts.len());
+            // To open them each round is walked the same way once more, not by exchange.
+            open(&mut devices, &challenge);
+            assert!(launches("assay_linked_probe") >= walked + 4 * counts.len());
             // The slots are the device's own all the while.
             for (device, share) in devices.iter_mut().zip(challenge.shares()) {
                 let pass = pass(256, share.count, 9);
@@ -111,6 +149,8 @@ fn devices_of_which_one_reaches_no_other_exchange_states() {
             assert!(launches("assay_linked_probe") <= probe().steps() as usize * tested, "{peers}");
             assert_eq!(launches("assay_linked_probe") > 0, tested > 0, "{peers}");
             assert!(launches("assay_step") > 0);
+            open(&mut devices, &challenge);
+            assert!(launches("assay_linked_probe") <= 2 * probe().steps() as usize * tested, "{peers}");
             assert!(devices.iter().all(|device| device.fault().is_none()));
         });
     }
@@ -238,8 +278,10 @@ fn devices_that_make_up_no_probe_are_refused() {
             assert!(matches!(refused, Err(DeviceError::Unsupported(_))), "{shares:?}: {refused:?}");
         }
         assert_eq!(check([(share(0, 4, 8), true), (share(4, 4, 8), false)]), Ok(true));
-        first.linked_round(&round, &Handle::default()).unwrap();
-        assert!(matches!(first.probe_states(), Err(DeviceError::Unsupported(_))), "no round of its own was walked");
+        assert!(matches!(first.probe_states(), Err(DeviceError::Unsupported(_))), "no round was walked");
+        let digest = first.linked_round(&round, &Handle::default()).unwrap();
+        let states = first.probe_states().unwrap();
+        assert_eq!((states.len(), slot_digest(&states)), (64 * 64, digest));
         first.unmap_peers();
         assert!(matches!(first.linked_round(&round, &Handle::default()), Err(DeviceError::Unsupported(_))));
     });

@@ -197,7 +197,6 @@ fn walks_leave_most_of_the_hosts_memory_to_the_devices() {
     assert_eq!(check_memory(1 << 18, (8 * WALK_BYTES) << 18), Ok(()));
     let busy = DeviceError::Busy { needed_bytes: WALK_BYTES << 18, free_bytes: (WALK_BYTES << 18) - 1 };
     assert_eq!(check_memory(1 << 18, ((8 * WALK_BYTES) << 18) - 1), Err(busy));
-    assert!(check_memory(1 << 33, u64::MAX).is_err(), "more than can be numbered");
 }
 
 #[test]

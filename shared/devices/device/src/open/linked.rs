@@ -80,7 +80,9 @@ impl LinkedPlan {
             return Err(DeviceError::Unsupported(format!("the probe has no segment {drawn:?}")));
         }
         let mut pieces = vec![PlannedPiece::default(); segments.len()];
-        let starts = walk_again(device, &part, probed, segments, &mut pieces, handle)?;
+        let again =
+            |device: &mut dyn Device, maps| walk_again(device, (&part, maps), probed, segments, &mut pieces, handle);
+        let starts = part.with_mappings(device, handle, again)?;
         find_lines(device, &part, segments, starts, &mut pieces, handle)?;
         part.end();
         add_siblings(device, probed, &mut pieces, handle)?;
@@ -152,7 +154,7 @@ fn line_of(opened: &OpenedRange, a: u32, byte: u64) -> Option<&[u8; LINE_BYTES]>
 /// this device, by their places among the segments, as they start.
 fn walk_again(
     device: &mut dyn Device,
-    part: &LinkedPart,
+    (part, maps): (&LinkedPart, bool),
     probed: &OpenedLinkedProbe<'_>,
     segments: &[LinkedSegment],
     pieces: &mut [PlannedPiece],
@@ -165,7 +167,7 @@ fn walk_again(
     for of_round in by_round.chunk_by(|&a, &b| segments[a].segment.round == segments[b].segment.round) {
         let round = segments[of_round[0]].segment.round;
         let key = part.round_key(round, &probed.answer.link_digest_before(round));
-        let states = part.walk_round(device, &key, handle)?;
+        let states = part.walk_round(device, &key, maps, handle)?;
         let states = states.as_flattened();
         if digests.get(round as usize) != Some(&slot_digest(states)) {
             return Err(DeviceError::Sick(format!("round {round} of the probe gave another digest than before")));
