@@ -164,7 +164,10 @@ async fn session(
     };
     // The validator answers the call only once the hello is there, so both run at once.
     let inbound = Box::pin(open(http, queue));
+    let was_let_in = resumption.get().is_some();
     let driven = match drive(start, engine.clone(), inbound, outbox, shutdown, observer).await {
+        // Records that were replaced may come back.
+        Ok(closed) if closed.asks_for_token() && was_let_in => Ok(closed),
         Ok(closed) if closed.needs_operator() && is_authenticated => return Err(ConnectionError::Operator(closed)),
         driven => driven,
     };

@@ -91,7 +91,9 @@ class Tools:
         environment.update(CUDA_CACHE_PATH=cache, ASSAY_MINER_KERNEL_CACHE=cache)
         environment.update({f"ASSAY_MINER_{name}": value for name, value in self.settings.items()})
         if gpu is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = str(gpu.index)
+            # Of those that a scheduler left in sight, where it did.
+            inherited = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+            environment["CUDA_VISIBLE_DEVICES"] = inherited[gpu.index] if inherited else str(gpu.index)
         if libraries:
             paths = [environment.get("LD_LIBRARY_PATH", ""), *libraries]
             environment["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)

@@ -37,6 +37,7 @@ pub fn check(config: &ValidatorConfig) -> Result<Option<String>, Failure> {
     rules::read(config.fleet_policy.as_deref(), Some(&config.policy)).map_err(|error| refused(&error))?;
     let issued = config.tls.issued().map_err(|error| refused(&error))?;
     check_records(&config.records)?;
+    check_owner(config)?;
     check_evidence(&config.evidence.location)?;
     check_replays(config)?;
     config.log.check_file()?;
@@ -58,6 +59,21 @@ fn check_records(records: &Location) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// Refuses to make a new key beside records that another key's validator wrote: every miner that knows it would refuse it.
+fn check_owner(config: &ValidatorConfig) -> Result<(), Failure> {
+    match &config.records {
+        Location::File(records) if records.exists() && !config.key_file.exists() => {
+            let why = format!(
+                "the key is missing, though there are records ({}): restore it, or make another one with `assay-validator \
+                 key`, which miners refuse that know the old one",
+                records.display()
+            );
+            Err(wrong("key_file", &config.key_file, &why))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_evidence(location: &EvidenceLocation) -> Result<(), Failure> {

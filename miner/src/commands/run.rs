@@ -100,6 +100,8 @@ fn serve_with(
     let key = identity.public_key();
     // Devices take long to open: a file that cannot be used is found before.
     let reaches = reach::each(config).map_err(|error| Failure::new(of_file_error(&error), error.to_string()))?;
+    // Before the devices: where no daemon of the driver does, its library keeps GPUs initialised between their workers.
+    let sampler = telemetry::start(config.telemetry);
     let chosen = config.devices.open(&identity.origin()).map_err(Failure::from)?;
     let devices = chosen.host.len();
     let mut engine = Engine::new(chosen.host, identity.clone()).limited_by(limits.clone());
@@ -108,7 +110,7 @@ fn serve_with(
         Some(warning) => tracing::warn!(%key, backend = chosen.backend, devices, "{warning}"),
         None => tracing::info!(%key, backend = chosen.backend, devices, "devices: {}", chosen.why),
     }
-    if let Some(sampler) = telemetry::start(config.telemetry) {
+    if let Some(sampler) = sampler {
         telemetry::announce(&sampler);
         engine = engine.watched_by(sampler);
     }

@@ -68,6 +68,11 @@ impl CloseReason {
         }
     }
 
+    /// Whether the validator asks for a join token, as of each miner that its records do not know.
+    pub const fn asks_for_token(&self) -> bool {
+        matches!(self, Self::Refused { code: RefusedCode::JoinToken, .. })
+    }
+
     /// Whether dialling again is pointless until an operator changes something, if the server is the validator.
     pub const fn needs_operator(&self) -> bool {
         matches!(

@@ -37,7 +37,7 @@ use crate::server::{bind_control, check_unserved, serve_miners};
 use crate::{port, preflight, receipt};
 use assay_judge::history::History;
 use assay_judge::session::Admission;
-use assay_keeper::allow::AllowList;
+use assay_keeper::allow::{AllowList, Enrolment};
 use assay_keeper::case::upkeep;
 use assay_keeper::drain::Drain;
 use assay_keeper::fleet::Fleet;
@@ -123,10 +123,14 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
             && let Some(since) = key_age(&config.key_file, SystemTime::now())
         {
             let since = utc::text(since);
+            let effect = match config.miners.enrolment {
+                Enrolment::Open => "whom earlier ones kept out is let in again",
+                _ => "whom earlier ones let in is refused",
+            };
             tracing::warn!(
                 records = %config.records,
-                "new records were made, though this key is from {since}: whom earlier ones kept out is let in again. \
-                 Where there were some, stop the validator and restore them"
+                "new records were made, though this key is from {since}: {effect}. Where there were some, stop the \
+                 validator and restore them"
             );
         }
         wait_until_alone(&records, key).await.map_err(unusable)?.map_err(Failure::from)?;

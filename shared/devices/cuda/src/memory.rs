@@ -57,8 +57,8 @@ impl Memory {
         let held: u64 = held.map(|memory| paged(memory.bytes())).sum();
         let (free, total) = self.context.memory_bytes()?;
         // Of the host's memory the driver counts the page cache as used, and knows no control group.
-        let free = if self.integrated { machine::available_bytes() / 4 * 3 } else { free };
-        Ok((free + held).min(total))
+        let free = if self.integrated { (machine::available_bytes() + held) / 4 * 3 } else { free + held };
+        Ok(free.min(total))
     }
 
     /// Makes room for a pass: slots, scratch, states. Memory that is large enough stays.

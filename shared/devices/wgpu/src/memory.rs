@@ -329,6 +329,6 @@ pub(super) fn free_bytes(gpu: &Gpu, held_bytes: u64, is_host_memory: bool, most_
         (None, None) => unsaid,
     };
     // Memory that is the host's is only there while the host has it.
-    let host = if is_host_memory { machine::available_bytes() / 4 * 3 + held_bytes } else { u64::MAX };
+    let host = if is_host_memory { (machine::available_bytes() + held_bytes) / 4 * 3 } else { u64::MAX };
     free.min(host)
 }

@@ -33,7 +33,10 @@ impl WorkerLink {
         };
         let listener = match Listener::new() {
             Ok(listener) => listener,
-            Err(error) => return without(&error),
+            Err(error) => {
+                tracing::warn!(%error, "no folder for a socket: states of linked probes go through this program");
+                return Ok(false);
+            }
         };
         let Some(path) = listener.path().to_str() else { return without(&"its folder has a name that is not text") };
         match self.ask(Request::ConnectHandles(path.to_owned())) {

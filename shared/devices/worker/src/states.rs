@@ -8,7 +8,7 @@ mod shared;
 use assay_device::StateBytes;
 
 #[cfg(unix)]
-pub use shared::{Name, SharedStates};
+pub use shared::{Name, SharedStates, in_memory_folder};
 
 /// No shared memory exists on this system.
 #[cfg(not(unix))]

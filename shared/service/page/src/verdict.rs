@@ -55,7 +55,7 @@ fn headline(view: &VerdictView<'_>) -> Markup {
                     "Miner " a href={ "/miners/" (record.miner) } {
                         @match miner_name { Some(named) => (name(named)), None => (short(&record.miner)) }
                     }
-                    ", challenged " (time::at(record.at_ms, frame.now_ms)) "."
+                    ", judged " (time::at(record.at_ms, frame.now_ms)) "."
                 }
             }
         }
@@ -98,7 +98,7 @@ fn facts(view: &VerdictView<'_>) -> Markup {
             dt { "Challenge" } dd { (whole_id(&record.challenge)) }
             dt { "Miner's key" } dd { (whole_id(&verdict.miner_key.to_string())) }
             dt { "Validator's key" } dd { (whole_id(&verdict.validator_key.to_string())) }
-            dt { "Sent" } dd { (time::at(record.at_ms, frame.now_ms)) }
+            dt { "Judged" } dd { (time::at(record.at_ms, frame.now_ms)) }
             dt { "Asked by" }
             dd {
                 (name(&record.asked)) ", kind " (name(&record.kind))

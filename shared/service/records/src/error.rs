@@ -27,7 +27,7 @@ pub enum RecordsError {
         source: sqlx::Error,
     },
     /// The folder or the file cannot be made.
-    #[error("cannot use the file {path} for records: {source}")]
+    #[error("cannot use the file {path}: {source}")]
     File {
         path: PathBuf,
         /// The system's error.

@@ -32,7 +32,15 @@ pub(crate) async fn pool(location: &Location, kind: DatabaseKind, connections: u
         DatabaseKind::Postgres => POSTGRES_SETTINGS,
     };
     let options = options(kind, connections, settings.to_owned());
-    let opened = options.connect(&location.url()).await;
+    let url = location.url();
+    let opened = match options.connect(&url).await {
+        // It tried for all that time, and forgot why.
+        Err(sqlx::Error::PoolTimedOut) => match AnyConnection::connect(&url).await {
+            Ok(_) => Err(sqlx::Error::PoolTimedOut),
+            Err(why) => Err(why),
+        },
+        opened => opened,
+    };
     opened.map_err(|source| RecordsError::Open { location: location.clone(), source })
 }
 

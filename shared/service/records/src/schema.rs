@@ -4,6 +4,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{Any, AnyPool, Executor, SqlSafeStr};
 
 use crate::kind::DatabaseKind;
+use crate::pools;
 use crate::{Location, RecordsError, Result};
 
 /// Every migration that was ever released, in order; a released one never changes. One that only adds keeps the oldest
@@ -55,25 +56,36 @@ async fn migrate_by(steps: &[MigrationStep], pool: &AnyPool, kind: DatabaseKind,
         }
         _ => {}
     }
-    loop {
-        match migrator.run(pool).await {
-            Ok(()) => return Ok(()),
+    // A role that may not change the schema needs none of that: a replay worker's.
+    if kind == DatabaseKind::Postgres && is_usable(steps, pool).await {
+        return Ok(());
+    }
+    // A connection of its own: one on which a migration fails keeps the lock of migrations.
+    let own = match kind {
+        DatabaseKind::Postgres => pools::pool(location, kind, 1).await?,
+        DatabaseKind::Sqlite => pool.clone(),
+    };
+    let migrated = loop {
+        let Err(error) = migrator.run(&own).await else { break Ok(()) };
+        match error {
             // A newer release came first.
-            Err(MigrateError::VersionMissing(theirs)) => {
-                return Err(RecordsError::Newer { location: location.clone(), theirs, ours });
+            MigrateError::VersionMissing(theirs) => {
+                break Err(RecordsError::Newer { location: location.clone(), theirs, ours });
             }
             // On SQLite nothing keeps two processes from one migration: the second one finds it made, and goes on.
-            Err(MigrateError::ExecuteMigration(..)) if kind == DatabaseKind::Sqlite && attempts > 0 => attempts -= 1,
-            Err(MigrateError::Execute(sqlx::Error::Database(error)))
+            MigrateError::ExecuteMigration(..) if kind == DatabaseKind::Sqlite && attempts > 0 => attempts -= 1,
+            MigrateError::Execute(sqlx::Error::Database(error))
                 if kind == DatabaseKind::Sqlite && error.is_unique_violation() && attempts > 0 =>
             {
                 attempts -= 1;
             }
-            // A role that may not change the schema needs none of that: a replay worker's.
-            Err(MigrateError::Execute(_)) if is_usable(steps, pool).await => return Ok(()),
-            Err(error) => return Err(refused(error)),
+            error => break Err(refused(error)),
         }
+    };
+    if kind == DatabaseKind::Postgres {
+        own.close().await;
     }
+    migrated
 }
 
 fn newest_of(steps: &[MigrationStep]) -> i64 {

@@ -24,6 +24,8 @@ use crate::cli::try_host::TryArgs;
 const SCRIPT: &str = include_str!("script.sh");
 /// The first word of each line of the script.
 const MARK: &str = "assay-try ";
+/// What a miner says without the driver of its GPUs.
+const NO_DRIVER: &str = "no NVIDIA driver";
 /// Interval of signs of life: the script ends after 20 s without one.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// Time for the login, which a person may have to answer.
@@ -205,7 +207,10 @@ impl RemoteHost {
             }
         }
         let lines = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let has = |part: &str| lines.iter().any(|line| line.contains(part));
+        // A miner that goes on without a driver says so too.
+        let has = |part: &str| {
+            lines.iter().any(|line| line.contains(part) && (part != NO_DRIVER || line.contains("error: ")))
+        };
         let causes: [(&str, &str); 11] = [
             ("ssh: not found", "cannot be reached: ssh is missing here (Debian: openssh-client)"),
             ("Permission denied", "refused the login: ssh to it has to work by hand, with this user and key"),
@@ -219,10 +224,7 @@ impl RemoteHost {
                 "GLIBC_",
                 "has an older C library than this miner: take the packaged one (--miner-program), which runs on glibc 2.28",
             ),
-            (
-                "no NVIDIA driver",
-                "has no NVIDIA driver: install it (R525 or newer), or take --miner-option=--backend=wgpu",
-            ),
+            (NO_DRIVER, "has no NVIDIA driver: install it (R525 or newer), or take --miner-option=--backend=wgpu"),
             ("Exec format error", "cannot run this miner: it is for another machine (--miner-program)"),
         ];
         if let Some((_, why)) = causes.iter().find(|(part, _)| has(part)) {

@@ -19,8 +19,8 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("max", "trace"),
 ];
 /// Directives for verbose libraries, each with the filter's level at which it applies: wgpu logs at every search for
-/// devices, and its compiler each expression of a shader.
-const QUIETER: [(&str, &str); 2] = [("info", "wgpu_hal=warn"), ("debug", "naga=info")];
+/// devices, its compiler each expression of a shader, and sqlx what the program's own errors say.
+const QUIETER: [(&str, &str); 3] = [("info", "wgpu_hal=warn"), ("info", "sqlx=error"), ("debug", "naga=info")];
 /// How similar a word must be to a level for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;
 
@@ -97,7 +97,7 @@ mod tests {
     fn a_library_is_quieter_with_info_unless_it_is_named() {
         let of = |filter: &str| parse(filter).unwrap().to_string();
         let names = |filter: &str, directive: &str| of(filter).split(',').any(|part| part == directive);
-        assert!(names("info", "wgpu_hal=warn") && names("INFO,h2=off", "wgpu_hal=warn"));
+        assert!(names("info", "wgpu_hal=warn") && names("INFO,h2=off", "sqlx=error"));
         assert!(names("info,wgpu_hal=debug", "wgpu_hal=debug") && !names("info,wgpu_hal=debug", "wgpu_hal=warn"));
         assert!(
             names("debug", "naga=info") && names("debug,naga=debug", "naga=debug") && !of("trace").contains("naga")

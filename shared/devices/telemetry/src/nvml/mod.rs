@@ -1,7 +1,7 @@
 //! NVIDIA's management library, NVML, as a source of readings. It comes with the driver and is loaded at run time.
 //!
 //! Any call may fail: an old driver lacks the function, a device lacks the sensor, or only the whole GPU of a partition
-//! has it. Then that one value is unknown. Tested against a stand-in library; no driver has run it yet.
+//! has it. Then that one value is unknown. Tested against a stand-in library.
 
 #[allow(unsafe_code)]
 mod counters;

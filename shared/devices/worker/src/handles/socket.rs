@@ -14,6 +14,8 @@ use rustix::net::{
 };
 use tempfile::TempDir;
 
+use crate::states::in_memory_folder;
+
 /// How long a message may take that the other end has sent already.
 const RECEIVE_LIMIT: Duration = Duration::from_secs(2);
 /// Descriptors of one message.
@@ -34,7 +36,7 @@ impl Listener {
     /// # Errors
     /// The system's, as when the path of the folder for temporary files is too long for a socket.
     pub fn new() -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("assay-").tempdir()?;
+        let folder = in_memory_folder(|folder| tempfile::Builder::new().prefix("assay-").tempdir_in(folder))?;
         let path = folder.path().join("handles");
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;

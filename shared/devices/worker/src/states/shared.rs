@@ -19,6 +19,12 @@ const MEMORY_FILES: &str = "/dev/shm";
 #[derive(Debug)]
 pub struct SharedStates(MmapMut);
 
+/// Makes something in the folder whose files are memory, or else in that for temporary files: a container often has but one
+/// of them to write to.
+pub fn in_memory_folder<T>(make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    make(Path::new(MEMORY_FILES)).or_else(|_| make(&std::env::temp_dir()))
+}
+
 /// The name of a file, for as long as the other end has not opened it.
 pub type Name = TempPath;
 
@@ -28,9 +34,8 @@ impl SharedStates {
     /// # Errors
     /// The system's, as when there is no room for it.
     pub fn create() -> io::Result<(Self, Name)> {
-        let memory_files = Path::new(MEMORY_FILES);
-        let folder = if memory_files.is_dir() { memory_files.to_owned() } else { std::env::temp_dir() };
-        let (mut file, name) = tempfile::Builder::new().prefix("assay-states-").tempfile_in(folder)?.into_parts();
+        let new = |folder: &Path| tempfile::Builder::new().prefix("assay-states-").tempfile_in(folder);
+        let (mut file, name) = in_memory_folder(new)?.into_parts();
         // Memory that is not there when it is touched would end the process: a full file system says so here.
         file.write_all(&vec![0; BYTES])?;
         Ok((Self::map(&file)?, name))

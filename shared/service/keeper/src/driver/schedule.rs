@@ -189,7 +189,8 @@ impl Driver {
             validator: self.validator.access.admission.identity.public_key().to_string(),
             instance: self.validator.instance.clone(),
             session: self.session_id(),
-            group: order.group.clone(),
+            // An order of an operator names none.
+            group: Some(order.group.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| self.group().name),
             kind: order.kind.clone(),
             asked: order.asked.name().to_owned(),
             round: order.round.as_ref().map(|round| round.id.clone()),

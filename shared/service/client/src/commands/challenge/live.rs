@@ -160,9 +160,12 @@ fn lost(error: ClientError, id: Option<ChallengeId>) -> Failure {
     match error {
         ClientError::Broken(why) => {
             let of = id.map_or_else(String::new, |id| format!(" of challenge {id}"));
+            let later = id.map_or_else(String::new, |id| {
+                format!("; once it runs again, `assay-validator show {id}` has the verdict")
+            });
             let message = format!(
-                "the validator ended the conversation before the verdict{of}: it was stopped or killed; see its log \
-                 ({why})"
+                "the validator ended the conversation before the verdict{of}: it was stopped or killed, see its log \
+                 ({why}){later}"
             );
             Failure::new(Exit::Inconclusive, message)
         }

@@ -66,12 +66,14 @@ fn at(unix_ms: i64) -> String {
 /// The output of `challenge`, with the records' further data.
 fn verdict(full: &FullVerdict, screen: &Screen) -> serde_json::Result<String> {
     let record = &full.record;
-    let mut out = render::text(&verdict_of(record)?, screen);
+    let verdict = verdict_of(record)?;
+    let mut out = render::text(&verdict, screen);
     out.push('\n');
     for finding in full.findings.iter().filter(|finding| !finding.enforced) {
         line(&mut out, "recorded", &said(finding));
     }
-    line(&mut out, "sent", &at(record.at_ms));
+    line(&mut out, "sent", &utc::text(verdict.unix_seconds));
+    line(&mut out, "judged", &at(record.at_ms));
     line(&mut out, "asked by", &format!("{}, kind {}, group {}", record.asked, record.kind, quoted(&record.group)));
     if let Some(round) = &record.round {
         line(&mut out, "round", round);
