@@ -3,8 +3,10 @@
 use assay_api::BeginChallenge;
 use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
-use assay_protocol::verdict::Mode;
+use assay_protocol::message::{MinerMessage, SignedChecksum, Stop, StopCode};
+use assay_protocol::verdict::{Mode, ReasonCode};
 use assay_work::Precision;
 
 /// Judges again every case that a validator kept.
@@ -41,6 +43,26 @@ async fn every_kind_passes_by_replay_and_by_audit() {
         }
     }
     assert_eq!(rejudge(&validator), "18 cases: 18 the same to the bit\n");
+}
+
+/// Regression test: a miner that declined the kinds that it lacks was asked for the others alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_a_miner_declines_comes_again() {
+    let stage = Stage::new(&Policy { flags: vec!["--kinds=f16,int8".to_owned()], ..Policy::default() }, &[14]).await;
+    stage.miner.lies.in_what_goes_out(|message| match message {
+        MinerMessage::Commitment(SignedChecksum { challenge_id, .. }) => {
+            vec![MinerMessage::Declined(Stop { challenge_id, code: StopCode::Busy, detail: String::new() })]
+        }
+        MinerMessage::DeviceRoots(_) => Vec::new(),
+        other => vec![other],
+    });
+    for _ in 0..2 {
+        let ruling = stage.challenge(Mode::Audit).await;
+        assert_eq!(ruling.expect(ReasonCode::MinerBusy).verdict.precision, 2);
+    }
+    stage.miner.lies.stop();
+    let judged = [stage.challenge(Mode::Audit).await, stage.challenge(Mode::Audit).await];
+    assert_eq!(judged.map(|ruling| ruling.expect_pass().verdict.precision), [2, 1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -232,6 +232,12 @@ async fn sizes_that_an_operator_asks_for_change_no_attestation() {
         assert_ne!(asked.code, 0, "it has too little memory");
     }
     assert_eq!(state(&validator, miner.key), "passing");
+    // So does another kind of work than the policy's.
+    let newcomer = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(newcomer.key, true).await;
+    let asked = operate(&validator, &format!("challenge --mode audit --miner {} --precision f16", newcomer.key));
+    assert!(asked.out.starts_with("PASS"), "{}", asked.out);
+    assert_eq!(state(&validator, newcomer.key), "enrolled");
     // A forged answer counts at any size.
     let liar = DishonestMiner::connect(validator.address, &Disguise::new(&[60])).await;
     validator.wait_for_miner(liar.key, true).await;
@@ -240,6 +246,19 @@ async fn sizes_that_an_operator_asks_for_change_no_attestation() {
     let asked = operate(&validator, &format!("challenge --mode audit --miner {} --samples 128", liar.key));
     assert_eq!(asked.code, 1, "{}", asked.out);
     assert_eq!(state(&validator, liar.key), "failed");
+}
+
+/// Regression test: an operator's challenge left out the settings of the miner's group, and attested it all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operators_challenge_asks_for_what_the_group_asks_for() {
+    let group =
+        "[[group]]\nname = \"default\"\nlight = { samples = 17 }\nheavy = { share_percent = 1, samples = 19 }\n";
+    let (validator, _folder) = validator_with(group, &[]).await;
+    let miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    ruling.expect_pass();
+    assert_eq!(ruling.verdict.devices[0].work.as_ref().unwrap().samples, 19, "{:?}", ruling.verdict);
 }
 
 #[tokio::test(flavor = "multi_thread")]

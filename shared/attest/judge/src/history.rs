@@ -132,8 +132,8 @@ pub struct History {
 }
 
 impl History {
-    /// The next kind of work for a miner: of these, which its devices compute, the one requested longest ago; the first
-    /// of those never requested.
+    /// The next kind of work for a miner: of these, which its devices compute, the one judged longest ago; the first
+    /// of those never judged.
     pub fn next_kind(&self, key: PublicKey, kinds: impl IntoIterator<Item = Precision>) -> Option<Precision> {
         let records = self.records.lock();
         let record = records.by_key.get(&key);
@@ -141,7 +141,7 @@ impl History {
         kinds.into_iter().min_by_key(asked)
     }
 
-    /// Records that a miner was asked for a kind of work.
+    /// Records that a miner was judged by a kind of work.
     pub fn asked(&self, key: PublicKey, kind: Precision) {
         let mut records = self.records.lock();
         let record = records.entry(key);

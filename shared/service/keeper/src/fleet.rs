@@ -8,7 +8,7 @@ pub mod rules;
 pub mod schedule;
 pub mod speeds;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use assay_judge::entropy::EntropySource;
@@ -39,6 +39,8 @@ pub struct Fleet {
     speeds: Speeds,
     /// Verdicts on their way to the disk, as JSON.
     pending: Mutex<BTreeMap<ChallengeId, String>>,
+    /// Ids of miners whose own challenge kept them from their last round.
+    busy: Mutex<BTreeSet<String>>,
     /// Held while a verdict that settles a dispute is written.
     settling: tokio::sync::Mutex<()>,
 }
@@ -55,8 +57,16 @@ impl Fleet {
             group_places: GroupPlaces::default(),
             speeds: Speeds::default(),
             pending: Mutex::default(),
+            busy: Mutex::default(),
             settling: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Notes whether a miner's own challenge keeps it from a round; whether it did so twice in a row.
+    pub fn was_busy_again(&self, id: &str, is_busy: bool) -> bool {
+        let mut busy = self.busy.lock();
+        let was_busy = if is_busy { !busy.insert(id.to_owned()) } else { busy.remove(id) };
+        is_busy && was_busy
     }
 
     pub fn rules(&self) -> Arc<FleetRules> {

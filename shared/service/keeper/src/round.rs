@@ -75,7 +75,7 @@ pub struct RoundReport {
 /// Progress of a member's challenge.
 #[derive(Debug)]
 enum MemberEvent {
-    Started(Result<ChallengeId, String>),
+    Started(Result<ChallengeId, StartError>),
     /// It did not take its challenge in time.
     Late,
     Committed,
@@ -124,13 +124,19 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
     while let Some((miner, what)) = told.recv().await {
         let Some(member) = progress.get_mut(&miner) else { continue };
         match what {
-            MemberEvent::Started(Ok(id)) => member.challenge = Some(id),
-            MemberEvent::Started(Err(why)) => member.end = Some(not_started(&why)),
+            MemberEvent::Started(started) => {
+                // One that another challenge keeps busy is not late by its own doing, but twice in a row it evades rounds.
+                let is_busy = matches!(started, Err(StartError::Busy));
+                member.is_late = validator.fleet.was_busy_again(&ids[&miner], is_busy);
+                match started {
+                    Ok(id) => member.challenge = Some(id),
+                    Err(error) => member.end = Some(not_started(&error.to_string())),
+                }
+            }
             MemberEvent::Late => {
-                let why = format!("it did not start within {:?}", limits.start_within);
-                // One that another challenge keeps busy is not late by its own doing.
-                member.is_late = validator.registry.running(miner).is_none();
-                member.end = Some(not_started(&why));
+                let is_busy = validator.registry.running(miner).is_some();
+                member.is_late = validator.fleet.was_busy_again(&ids[&miner], is_busy) || !is_busy;
+                member.end = Some(not_started(&format!("it did not start within {:?}", limits.start_within)));
             }
             MemberEvent::Committed => member.committed = Some(clock::now()),
             MemberEvent::Ended(verdict) => member.end = Some(ended(member, began, verdict.as_deref())),
@@ -191,18 +197,24 @@ async fn follow(
     let (started, answer) = oneshot::channel();
     let run = SessionCommand::Run { order: Box::new(order), place: Some(place), started };
     let begin = async {
-        commands.send(run).await.map_err(|_| "not connected".to_owned())?;
-        answer.await.map_err(|_| "not connected".to_owned())?.map_err(|error| error.to_string())
+        commands.send(run).await.map_err(|_| StartError::NotConnected)?;
+        answer.await.map_err(|_| StartError::NotConnected)?
     };
     let Ok(begun) = tokio::time::timeout(start_within, begin).await else {
         // The round receives as long as it has members.
         let _ = news.send((miner, MemberEvent::Late)).await;
         return;
     };
-    let id = begun.as_ref().map(|course| course.borrow().now().id).map_err(Clone::clone);
     // The round receives as long as it has members.
+    let (id, begun) = match begun {
+        Ok(course) => {
+            let id = course.borrow().now().id;
+            (Ok(id), Some(course))
+        }
+        Err(error) => (Err(error), None),
+    };
     let _ = news.send((miner, MemberEvent::Started(id))).await;
-    if let Ok(mut course) = begun {
+    if let Some(mut course) = begun {
         let has_committed = |course: &Course| course.phases().any(|now| now.phase == HELD) || course.verdict.is_some();
         if course.wait_for(has_committed).await.is_ok_and(|course| course.verdict.is_none()) {
             let _ = news.send((miner, MemberEvent::Committed)).await;
@@ -244,6 +256,17 @@ fn ended(member: &MemberProgress, began: Instant, verdict: Option<&Verdict>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::fleet;
+
+    /// Regression test: a miner whose own challenges kept it from each round kept a disputed device unsettled.
+    #[tokio::test]
+    async fn who_is_busy_in_two_rounds_evades_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = fleet(folder.path()).await;
+        let busy = |id, is_busy| fleet.was_busy_again(id, is_busy);
+        assert!(!busy("a", true) && !busy("b", true) && busy("a", true));
+        assert!(!busy("b", false) && !busy("b", true), "a round between them");
+    }
 
     /// Regression test: a member that the validator did not start counted as one that did not commit.
     #[test]

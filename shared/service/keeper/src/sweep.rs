@@ -162,13 +162,11 @@ fn begin_rounds(validator: &Arc<Validator>, due: &mut HashMap<String, Instant>) 
 
 #[cfg(test)]
 mod tests {
-    use assay_policy::FleetRules;
-    use assay_receipts::Signer;
-    use assay_records::{Location, NextChallenge, Records};
+    use assay_records::NextChallenge;
     use assay_work::{Nonce, PublicKey};
 
     use super::*;
-    use crate::tests::session;
+    use crate::tests::{fleet, session};
 
     #[test]
     fn absence_counts_for_all_that_are_attested() {
@@ -191,9 +189,7 @@ mod tests {
     #[tokio::test]
     async fn a_miner_is_excused_while_its_validator_is_away() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
-        let signer = Signer::open(&folder.path().join("key"), "test").unwrap();
-        let fleet = Fleet::new(records, FleetRules::parse("", "p.toml", None).unwrap(), signer);
+        let fleet = fleet(folder.path()).await;
         let [its, other] = [1, 2].map(|key| PublicKey([key; 32]));
         let miner = fleet.records.connected(&session(Nonce([5; 32]), PublicKey([7; 32]), its)).await.unwrap();
         let due = Some(NextChallenge { at_ms: 1, kind: String::new() });

@@ -1,15 +1,26 @@
 //! Samples for the tests of several modules.
 
+use std::path::Path;
 use std::time::Instant;
 
 use assay_judge::verify::judge::UnmadeVerdict;
+use assay_policy::FleetRules;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Reason, ReasonCode};
-use assay_records::{Approval, Conclusion, ConnectedSession, RoundRecord};
+use assay_receipts::Signer;
+use assay_records::{Approval, Conclusion, ConnectedSession, Location, Records, RoundRecord};
 use assay_work::{ChallengeId, Nonce, PublicKey};
 
+use crate::fleet::Fleet;
 use crate::registry::ConnectedMiner;
 use crate::takeover::SessionNonces;
+
+/// A fleet without a policy, with its records in a folder.
+pub async fn fleet(folder: &Path) -> Fleet {
+    let records = Records::open(&Location::File(folder.join("validator.db"))).await.unwrap();
+    let rules = FleetRules::parse("", "p.toml", None).unwrap();
+    Fleet::new(records, rules, Signer::open(&folder.join("key"), "test").unwrap())
+}
 
 /// A miner that has just connected.
 pub fn connected(key: PublicKey) -> ConnectedMiner {

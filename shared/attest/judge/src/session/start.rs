@@ -60,7 +60,6 @@ impl ValidatorSession {
                 return Ok(actions);
             }
         };
-        turns.asked(seat, precision);
         let run = RunContext {
             policy: policy.clone(),
             mode,

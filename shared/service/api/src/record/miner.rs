@@ -57,7 +57,7 @@ pub struct LastVerdict {
     pub challenge: String,
     /// Its outcome.
     pub outcome: String,
-    /// Sending time of the challenge.
+    /// When it was judged.
     pub at_ms: i64,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
-use assay_protocol::verdict::{ReasonCode, Verdict};
+use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
@@ -80,6 +80,12 @@ impl Driver {
     fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
         let held_up = self.held_up();
         held_up.excuse(&mut verdict);
+        // A kind that it declined comes again.
+        if verdict.outcome != Outcome::Inconclusive
+            && let Some(seat) = self.seat()
+        {
+            self.validator.access.admission.history.asked(seat, verdict.precision);
+        }
         let challenge = self.running.challenge.as_ref();
         let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());
         let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);

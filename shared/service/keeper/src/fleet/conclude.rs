@@ -267,6 +267,9 @@ impl Fleet {
             .await?;
         let policy = &draft.order.policy;
         let fill_share = policy.fills_memory().then(|| f64::from(policy.fill_percent) / 100.0);
+        if draft.verdict.work_held() {
+            self.presences.heard(&draft.session, unix_seconds());
+        }
         let mut identity = self.presences.findings(&draft.session, draft.models.keys(), &subjected.group.identity);
         identity.retain(|finding| finding.miner == subjected.id);
         let mut facts = FleetFacts {

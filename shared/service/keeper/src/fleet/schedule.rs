@@ -27,6 +27,8 @@ pub const RECORDS_PAUSE: Duration = Duration::from_secs(10);
 const DAY_MS: i64 = 86_400_000;
 /// After an abandoned challenge, the time without a challenge on connecting, where the policy has no interval.
 const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
+/// The most challenges by connecting again in the mean time between challenges.
+const CONNECTS_PER_MEAN: u32 = 10;
 
 /// A challenge's place among the concurrent ones.
 #[derive(Debug)]
@@ -164,7 +166,7 @@ impl Fleet {
     }
 
     /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
-    /// draw nor postpone a challenge.
+    /// draw nor postpone a challenge, nor bring one soon after the last.
     async fn on_connecting(
         &self,
         group: &Group,
@@ -174,7 +176,11 @@ impl Fleet {
     ) -> Result<Option<ScheduleDecision>, RecordsError> {
         let pause = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
         let rest = abandoned.and_then(|ago| pause.checked_sub(ago)).filter(|rest| !rest.is_zero());
-        if rest.is_none() && group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
+        let mean = group.cadence.mean.unwrap_or(pause);
+        let least_ms = group.cadence.least.max(mean / CONNECTS_PER_MEAN).as_millis() as i64;
+        let is_recent =
+            record.last_verdict.as_ref().is_some_and(|last| (0..least_ms).contains(&(unix_ms() - last.at_ms)));
+        if rest.is_none() && !is_recent && group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
             return Ok(None);
         }
         let wait = match until_due(record, group, policy).or(rest) {
@@ -240,7 +246,7 @@ impl Fleet {
 mod tests {
     use assay_policy::{DeviceRate, FleetRules};
     use assay_receipts::Signer;
-    use assay_records::{Actor, ChallengeStart, Location, MinerChange, Records};
+    use assay_records::{Actor, ChallengeStart, LastVerdict, Location, MinerChange, Records};
     use assay_work::{ChallengeId, DeviceId, Precision};
 
     use super::*;
@@ -370,6 +376,14 @@ mod tests {
         assert!(wait <= Duration::from_secs(5), "{wait:?}");
         let long_ago = fleet.on_connecting(&group, &policy, &record, Some(Duration::from_secs(600))).await;
         assert!(matches!(long_ago, Ok(None)), "{long_ago:?}");
+        // Regression test: a miner had as many challenges as connections.
+        let judged = async |ago_ms: i64| {
+            let (challenge, outcome) = (String::new(), "pass".to_owned());
+            let last_verdict = Some(LastVerdict { challenge, outcome, at_ms: unix_ms() - ago_ms });
+            fleet.on_connecting(&group, &policy, &MinerRecord { last_verdict, ..record.clone() }, None).await.unwrap()
+        };
+        assert!(matches!(judged(50_000).await, Some(ScheduleDecision::Later(_))), "less than a tenth of the interval");
+        assert!(judged(60_001).await.is_none() && judged(-1000).await.is_none());
     }
 
     /// Regression test: challenges that waited for a place of their group kept other groups from all places.

@@ -170,12 +170,19 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
         return Err(OperationError::Refused(ProblemCode::Draining, why));
     }
     let key = meant(validator, asked.miner.as_deref()).await?;
-    let policy = Arc::new(policy_of(&validator.policy(), &asked)?);
+    let fleet = &validator.fleet;
+    let record = fleet.records.miner(&key.to_string()).await?;
+    let record = record.ok_or_else(|| OperationError::NotFound(format!("no miner {key}")))?;
+    let group = fleet.group_of(&record).await?;
+    let of_group = group.over(&validator.policy(), group.heavy.as_ref().map_or(&group.light, |heavy| &heavy.kind));
+    let policy = Arc::new(policy_of(&of_group, &asked)?);
     let eat_nonce = asked.eat_nonce.map(|text| nonce(&text)).transpose()?;
     let gone = || OperationError::Refused(ProblemCode::MinerLeft, format!("miner {key} is no longer connected"));
     let commands = validator.registry.commands(key).ok_or_else(gone)?;
     let (started, answer) = oneshot::channel();
-    let counts = [asked.n, asked.iterations, asked.samples, asked.fill_percent].iter().all(Option::is_none);
+    // An easier challenge than the group's shows less than its attestation says.
+    let counts = [asked.n, asked.iterations, asked.samples, asked.fill_percent].iter().all(Option::is_none)
+        && asked.precision.is_none_or(|kind| of_group.kinds.contains(&kind));
     let order = Order { eat_nonce, counts, ..Order::manual(policy) };
     let run = SessionCommand::Run { order: Box::new(order), place: None, started };
     commands.send(run).await.map_err(|_| gone())?;
