@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""A marketplace's webhook: takes a host off the list when its newest receipt is worse than the one it was listed with.
+"""A marketplace's webhook: takes a host off the list when its newest receipt is worse than the one it was listed with,
+or its attestation ends.
 
     assay-validator receipt keys > keys.json
     python examples/marketplace.py --secret-file webhook.secret --keys keys.json --folder listed --port 8081
-    assay-validator webhook add http://127.0.0.1:8081/ --kind verdict      # prints the secret for webhook.secret
+    assay-validator webhook add http://127.0.0.1:8081/ --kind verdict --kind state    # prints the secret
 
 Nothing but the standard library; docs/api.md has the messages, docs/receipts.md the comparison. The first receipt with
 the status affirming lists a host (FOLDER/MINER.jwt). A worse one takes it off (MINER.jwt becomes MINER.off), and what
-of it is worse is printed. Put a proxy with TLS in front of it.
+of it is worse is printed; so does a state without an attestation, as of a host that is silent. Put a proxy with TLS in front of it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 
 MAX_BYTES = 4 << 20
 TOLERANCE_S = 300
+ATTESTED = ("passing", "suspect")
 
 
 def is_signed(secret: str, headers, body: bytes) -> bool:
@@ -77,6 +79,14 @@ def judge(options: argparse.Namespace, miner: str, token: str) -> None:
     print(f"{miner} is off the list: {why}", file=sys.stderr, flush=True)
 
 
+def end(options: argparse.Namespace, miner: str, state: str) -> None:
+    """Takes a host off the list whose attestation has ended."""
+    listed = options.folder / f"{miner}.jwt"
+    if state not in ATTESTED and listed.exists():
+        listed.rename(listed.with_suffix(".off"))
+        print(f"{miner} is off the list: it is {state}", file=sys.stderr, flush=True)
+
+
 def handler(options: argparse.Namespace) -> type[BaseHTTPRequestHandler]:
     """The handler of messages."""
 
@@ -98,6 +108,8 @@ def handler(options: argparse.Namespace) -> type[BaseHTTPRequestHandler]:
             # A message may come twice: a receipt that is compared twice changes nothing.
             if message["type"] == "verdict" and message.get("receipt"):
                 judge(options, message["miner"], message["receipt"])
+            elif message["type"] == "state":
+                end(options, message["miner"], message["data"]["to"])
 
         def log_message(self, *_) -> None:
             """Requests are not logged."""

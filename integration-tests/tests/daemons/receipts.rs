@@ -286,6 +286,13 @@ async fn a_marketplace_takes_a_worse_host_off_its_list() {
         }
         example.wait_for(&format!("{host} is off the list: {why}"));
     }
+    // Nor silence: no receipt would come any more.
+    let state = |to: &str| json!({ "type": "state", "miner": "cc", "data": { "to": to } });
+    let listed = json!({ "type": "verdict", "miner": "cc", "data": {}, "receipt": renter.token });
+    for message in [&listed, &state("suspect"), &state("expired")] {
+        assert!(posted(address, &secret, message).contains("204"));
+    }
+    example.wait_for("cc is off the list: it is expired");
 }
 
 #[tokio::test(flavor = "multi_thread")]

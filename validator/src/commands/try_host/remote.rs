@@ -24,7 +24,7 @@ use crate::cli::try_host::TryArgs;
 const SCRIPT: &str = include_str!("script.sh");
 /// The first word of each line of the script.
 const MARK: &str = "assay-try ";
-/// What a miner says without the driver of its GPUs.
+/// The words of a miner without the driver of its GPUs.
 const NO_DRIVER: &str = "no NVIDIA driver";
 /// Interval of signs of life: the script ends after 20 s without one.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);

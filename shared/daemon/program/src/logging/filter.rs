@@ -19,7 +19,7 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("max", "trace"),
 ];
 /// Directives for verbose libraries, each with the filter's level at which it applies: wgpu logs at every search for
-/// devices, its compiler each expression of a shader, and sqlx what the program's own errors say.
+/// devices, its compiler each expression of a shader, and sqlx each error that the program tells too.
 const QUIETER: [(&str, &str); 3] = [("info", "wgpu_hal=warn"), ("info", "sqlx=error"), ("debug", "naga=info")];
 /// How similar a word must be to a level for that to be proposed (Jaro-Winkler, 0 to 1).
 const SIMILAR: f64 = 0.75;

@@ -171,9 +171,11 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
     }
     let key = meant(validator, asked.miner.as_deref()).await?;
     let fleet = &validator.fleet;
-    let record = fleet.records.miner(&key.to_string()).await?;
-    let record = record.ok_or_else(|| OperationError::NotFound(format!("no miner {key}")))?;
-    let group = fleet.group_of(&record).await?;
+    let group = match fleet.records.miner(&key.to_string()).await? {
+        Some(record) => fleet.group_of(&record).await?,
+        // A new one, whose session is being recorded.
+        None => fleet.rules().policy.group_of::<String>(&Default::default(), &[]).clone(),
+    };
     let of_group = group.over(&validator.policy(), group.heavy.as_ref().map_or(&group.light, |heavy| &heavy.kind));
     let policy = Arc::new(policy_of(&of_group, &asked)?);
     let eat_nonce = asked.eat_nonce.map(|text| nonce(&text)).transpose()?;
