@@ -25,6 +25,7 @@ name = "west"
 labels = { site = "west" }
 [group.cadence]
 at_connect = true
+mean = "20s"
 [group.light]
 n = 512
 max_matrices = 6
@@ -76,7 +77,7 @@ async fn a_miner_is_asked_what_its_group_says() {
     miner.restart();
     validator.wait_for_miner(miner.key, true).await;
     let verdicts = verdicts(&validator, miner.key, 2);
-    let (by_group, by_operator) = (&verdicts[0], &verdicts[1]);
+    let [.., by_group, by_operator] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert_eq!(
         (&by_group["group"], &by_group["kind"], &by_group["asked"]),
         (&"west".into(), &"light".into(), &"schedule".into())
@@ -127,7 +128,7 @@ async fn another_policy_takes_effect_in_sessions_that_stand() {
 /// Regression test: a miner that a label gave a cadence was challenged only once it connected again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_label_takes_effect_in_sessions_that_stand() {
-    let often = SITES.replace("at_connect = true", "mean = \"1s\"");
+    let often = SITES.replace("at_connect = true\nmean = \"20s\"", "mean = \"1s\"");
     let (validator, _folder) = validator_with(&often, &[]).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(miner.key, true).await;
@@ -235,7 +236,7 @@ async fn sizes_that_an_operator_asks_for_change_no_attestation() {
     // So does another kind of work than the policy's.
     let newcomer = TestMiner::start(validator.address, 1, &[]);
     validator.wait_for_miner(newcomer.key, true).await;
-    let asked = operate(&validator, &format!("challenge --mode audit --miner {} --precision f16", newcomer.key));
+    let asked = operate(&validator, &format!("challenge --mode audit --miner {} --kind f16", newcomer.key));
     assert!(asked.out.starts_with("PASS"), "{}", asked.out);
     assert_eq!(state(&validator, newcomer.key), "enrolled");
     // A forged answer counts at any size.

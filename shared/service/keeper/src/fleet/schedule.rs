@@ -175,12 +175,13 @@ impl Fleet {
         abandoned: Option<Duration>,
     ) -> Result<Option<ScheduleDecision>, RecordsError> {
         let pause = policy.challenge_interval.unwrap_or(ABANDONED_PAUSE);
-        let rest = abandoned.and_then(|ago| pause.checked_sub(ago)).filter(|rest| !rest.is_zero());
-        let mean = group.cadence.mean.unwrap_or(pause);
-        let least_ms = group.cadence.least.max(mean / CONNECTS_PER_MEAN).as_millis() as i64;
-        let is_recent =
-            record.last_verdict.as_ref().is_some_and(|last| (0..least_ms).contains(&(unix_ms() - last.at_ms)));
-        if rest.is_none() && !is_recent && group.cadence.at_connect.unwrap_or(policy.challenge_on_connect) {
+        let at_connect = group.cadence.at_connect.unwrap_or(policy.challenge_on_connect);
+        let least = group.cadence.least.max(group.cadence.mean.unwrap_or(pause) / CONNECTS_PER_MEAN);
+        let ago = |at_ms: i64| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(u64::MAX));
+        let judged = record.last_verdict.as_ref().filter(|_| at_connect).map(|last| ago(last.at_ms));
+        let rests = [(abandoned, pause), (judged, least)].map(|(ago, pause)| pause.checked_sub(ago?));
+        let rest = rests.into_iter().flatten().max().filter(|rest| !rest.is_zero());
+        if rest.is_none() && at_connect {
             return Ok(None);
         }
         let wait = match until_due(record, group, policy).or(rest) {
