@@ -5,10 +5,11 @@
 //! slow disk delays the session, not the runtime; the driver excuses the miner for that time. A disk that fails costs
 //! the evidence, never the verdict.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_evidence::{Digest, EvidenceError, EvidenceStore, Spool, StoredObject};
+use assay_evidence::{EvidenceError, EvidenceStore, Spool, StoredObject};
 use assay_program::{blocking, clock};
 use assay_protocol::message::OpeningsChunk;
 use assay_protocol::verdict::{Outcome, Verdict};
@@ -82,18 +83,6 @@ impl CaptureReason {
     }
 }
 
-/// A stored case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoredCase {
-    /// Name of its object.
-    pub digest: Digest,
-    /// Bytes before compression.
-    pub bytes: u64,
-    /// Bytes in the store.
-    pub stored_bytes: u64,
-    pub why: CaptureReason,
-}
-
 impl Capture {
     /// Begins the case of a challenge.
     pub fn begin(store: EvidenceStore, id: ChallengeId) -> Self {
@@ -140,8 +129,8 @@ impl Capture {
         verdict: &Verdict,
         held_up: ValidatorDelays,
         fleet: Option<String>,
-        (why, is_stranger): (CaptureReason, bool),
-    ) -> Option<StoredCase> {
+        is_stranger: bool,
+    ) -> Option<StoredObject> {
         // Texts and numbers always become JSON.
         let json = serde_json::to_vec(verdict).unwrap_or_default();
         let held_up = [CaseEntry::HeldUp(held_up)];
@@ -152,13 +141,7 @@ impl Capture {
         let (store, id) = (self.store, self.id);
         let keeping = store.clone();
         let keep = move || spool.finish().and_then(|spooled| keeping.keep_blocking(spooled, is_stranger));
-        match blocking::spawn(keep).await {
-            Ok(Ok(StoredObject { digest, bytes, stored_bytes })) => {
-                Some(StoredCase { digest, bytes, stored_bytes, why })
-            }
-            Ok(Err(error)) => lost(&store, id, &error),
-            Err(error) => lost(&store, id, &error),
-        }
+        done(blocking::spawn(keep)).await.map_err(|error| lost(&store, id, &*error)).ok()
     }
 
     /// Starts writing the entries that wait, once the previous write has ended.
@@ -183,13 +166,9 @@ impl Capture {
 
     /// Waits for the write under way; returns the spool, `None` before the first write or after a failure.
     async fn written(&mut self) -> Option<Box<Spool>> {
-        let spool = match self.writing.take()?.await {
-            Ok(Ok(spool)) => return Some(spool),
-            Ok(Err(error)) => lost(&self.store, self.id, &error),
-            Err(error) => lost(&self.store, self.id, &error),
-        };
-        self.is_lost = true;
-        spool
+        let written = done(self.writing.take()?).await;
+        self.is_lost = written.is_err();
+        written.map_err(|error| lost(&self.store, self.id, &*error)).ok()
     }
 }
 
@@ -218,15 +197,19 @@ impl WaitingEntry {
     }
 }
 
-fn lost<T>(store: &EvidenceStore, id: ChallengeId, error: &(dyn std::error::Error + 'static)) -> Option<T> {
+/// Waits for work with the store; an error is of the store, or of the thread.
+async fn done<T>(work: JoinHandle<Result<T, EvidenceError>>) -> Result<T, Box<dyn Error + Send + Sync>> {
+    Ok(work.await??)
+}
+
+fn lost(store: &EvidenceStore, id: ChallengeId, error: &(dyn Error + 'static)) {
     if let Some(EvidenceError::NoRoom(why)) = error.downcast_ref() {
         // Strangers can cause that as often as they like: the sweep reports the count.
         tracing::debug!(challenge = %id, %why, "the evidence of this challenge is not kept");
-        return None;
+        return;
     }
     store.note_lost();
     tracing::error!(challenge = %id, %error, "the evidence of this challenge is lost: its verdict stands without");
-    None
 }
 
 #[cfg(test)]

@@ -339,13 +339,13 @@ async fn finish(
     if let Err(error) = &facts {
         tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
     }
-    let kept = capture.finish(verdict, held_up, facts.ok(), (why, is_stranger)).await?;
+    let kept = capture.finish(verdict, held_up, facts.ok(), is_stranger).await?;
     let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     Some(EvidenceRecord {
         digest: kept.digest.to_string(),
         bytes: bytes(kept.bytes),
         stored_bytes: bytes(kept.stored_bytes),
-        why: kept.why.name().to_owned(),
+        why: why.name().to_owned(),
     })
 }
 

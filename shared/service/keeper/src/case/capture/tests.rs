@@ -77,9 +77,8 @@ async fn a_case_is_kept_as_it_was_written() {
     }
     drop(others);
     assert!(capture.writing.is_some());
-    let kept =
-        capture.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Fail, false)).await.unwrap();
-    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 8 * BUFFER_BYTES as u64 && kept.why == CaptureReason::Fail);
+    let kept = capture.finish(&verdict(), ValidatorDelays::default(), None, false).await.unwrap();
+    assert!(kept.bytes > 40 * 57_344 && kept.bytes > 8 * BUFFER_BYTES as u64);
     let mut entries = CaseReader::new(store.read(&kept.digest).await.unwrap()).unwrap();
     let written = beginning().into_iter().chain((0..40).map(opening)).chain([
         CaseEntry::HeldUp(ValidatorDelays::default()),
@@ -113,7 +112,7 @@ async fn a_case_is_written_only_when_it_is_kept_while_there_is_memory() {
         short.add((0..10).map(opening).collect()).await;
     }
     assert!(short.waiting.bytes > 20 * BUFFER_BYTES && short.writing.is_none() && count() == 0);
-    assert!(short.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Drawn, false)).await.is_some());
+    assert!(short.finish(&verdict(), ValidatorDelays::default(), None, false).await.is_some());
     let places = MEMORY.acquire_many(MEMORY_PERMITS).await.unwrap();
     let mut other = Capture::begin(store(folder.path()), ID);
     other.add((0..10).map(opening).collect()).await;
@@ -130,6 +129,6 @@ async fn a_store_that_fails_costs_the_case_alone() {
     for number in 0..20 {
         capture.add(vec![opening(number)]).await;
     }
-    assert!(capture.finish(&verdict(), ValidatorDelays::default(), None, (CaptureReason::Fail, false)).await.is_none());
+    assert!(capture.finish(&verdict(), ValidatorDelays::default(), None, false).await.is_none());
     assert_eq!(store.lost(), 1);
 }
