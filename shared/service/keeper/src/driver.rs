@@ -91,7 +91,8 @@ pub async fn drive(
         commands,
         replayed,
         entropy: validator.fleet.entropy.clone(),
-        host: HostState::new(),
+        device_changes: Bucket::full(DEVICE_CHANGES, clock::now()),
+        host: HostState::default(),
         due: ChallengeTimer::default(),
         running: ChallengeState::default(),
         end: EndState::default(),
@@ -151,6 +152,8 @@ struct Driver {
     commands: mpsc::Sender<SessionCommand>,
     replayed: mpsc::Sender<Box<(ChallengeId, Result<(), Reason>)>>,
     entropy: EntropySource,
+    /// Rate limit on recorded changes of devices.
+    device_changes: Bucket,
     host: HostState,
     due: ChallengeTimer,
     running: ChallengeState,
@@ -158,6 +161,7 @@ struct Driver {
 }
 
 /// Data about the miner beside its session.
+#[derive(Default)]
 struct HostState {
     /// `Some` after it proved its key.
     who: Option<EventSession>,
@@ -167,26 +171,10 @@ struct HostState {
     record: Option<MinerRecord>,
     /// Its devices as recorded.
     noted_devices: Vec<ListedDevice>,
-    /// Rate limit on recorded changes of devices.
-    device_changes: Bucket,
     /// Whether the rate limit left changes unrecorded, for a later message.
     has_unnoted_devices: bool,
     /// Its share of the leases among several validators, once it is entered.
     lease: Option<Arc<MinerLease>>,
-}
-
-impl HostState {
-    fn new() -> Self {
-        Self {
-            who: None,
-            standing: None,
-            record: None,
-            noted_devices: Vec::new(),
-            device_changes: Bucket::full(DEVICE_CHANGES, clock::now()),
-            has_unnoted_devices: false,
-            lease: None,
-        }
-    }
 }
 
 /// Schedule of the miner's next challenge.
@@ -292,12 +280,9 @@ impl Driver {
     /// Handles the end of the miner's messages; its half of the stream may still be open.
     fn disconnected(&mut self, detail: &str) -> Vec<Action> {
         self.end.has_ended = true;
-        let actions = self.session.disconnected(detail);
         // A verdict may still come; the miner's place is free.
-        if let Some(seat) = self.seat() {
-            self.validator.registry.leave(self.number, seat);
-        }
-        actions
+        self.leave_seat();
+        self.session.disconnected(detail)
     }
 
     /// Time of the next [`Driver::tick`].
@@ -314,9 +299,7 @@ impl Driver {
     fn leave(&self) {
         self.running.replay.cancel();
         self.validator.fleet.presences.left(&self.session_id(), self.end.is_replaced);
-        if let Some(seat) = self.seat() {
-            self.validator.registry.leave(self.number, seat);
-        }
+        self.leave_seat();
         if let Some(peer) = &self.peer {
             peer.set_greeted(false);
         }

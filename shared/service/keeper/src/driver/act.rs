@@ -44,9 +44,7 @@ impl Driver {
                 }
                 Action::InventoryChanged(inventory) => {
                     Box::pin(self.note_devices(&inventory)).await;
-                    if let Some(seat) = self.seat() {
-                        self.validator.registry.update(self.number, seat, |m| m.inventory = inventory);
-                    }
+                    self.update(|miner| miner.inventory = inventory);
                 }
                 Action::RoundTrip(time) => {
                     self.heard();
@@ -54,9 +52,7 @@ impl Driver {
                     {
                         Box::pin(self.note_devices(&inventory)).await;
                     }
-                    if let Some(seat) = self.seat() {
-                        self.validator.registry.update(self.number, seat, |m| m.round_trip = Some(time));
-                    }
+                    self.update(|miner| miner.round_trip = Some(time));
                 }
                 Action::Check(job) => {
                     let checked = tokio::select! {
@@ -101,10 +97,7 @@ impl Driver {
 
     /// Publishes the current challenge to operators.
     pub(super) fn publish(&self) {
-        if let Some(seat) = self.seat() {
-            let running = self.running.course.as_ref().map(watch::Sender::subscribe);
-            self.validator.registry.update(self.number, seat, |miner| miner.running = running);
-        }
+        self.update(|miner| miner.running = self.running.course.as_ref().map(watch::Sender::subscribe));
     }
 
     fn phase(&mut self, phase: &'static str) {

@@ -48,7 +48,7 @@ impl Driver {
         let devices = seen(inventory);
         let Some(key) = self.key().filter(|_| devices != self.host.noted_devices) else { return };
         let (key, session) = (key.to_string(), self.session_id());
-        self.host.has_unnoted_devices = self.host.device_changes.take(clock::now()).is_err();
+        self.host.has_unnoted_devices = self.device_changes.take(clock::now()).is_err();
         if self.host.has_unnoted_devices {
             return;
         }
@@ -86,9 +86,9 @@ impl Driver {
     }
 
     pub(super) fn note_missing(&self, history: &MinerHistory) {
-        let (Some(seat), Some(inventory)) = (self.seat(), self.session.inventory()) else { return };
+        let Some(inventory) = self.session.inventory() else { return };
         let missing = Difference::unlisted(&history.past.devices, inventory);
-        self.validator.registry.update(self.number, seat, |miner| miner.missing = missing);
+        self.update(|miner| miner.missing = missing);
     }
 
     /// Has the miner's devices and address compared with those of the other sessions.

@@ -163,7 +163,7 @@ impl Driver {
                 });
                 (self.running.places, self.due.turn) = (Some(places), ScheduleTask::new());
             }
-            Err(_) => self.unchallenged(),
+            Err(_) => self.update(|miner| miner.challenged = false),
         }
         let judged = |action: &Action| match action {
             Action::Judged(verdict) => Some(Course::judged(verdict)),
@@ -207,13 +207,6 @@ impl Driver {
                 course.send_modify(|course| course.is_noted = true);
             }
         });
-    }
-
-    /// Marks the session as without a challenge.
-    pub(super) fn unchallenged(&self) {
-        if let Some(seat) = self.seat() {
-            self.validator.registry.update(self.number, seat, |m| m.challenged = false);
-        }
     }
 }
 

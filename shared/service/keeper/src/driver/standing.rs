@@ -146,6 +146,19 @@ impl Driver {
         self.host.standing.as_ref().map(|standing| standing.seat)
     }
 
+    /// Changes the miner's snapshot in the registry, while the session has its place there.
+    pub(super) fn update(&self, change: impl FnOnce(&mut ConnectedMiner)) {
+        if let Some(seat) = self.seat() {
+            self.validator.registry.update(self.number, seat, change);
+        }
+    }
+
+    pub(super) fn leave_seat(&self) {
+        if let Some(seat) = self.seat() {
+            self.validator.registry.leave(self.number, seat);
+        }
+    }
+
     /// The reason why the miner may not stay; `None` if it may.
     pub(super) fn not_allowed(&self) -> Option<AdmissionError> {
         let standing = self.host.standing.as_ref()?;

@@ -157,7 +157,7 @@ impl Driver {
         }
         self.running.places = None;
         self.publish();
-        self.unchallenged();
+        self.update(|miner| miner.challenged = false);
         let Some(ConcludedChallenge { verdict, next, change, found, .. }) = concluded else {
             // The task ended without a result, so there is no verdict to send.
             return self.session.concluded(None);
