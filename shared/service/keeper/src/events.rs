@@ -65,13 +65,14 @@ pub fn not_entered(gate: &Gate, who: &EventSession, error: EnterError) {
     let Some(LogPermit { left_out }) = gate.line(*address) else { return };
     let address = field(*address);
     match error {
-        EnterError::Full | EnterError::AddressFull(_) | EnterError::TooOften(_) => {
-            tracing::warn!(%miner, address, session, left_out, "miner refused: {error}");
-        }
         EnterError::NotAllowed(_) | EnterError::Waiting(_) => {
             tracing::info!(%miner, address, session, left_out, "miner refused: {error}");
         }
-        EnterError::TooManyWaiting | EnterError::NoRecords => {
+        EnterError::Full
+        | EnterError::AddressFull(_)
+        | EnterError::TooOften(_)
+        | EnterError::TooManyWaiting
+        | EnterError::NoRecords => {
             tracing::warn!(%miner, address, session, left_out, "miner refused: {error}");
         }
         EnterError::InChallenge(other) => {
