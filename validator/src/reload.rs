@@ -118,13 +118,13 @@ impl ValidatorReloader {
         }
         let rules = rules::read(config.fleet_policy.as_deref(), Some(&config.policy))?;
         let issued = config.tls.issued()?;
-        let receipt_key = self.validator.fleet.signer().read_again()?;
+        let receipt_key = self.validator.fleet.signer.read_again()?;
         // The last that may fail: a failure leaves everything as it was.
         logging::reload(&config.log).map_err(ReloadError::Log)?;
         let policy = Policy { expectations: rules.expectations.clone(), ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
         // Files are compared by their content.
-        let another_key = self.validator.fleet.signer().sign_with(receipt_key);
+        let another_key = self.validator.fleet.signer.sign_with(receipt_key);
         let other_rules = self.validator.fleet.set_rules(rules);
         let another_certificate = self.present(issued);
         self.validator.access.allowed.replace(config.miners);

@@ -12,12 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use assay_judge::entropy::EntropySource;
-use assay_policy::{Change, Distribution, Group, Standing};
+use assay_policy::{Change, Group, Standing};
 use assay_program::clock::unix_ms;
 use assay_receipts::Signer;
 use assay_records::{DeviceQuery, DeviceRecord, MinerRecord, Records, RecordsError, StandingChange, Transition};
 use assay_work::ChallengeId;
-use assay_work::Precision;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -34,9 +33,11 @@ pub struct Fleet {
     /// The source of draws.
     pub entropy: EntropySource,
     rules: watch::Sender<Arc<FleetRules>>,
-    signer: Signer,
+    /// The key that signs receipts.
+    pub signer: Signer,
     group_places: GroupPlaces,
-    speeds: Speeds,
+    /// Speeds of the models in the records.
+    pub speeds: Speeds,
     /// Verdicts on their way to the disk, as JSON.
     pending: Mutex<BTreeMap<ChallengeId, String>>,
     /// Ids of miners whose own challenge kept them from their last round.
@@ -104,20 +105,6 @@ impl Fleet {
         Ok(rules.policy.group_of(&record.labels, &models).clone())
     }
 
-    /// The distributions of these models and of the other known ones, in a kind of work at a matrix size, as they apply
-    /// to a miner of this operator.
-    ///
-    /// # Errors
-    /// The records cannot be read.
-    pub async fn distributions(
-        &self,
-        models: impl IntoIterator<Item = &String>,
-        size: (Precision, u32),
-        operator: Option<&str>,
-    ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
-        self.speeds.distributions(&self.records, models, size, operator).await
-    }
-
     /// Logs the unrecorded verdicts as JSON when the validator ends; returns their number.
     pub fn finish(&self) -> usize {
         let pending = self.pending.lock();
@@ -125,10 +112,6 @@ impl Fleet {
             tracing::error!(verdict, "a verdict is not in the records, and was given to nobody");
         }
         pending.len()
-    }
-
-    pub const fn signer(&self) -> &Signer {
-        &self.signer
     }
 }
 

@@ -103,7 +103,7 @@ impl Census {
 /// keys: one that changed its key has one session with both.
 #[derive(Debug)]
 pub struct Registry {
-    bounds: ConnectionBounds,
+    pub bounds: ConnectionBounds,
     /// Miners by seat.
     entries: Mutex<HashMap<PublicKey, MinerEntry>>,
     /// Ended challenges of operators with the time of their end, the oldest first.
@@ -228,10 +228,6 @@ impl Registry {
         let entries = self.entries.lock();
         let running = entries.values().filter_map(|entry| entry.miner.running.as_ref());
         Census { connected: entries.len(), phases: running.map(|course| course.borrow().now().phase).collect() }
-    }
-
-    pub const fn bounds(&self) -> &ConnectionBounds {
-        &self.bounds
     }
 
     /// Connected miners, in order of key.

@@ -60,7 +60,7 @@ impl Scrape<'_> {
 
     fn read_sessions(&self) {
         let validator = self.validator;
-        let (census, bounds) = (validator.registry.census(), validator.registry.bounds());
+        let (census, bounds) = (validator.registry.census(), &validator.registry.bounds);
         self.families.miners_connected.set(number(census.connected));
         set(
             &self.families.capacity,

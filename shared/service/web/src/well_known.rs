@@ -39,7 +39,7 @@ pub fn routes() -> Router<Arc<Web>> {
 
 /// The keys that receipts are signed with (RFC 7517).
 async fn keys(State(web): WebState) -> impl IntoResponse {
-    let keys = web.running.validator.fleet.signer().key_set(unix_seconds()).to_json();
+    let keys = web.running.validator.fleet.signer.key_set(unix_seconds()).to_json();
     ([(CACHE_CONTROL, KEYS_LIFETIME)], Json(keys))
 }
 

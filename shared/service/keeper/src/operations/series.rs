@@ -43,7 +43,7 @@ async fn bands_of(validator: &Validator, id: &str, points: &[SeriesPoint]) -> Re
         found.extend(by_profile(profile, &kinds, &policy));
     }
     for size in sizes {
-        let distributions = fleet.distributions(&models, size, operator.as_deref()).await?;
+        let distributions = fleet.speeds.distributions(records, &models, size, operator.as_deref()).await?;
         for (model, distribution) in distributions.iter().filter(|(model, _)| models.contains(*model)) {
             let (Some(Bands { tops, gb_per_s, .. }), all) = (Bands::of(distribution, &policy), distribution.all) else {
                 continue;
