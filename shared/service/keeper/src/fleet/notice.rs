@@ -86,14 +86,11 @@ impl Fleet {
     /// # Errors
     /// [`RecordsError::StandingChanged`], or the records cannot be read or written.
     pub async fn happened_to(&self, record: &MinerRecord, event: &Event) -> Result<(), RecordsError> {
-        match self.follows(&record.id, Some(record), event).await? {
-            Some(change) => {
-                self.records.change_standing(&record.id, &change).await?;
-                log(&change);
-                Ok(())
-            }
-            None => Ok(()),
+        if let Some(change) = self.follows(&record.id, Some(record), event).await? {
+            self.records.change_standing(&record.id, &change).await?;
+            log(&change);
         }
+        Ok(())
     }
 
     /// Computes the effect of an event on the attestation of a miner, connected or not; `None`: no change.
