@@ -70,9 +70,7 @@ pub async fn of_disputed(
         let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
         invited.push(RoundCandidate { record, connected });
     }
-    let id = round_id()?;
-    note(validator, &id, DISPUTED.to_owned(), OrderOrigin::Schedule, &invited).await?;
-    run(validator, PlannedRound { id, asked: OrderOrigin::Schedule, invited, start_within: START_WITHIN }).await
+    run(validator, note(validator, DISPUTED, OrderOrigin::Schedule, invited, START_WITHIN).await?).await
 }
 
 /// Starts a round of a group in the background.
@@ -131,9 +129,7 @@ async fn plan(validator: &Validator, group: Option<&str>, asked: OrderOrigin) ->
         let why = format!("{count} miners in {label}: a round has at most {MAX_MEMBERS}");
         return Err(OperationError::NotPossible(why));
     }
-    let id = round_id()?;
-    note(validator, &id, label.to_owned(), asked, &invited).await?;
-    Ok(PlannedRound { id, asked, invited, start_within: how.map_or(START_WITHIN, |how| how.start_within) })
+    note(validator, label, asked, invited, how.map_or(START_WITHIN, |how| how.start_within)).await
 }
 
 fn round_id() -> Result<String, OperationError> {
@@ -179,14 +175,15 @@ fn models_of(inventory: &Inventory) -> Vec<String> {
 /// Records a round before it begins: `label` is its group, or the common property of its members.
 async fn note(
     validator: &Validator,
-    id: &str,
-    label: String,
+    label: &str,
     asked: OrderOrigin,
-    invited: &[RoundCandidate],
-) -> Result<(), OperationError> {
+    invited: Vec<RoundCandidate>,
+    start_within: Duration,
+) -> Result<PlannedRound, OperationError> {
+    let id = round_id()?;
     let round = RoundRecord {
-        id: id.to_owned(),
-        group: label,
+        id: id.clone(),
+        group: label.to_owned(),
         asked: asked.name().to_owned(),
         validator: validator.access.admission.identity.public_key().to_string(),
         begun_ms: unix_ms(),
@@ -195,7 +192,8 @@ async fn note(
     };
     let members: Vec<_> =
         invited.iter().map(|invited| member(&invited.record.id, "invited", None, String::new())).collect();
-    Ok(validator.records.plan_round(&round, &members).await?)
+    validator.records.plan_round(&round, &members).await?;
+    Ok(PlannedRound { id, asked, invited, start_within })
 }
 
 fn member(miner: &str, state: &str, challenge: Option<String>, detail: String) -> RoundMember {
