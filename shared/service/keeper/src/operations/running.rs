@@ -129,30 +129,19 @@ pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<Miner
 }
 
 fn connected_miner(miner: ConnectedMiner) -> MinerConnection {
-    let ConnectedMiner {
-        key,
-        agent,
-        address,
-        inventory,
-        challenged,
-        running: challenge,
-        since,
-        missing,
-        round_trip,
-        ..
-    } = miner;
+    let devices = miner.inventory.devices;
     MinerConnection {
-        miner_key: key,
-        agent,
-        address: address.map_or_else(String::new, |address| address.to_string()),
-        devices: inventory.devices.len() as u32,
-        free_bytes: inventory.devices.iter().map(|device| device.free_bytes).fold(0, u64::saturating_add),
-        claimed_devices: inventory.devices.into_iter().map(claimed).collect(),
-        challenged_now: challenged,
-        challenge: challenge.map(|course| running(course.borrow().now())),
-        connected_seconds: since.elapsed().as_secs(),
-        missing_devices: missing,
-        round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1e3),
+        miner_key: miner.key,
+        agent: miner.agent,
+        address: miner.address.map_or_else(String::new, |address| address.to_string()),
+        devices: devices.len() as u32,
+        free_bytes: devices.iter().map(|device| device.free_bytes).fold(0, u64::saturating_add),
+        claimed_devices: devices.into_iter().map(claimed).collect(),
+        challenged_now: miner.challenged,
+        challenge: miner.running.map(|course| running(course.borrow().now())),
+        connected_seconds: miner.since.elapsed().as_secs(),
+        missing_devices: miner.missing,
+        round_trip_ms: miner.round_trip.map(|time| time.as_secs_f64() * 1e3),
     }
 }
 
