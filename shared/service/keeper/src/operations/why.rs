@@ -19,10 +19,10 @@ pub(super) fn why_not(
         (Approval::Revoked, _) | (_, Some(AdmissionReason::Revoked)) => return of_state(State::Revoked, &standing),
         (Approval::Suspended, _) => return of_state(State::Suspended, &standing),
         (Approval::Pending, Some(AdmissionReason::Pending)) => {
-            return said(
-                "it waits for an operator to let it in",
-                "approve it: `assay-validator approve`, or revoke it",
-            );
+            return Some(AttestationGap {
+                why: "it waits for an operator to let it in".to_owned(),
+                remedy: "approve it: `assay-validator approve`, or revoke it".to_owned(),
+            });
         }
         _ => {}
     }
@@ -51,37 +51,34 @@ fn of_state(state: State, standing: &Standing) -> Option<AttestationGap> {
         "" => String::new(),
         because => format!(" ({because})"),
     };
-    match state {
-        State::Passing => None,
-        State::Enrolled => said("it has not passed the first challenges that its group asks for yet", challenge),
-        State::Suspect => said(
-            &format!("results that show nothing add up{because}"),
+    let (why, remedy) = match state {
+        State::Passing => return None,
+        State::Enrolled => ("it has not passed the first challenges that its group asks for yet".to_owned(), challenge),
+        State::Suspect => (
+            format!("results that show nothing add up{because}"),
             "wait until they are older than `window` in the group's `grace`",
         ),
         State::Failed => {
             let paid = standing.paid;
-            said(&format!("it failed{because}, and has not passed as often as it must since: {paid} so far"), challenge)
+            (format!("it failed{because}, and has not passed as often as it must since: {paid} so far"), challenge)
         }
-        State::Expired => said(&format!("its attestation has ended{because}"), challenge),
+        State::Expired => (format!("its attestation has ended{because}"), challenge),
         State::Quarantined => {
             let until = match standing.quarantine {
                 Some(QuarantineEnd::Time(until_s)) => utc::text(until_s),
                 Some(QuarantineEnd::Release) | None => "an operator releases it".to_owned(),
             };
-            said(
-                &format!("it is in quarantine until {until}{because}: its passes do not count"),
+            (
+                format!("it is in quarantine until {until}{because}: its passes do not count"),
                 "look at its verdicts; `assay-validator release` ends its quarantine",
             )
         }
-        State::Suspended => said("an operator suspended it", "resume it: `assay-validator resume`"),
-        State::Revoked => said("an operator revoked it: it is not let in", "nothing; `approve` would let it in again"),
-    }
-}
-
-/// Returns `Some`, as its callers do; they handle attested miners before.
-#[allow(clippy::unnecessary_wraps)]
-fn said(why: &str, remedy: &str) -> Option<AttestationGap> {
-    Some(AttestationGap { why: why.to_owned(), remedy: remedy.to_owned() })
+        State::Suspended => ("an operator suspended it".to_owned(), "resume it: `assay-validator resume`"),
+        State::Revoked => {
+            ("an operator revoked it: it is not let in".to_owned(), "nothing; `approve` would let it in again")
+        }
+    };
+    Some(AttestationGap { why, remedy: remedy.to_owned() })
 }
 
 #[cfg(test)]
