@@ -1,12 +1,10 @@
 //! The first byte that a server answers plaintext with: it distinguishes servers that speak another protocol.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncRead;
+use tokio_util::io::InspectReader;
 
 /// A byte that came; above it the bit that says so.
 const CAME: u16 = 0x100;
@@ -15,14 +13,13 @@ const CAME: u16 = 0x100;
 #[derive(Debug, Clone, Default)]
 pub struct FirstByte(Arc<AtomicU16>);
 
-/// A stream whose first byte is noted.
-#[derive(Debug)]
-pub struct FirstByteStream<S> {
-    stream: S,
-    first: FirstByte,
-}
-
 impl FirstByte {
+    /// Notes the first byte of a stream.
+    pub fn watch<S: AsyncRead>(&self, stream: S) -> InspectReader<S, impl FnMut(&[u8]) + Send + use<S>> {
+        let first = self.clone();
+        InspectReader::new(stream, move |read: &[u8]| read.first().into_iter().for_each(|byte| first.note(*byte)))
+    }
+
     /// The byte, once one came.
     fn get(&self) -> Option<u8> {
         let noted = self.0.load(Ordering::Relaxed);
@@ -52,50 +49,6 @@ impl FirstByte {
     }
 }
 
-impl<S> FirstByteStream<S> {
-    /// Notes the first byte of a stream.
-    pub const fn new(stream: S, first: FirstByte) -> Self {
-        Self { stream, first }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for FirstByteStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if let Some(byte) = buf.filled().get(before) {
-            self.first.note(*byte);
-        }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for FirstByteStream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncReadExt;
@@ -105,7 +58,7 @@ mod tests {
     async fn advice(answer: &[u8], is_remote: bool) -> Option<&'static str> {
         let first = FirstByte::default();
         let mut heard = Vec::new();
-        FirstByteStream::new(answer, first.clone()).read_to_end(&mut heard).await.unwrap();
+        first.watch(answer).read_to_end(&mut heard).await.unwrap();
         assert_eq!(heard, answer);
         first.advice(is_remote)
     }

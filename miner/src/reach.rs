@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::config::MinerConfig;
-use crate::first_byte::{FirstByte, FirstByteStream};
+use crate::first_byte::FirstByte;
 use crate::http2;
 use crate::target::{Security, ValidatorTarget};
 
@@ -182,8 +182,7 @@ impl Reach {
 
     async fn plaintext(&self) -> Result<ValidatorConnection, ReachError> {
         let first_byte = FirstByte::default();
-        let stream = FirstByteStream::new(self.dial().await?, first_byte.clone());
-        let http = self.http(stream).await?;
+        let http = self.http(first_byte.watch(self.dial().await?)).await?;
         let (channel, is_authenticated) = (Channel::Plaintext, false);
         Ok(ValidatorConnection { http, channel, is_authenticated, pinned: None, to_keep: None, first_byte })
     }
