@@ -20,7 +20,7 @@ use assay_telemetry::{NoSensors, Reading, SensorWatch};
 use assay_work::commitment::{Evidence, commitment_message};
 use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, probe_message};
 use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use self::linked::open_linked_items;
 use self::opening::{check_linked_items, is_linked, open_own_items};
@@ -142,7 +142,7 @@ impl Engine {
 
     /// The devices as they were asked last. Waits for nothing.
     pub fn asked(&self) -> Vec<ReportedDevice> {
-        lock(&self.asked).clone()
+        self.asked.lock().clone()
     }
 
     /// The devices that can take work, as a session describes them.
@@ -166,13 +166,13 @@ impl Engine {
         let reports: Result<Vec<_>, _> = asked.reports.into_iter().map(PendingResult::wait).collect();
         let (limits, limit_changes) = self.limits.counted();
         let inventory = self.inventory_of(reports?, &limits, sequence);
-        *lock(&self.described) = Some(inventory.clone());
+        *self.described.lock() = Some(inventory.clone());
         Ok((inventory, asked.changes + limit_changes))
     }
 
     /// The inventory that was read last, for a session that begins while the devices work.
     pub fn last_inventory(&self) -> Option<Inventory> {
-        lock(&self.described).clone()
+        self.described.lock().clone()
     }
 
     fn inventory_of(&self, reports: Vec<DeviceReport>, limits: &Limits, sequence: u32) -> Inventory {
@@ -201,7 +201,7 @@ impl Engine {
                 (claim, ReportedDevice { info, offered_bytes, fault })
             })
             .unzip();
-        *lock(&self.asked) = asked;
+        *self.asked.lock() = asked;
         let devices: Vec<_> = devices.into_iter().flatten().collect();
         let max_link = if devices.len() > 1 { Link::All } else { Link::Own };
         Inventory { sequence, devices, max_link, sweeps: true }
@@ -247,7 +247,7 @@ impl Engine {
             })
         }));
         let held = HeldChallenge { challenge: challenge.clone(), evidence, devices, answered: Mutex::default() };
-        *lock(&self.held) = Some(Arc::new(held));
+        *self.held.lock() = Some(Arc::new(held));
         Ok(messages)
     }
 
@@ -273,7 +273,7 @@ impl Engine {
         messages.extend(answer.devices.iter().zip(times).map(|(answer, claimed)| {
             MinerMessage::DeviceDigests(DeviceDigests { challenge_id, answer: answer.clone(), claimed })
         }));
-        let (mut answered, answer) = (lock(&held.answered), Arc::new(answer));
+        let (mut answered, answer) = (held.answered.lock(), Arc::new(answer));
         match probe {
             MemoryProbe::Walks(probe) if probe.link() == Link::Own => answered.own = Some((probe, answer)),
             MemoryProbe::Walks(probe) => answered.linked = Some((probe, answer)),
@@ -351,9 +351,9 @@ impl Engine {
 
     /// Forgets the challenge held; the devices keep its memory for the next one.
     pub fn forget(&self) {
-        *lock(&self.held) = None;
+        *self.held.lock() = None;
         let devices = self.watch.end();
-        if let Some(challenge) = lock(&self.watched).take() {
+        if let Some(challenge) = self.watched.lock().take() {
             telemetry::log(challenge, &devices, self.watch.trouble().as_deref());
         }
     }
@@ -361,11 +361,12 @@ impl Engine {
     fn watch_for(&self, challenge: &Challenge) {
         let ids: Vec<_> = challenge.shares().iter().map(|share| share.device_id).collect();
         self.watch.begin(&ids);
-        *lock(&self.watched) = Some(challenge.id());
+        *self.watched.lock() = Some(challenge.id());
     }
 
     fn held(&self, id: ChallengeId) -> Result<Arc<HeldChallenge>> {
-        lock(&self.held)
+        self.held
+            .lock()
             .clone()
             .filter(|held| held.challenge.id() == id)
             .ok_or_else(|| DeviceError::Unsupported(format!("challenge {id} is not held here")))
@@ -385,7 +386,7 @@ impl HeldChallenge {
 
     /// The linked probe, and what all devices answered.
     fn answered_linked(&self) -> Result<(Probe, Arc<Answer>)> {
-        let answered = lock(&self.answered).linked.clone();
+        let answered = self.answered.lock().linked.clone();
         answered.ok_or_else(|| DeviceError::Unsupported("no linked probe was answered".into()))
     }
 
@@ -420,10 +421,6 @@ pub(crate) fn first_error<T>(jobs: Vec<PendingResult<Result<T>>>) -> Result<Vec<
 
 fn last_root(roots: &[Root]) -> Root {
     roots.last().copied().unwrap_or(Root::BEFORE_FIRST)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]

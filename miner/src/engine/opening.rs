@@ -13,13 +13,35 @@ use assay_work::probe::{Probe, SweepSample, probe_key};
 use assay_work::segment::Segment;
 use assay_work::{DeviceId, Digest, Root};
 
-use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, Result, first_error, last_root, lock};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, Result, first_error, last_root};
 
 /// Digests in one chunk, 32 KiB: on a slow link nothing else arrives while one is on its way.
 const DIGESTS_PER_CHUNK: usize = 1024;
 
-/// Where a device gives its parts.
-type Parts = mpsc::SyncSender<OpeningsPart>;
+/// Where a device gives the parts of its openings, until they are given up.
+struct OpenedParts {
+    parts: mpsc::SyncSender<OpeningsPart>,
+    handle: Handle,
+}
+
+impl OpenedParts {
+    /// Waits for room; the other side is gone only when the opening was given up.
+    fn give(&self, part: OpeningsPart) -> Result<()> {
+        self.parts.send(part).map_err(|_| DeviceError::Cancelled)
+    }
+
+    fn give_digests(&self, digests: &[Digest]) -> Result<()> {
+        digest_parts(digests).try_for_each(|part| self.give(part))
+    }
+
+    /// Gives the parts of a plan, each opened once there was room for the one before.
+    fn give_each(&self, count: usize, mut open: impl FnMut(usize) -> Result<OpeningsPart>) -> Result<()> {
+        (0..count).try_for_each(|index| {
+            self.handle.check()?;
+            self.give(open(index)?)
+        })
+    }
+}
 
 /// Opens items that devices open alone: each in one job, so that it is a few parts ahead of the connection, however many
 /// items it has.
@@ -37,9 +59,9 @@ pub(super) fn open_own_items(
     let (mut streams, mut jobs) = (BTreeMap::new(), Vec::new());
     for (id, items) in by_device {
         let (parts, stream) = mpsc::sync_channel(MAX_PARTS_AHEAD);
-        let (held, handle) = (held.clone(), handle.clone());
+        let (held, out) = (held.clone(), OpenedParts { parts, handle: handle.clone() });
         let open = move |device: &mut dyn Device| {
-            let opened = items.iter().try_for_each(|item| held.open_item(device, item, &handle, &parts));
+            let opened = items.iter().try_for_each(|item| held.open_item(device, item, &out));
             distrust_if_sick(device, opened)
         };
         jobs.push(host.submit(id, open)?);
@@ -86,7 +108,7 @@ impl HeldDevice {
         iteration: u32,
         handle: &Handle,
     ) -> Result<Arc<Vec<Digest>>> {
-        let mut resident = lock(&self.resident);
+        let mut resident = self.resident.lock();
         if resident.0 != iteration {
             // Should the pass fail, nothing is resident.
             resident.0 = u32::MAX;
@@ -102,25 +124,19 @@ impl HeldDevice {
 }
 
 impl HeldChallenge {
-    pub(super) fn open_item(
-        &self,
-        device: &mut dyn Device,
-        item: &OpenItem,
-        handle: &Handle,
-        parts: &Parts,
-    ) -> Result<()> {
+    fn open_item(&self, device: &mut dyn Device, item: &OpenItem, out: &OpenedParts) -> Result<()> {
         match &item.what {
-            OpenTarget::Segments(segments) => self.open_segments(device, item.device_id, segments, handle, parts),
+            OpenTarget::Segments(segments) => self.open_segments(device, item.device_id, segments, out),
             // All devices open those together.
             OpenTarget::LinkedSegments(_) => {
                 Err(DeviceError::Unsupported("linked segments of one device alone".into()))
             }
-            OpenTarget::Sums(samples) => self.open_sums(device, item.device_id, samples, handle, parts),
+            OpenTarget::Sums(samples) => self.open_sums(device, item.device_id, samples, out),
             OpenTarget::Samples { iteration, samples } => {
-                self.open_samples(device, item.device_id, *iteration, samples, handle, parts)
+                self.open_samples(device, item.device_id, *iteration, samples, out)
             }
         }?;
-        give(parts, OpeningsPart::End)
+        out.give(OpeningsPart::End)
     }
 
     fn open_segments(
@@ -128,14 +144,13 @@ impl HeldChallenge {
         device: &mut dyn Device,
         id: DeviceId,
         segments: &[Segment],
-        handle: &Handle,
-        parts: &Parts,
+        out: &OpenedParts,
     ) -> Result<()> {
         let of = self.device(id)?;
-        let answered = lock(&self.answered).own.clone();
+        let answered = self.answered.lock().own.clone();
         let (probe, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no probe was answered".into()))?;
         let roots = self.roots(&of.task);
-        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
+        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, &out.handle)?;
         let probed = ProbedDevice {
             challenge: &self.challenge,
             probe: &probe,
@@ -144,13 +159,10 @@ impl HeldChallenge {
             digests: answer.device(id).map_or(&[], |device| &device.digests),
             slot_digests: &slot_digests,
         };
-        give_digests(parts, &slot_digests)?;
+        out.give_digests(&slot_digests)?;
         for segments in segments.chunks(segments_at_a_time(&probe, self.devices.len())) {
-            let plan = SegmentPlan::new(device, &probed, segments, handle)?;
-            for index in 0..plan.len() {
-                handle.check()?;
-                give(parts, OpeningsPart::Segment(plan.open(device, index)?))?;
-            }
+            let plan = SegmentPlan::new(device, &probed, segments, &out.handle)?;
+            out.give_each(plan.len(), |index| plan.open(device, index).map(OpeningsPart::Segment))?;
         }
         Ok(())
     }
@@ -160,26 +172,21 @@ impl HeldChallenge {
         device: &mut dyn Device,
         id: DeviceId,
         samples: &[SweepSample],
-        handle: &Handle,
-        parts: &Parts,
+        out: &OpenedParts,
     ) -> Result<()> {
         let of = self.device(id)?;
-        let answered = lock(&self.answered).sweep.clone();
+        let answered = self.answered.lock().sweep.clone();
         let (sweep, answer) = answered.ok_or_else(|| DeviceError::Unsupported("no sweep was answered".into()))?;
         let roots = self.roots(&of.task);
-        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, handle)?;
+        let slot_digests = of.make_resident(device, roots, of.task.iterations - 1, &out.handle)?;
         let swept = SweptDevice {
             rounds: of.task.sweep_rounds(&sweep, &last_root(roots)),
             digests: answer.device(id).map_or(&[], |device| &device.digests),
             slot_digests: &slot_digests,
         };
-        let plan = SumPlan::new(device, &swept, samples, handle)?;
-        give_digests(parts, &slot_digests)?;
-        for index in 0..plan.len() {
-            handle.check()?;
-            give(parts, OpeningsPart::Sum(plan.open(device, index)?))?;
-        }
-        Ok(())
+        let plan = SumPlan::new(device, &swept, samples, &out.handle)?;
+        out.give_digests(&slot_digests)?;
+        out.give_each(plan.len(), |index| plan.open(device, index).map(OpeningsPart::Sum))
     }
 
     fn open_samples(
@@ -188,15 +195,14 @@ impl HeldChallenge {
         id: DeviceId,
         iteration: u32,
         samples: &[PassSample],
-        handle: &Handle,
-        parts: &Parts,
+        out: &OpenedParts,
     ) -> Result<()> {
         let of = self.device(id)?;
         if iteration >= of.task.iterations {
             return Err(DeviceError::Unsupported(format!("the challenge has no iteration {iteration}")));
         }
         let roots = self.roots(&of.task);
-        let slot_digests = of.make_resident(device, roots, iteration, handle)?;
+        let slot_digests = of.make_resident(device, roots, iteration, &out.handle)?;
         let (previous_root, root) = roots_at(roots, iteration);
         let pass = AuditedPass {
             challenge: &self.challenge,
@@ -206,13 +212,9 @@ impl HeldChallenge {
             root,
             slot_digests: &slot_digests,
         };
-        let plan = SamplePlan::new(device, &pass, samples, handle)?;
-        give_digests(parts, &slot_digests)?;
-        for index in 0..plan.len() {
-            handle.check()?;
-            give(parts, OpeningsPart::Sample(plan.open(device, index)?))?;
-        }
-        Ok(())
+        let plan = SamplePlan::new(device, &pass, samples, &out.handle)?;
+        out.give_digests(&slot_digests)?;
+        out.give_each(plan.len(), |index| plan.open(device, index).map(OpeningsPart::Sample))
     }
 }
 
@@ -224,15 +226,6 @@ pub(super) fn segments_at_a_time(probe: &Probe, devices: usize) -> usize {
 /// Digests in the parts that carry them.
 pub(super) fn digest_parts(digests: &[Digest]) -> impl Iterator<Item = OpeningsPart> {
     digests.chunks(DIGESTS_PER_CHUNK).map(|chunk| OpeningsPart::SlotDigests(chunk.to_vec()))
-}
-
-fn give_digests(parts: &Parts, digests: &[Digest]) -> Result<()> {
-    digest_parts(digests).try_for_each(|part| give(parts, part))
-}
-
-/// Waits for room; the other side is gone only when the opening was given up.
-fn give(parts: &Parts, part: OpeningsPart) -> Result<()> {
-    parts.send(part).map_err(|_| DeviceError::Cancelled)
 }
 
 /// Items of linked segments must stand together: a device that has other work between two of them would keep the others
