@@ -15,9 +15,10 @@ use super::feed::{MAX_VERDICTS, Update};
 const MAX_FILTER_CHARS: usize = 64;
 
 /// State of the connection to the validator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LinkState {
     /// The data is incomplete.
+    #[default]
     Connecting,
     /// The data is complete and current.
     Live,
@@ -51,7 +52,7 @@ pub struct VerdictSummary {
 }
 
 /// State of the view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WatchView {
     /// Location of the validator.
     pub place: String,
@@ -83,21 +84,7 @@ pub struct WatchView {
 impl WatchView {
     /// A view of a validator without any data yet.
     pub fn new(place: String, has_colour: bool) -> Self {
-        Self {
-            place,
-            has_colour,
-            link: LinkState::Connecting,
-            status: None,
-            miners: Vec::new(),
-            is_all: true,
-            verdicts: VecDeque::new(),
-            filter: String::new(),
-            is_typing: false,
-            only_others: false,
-            selected: None,
-            table: TableState::default(),
-            detail: None,
-        }
+        Self { place, has_colour, is_all: true, ..Self::default() }
     }
 
     /// Applies an update.
