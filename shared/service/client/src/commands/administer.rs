@@ -1,7 +1,7 @@
 //! `assay-validator reload` and `assay-validator forget`: changes to a running validator.
 
 use assay_api::{ForgottenDevices, ProblemCode, ReloadResult};
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::render::units::counted;
 use assay_work::text::printable;
 
@@ -29,18 +29,16 @@ pub fn reload(place: &ApiLocation, args: &CommonArgs) -> anyhow::Result<Exit> {
             other => other.into(),
         })?)
     })?;
-    if args.json {
-        print(&serde_json::to_string_pretty(&answer)?)?;
-        return Ok(Exit::Done);
-    }
-    match answer.changed.as_slice() {
-        [] => print("no setting in effect has changed; log files are reopened")?,
-        changed => print(&format!("in effect now: {}", changed.join(", ")))?,
-    }
-    if !answer.need_restart.is_empty() {
-        print(&format!("take a restart: {}", answer.need_restart.join(", ")))?;
-    }
-    Ok(Exit::Done)
+    Ok(print_document(&answer, args.json, || {
+        let mut shown = match answer.changed.as_slice() {
+            [] => "no setting in effect has changed; log files are reopened".to_owned(),
+            changed => format!("in effect now: {}", changed.join(", ")),
+        };
+        if !answer.need_restart.is_empty() {
+            shown += &format!("\ntake a restart: {}", answer.need_restart.join(", "));
+        }
+        shown
+    })?)
 }
 
 /// Has a running validator forget the devices that a miner showed.
