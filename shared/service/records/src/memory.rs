@@ -6,7 +6,7 @@ use assay_protocol::wire::limits::MAX_DEVICES;
 use assay_work::Precision;
 use sqlx::any::AnyRow;
 
-use crate::column::get;
+use crate::column::{get, read};
 use crate::keys::known_miner;
 use crate::miners::note_action;
 use crate::rows::Rows;
@@ -62,17 +62,10 @@ impl Records {
 fn shown_of(row: &AnyRow) -> Result<Option<DeviceRate>> {
     let precision = u32::try_from(get::<i64>(row, "precision")?).ok().and_then(Precision::from_code);
     let Some(precision) = precision else { return Ok(None) };
-    Ok(Some(DeviceRate {
-        device_id: get(row, "device_id")?,
+    Ok(Some(read!(row => DeviceRate {
+        device_id, name, bytes, macs_per_s, tops, probe_bytes_per_s, linked_bytes_per_s, at_ms;
         precision,
-        name: get(row, "name")?,
-        bytes: get(row, "bytes")?,
-        macs_per_s: get(row, "macs_per_s")?,
-        tops: get(row, "tops")?,
-        probe_bytes_per_s: get(row, "probe_bytes_per_s")?,
-        linked_bytes_per_s: get(row, "linked_bytes_per_s")?,
-        at_ms: get(row, "at_ms")?,
-    }))
+    })))
 }
 
 /// Remembers devices' results, each with its miner's id. The most bytes stay, and the rate of the last linked probe.

@@ -181,15 +181,8 @@ fn webhook_of(row: &AnyRow) -> Result<WebhookRecord> {
         disabled_why: get::<Option<String>>(row, "disabled_why")?.or(unknown),
         created_ms,
         kinds,
-        delivery: DeliveryRecord {
-            last_event: get(row, "last_event")?,
-            delivered: get(row, "delivered")?,
-            delivered_ms: get(row, "delivered_ms")?,
-            skipped: get(row, "skipped")?,
-            attempts: get(row, "attempts")?,
-            failing_ms: get(row, "failing_ms")?,
-            next_ms: get(row, "next_ms")?,
-            last_error: get(row, "last_error")?,
-        },
+        delivery: read!(row => DeliveryRecord {
+            last_event, delivered, delivered_ms, skipped, attempts, failing_ms, next_ms, last_error
+        }),
     }))
 }
