@@ -8,6 +8,7 @@ use assay_keeper::validator::Validator;
 use assay_program::clock::unix_ms;
 use assay_protocol::wire::v1::session_service_server::SessionServiceServer;
 use assay_records::HealthEvent;
+use tonic::server::NamedService;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -46,11 +47,8 @@ pub async fn follow(validator: Arc<Validator>, reporter: HealthReporter) {
 
 async fn report(reporter: &HealthReporter, serving: bool) {
     let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-    reporter.set_service_status("", status).await;
-    if serving {
-        reporter.set_serving::<SessionServiceServer<Sessions>>().await;
-    } else {
-        reporter.set_not_serving::<SessionServiceServer<Sessions>>().await;
+    for service in ["", <SessionServiceServer<Sessions> as NamedService>::NAME] {
+        reporter.set_service_status(service, status).await;
     }
 }
 
