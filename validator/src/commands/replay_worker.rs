@@ -42,7 +42,7 @@ pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = args.name.clone().unwrap_or_else(|| machine.clone());
     // Two workers of one name, or on one machine, need distinct names.
-    let name: String = format!("{}-{}", name, hex_of(&seed)).chars().take(MAX_WORKER_CHARS).collect();
+    let name: String = format!("{name}-{}", &seed.to_string()[..8]).chars().take(MAX_WORKER_CHARS).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
@@ -59,9 +59,4 @@ pub fn execute(args: &ReplayWorkerArgs) -> anyhow::Result<Exit> {
         records.close().await;
         Ok(Exit::Done)
     })
-}
-
-/// Random digits that distinguish workers.
-fn hex_of(seed: &PublicKey) -> String {
-    seed.to_string()[..8].to_owned()
 }
