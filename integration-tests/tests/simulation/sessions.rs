@@ -135,7 +135,7 @@ impl World {
         let ping_interval = Duration::from_secs(5);
         let identity = validator_identity();
         let admission =
-            Admission { identity, access: Arc::new(AllowList::any()), ping_interval, history: Arc::default() };
+            Admission { identity, access: Arc::new(AllowList::default()), ping_interval, history: Arc::default() };
         let mut world = Self {
             now,
             entropy: SeededEntropy::new(seed),

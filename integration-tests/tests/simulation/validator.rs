@@ -40,7 +40,7 @@ impl Validator {
         let identity = validator_identity();
         let admission = Admission {
             identity,
-            access: Arc::new(AllowList::any()),
+            access: Arc::new(AllowList::default()),
             ping_interval: PING_INTERVAL,
             history: Arc::default(),
         };

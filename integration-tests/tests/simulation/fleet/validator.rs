@@ -174,7 +174,7 @@ impl ValidatorHost {
         let shared = || MinerLeases::shared(records.clone(), instance.clone());
         let leases = if is_alone { MinerLeases::alone() } else { shared() };
         let bounds = ConnectionBounds::default();
-        let allowed = AllowList::any();
+        let allowed = AllowList::default();
         let admission = Admission {
             identity: self.identity.clone(),
             access: Arc::new(allowed.clone()),

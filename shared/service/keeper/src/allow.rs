@@ -222,18 +222,13 @@ impl Lists {
     }
 }
 
-/// The lists in force. Clones share them.
-#[derive(Debug, Clone)]
+/// The lists in force; by default they admit any miner. Clones share them.
+#[derive(Debug, Clone, Default)]
 pub struct AllowList(watch::Sender<Lists>);
 
 impl AllowList {
     pub fn new(lists: Lists) -> Self {
         Self(watch::Sender::new(lists))
-    }
-
-    /// Lists that admit any miner.
-    pub fn any() -> Self {
-        Self::new(Lists::default())
     }
 
     /// Whether the settings revoke a key, regardless of the records.
@@ -336,7 +331,7 @@ mod tests {
 
     #[test]
     fn an_empty_list_admits_any_miner() {
-        let list = AllowList::any();
+        let list = AllowList::default();
         let mut changes = list.changes();
         assert_eq!([key(1), key(2)].map(|key| admits(&list, key, &[])), [Ok(()), Ok(())]);
         list.clone().replace(lists(&[1], &[]));
