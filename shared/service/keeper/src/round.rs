@@ -85,6 +85,8 @@ enum MemberEvent {
 /// State of a member while the round runs.
 #[derive(Debug, Default)]
 struct MemberProgress {
+    /// The miner's id in the records.
+    id: String,
     challenge: Option<ChallengeId>,
     committed: Option<Instant>,
     is_late: bool,
@@ -104,9 +106,8 @@ pub struct RoundLimits {
 pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: RoundLimits) -> RoundReport {
     let began = clock::now();
     let mut report = RoundReport::default();
-    let mut progress: BTreeMap<PublicKey, MemberProgress> =
-        members.iter().map(|m| (m.miner, MemberProgress::default())).collect();
-    let ids: BTreeMap<PublicKey, String> = members.iter().map(|member| (member.miner, member.id.clone())).collect();
+    let invited = |member: &Member| MemberProgress { id: member.id.clone(), ..MemberProgress::default() };
+    let mut progress: BTreeMap<_, _> = members.iter().map(|member| (member.miner, invited(member))).collect();
     let probed = Arc::new(OnceLock::new());
     let (news, mut told) = mpsc::channel(NEWS);
     let mut tasks = JoinSet::new();
@@ -143,7 +144,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         }
         if !released && progress.values().all(|member| member.committed.is_some() || member.end.is_some()) {
             released = true;
-            let members = members_of(&ids, &progress);
+            let members = members_of(progress.values());
             report.probed_together = members.committed.len() as u32;
             if report.probed_together > 0 {
                 report.probed_ms = Some(clock::since(began).as_millis() as u64);
@@ -159,12 +160,11 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
 }
 
 /// The members whose probes go out now, and those that ended before; of others the round says nothing.
-fn members_of(ids: &BTreeMap<PublicKey, String>, progress: &BTreeMap<PublicKey, MemberProgress>) -> ProbedMembers {
+fn members_of<'a>(progress: impl IntoIterator<Item = &'a MemberProgress>) -> ProbedMembers {
     let mut members = ProbedMembers::default();
-    for (miner, id) in ids {
-        let Some(member) = progress.get(miner).filter(|it| it.challenge.is_some() || it.is_late) else { continue };
+    for member in progress.into_iter().filter(|it| it.challenge.is_some() || it.is_late) {
         let of = if member.end.is_none() { &mut members.committed } else { &mut members.uncommitted };
-        of.insert(id.clone());
+        of.insert(member.id.clone());
     }
     members
 }
@@ -273,19 +273,20 @@ mod tests {
     fn only_members_that_were_challenged_are_told_apart() {
         let now = Some(clock::now());
         let (challenge, lost) = (ChallengeId([1; 16]), MemberEnd::Lost { challenge_id: ChallengeId([1; 16]) });
+        let member = |id: &str, challenge, committed, end| {
+            let (id, is_late) = (id.to_owned(), false);
+            MemberProgress { id, challenge, committed, is_late, end }
+        };
         let progress = [
-            MemberProgress { challenge: Some(challenge), committed: now, is_late: false, end: None },
+            member("0", Some(challenge), now, None),
             // It committed, and left before the probes.
-            MemberProgress { challenge: Some(challenge), committed: now, is_late: false, end: Some(lost.clone()) },
-            MemberProgress { challenge: Some(challenge), committed: None, is_late: false, end: Some(lost) },
-            MemberProgress { end: Some(not_started("busy")), ..MemberProgress::default() },
+            member("1", Some(challenge), now, Some(lost.clone())),
+            member("2", Some(challenge), None, Some(lost)),
+            member("3", None, None, Some(not_started("busy"))),
             // It did not take the challenge.
-            MemberProgress { is_late: true, end: Some(not_started("late")), ..MemberProgress::default() },
+            MemberProgress { is_late: true, ..member("4", None, None, Some(not_started("late"))) },
         ];
-        let key = |number: usize| PublicKey([number as u8; 32]);
-        let ids = (0..progress.len()).map(|number| (key(number), number.to_string())).collect();
-        let progress = progress.into_iter().enumerate().map(|(number, member)| (key(number), member)).collect();
-        let members = members_of(&ids, &progress);
+        let members = members_of(&progress);
         let of = |numbers: &[&str]| numbers.iter().map(|number| (*number).to_owned()).collect();
         assert_eq!(members, ProbedMembers { committed: of(&["0"]), uncommitted: of(&["1", "2", "4"]) });
         // A late member, whose probe went out alone, shows nothing by the round.
