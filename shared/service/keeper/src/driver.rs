@@ -106,7 +106,9 @@ pub async fn drive(
         }
         // A running challenge is finished, and its verdict recorded, before the session drains.
         let idle = !driver.session.is_running() && driver.running.recording.is_none();
-        let (reads, was_stopped, timeout) = (driver.reads(), driver.end.was_stopped, driver.poll_timeout());
+        // Not after the end of the stream, nor when the session only waits for its verdict.
+        let reads = !driver.end.has_ended && !driver.session.is_over();
+        let (was_stopped, timeout) = (driver.end.was_stopped, driver.poll_timeout());
         let refused = driver.end.interrupted.or_else(|| driver.not_allowed());
         let (is_revoked, is_expelled) = (refused.is_some_and(AdmissionError::is_revocation), refused.is_some());
         let actions = tokio::select! {
@@ -256,24 +258,16 @@ impl OngoingChallenge {
 }
 
 impl Driver {
-    /// Whether further messages are read: not after the end of the stream, nor when the session only waits for its
-    /// verdict.
-    const fn reads(&self) -> bool {
-        !self.end.has_ended && !self.session.is_over()
-    }
-
     fn incoming(&mut self, incoming: Option<Box<IncomingMessage>>) -> Vec<Action> {
-        match incoming.map(|incoming| *incoming) {
-            Some(IncomingMessage { message: Ok(message), at }) => {
+        let Some(incoming) = incoming else { return self.disconnected("the miner ended the stream") };
+        match incoming.message {
+            Ok(message) => {
                 self.note_signed(&message);
                 let Self { session, validator, entropy, .. } = self;
-                session.message(message, at, &mut context(validator, entropy))
+                session.message(message, incoming.at, &mut context(validator, entropy))
             }
-            Some(IncomingMessage { message: Err(ReadFailure::Malformed(problem)), .. }) => {
-                self.session.malformed(&problem)
-            }
-            Some(IncomingMessage { message: Err(ReadFailure::Disconnected(detail)), .. }) => self.disconnected(&detail),
-            None => self.disconnected("the miner ended the stream"),
+            Err(ReadFailure::Malformed(problem)) => self.session.malformed(&problem),
+            Err(ReadFailure::Disconnected(detail)) => self.disconnected(&detail),
         }
     }
 
