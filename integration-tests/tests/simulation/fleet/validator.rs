@@ -254,6 +254,6 @@ impl ValidatorHost {
     pub fn has_miner(&self, key: &str) -> bool {
         let process = lock(&self.process);
         let miners = process.as_ref().map(|process| process.validator.registry.miners()).unwrap_or_default();
-        miners.iter().any(|miner| miner.key.to_string() == key)
+        miners.iter().any(|miner| miner.who.miner.to_string() == key)
     }
 }

@@ -49,12 +49,12 @@ pub fn connected(gate: &Gate, who: &EventSession, devices: usize, before: Option
         tracing::warn!(
             %miner,
             address = field(*address),
-            previous_address = field(before.address),
+            previous_address = field(before.who.address),
             session,
             left_out,
             "this session took over from an earlier one of the same key, {}: if that was another miner, give each a key of \
              its own (key_file)",
-            place(before.address)
+            place(before.who.address)
         );
     }
 }

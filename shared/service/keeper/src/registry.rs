@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use crate::course::{ChallengeSnapshot, Course};
+use crate::events::EventSession;
 use crate::order::Order;
 use crate::takeover::{EnterError, SessionNonces};
 use crate::unrecorded::UnrecordedEnds;
@@ -62,20 +63,14 @@ pub enum SessionCommand {
 /// Snapshot of a connected miner, for operators.
 #[derive(Debug, Clone)]
 pub struct ConnectedMiner {
-    /// Proved key of the miner.
-    pub key: PublicKey,
-    /// Its program: a claim.
-    pub agent: String,
-    /// Address of the peer.
-    pub address: Option<SocketAddr>,
+    /// Its session, with its key, program and address.
+    pub who: EventSession,
     /// Its devices: claims.
     pub inventory: Inventory,
     /// Whether a challenge runs, or just begins.
     pub challenged: bool,
     /// Course of the running challenge.
     pub running: Option<watch::Receiver<Course>>,
-    /// Start of the session.
-    pub since: Instant,
     /// Devices that it showed before and does not list.
     pub missing: Vec<NamedDevice>,
     pub round_trip: Option<Duration>,
@@ -162,9 +157,9 @@ impl Registry {
         let resumes = |before: &MinerEntry| miner.resumption.goes_on_from(&before.miner.resumption);
         let resumes = entries.get(&seat).is_some_and(resumes);
         if let Some(before) = entries.get(&seat).filter(|entry| entry.miner.challenged && !resumes) {
-            return Err(EnterError::InChallenge(before.miner.address));
+            return Err(EnterError::InChallenge(before.miner.who.address));
         }
-        let by = miner.address;
+        let by = miner.who.address;
         let place = peer.map(Peer::session);
         let before = entries.insert(seat, MinerEntry { miner, commands, session, _place: place });
         drop(entries);
@@ -186,8 +181,8 @@ impl Registry {
         if entries.len() >= self.bounds.max_miners as usize {
             return Err(EnterError::Full);
         }
-        let (own, most) = (miner.address.map(|own| origin(own.ip())), self.bounds.address_miners(is_open));
-        let is_neighbour = |other: &&MinerEntry| other.miner.address.map(|other| origin(other.ip())) == own;
+        let (own, most) = (miner.who.address.map(|own| origin(own.ip())), self.bounds.address_miners(is_open));
+        let is_neighbour = |other: &&MinerEntry| other.miner.who.address.map(|other| origin(other.ip())) == own;
         let neighbours = entries.values().filter(is_neighbour).count();
         if own.is_some() && neighbours >= most as usize { Err(EnterError::AddressFull(most)) } else { Ok(()) }
     }
@@ -218,7 +213,8 @@ impl Registry {
 
     /// Clears the missing devices of a miner with these keys, after they were forgotten.
     pub fn forget_devices(&self, keys: &[String]) {
-        for entry in self.entries.lock().values_mut().filter(|entry| keys.contains(&entry.miner.key.to_string())) {
+        for entry in self.entries.lock().values_mut().filter(|entry| keys.contains(&entry.miner.who.miner.to_string()))
+        {
             entry.miner.missing.clear();
         }
     }
@@ -233,7 +229,7 @@ impl Registry {
     /// Connected miners, in order of key.
     pub fn miners(&self) -> Vec<ConnectedMiner> {
         let mut miners: Vec<_> = self.entries.lock().values().map(|entry| entry.miner.clone()).collect();
-        miners.sort_by_key(|miner| miner.key);
+        miners.sort_by_key(|miner| miner.who.miner);
         miners
     }
 
@@ -245,9 +241,8 @@ impl Registry {
 
     /// The challenge of a session with this key.
     pub fn running(&self, key: PublicKey) -> Option<ChallengeSnapshot> {
-        let course = self.entries.lock().values().find(|entry| entry.miner.key == key)?.miner.running.clone()?;
-        let now = course.borrow().now().clone();
-        Some(now)
+        let course = self.entries.lock().values().find(|entry| entry.miner.who.miner == key)?.miner.running.clone()?;
+        Some(course.borrow().now().clone())
     }
 
     /// Keeps the course of an ended challenge, for its requester.
@@ -274,7 +269,7 @@ impl Registry {
 
     /// Command channel of a miner's session.
     pub fn commands(&self, key: PublicKey) -> Option<mpsc::Sender<SessionCommand>> {
-        self.entries.lock().values().find(|entry| entry.miner.key == key).map(|entry| entry.commands.clone())
+        self.entries.lock().values().find(|entry| entry.miner.who.miner == key).map(|entry| entry.commands.clone())
     }
 }
 
@@ -290,6 +285,11 @@ mod tests {
 
     fn miner(key: u8) -> ConnectedMiner {
         crate::tests::connected(PublicKey([key; 32]))
+    }
+
+    fn miner_at(key: u8, address: SocketAddr) -> ConnectedMiner {
+        let miner = miner(key);
+        ConnectedMiner { who: EventSession { address: Some(address), ..miner.who }, ..miner }
     }
 
     #[test]
@@ -322,9 +322,9 @@ mod tests {
         let seat = PublicKey([7; 32]);
         registry.enter(1, seat, miner(7), old, None, false).unwrap();
         let before = registry.enter(2, seat, miner(8), new.clone(), None, false).unwrap().unwrap();
-        assert_eq!(before.key, seat);
+        assert_eq!(before.who.miner, seat);
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { .. })));
-        assert_eq!(registry.miners().iter().map(|miner| miner.key).collect::<Vec<_>>(), [PublicKey([8; 32])]);
+        assert_eq!(registry.miners().iter().map(|miner| miner.who.miner).collect::<Vec<_>>(), [PublicKey([8; 32])]);
         assert!(registry.commands(PublicKey([8; 32])).is_some() && registry.commands(seat).is_none());
         assert!(registry.begin(2, seat));
         assert!(
@@ -341,7 +341,7 @@ mod tests {
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
         let key = PublicKey([7; 32]);
-        let at = |address: &str| ConnectedMiner { address: Some(address.parse().unwrap()), ..miner(7) };
+        let at = |address: &str| miner_at(7, address.parse().unwrap());
         registry.enter(1, key, at("10.0.0.1:5000"), old, None, false).unwrap();
         assert!(registry.begin(1, key));
         let refused = registry.enter(2, key, at("10.0.0.2:5000"), new.clone(), None, false).unwrap_err();
@@ -352,16 +352,16 @@ mod tests {
         assert!(old_commands.try_recv().is_err(), "the session with the challenge hears nothing");
         registry.update(1, key, |miner| miner.challenged = false);
         let before = registry.enter(2, key, at("10.0.0.2:5000"), new, None, false).unwrap().unwrap();
-        assert_eq!(before.address, at("10.0.0.1:5000").address);
+        assert_eq!(before.who.address, at("10.0.0.1:5000").who.address);
         let Ok(SessionCommand::Replaced { by }) = old_commands.try_recv() else { panic!("it is told to go") };
-        assert_eq!(by, at("10.0.0.2:5000").address);
+        assert_eq!(by, at("10.0.0.2:5000").who.address);
     }
 
     #[test]
     fn one_address_has_a_part_of_the_places_where_anyone_may_connect() {
-        let at = |key: u8, host: u8| ConnectedMiner { address: Some(([10, 0, 0, host], 5000).into()), ..miner(key) };
+        let at = |key: u8, host: u8| miner_at(key, ([10, 0, 0, host], 5000).into());
         let enter = |registry: &Registry, miner: ConnectedMiner, is_open: bool| {
-            registry.enter(1, miner.key, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
+            registry.enter(1, miner.who.miner, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
         };
         let registry = Registry::new(ConnectionBounds { max_miners: 100, ..ConnectionBounds::default() });
         assert!((0..16).all(|key| enter(&registry, at(key, 1), true).is_ok()));
@@ -382,7 +382,7 @@ mod tests {
         let session = |nonce, resumes| ConnectedMiner { resumption: SessionNonces { nonce, resumes }, ..miner(7) };
         let enter = |number, miner: ConnectedMiner| {
             let (commands, received) = mpsc::channel(1);
-            registry.enter(number, miner.key, miner, commands, None, false).map(|_| received)
+            registry.enter(number, miner.who.miner, miner, commands, None, false).map(|_| received)
         };
         let mut first = enter(1, session(nonce(1), None)).unwrap();
         assert!(registry.begin(1, key));

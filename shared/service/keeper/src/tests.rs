@@ -11,6 +11,7 @@ use assay_receipts::Signer;
 use assay_records::{Approval, Conclusion, ConnectedSession, Location, Records, RoundRecord};
 use assay_work::{ChallengeId, Nonce, PublicKey};
 
+use crate::events::EventSession;
 use crate::fleet::Fleet;
 use crate::registry::ConnectedMiner;
 use crate::takeover::SessionNonces;
@@ -25,13 +26,10 @@ pub async fn fleet(folder: &Path) -> Fleet {
 /// A miner that has just connected.
 pub fn connected(key: PublicKey) -> ConnectedMiner {
     ConnectedMiner {
-        key,
-        agent: "test".into(),
-        address: None,
+        who: EventSession { session: 0, miner: key, address: None, agent: "test".into(), since: Instant::now() },
         inventory: Inventory::default(),
         challenged: false,
         running: None,
-        since: Instant::now(),
         missing: Vec::new(),
         round_trip: None,
         resumption: SessionNonces::default(),

@@ -76,19 +76,16 @@ impl Driver {
         who: &EventSession,
         connected: &ConnectedSession,
     ) -> Result<(PublicKey, Option<ConnectedMiner>, MinerRecord), EnterError> {
-        let (validator, address) = (&self.validator, who.address);
+        let validator = &self.validator;
         validator.listening.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
         // Without a listener the miner is on this machine.
         let is_private = self.peer.as_ref().is_none_or(|peer| is_private(peer.channel(), peer.address.ip()));
         validator.admit(lineage, token.as_ref(), is_private, connected).await?;
         let miner = ConnectedMiner {
-            key: hello.miner_key,
-            agent: hello.agent,
-            address,
+            who: who.clone(),
             inventory: hello.inventory,
             challenged: false,
             running: None,
-            since: who.since,
             round_trip: None,
             missing: Vec::new(),
             resumption: SessionNonces { nonce: self.session.nonce(), resumes: hello.resumes },

@@ -67,7 +67,7 @@ pub async fn of_disputed(
     for miner in std::iter::once(&asking).chain(&others).take(MAX_MEMBERS) {
         let record = validator.records.miner(miner).await?;
         let Some(record) = record.filter(|it| it.standing().state.is_challenged()) else { continue };
-        let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
+        let connected = connected.iter().find(|miner| record.keys.contains(&miner.who.miner.to_string())).cloned();
         invited.push(RoundCandidate { record, connected });
     }
     run(validator, note(validator, DISPUTED, OrderOrigin::Schedule, invited, START_WITHIN).await?).await
@@ -156,7 +156,7 @@ async fn invited(validator: &Validator, group: Option<&str>) -> Result<Vec<Round
         let Some(last) = records.last() else { return Ok(found) };
         after = Some(last.id.clone());
         for record in records {
-            let connected = connected.iter().find(|miner| record.keys.contains(&miner.key.to_string())).cloned();
+            let connected = connected.iter().find(|miner| record.keys.contains(&miner.who.miner.to_string())).cloned();
             let models = connected.as_ref().map(|miner| models_of(&miner.inventory)).unwrap_or_default();
             let is_member = group.is_none_or(|group| rules.policy.group_of(&record.labels, &models).name == group);
             // A miner without a session so far is not a member yet.
@@ -214,7 +214,7 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
         let Some(miner) = connected else { continue };
         let order = order_of(validator, record, miner, asked);
         hold = hold.max(start_within + order.policy.commit_deadline + HOLD_ALLOWANCE);
-        members.push(Member { miner: miner.key, id: record.id.clone(), order });
+        members.push(Member { miner: miner.who.miner, id: record.id.clone(), order });
     }
     let mut report = round::run(validator, &id, members, round::RoundLimits { start_within, hold }).await;
     for RoundCandidate { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {

@@ -124,22 +124,22 @@ pub fn connected(validator: &Validator) -> ListPage<MinerConnection> {
 /// The connection of a miner with these keys.
 pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<MinerConnection> {
     let miners = validator.registry.miners();
-    let miner = miners.into_iter().find(|miner| keys.contains(&miner.key.to_string()))?;
+    let miner = miners.into_iter().find(|miner| keys.contains(&miner.who.miner.to_string()))?;
     Some(connected_miner(miner))
 }
 
 fn connected_miner(miner: ConnectedMiner) -> MinerConnection {
     let devices = miner.inventory.devices;
     MinerConnection {
-        miner_key: miner.key,
-        agent: miner.agent,
-        address: miner.address.map_or_else(String::new, |address| address.to_string()),
+        miner_key: miner.who.miner,
+        agent: miner.who.agent,
+        address: miner.who.address.map_or_else(String::new, |address| address.to_string()),
         devices: devices.len() as u32,
         free_bytes: devices.iter().map(|device| device.free_bytes).fold(0, u64::saturating_add),
         claimed_devices: devices.into_iter().map(claimed).collect(),
         challenged_now: miner.challenged,
         challenge: miner.running.map(|course| running(course.borrow().now())),
-        connected_seconds: miner.since.elapsed().as_secs(),
+        connected_seconds: miner.who.since.elapsed().as_secs(),
         missing_devices: miner.missing,
         round_trip_ms: miner.round_trip.map(|time| time.as_secs_f64() * 1e3),
     }
@@ -180,8 +180,7 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
     let mut course = answer.await.map_err(|_| gone())?.map_err(|error| not_started(validator, key, &error))?;
     // A caller may read the challenge as soon as it has its id. If the records take longer, it is found later.
     let _ = tokio::time::timeout(NOTED_LIMIT, course.wait_for(|course| course.is_noted)).await;
-    let began = running(course.borrow().now());
-    Ok(began)
+    Ok(running(course.borrow().now()))
 }
 
 /// Finds the session: of the named miner, or the only one.
@@ -190,7 +189,7 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey> {
     let refused = |code, why: String| Err(OperationError::Refused(code, why));
     let Some(text) = text else {
         return match &miners[..] {
-            [miner] => Ok(miner.key),
+            [miner] => Ok(miner.who.miner),
             [] => refused(ProblemCode::NoMiner, "no miner is connected".to_owned()),
             _ => {
                 let why = format!("{} miners are connected: choose one by key", miners.len());
@@ -199,9 +198,9 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey> {
         };
     };
     let prefix = find::digits(text)?;
-    let mut found = miners.iter().filter(|miner| miner.key.to_string().starts_with(&prefix));
+    let mut found = miners.iter().filter(|miner| miner.who.miner.to_string().starts_with(&prefix));
     match (found.next(), found.next()) {
-        (Some(miner), None) => return Ok(miner.key),
+        (Some(miner), None) => return Ok(miner.who.miner),
         (Some(_), Some(_)) => {
             return Err(OperationError::Invalid(format!("several keys begin with {prefix}: give more digits")));
         }
@@ -213,8 +212,8 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey> {
         Err(OperationError::NotFound(_)) => Vec::new(),
         Err(error) => return Err(error),
     };
-    match miners.iter().find(|miner| keys.contains(&miner.key.to_string())) {
-        Some(miner) => Ok(miner.key),
+    match miners.iter().find(|miner| keys.contains(&miner.who.miner.to_string())) {
+        Some(miner) => Ok(miner.who.miner),
         None => refused(ProblemCode::NoMiner, format!("miner {prefix} is not connected")),
     }
 }
