@@ -255,10 +255,7 @@ fn json(document: &impl Serialize) -> Vec<u8> {
 
 /// The query string with the fields that are set, with its `?`.
 pub fn query_of(query: &impl Serialize) -> String {
-    let fields = match serde_json::to_value(query) {
-        Ok(Value::Object(fields)) => fields,
-        _ => return String::new(),
-    };
+    let Ok(Value::Object(fields)) = serde_json::to_value(query) else { return String::new() };
     let text = |value: Value| match value {
         Value::Null => None,
         Value::String(text) => Some(text),
