@@ -71,16 +71,12 @@ pub enum AdmissionError {
     Revoked,
     /// The key followed one on the list, and the overlap is over.
     #[error(
-        "this key followed {old_key}, which the validator's operator had let in, until {}: have the operator approve this \
-         one (`assay-validator approve`) or put it on the list",
-        utc::text(*until_unix_seconds)
+        "this key followed {}, which the validator's operator had let in, until {}: have the operator approve this one \
+         (`assay-validator approve`) or put it on the list",
+        .0.old_key,
+        utc::text(.0.until_unix_seconds)
     )]
-    Ended {
-        /// The key on the list.
-        old_key: PublicKey,
-        /// End of the overlap, in seconds since 1970.
-        until_unix_seconds: u64,
-    },
+    Ended(FollowedKey),
     /// The key that it follows was revoked.
     #[error(
         "this key follows {0}, which was revoked by the validator's operator and vouches for nobody: have the operator \
@@ -130,7 +126,7 @@ impl AdmissionError {
     /// The code of the refusal.
     pub const fn code(self) -> RefusedCode {
         match self {
-            Self::Unlisted | Self::Revoked | Self::Ended { .. } | Self::VoucherRevoked(_) | Self::TooManyKeys(_) => {
+            Self::Unlisted | Self::Revoked | Self::Ended(_) | Self::VoucherRevoked(_) | Self::TooManyKeys(_) => {
                 RefusedCode::NotAllowed
             }
             Self::Suspended => RefusedCode::Suspended,
@@ -184,7 +180,7 @@ impl Lists {
         }
         let ended = listed(miner.standing(|_| true)).and_then(|Successor { old_key, .. }| {
             let until_unix_seconds = miner.until(&old_key, |_| true).filter(|until| *until <= now_unix_seconds)?;
-            Some(AdmissionError::Ended { old_key, until_unix_seconds })
+            Some(AdmissionError::Ended(FollowedKey { old_key, until_unix_seconds }))
         });
         Err(ended.unwrap_or(match self.enrolment {
             Enrolment::Open => AdmissionError::Unlisted,
@@ -345,7 +341,7 @@ mod tests {
         assert_eq!(says(&list, &[1, 2], NOW), Ok(Some(key(1))));
         assert_eq!(says(&list, &[1, 2, 3], NOW), Ok(Some(key(1))));
         assert_eq!(says(&list, &[4, 2], NOW), Err(AdmissionError::Unlisted));
-        let ended = AdmissionError::Ended { old_key: key(1), until_unix_seconds: END };
+        let ended = AdmissionError::Ended(FollowedKey { old_key: key(1), until_unix_seconds: END });
         assert_eq!(says(&list, &[1, 2], END), Err(ended));
         assert!(ended.to_string().contains("until 2027-01-15 08:01:00 UTC"), "{ended}");
         assert_eq!(says(&lists(&[1, 2], &[]), &[1, 2], END), Ok(None), "it is on the list itself");
@@ -403,7 +399,7 @@ mod tests {
     fn a_key_follows_an_approved_one_and_no_suspended_one() {
         let list = enrolled(Enrolment::Token, &[(1, Approval::Approved), (2, Approval::Suspended)]);
         assert_eq!(says(&list, &[1, 5], NOW), Ok(Some(key(1))));
-        assert!(matches!(says(&list, &[1, 5], END), Err(AdmissionError::Ended { .. })));
+        assert!(matches!(says(&list, &[1, 5], END), Err(AdmissionError::Ended(_))));
         assert_eq!(says(&list, &[2, 5], NOW), Err(AdmissionError::Suspended));
         assert_eq!(says(&list, &[1, 2, 5], NOW), Err(AdmissionError::Suspended), "in between");
         assert_eq!(says(&list, &[6, 5], NOW), Err(AdmissionError::TokenNeeded));
