@@ -124,8 +124,7 @@ pub fn connected(validator: &Validator) -> ListPage<MinerConnection> {
 /// The connection of a miner with these keys.
 pub(super) fn connection(validator: &Validator, keys: &[String]) -> Option<MinerConnection> {
     let miners = validator.registry.miners();
-    let miner = miners.into_iter().find(|miner| keys.contains(&miner.who.miner.to_string()))?;
-    Some(connected_miner(miner))
+    miners.into_iter().find(|miner| keys.contains(&miner.who.miner.to_string())).map(connected_miner)
 }
 
 fn connected_miner(miner: ConnectedMiner) -> MinerConnection {
