@@ -469,17 +469,16 @@ impl SessionDriver<'_> {
     /// Releases the memory of a challenge that is over: at once, or when no other one comes in time. Only then the
     /// devices are free for another validator.
     fn release(&mut self) {
-        let turn = self.turn.take();
-        if self.idle.keeps.is_zero() {
-            self.enqueue(move |engine| {
-                engine.release();
-                drop(turn);
-            });
-        } else {
-            self.enqueue(move |engine| {
-                engine.forget();
-                drop(turn);
-            });
+        let (turn, is_kept) = (self.turn.take(), !self.idle.keeps.is_zero());
+        self.enqueue(move |engine| {
+            if is_kept {
+                engine.forget()
+            } else {
+                engine.release()
+            }
+            drop(turn);
+        });
+        if is_kept {
             self.idle.release_at = Some((Instant::now() + self.idle.keeps, self.turns.begun()));
         }
     }
