@@ -16,7 +16,6 @@ use assay_work::{ChallengeId, PublicKey};
 use tracing::field::{DisplayValue, display};
 
 use crate::order::Order;
-use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, place};
 use assay_judge::action::ChallengeFacts;
 use assay_judge::facts::FleetFinding;
@@ -37,7 +36,7 @@ pub struct EventSession {
 }
 
 /// Logs a miner that proved its key and was entered, perhaps in the place of an earlier session.
-pub fn connected(gate: &Gate, who: &EventSession, devices: usize, before: Option<&ConnectedMiner>) {
+pub fn connected(gate: &Gate, who: &EventSession, devices: usize, before: Option<&EventSession>) {
     let EventSession { session, miner, address, agent, .. } = who;
     if let Some(LogPermit { left_out }) = gate.line(*address) {
         let (address, agent) = (field(*address), agent.as_str());
@@ -49,12 +48,12 @@ pub fn connected(gate: &Gate, who: &EventSession, devices: usize, before: Option
         tracing::warn!(
             %miner,
             address = field(*address),
-            previous_address = field(before.who.address),
+            previous_address = field(before.address),
             session,
             left_out,
             "this session took over from an earlier one of the same key, {}: if that was another miner, give each a key of \
              its own (key_file)",
-            place(before.who.address)
+            place(before.address)
         );
     }
 }

@@ -128,7 +128,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
             MemberEvent::Started(started) => {
                 // One that another challenge keeps busy is not late by its own doing, but twice in a row it evades rounds.
                 let is_busy = matches!(started, Err(StartError::Busy));
-                member.is_late = validator.fleet.was_busy_again(&ids[&miner], is_busy);
+                member.is_late = validator.fleet.was_busy_again(&member.id, is_busy);
                 match started {
                     Ok(id) => member.challenge = Some(id),
                     Err(error) => member.end = Some(not_started(&error.to_string())),
@@ -136,7 +136,7 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
             }
             MemberEvent::Late => {
                 let is_busy = validator.registry.running(miner).is_some();
-                member.is_late = validator.fleet.was_busy_again(&ids[&miner], is_busy) || !is_busy;
+                member.is_late = validator.fleet.was_busy_again(&member.id, is_busy) || !is_busy;
                 member.end = Some(not_started(&format!("it did not start within {:?}", limits.start_within)));
             }
             MemberEvent::Committed => member.committed = Some(clock::now()),

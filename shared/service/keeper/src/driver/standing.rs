@@ -54,7 +54,7 @@ impl Driver {
         })?;
         self.follow_approval(&lineage).await;
         counts.entered();
-        events::connected(gate, &who, devices, before.as_ref());
+        events::connected(gate, &who, devices, before.as_ref().map(|before| &before.who));
         self.host.noted_devices = connected.devices;
         self.host.record = Some(record);
         self.host.lease = Some(Arc::new(self.validator.leases.enter(seat)));
