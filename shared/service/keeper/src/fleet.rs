@@ -8,7 +8,7 @@ pub mod rules;
 pub mod schedule;
 pub mod speeds;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use assay_judge::entropy::EntropySource;
@@ -40,8 +40,8 @@ pub struct Fleet {
     pub speeds: Speeds,
     /// Verdicts on their way to the disk, as JSON.
     pending: Mutex<BTreeMap<ChallengeId, String>>,
-    /// Ids of miners whose own challenge kept them from their last round.
-    busy: Mutex<BTreeSet<String>>,
+    /// The challenges that kept miners from their last round, by the miners' ids.
+    busy: Mutex<BTreeMap<String, ChallengeId>>,
     /// Held while a verdict that settles a dispute is written.
     settling: tokio::sync::Mutex<()>,
 }
@@ -63,11 +63,13 @@ impl Fleet {
         }
     }
 
-    /// Notes whether a miner's own challenge keeps it from a round; whether it did so twice in a row.
-    pub fn was_busy_again(&self, id: &str, is_busy: bool) -> bool {
+    /// Notes the challenge that keeps a miner from a round, if one does; whether another one kept it from the last round.
+    pub fn was_busy_before(&self, id: &str, running: Option<ChallengeId>) -> bool {
         let mut busy = self.busy.lock();
-        let was_busy = if is_busy { !busy.insert(id.to_owned()) } else { busy.remove(id) };
-        is_busy && was_busy
+        let before = busy.remove(id);
+        let Some(running) = running else { return false };
+        busy.insert(id.to_owned(), running);
+        before.is_some_and(|before| before != running)
     }
 
     pub fn rules(&self) -> Arc<FleetRules> {

@@ -126,17 +126,17 @@ pub async fn run(validator: &Validator, id: &str, members: Vec<Member>, limits: 
         let Some(member) = progress.get_mut(&miner) else { continue };
         match what {
             MemberEvent::Started(started) => {
-                // One that another challenge keeps busy is not late by its own doing, but twice in a row it evades rounds.
-                let is_busy = matches!(started, Err(StartError::Busy));
-                member.is_late = validator.fleet.was_busy_again(&member.id, is_busy);
+                // One that another challenge keeps busy is not late by its own doing, but with two in a row it evades rounds.
+                let running = validator.registry.running(miner).filter(|_| matches!(started, Err(StartError::Busy)));
+                member.is_late = validator.fleet.was_busy_before(&member.id, running.map(|running| running.id));
                 match started {
                     Ok(id) => member.challenge = Some(id),
                     Err(error) => member.end = Some(not_started(&error.to_string())),
                 }
             }
             MemberEvent::Late => {
-                let is_busy = validator.registry.running(miner).is_some();
-                member.is_late = validator.fleet.was_busy_again(&member.id, is_busy) || !is_busy;
+                let running = validator.registry.running(miner).map(|running| running.id);
+                member.is_late = validator.fleet.was_busy_before(&member.id, running) || running.is_none();
                 member.end = Some(not_started(&format!("it did not start within {:?}", limits.start_within)));
             }
             MemberEvent::Committed => member.committed = Some(clock::now()),
@@ -263,9 +263,10 @@ mod tests {
     async fn who_is_busy_in_two_rounds_evades_them() {
         let folder = tempfile::tempdir().unwrap();
         let fleet = fleet(folder.path()).await;
-        let busy = |id, is_busy| fleet.was_busy_again(id, is_busy);
-        assert!(!busy("a", true) && !busy("b", true) && busy("a", true));
-        assert!(!busy("b", false) && !busy("b", true), "a round between them");
+        let busy = |id, running: Option<u8>| fleet.was_busy_before(id, running.map(|byte| ChallengeId([byte; 16])));
+        assert!(!busy("a", Some(1)) && !busy("b", Some(2)) && busy("a", Some(3)));
+        assert!(!busy("a", Some(3)), "one long challenge");
+        assert!(!busy("b", None) && !busy("b", Some(4)), "a round between them");
     }
 
     /// Regression test: a member that the validator did not start counted as one that did not commit.

@@ -109,10 +109,14 @@ impl Fleet {
         if !is_awaited || !is_missed(due.at_ms, serving_ms, unix_ms()) {
             return Ok(false);
         }
+        let since_ms = |its: &ValidatorRecord| if its.is_alive { its.started_ms } else { its.heartbeat_ms + AWAY_MS };
+        let excuses = |its: &&ValidatorRecord| !is_missed(due.at_ms, since_ms(its), unix_ms());
+        let excusing: Vec<_> = validators.iter().filter(excuses).map(|its| its.key.clone()).collect();
+        if excusing.is_empty() {
+            return Ok(true);
+        }
         let last = self.records.sessions(&miner.key, 1).await?.pop();
-        let its = last.and_then(|last| validators.iter().find(|validator| validator.key == last.validator));
-        let since_ms = its.map_or(0, |its| if its.is_alive { its.started_ms } else { its.heartbeat_ms + AWAY_MS });
-        Ok(is_missed(due.at_ms, since_ms, unix_ms()))
+        Ok(last.is_none_or(|last| !excusing.contains(&last.validator)))
     }
 }
 

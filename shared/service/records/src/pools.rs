@@ -6,6 +6,7 @@ use std::time::Duration;
 use sqlx::any::AnyPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AnyConnection, AnyPool, Connection, Executor};
+use tokio::time::timeout;
 
 use crate::kind::DatabaseKind;
 use crate::readers::{Readers, STATEMENT_LIMIT, StatementSteps};
@@ -35,9 +36,9 @@ pub(crate) async fn pool(location: &Location, kind: DatabaseKind, connections: u
     let url = location.url();
     let opened = match options.connect(&url).await {
         // It tried for all that time, and forgot why.
-        Err(sqlx::Error::PoolTimedOut) => match AnyConnection::connect(&url).await {
-            Ok(_) => Err(sqlx::Error::PoolTimedOut),
-            Err(why) => Err(why),
+        Err(sqlx::Error::PoolTimedOut) => match timeout(PING_LIMIT, AnyConnection::connect(&url)).await {
+            Ok(Err(why)) => Err(why),
+            _ => Err(sqlx::Error::PoolTimedOut),
         },
         opened => opened,
     };
@@ -112,5 +113,5 @@ fn options(kind: DatabaseKind, connections: u32, settings: String) -> AnyPoolOpt
 }
 
 async fn ping(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
-    tokio::time::timeout(PING_LIMIT, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    timeout(PING_LIMIT, connection.ping()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }

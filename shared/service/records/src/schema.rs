@@ -56,10 +56,6 @@ async fn migrate_by(steps: &[MigrationStep], pool: &AnyPool, kind: DatabaseKind,
         }
         _ => {}
     }
-    // A role that may not change the schema needs none of that: a replay worker's.
-    if kind == DatabaseKind::Postgres && is_usable(steps, pool).await {
-        return Ok(());
-    }
     // A connection of its own: one on which a migration fails keeps the lock of migrations.
     let own = match kind {
         DatabaseKind::Postgres => pools::pool(location, kind, 1).await?,
@@ -79,6 +75,8 @@ async fn migrate_by(steps: &[MigrationStep], pool: &AnyPool, kind: DatabaseKind,
             {
                 attempts -= 1;
             }
+            // A role that may not change the schema needs none of that: a replay worker's.
+            MigrateError::Execute(_) if is_usable(steps, pool).await => break Ok(()),
             error => break Err(refused(error)),
         }
     };

@@ -36,11 +36,13 @@ impl Listener {
     /// # Errors
     /// The system's, as when the path of the folder for temporary files is too long for a socket.
     pub fn new() -> io::Result<Self> {
-        let folder = in_memory_folder(|folder| tempfile::Builder::new().prefix("assay-").tempdir_in(folder))?;
-        let path = folder.path().join("handles");
-        let listener = UnixListener::bind(&path)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self { listener, path, _folder: folder })
+        in_memory_folder(|folder| {
+            let folder = tempfile::Builder::new().prefix("assay-").tempdir_in(folder)?;
+            let path = folder.path().join("handles");
+            let listener = UnixListener::bind(&path)?;
+            listener.set_nonblocking(true)?;
+            Ok(Self { listener, path, _folder: folder })
+        })
     }
 
     /// The path for [`Handles::connect`].

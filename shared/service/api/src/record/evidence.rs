@@ -10,7 +10,7 @@ use super::EvidenceRecord;
 pub struct KeptEvidence {
     /// The challenge.
     pub challenge: String,
-    /// Sending time of the challenge.
+    /// When it was judged.
     pub at_ms: i64,
     /// Its location.
     #[serde(flatten)]

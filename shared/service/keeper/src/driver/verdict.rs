@@ -26,6 +26,18 @@ use assay_listen::bounds::HELD_UP_LIMIT;
 /// The least time for evidence that is excused: less is lost in the variation of any message.
 const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 
+/// Reasons by which a miner ends a challenge of its own accord.
+const EVASIVE: [ReasonCode; 8] = [
+    ReasonCode::MinerBusy,
+    ReasonCode::MinerDeclined,
+    ReasonCode::MinerDraining,
+    ReasonCode::MinerStopped,
+    ReasonCode::Disconnected,
+    ReasonCode::Abandoned,
+    ReasonCode::NotReading,
+    ReasonCode::PeerSilent,
+];
+
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
     pub(super) fn note_signed(&mut self, message: &MinerMessage) {
@@ -81,9 +93,9 @@ impl Driver {
         let held_up = self.held_up();
         held_up.excuse(&mut verdict);
         // A kind that it declined comes again.
-        if verdict.outcome != Outcome::Inconclusive
-            && let Some(seat) = self.seat()
-        {
+        let was_declined = verdict.outcome == Outcome::Inconclusive
+            && verdict.reasons.iter().any(|reason| EVASIVE.contains(&reason.code));
+        if !was_declined && let Some(seat) = self.seat() {
             self.validator.access.admission.history.asked(seat, verdict.precision);
         }
         let challenge = self.running.challenge.as_ref();

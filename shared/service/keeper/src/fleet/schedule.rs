@@ -179,12 +179,14 @@ impl Fleet {
         let least = group.cadence.least.max(group.cadence.mean.unwrap_or(pause) / CONNECTS_PER_MEAN);
         let ago = |at_ms: i64| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(u64::MAX));
         let judged = record.last_verdict.as_ref().filter(|_| at_connect).map(|last| ago(last.at_ms));
-        let rests = [(abandoned, pause), (judged, least)].map(|(ago, pause)| pause.checked_sub(ago?));
-        let rest = rests.into_iter().flatten().max().filter(|rest| !rest.is_zero());
-        if rest.is_none() && at_connect {
-            return Ok(None);
-        }
-        let wait = match until_due(record, group, policy).or(rest) {
+        let rest = |ago: Option<Duration>, pause: Duration| pause.checked_sub(ago?).filter(|rest| !rest.is_zero());
+        let due = until_due(record, group, policy);
+        let wait = match (rest(abandoned, pause), rest(judged, least)) {
+            (None, None) if at_connect => return Ok(None),
+            (None, Some(rest)) => Some(due.unwrap_or(rest).min(rest)),
+            (rest, _) => due.or(rest),
+        };
+        let wait = match wait {
             Some(wait) => Some(wait),
             None => self.draw_due(record, group, policy).await?,
         };
@@ -384,7 +386,7 @@ mod tests {
             fleet.on_connecting(&group, &policy, &MinerRecord { last_verdict, ..record.clone() }, None).await.unwrap()
         };
         assert!(matches!(judged(50_000).await, Some(ScheduleDecision::Later(_))), "less than a tenth of the interval");
-        assert!(judged(60_001).await.is_none() && judged(-1000).await.is_none());
+        assert!(judged(60_001).await.is_none() && judged(-600_000).await.is_none());
     }
 
     /// Regression test: challenges that waited for a place of their group kept other groups from all places.

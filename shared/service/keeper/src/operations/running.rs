@@ -164,15 +164,16 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
         // A new one, whose session is being recorded.
         None => fleet.rules().policy.group_of::<String>(&Default::default(), &[]).clone(),
     };
-    let of_group = group.over(&validator.policy(), group.heavy.as_ref().map_or(&group.light, |heavy| &heavy.kind));
+    let light = group.over(&validator.policy(), &group.light);
+    let of_group = group.heavy.as_ref().map_or(light.clone(), |heavy| group.over(&validator.policy(), &heavy.kind));
     let policy = Arc::new(policy_of(&of_group, &asked)?);
     let eat_nonce = asked.eat_nonce.map(|text| nonce(&text)).transpose()?;
     let gone = || OperationError::Refused(ProblemCode::MinerLeft, format!("miner {key} is no longer connected"));
     let commands = validator.registry.commands(key).ok_or_else(gone)?;
     let (started, answer) = oneshot::channel();
-    // An easier challenge than the group's shows less than its attestation says.
+    // Of another size, or of a kind that the group does not ask for, it shows something else than the attestation says.
     let counts = [asked.n, asked.iterations, asked.samples, asked.fill_percent].iter().all(Option::is_none)
-        && asked.precision.is_none_or(|kind| of_group.kinds.contains(&kind));
+        && asked.precision.is_none_or(|kind| of_group.kinds.contains(&kind) || light.kinds.contains(&kind));
     let order = Order { eat_nonce, counts, ..Order::manual(policy) };
     let run = SessionCommand::Run { order: Box::new(order), place: None, started };
     commands.send(run).await.map_err(|_| gone())?;
