@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
-use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
+use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
 use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
@@ -26,17 +26,12 @@ use assay_listen::bounds::HELD_UP_LIMIT;
 /// The least time for evidence that is excused: less is lost in the variation of any message.
 const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 
-/// Reasons by which a miner ends a challenge of its own accord.
-const EVASIVE: [ReasonCode; 8] = [
-    ReasonCode::MinerBusy,
-    ReasonCode::MinerDeclined,
-    ReasonCode::MinerDraining,
-    ReasonCode::MinerStopped,
-    ReasonCode::Disconnected,
-    ReasonCode::Abandoned,
-    ReasonCode::NotReading,
-    ReasonCode::PeerSilent,
-];
+/// Whether a miner can end a challenge of its own accord with this reason.
+fn is_evasive(reason: &Reason) -> bool {
+    use ReasonCode::{MinerBusy, MinerDeclined, MinerDraining, MinerStopped};
+    let code = reason.code;
+    code.class() == Class::Network || [MinerBusy, MinerDeclined, MinerDraining, MinerStopped].contains(&code)
+}
 
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
@@ -93,9 +88,8 @@ impl Driver {
         let held_up = self.held_up();
         held_up.excuse(&mut verdict);
         // A kind that it declined comes again.
-        let was_declined = verdict.outcome == Outcome::Inconclusive
-            && verdict.reasons.iter().any(|reason| EVASIVE.contains(&reason.code));
-        if !was_declined && let Some(seat) = self.seat() {
+        let was_declined = verdict.outcome == Outcome::Inconclusive && verdict.reasons.iter().any(is_evasive);
+        if let (false, Some(seat)) = (was_declined, self.seat()) {
             self.validator.access.admission.history.asked(seat, verdict.precision);
         }
         let challenge = self.running.challenge.as_ref();

@@ -35,6 +35,8 @@ struct LeasesState {
     /// Miners connected here, by the first of their keys.
     candidates: Mutex<BTreeMap<PublicKey, LeaseCandidate>>,
     entered: Notify,
+    /// Held while leases change in the records: one that is taken again must not be returned afterwards.
+    order: tokio::sync::Mutex<()>,
 }
 
 struct LeaseCandidate {
@@ -58,8 +60,8 @@ impl MinerLeases {
 
     /// Leases in these records, for this run of a validator's process.
     pub fn shared(records: Records, holder: String) -> Self {
-        let (candidates, entered) = (Mutex::default(), Notify::new());
-        Self(Some(Arc::new(LeasesState { records, holder, candidates, entered })))
+        let (candidates, entered, order) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::default());
+        Self(Some(Arc::new(LeasesState { records, holder, candidates, entered, order })))
     }
 
     /// Claims the lease of a connected miner, named by the first of its keys: it is requested now, and as long as
@@ -166,7 +168,7 @@ impl Drop for MinerLease {
         if let (true, Ok(runtime)) = (is_held, tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 // A failure is left to the next round, or to the expiry.
-                let _ = shared.records.release(&subject(miner), &shared.holder).await;
+                let _ = shared.give_back(miner).await;
             });
         }
     }
@@ -180,12 +182,14 @@ fn subject(miner: PublicKey) -> String {
 impl LeasesState {
     /// Renews the held leases, and requests free ones.
     async fn round(&self) -> Result<(), RecordsError> {
+        let in_order = self.order.lock().await;
         let since = clock::now();
         let renewed: BTreeSet<_> = self.records.renew_all(&self.holder, MINER_LEASE).await?.into_iter().collect();
         let mut wanted = self.note(&renewed, since + MINER_LEASE);
-        // The miner left, and its lease could not be returned then.
-        for left in self.left(renewed) {
-            self.records.release(&left, &self.holder).await?;
+        drop(in_order);
+        // Its lease could not be returned when the miner left.
+        for miner in renewed.iter().filter_map(|subject| subject.strip_prefix(SUBJECT)?.parse().ok()) {
+            self.give_back(miner).await?;
         }
         if wanted.is_empty() {
             return Ok(());
@@ -201,6 +205,7 @@ impl LeasesState {
 
     /// Takes a miner's lease, if it is free.
     async fn take(&self, miner: PublicKey) -> Result<(), RecordsError> {
+        let _in_order = self.order.lock().await;
         let since = clock::now();
         if self.records.lease(&subject(miner), &self.holder, MINER_LEASE).await? {
             self.took(miner, since + MINER_LEASE).await?;
@@ -225,10 +230,11 @@ impl LeasesState {
         wanted
     }
 
-    /// The leases among these whose miners are no longer connected.
-    fn left(&self, renewed: BTreeSet<String>) -> Vec<String> {
-        let here: BTreeSet<_> = self.candidates.lock().keys().map(|miner| subject(*miner)).collect();
-        renewed.into_iter().filter(|subject| subject.starts_with(SUBJECT) && !here.contains(subject)).collect()
+    /// Returns a miner's lease, unless the miner is connected.
+    async fn give_back(&self, miner: PublicKey) -> Result<(), RecordsError> {
+        let _in_order = self.order.lock().await;
+        let is_here = self.candidates.lock().contains_key(&miner);
+        if is_here { Ok(()) } else { self.records.release(&subject(miner), &self.holder).await }
     }
 
     /// Records a taken lease; returns it if its miner has left meanwhile.
@@ -246,6 +252,34 @@ impl LeasesState {
         let now = clock::now();
         for candidate in self.candidates.lock().values() {
             candidate.until.send_if_modified(|until| until.take_if(|until| *until <= now).is_some());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_records::Location;
+
+    use super::*;
+
+    /// Regression test: a miner that came back at once lost its lease to the return of the one before, and two validators
+    /// challenged it.
+    #[tokio::test]
+    async fn a_lease_that_is_taken_again_is_not_returned() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let leases = MinerLeases::shared(records.clone(), "run".to_owned());
+        let lease = leases.enter(PublicKey([7; 32]));
+        assert!(lease.hold().await);
+        let held = async || records.leases(Some("run"), MINER_LEASE).await.unwrap().len();
+        drop(lease);
+        let again = leases.enter(PublicKey([7; 32]));
+        assert!(again.hold().await);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!((again.is_held(), held().await), (true, 1));
+        drop(again);
+        while held().await > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }
