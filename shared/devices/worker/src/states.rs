@@ -8,7 +8,10 @@ mod shared;
 use assay_device::StateBytes;
 
 #[cfg(unix)]
-pub use shared::{Name, SharedStates, in_memory_folder};
+pub use shared::{Name, SharedStates};
+
+#[cfg(target_os = "linux")]
+pub use shared::in_memory_folder;
 
 /// No shared memory exists on this system.
 #[cfg(not(unix))]
