@@ -33,6 +33,8 @@ impl WorkerLink {
         };
         let listener = match Listener::new() {
             Ok(listener) => listener,
+            // On systems without handles of memory.
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return without(&error),
             Err(error) => {
                 tracing::warn!(%error, "no folder for a socket: states of linked probes go through this program");
                 return Ok(false);
