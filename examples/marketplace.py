@@ -8,7 +8,8 @@ or its attestation ends.
 
 Nothing but the standard library; docs/api.md has the messages, docs/receipts.md the comparison. The first receipt with
 the status affirming lists a host (FOLDER/MINER.jwt). A worse one takes it off (MINER.jwt becomes MINER.off), and what
-of it is worse is printed; so does a state without an attestation, as of a host that is silent. Put a proxy with TLS in front of it.
+of it is worse is printed; the end of its attestation, as of a silent host, takes it off too. Put a proxy with TLS in
+front of it.
 """
 
 from __future__ import annotations

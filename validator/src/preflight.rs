@@ -37,7 +37,7 @@ pub fn check(config: &ValidatorConfig) -> Result<Option<String>, Failure> {
     rules::read(config.fleet_policy.as_deref(), Some(&config.policy)).map_err(|error| refused(&error))?;
     let issued = config.tls.issued().map_err(|error| refused(&error))?;
     check_records(&config.records)?;
-    check_owner(config)?;
+    check_owner(&config.records, &config.key_file)?;
     check_evidence(&config.evidence.location)?;
     check_replays(config)?;
     config.log.check_file()?;
@@ -62,15 +62,15 @@ fn check_records(records: &Location) -> Result<(), Failure> {
 }
 
 /// Refuses to make a new key beside records that another key's validator wrote: every miner that knows it would refuse it.
-fn check_owner(config: &ValidatorConfig) -> Result<(), Failure> {
-    match &config.records {
-        Location::File(records) if records.exists() && !config.key_file.exists() => {
+fn check_owner(records: &Location, key_file: &Path) -> Result<(), Failure> {
+    match records {
+        Location::File(path) if fs::metadata(path).is_ok_and(|file| file.len() > 0) && !key_file.exists() => {
             let why = format!(
                 "the key is missing, though there are records ({}): restore it, or make another one with `assay-validator \
                  key`, which miners refuse that know the old one",
-                records.display()
+                path.display()
             );
-            Err(wrong("key_file", &config.key_file, &why))
+            Err(wrong("key_file", key_file, &why))
         }
         _ => Ok(()),
     }
@@ -176,6 +176,21 @@ mod tests {
         assert!(check_socket(&path("new/a.sock")).is_ok(), "folders are made for it");
         assert!(said(check_key("key_file", &path("file"))).contains("file"), "it is no key");
         assert!(check_key("key_file", &path("new/validator.key")).is_ok() && !path("new").exists(), "nothing is made");
+    }
+
+    /// Regression test: a key that was lost was made anew, and every miner refused it for good.
+    #[test]
+    fn no_key_is_made_beside_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let [records, key] = ["validator.db", "validator.key"].map(|name| folder.path().join(name));
+        let check = || check_owner(&Location::File(records.clone()), &key).map_err(|failure| failure.message);
+        assert_eq!(check(), Ok(()));
+        fs::write(&records, "").unwrap();
+        assert_eq!(check(), Ok(()), "an empty file has none");
+        fs::write(&records, SQLITE_HEAD).unwrap();
+        assert!(check().unwrap_err().contains("restore it"));
+        fs::write(&key, "").unwrap();
+        assert_eq!(check(), Ok(()));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub enum SecondComputation {
 struct SeatHistory {
     used: u64,
     /// Last use of each kind of work in a challenge, by the clock of the records.
-    asked: BTreeMap<Precision, u64>,
+    judged: BTreeMap<Precision, u64>,
     second_computation: Option<(Instant, SecondComputation)>,
     replayed_at: Option<Instant>,
 }
@@ -137,15 +137,15 @@ impl History {
     pub fn next_kind(&self, key: PublicKey, kinds: impl IntoIterator<Item = Precision>) -> Option<Precision> {
         let records = self.records.lock();
         let record = records.by_key.get(&key);
-        let asked = |kind: &Precision| record.and_then(|record| record.asked.get(kind).copied());
-        kinds.into_iter().min_by_key(asked)
+        let judged = |kind: &Precision| record.and_then(|record| record.judged.get(kind).copied());
+        kinds.into_iter().min_by_key(judged)
     }
 
     /// Records that a miner was judged by a kind of work.
-    pub fn asked(&self, key: PublicKey, kind: Precision) {
+    pub fn judged(&self, key: PublicKey, kind: Precision) {
         let mut records = self.records.lock();
         let record = records.entry(key);
-        record.asked.insert(kind, record.used);
+        record.judged.insert(kind, record.used);
     }
 
     /// Whether a root of this miner that differs may be computed a second time now.
@@ -320,11 +320,11 @@ mod tests {
         let history = History::default();
         let next = |kinds: &[Precision]| {
             let kind = history.next_kind(key(1), kinds.iter().copied()).unwrap();
-            history.asked(key(1), kind);
+            history.judged(key(1), kind);
             kind
         };
         assert_eq!([(); 5].map(|()| next(&[Fp8, Int8, F16])), [Fp8, Int8, F16, Fp8, Int8], "in the order written");
-        assert_eq!(next(&[Fp8, Int8, Fp4]), Fp4, "one that it was never asked for comes first");
+        assert_eq!(next(&[Fp8, Int8, Fp4]), Fp4, "one that it was never judged by comes first");
         assert_eq!(next(&[Int8, F16]), F16);
         assert_eq!(next(&[Int8]), Int8);
         assert_eq!(history.next_kind(key(1), []), None);

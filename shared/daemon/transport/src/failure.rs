@@ -40,7 +40,7 @@ pub enum TlsFailure {
         not_after_unix_seconds: Option<u64>,
     },
     /// The certificate begins later.
-    #[error("the server's certificate is not valid yet: check this machine's clock, then the server's certificate")]
+    #[error("the server's certificate is not valid yet: check this machine's clock, or have its operator renew it")]
     NotYetValid,
     /// It is for other names.
     #[error(

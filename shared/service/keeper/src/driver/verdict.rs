@@ -90,7 +90,7 @@ impl Driver {
         // A kind that it declined comes again.
         let was_declined = verdict.outcome == Outcome::Inconclusive && verdict.reasons.iter().any(is_evasive);
         if let (false, Some(seat)) = (was_declined, self.seat()) {
-            self.validator.access.admission.history.asked(seat, verdict.precision);
+            self.validator.access.admission.history.judged(seat, verdict.precision);
         }
         let challenge = self.running.challenge.as_ref();
         let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());

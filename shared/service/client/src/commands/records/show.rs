@@ -216,6 +216,7 @@ mod tests {
         assert!(printed.starts_with("FAIL") && printed.contains(ReasonCode::CommitmentLate.advice()), "{printed}");
         for part in [
             "recorded   too_slow, not enforced: fleet",
+            &format!("sent       {}", utc::text(verdict.unix_seconds)),
             "judged     2025-12-31 23:59:59 UTC",
             "removed on 2025-12-31 23:59:59 UTC",
             &format!("receipt    r1: `assay-validator receipt {id}`"),
