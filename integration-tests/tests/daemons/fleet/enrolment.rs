@@ -94,6 +94,27 @@ async fn a_token_lets_in_one_miner_with_its_labels() {
     }
 }
 
+/// Regression test: records that were missing for a while ended each miner of the fleet for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_miner_that_was_let_in_waits_for_records_to_come_back() {
+    let (mut validator, folder) = (validator("token").await, tempfile::tempdir().unwrap());
+    let file = token_file(folder.path(), &enroll(&validator, ""));
+    let mut miner = TestMiner::start_pinned(&validator, &[&file]);
+    validator.wait_for_miner(miner.key, true).await;
+    fs::remove_file(folder.path().join("join-token")).unwrap();
+    let (records, aside) = (validator.file("validator.db"), validator.file("aside.db"));
+    validator.daemon.terminate();
+    validator.daemon.wait();
+    fs::rename(&records, &aside).unwrap();
+    validator.restart().await;
+    miner.daemon.wait_for("takes new miners by join token");
+    validator.daemon.terminate();
+    validator.daemon.wait();
+    fs::rename(&aside, &records).unwrap();
+    validator.restart().await;
+    validator.wait_for_miner(miner.key, true).await;
+}
+
 /// By its own word, not only while the old key vouches for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_new_key_of_an_approved_miner_is_approved() {
