@@ -263,7 +263,7 @@ fields! {
     /// Least rate of a miner's link, in kB/s: openings, roots and digests may take as long as they need at this rate
     link_min_kb_per_s: u32, Settings, "", "", "8", Bounds::Whole(1, 1_000_000_000),
         "a slower link carries no openings in a day, and no link is faster than 1 TB/s";
-    /// Challenge every miner when it connects
+    /// Challenge miners that connect, at most ten times in the interval
     challenge_on_connect: bool, Settings, "challenge_on_connect", "BOOL", "true", Bounds::Switch, "";
     /// Seconds between challenges of a miner; 0: on demand only
     challenge_interval: Duration, Settings, "challenge_interval_s", "S", "600", Bounds::Seconds(0, DAY_S),
