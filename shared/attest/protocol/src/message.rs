@@ -97,6 +97,11 @@ impl Inventory {
         devices.filter(|w| w.weight >= u64::from(min_slots.max(1))).collect()
     }
 
+    /// Bytes that the devices may fill, by their claims.
+    pub fn free_bytes(&self) -> u64 {
+        self.devices.iter().fold(0, |sum, device| sum.saturating_add(device.free_bytes))
+    }
+
     /// The device with an id.
     pub fn device(&self, id: DeviceId) -> Option<&DeviceClaim> {
         self.devices.iter().find(|d| d.id == id)

@@ -17,6 +17,7 @@ use crate::allow::AllowList;
 use crate::drain::Drain;
 use crate::events::{self, EventSession};
 use crate::fleet::Fleet;
+use crate::fleet::schedule::ChallengePermits;
 use crate::metrics::ValidatorMetrics;
 use crate::registry::Registry;
 use crate::sharing::leases::MinerLeases;
@@ -80,8 +81,7 @@ pub struct Listening {
 pub struct Capacity {
     /// Places for replays: our own devices, and workers that share our records.
     pub replays: ReplayPool,
-    /// One permit for each concurrent challenge, in order of request.
-    pub challenges: Arc<Semaphore>,
+    pub challenges: ChallengePermits,
     /// One permit for each concurrent round of an operator.
     pub rounds: Arc<Semaphore>,
     /// One permit for each round of a disputed device.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_policy::Group;
+use assay_protocol::message::Inventory;
 use assay_records::{ChallengeStart, MinerRecord};
 use assay_work::DeviceId;
 use tokio::sync::watch;
@@ -74,9 +75,10 @@ impl Driver {
         let due = DueChallenge {
             miner: who.miner,
             models: self.models().into_values().collect(),
+            claimed_bytes: self.session.inventory().map_or(0, Inventory::free_bytes),
             is_first: std::mem::take(&mut self.due.is_first),
             is_moved: std::mem::take(&mut self.due.is_moved),
-            challenges: validator.capacity.challenges.clone(),
+            permits: validator.capacity.challenges.clone(),
         };
         let lease = self.host.lease.clone();
         self.due.turn.spawn(async move {

@@ -10,6 +10,7 @@ use assay_policy::schedule::{budget, draw_kind, draw_wait, fits, longest_wait};
 use assay_program::render::units::figures;
 use assay_records::{MinerRecord, NextChallenge, RecordsError};
 use assay_work::PublicKey;
+use assay_work::challenge::{MAX_TOTAL, MIN_N};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -29,18 +30,21 @@ const DAY_MS: i64 = 86_400_000;
 const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
 /// The most challenges by connecting again in the mean time between challenges.
 const CONNECTS_PER_MEAN: u32 = 10;
+/// Slots whose digests, which the validator holds until all have come, are as large as one place allows: 4 MiB.
+const SLOTS_PER_PLACE: u64 = 1 << 17;
 
 /// A challenge's place among the concurrent ones.
 #[derive(Debug)]
 pub struct ChallengePlaces {
     _all: OwnedSemaphorePermit,
     _group: Option<OwnedSemaphorePermit>,
+    _unattested: Option<OwnedSemaphorePermit>,
 }
 
 impl ChallengePlaces {
     /// A place outside any group's limit.
     pub const fn of(place: OwnedSemaphorePermit) -> Self {
-        Self { _all: place, _group: None }
+        Self { _all: place, _group: None, _unattested: None }
     }
 }
 
@@ -59,12 +63,40 @@ pub enum ScheduleDecision {
 pub struct DueChallenge {
     pub miner: PublicKey,
     pub models: Vec<String>,
+    /// Bytes that it may fill, by its claims.
+    pub claimed_bytes: u64,
     /// Whether the miner has just connected.
     pub is_first: bool,
     /// Whether a new policy made the challenge due earlier than the records state.
     pub is_moved: bool,
-    /// One permit for each concurrent challenge.
-    pub challenges: Arc<Semaphore>,
+    pub permits: ChallengePermits,
+}
+
+/// Permits for the concurrent challenges.
+#[derive(Debug, Clone)]
+pub struct ChallengePermits {
+    /// One for each, in order of request.
+    pub all: Arc<Semaphore>,
+    /// Those of miners without an attestation, which cost nothing and may stall: half of all.
+    unattested: Arc<Semaphore>,
+    most_unattested: u64,
+}
+
+impl ChallengePermits {
+    pub fn new(most: u32) -> Self {
+        let half = most.div_ceil(2);
+        let [all, unattested] = [most, half].map(|permits| Arc::new(Semaphore::new(permits as usize)));
+        Self { all, unattested, most_unattested: half.into() }
+    }
+
+    /// Waits for the part of a miner without an attestation: more than one place where it may send many digests.
+    async fn unattested(&self, claimed_bytes: u64, policy: &Policy) -> Option<OwnedSemaphorePermit> {
+        let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
+        let slots = (claimed_bytes / u64::from(least_n).pow(2)).min(MAX_TOTAL);
+        // Less than a hundred.
+        let places = (1 + slots / SLOTS_PER_PLACE).min(self.most_unattested) as u32;
+        self.unattested.clone().acquire_many_owned(places).await.ok()
+    }
 }
 
 /// Permits for the concurrent challenges of each group.
@@ -127,7 +159,7 @@ impl Fleet {
     }
 
     async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<ScheduleDecision, RecordsError> {
-        let DueChallenge { miner, models, is_first, is_moved, challenges } = due;
+        let DueChallenge { miner, models, claimed_bytes, is_first, is_moved, permits } = due;
         let key = miner.to_string();
         let Some(record) = self.records.miner(&key).await? else { return Ok(ScheduleDecision::Later(LOOK_AGAIN)) };
         let rules = self.rules();
@@ -157,12 +189,17 @@ impl Fleet {
             Some(places) => places.acquire_owned().await.ok(),
             None => None,
         };
-        let all = challenges.acquire_owned().await;
-        // The places are never closed.
-        let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
         let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
         let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
-        Ok(ScheduleDecision::Ready(Box::new(order), ChallengePlaces { _all: all, _group: of_group }))
+        let unattested = match standing.state.is_attested() {
+            true => None,
+            false => permits.unattested(claimed_bytes, &order.policy).await,
+        };
+        let all = permits.all.acquire_owned().await;
+        // The places are never closed.
+        let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
+        let places = ChallengePlaces { _all: all, _group: of_group, _unattested: unattested };
+        Ok(ScheduleDecision::Ready(Box::new(order), places))
     }
 
     /// The decision on a miner that has just connected; `None`: challenge it. Reconnecting must neither yield another
@@ -247,10 +284,12 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
+    use assay_policy::state::{Standing, State};
     use assay_policy::{DeviceRate, FleetRules};
     use assay_receipts::Signer;
-    use assay_records::{Actor, ChallengeStart, LastVerdict, Location, MinerChange, Records};
+    use assay_records::{Actor, ChallengeStart, LastVerdict, Location, MinerChange, Records, StandingChange};
     use assay_work::{ChallengeId, DeviceId, Precision};
+    use serde_json::json;
 
     use super::*;
 
@@ -294,9 +333,10 @@ mod tests {
         let due = |models: usize| DueChallenge {
             miner: PublicKey([0xab; 32]),
             models: vec![String::new(); models],
+            claimed_bytes: 0,
             is_first: false,
             is_moved: true,
-            challenges: Arc::new(Semaphore::new(1)),
+            permits: ChallengePermits::new(1),
         };
         let waits = fleet.prepare(&Policy::default(), due(1)).await;
         assert!(matches!(waits, ScheduleDecision::Later(LOOK_AGAIN)), "{waits:?}");
@@ -328,8 +368,8 @@ mod tests {
         let allow = MinerChange { action: "allow", status: None, standing: None };
         let (miner, actor) = (PublicKey([0xab; 32]), Actor { name: "ada".to_owned(), uid: None });
         fleet.records.change_miner(&miner.to_string(), &allow, &actor).await.unwrap();
-        let challenges = Arc::new(Semaphore::new(1));
-        (fleet, DueChallenge { miner, models: Vec::new(), is_first: true, is_moved: false, challenges })
+        let (models, permits) = (Vec::new(), ChallengePermits::new(1));
+        (fleet, DueChallenge { miner, models, claimed_bytes: 0, is_first: true, is_moved: false, permits })
     }
 
     async fn later(fleet: &Fleet, policy: &Policy, due: &DueChallenge) -> Duration {
@@ -397,13 +437,14 @@ mod tests {
         let text = "[[group]]\nname = \"default\"\nconcurrency = 1\n";
         let rules = FleetRules::parse(text, "p.toml", None).unwrap();
         let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
-        let (challenges, policy) = (Arc::new(Semaphore::new(2)), Policy::default());
+        let (permits, policy) = (ChallengePermits::new(4), Policy::default());
         let due = |key: u8| DueChallenge {
             miner: PublicKey([key; 32]),
             models: Vec::new(),
+            claimed_bytes: 0,
             is_first: false,
             is_moved: true,
-            challenges: challenges.clone(),
+            permits: permits.clone(),
         };
         let allow = MinerChange { action: "allow", status: None, standing: None };
         let actor = Actor { name: "ada".to_owned(), uid: None };
@@ -414,8 +455,47 @@ mod tests {
         assert!(matches!(first, ScheduleDecision::Ready(..)), "{first:?}");
         let mut second = Box::pin(fleet.prepare(&policy, due(2)));
         let polled = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
-        assert!(polled.is_err() && challenges.available_permits() == 1);
+        assert!(polled.is_err() && permits.all.available_permits() == 3);
         drop(first);
         assert!(matches!(second.await, ScheduleDecision::Ready(..)));
+    }
+
+    /// Regression test: miners that stalled held all places, and the digests of claims too large for any host.
+    #[tokio::test]
+    async fn miners_without_an_attestation_leave_places_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (fleet, due) = fleet(folder.path(), "[[group]]\nname = \"default\"\n").await;
+        let (permits, policy) = (ChallengePermits::new(8), Policy::default());
+        let prepare = async |claimed_bytes| {
+            let due = DueChallenge {
+                claimed_bytes,
+                is_first: false,
+                is_moved: true,
+                permits: permits.clone(),
+                ..due.clone()
+            };
+            tokio::time::timeout(Duration::from_millis(200), fleet.prepare(&policy, due)).await
+        };
+        let mut begun = Vec::new();
+        // Slots of 4 MiB.
+        for claimed_bytes in [(SLOTS_PER_PLACE << 22) - 1, SLOTS_PER_PLACE << 22, 0] {
+            begun.push(prepare(claimed_bytes).await.unwrap());
+        }
+        assert!(begun.iter().all(|begun| matches!(begun, ScheduleDecision::Ready(..))), "{begun:?}");
+        assert!(prepare(0).await.is_err(), "one, two and one of four");
+        let judged = async |state| {
+            let after = json!(Standing { state, ..Standing::default() }).to_string();
+            let standing = Some(StandingChange { before: None, after, transition: None });
+            let change = MinerChange { action: "set", status: None, standing };
+            let actor = Actor { name: "ada".to_owned(), uid: None };
+            fleet.records.change_miner(&due.miner.to_string(), &change, &actor).await.unwrap();
+        };
+        judged(State::Passing).await;
+        assert!(prepare(u64::MAX).await.is_ok(), "it is attested");
+        judged(State::Failed).await;
+        begun.clear();
+        let largest = prepare(u64::MAX).await.unwrap();
+        assert!(matches!(largest, ScheduleDecision::Ready(..)), "{largest:?}");
+        assert!(prepare(0).await.is_err(), "it has the whole half");
     }
 }
