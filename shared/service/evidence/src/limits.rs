@@ -1,5 +1,6 @@
 //! How much is kept, and for how long.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use crate::digest::Digest;
@@ -14,14 +15,14 @@ pub const YOUNG: Duration = Duration::from_secs(3600);
 pub struct StoreLimits {
     /// Objects older than this are removed.
     pub max_age: Option<Duration>,
-    /// While there are more bytes than this, the oldest object is removed.
+    /// While there are more bytes than this, an object is removed.
     pub max_bytes: Option<u64>,
 }
 
 /// The result of a sweep.
 #[derive(Debug, Default)]
 pub struct SweepReport {
-    /// The objects removed, the oldest first.
+    /// The objects removed, in this order.
     pub removed: Vec<Digest>,
     /// Bytes of the removed objects.
     pub removed_bytes: u64,
@@ -36,8 +37,8 @@ pub struct SweepReport {
 }
 
 impl EvidenceStore {
-    /// Removes objects that are too old, then the oldest beyond the limit of size; keeps all that `is_needed`, and all
-    /// younger than [`YOUNG`].
+    /// Removes objects that are too old, then those beyond the limit of size, the `excess` ones first, then the oldest;
+    /// keeps all that `is_needed`, and all younger than [`YOUNG`].
     ///
     /// # Errors
     /// [`EvidenceError`], when the objects cannot be listed.
@@ -45,10 +46,11 @@ impl EvidenceStore {
         &self,
         limits: &StoreLimits,
         is_needed: &(dyn Fn(&Digest) -> bool + Sync),
+        excess: &HashSet<Digest>,
         now: SystemTime,
     ) -> Result<SweepReport, EvidenceError> {
         let mut objects = self.list().await?;
-        objects.sort_by_key(|held| (held.modified, held.digest));
+        objects.sort_by_key(|held| (!excess.contains(&held.digest), held.modified, held.digest));
         let mut swept = SweepReport {
             kept: objects.len(),
             kept_bytes: objects.iter().map(|h| h.bytes).sum(),

@@ -1,6 +1,7 @@
 //! A folder: kept evidence is there and whole, changed evidence is refused, and limits remove evidence that is not
 //! needed.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -156,22 +157,26 @@ async fn limits_remove_the_oldest_that_nobody_needs() {
     let digests: Vec<_> = objects.iter().map(|stored| stored.digest).collect();
     let needed = digests[1];
     let is_needed = move |digest: &Digest| *digest == needed;
-    let nothing = StoreLimits::default();
-    let swept = store.sweep(&nothing, &is_needed, at(1000)).await.unwrap();
+    let (nothing, none) = (StoreLimits::default(), HashSet::new());
+    let swept = store.sweep(&nothing, &is_needed, &none, at(1000)).await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![], 5), "no limits");
 
     // The third is young while it is not an hour old.
     let of_age = StoreLimits { max_age: Some(Duration::from_secs(60)), max_bytes: None };
-    let swept = store.sweep(&of_age, &is_needed, at(20) + YOUNG - Duration::from_secs(1)).await.unwrap();
+    let swept = store.sweep(&of_age, &is_needed, &none, at(20) + YOUNG - Duration::from_secs(1)).await.unwrap();
     assert_eq!(swept.removed, [digests[0]], "the second is needed, the third young, the others younger");
 
     let size = objects[4].stored_bytes;
     let of_size = StoreLimits { max_age: None, max_bytes: Some(2 * size + size / 2) };
-    let swept = store.sweep(&of_size, &is_needed, at(100)).await.unwrap();
-    assert_eq!((swept.removed, swept.kept, swept.bytes_over), (vec![digests[2], digests[3]], 2, 0));
-    let none = StoreLimits { max_age: None, max_bytes: Some(1) };
-    let swept = store.sweep(&none, &is_needed, at(100)).await.unwrap();
-    assert_eq!((swept.removed, swept.kept), (vec![digests[4]], 1));
+    let swept = store.sweep(&of_size, &is_needed, &HashSet::from([digests[4]]), at(100)).await.unwrap();
+    assert_eq!(
+        (swept.removed, swept.kept, swept.bytes_over),
+        (vec![digests[4], digests[2]], 2, 0),
+        "excess goes first"
+    );
+    let least = StoreLimits { max_age: None, max_bytes: Some(1) };
+    let swept = store.sweep(&least, &is_needed, &none, at(100)).await.unwrap();
+    assert_eq!((swept.removed, swept.kept), (vec![digests[3]], 1));
     assert_eq!(swept.bytes_over, objects[1].stored_bytes - 1, "what is needed stays, and is said");
     assert!(content(&store, &needed).await.is_ok());
 }
@@ -200,7 +205,7 @@ async fn a_sweep_that_fails_tells_the_objects_it_removed() {
         false
     };
     let all = StoreLimits { max_age: Some(Duration::ZERO), max_bytes: None };
-    let swept = store.sweep(&all, &is_needed, start + 2 * YOUNG).await.unwrap();
+    let swept = store.sweep(&all, &is_needed, &HashSet::new(), start + 2 * YOUNG).await.unwrap();
     assert!(swept.failure.is_some());
     assert_eq!((swept.removed, swept.kept), (vec![objects[0].digest], 2));
 }

@@ -26,6 +26,14 @@ impl Records {
         self.list("list needed evidence", sqlx::query(sql), |row| get(row, "digest")).await
     }
 
+    /// The names of evidence beyond `most` bytes of its miner, the newest bytes first.
+    pub async fn excess_evidence(&self, most: i64) -> Result<Vec<String>> {
+        let sql = "SELECT digest FROM (SELECT e.digest, SUM(e.stored_bytes) OVER (PARTITION BY v.miner \
+             ORDER BY e.at_ms DESC, e.challenge) AS bytes FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
+             WHERE e.dropped_ms IS NULL) AS held WHERE bytes > $1";
+        self.list("list evidence beyond a miner's share", sqlx::query(sql).bind(most), |row| get(row, "digest")).await
+    }
+
     /// Notes that evidence of this name was removed.
     pub async fn evidence_dropped(&self, digest: &str, at_ms: i64) -> Result<()> {
         let sql = "UPDATE evidence SET dropped_ms = $2 WHERE digest = $1 AND dropped_ms IS NULL";

@@ -18,6 +18,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 const PRESSED_INTERVAL: Duration = Duration::from_secs(60);
 /// The part of the limit on size, as a divisor, that a sweep leaves free.
 const SWEPT_PART: u64 = 20;
+/// Beyond one part in this count of the limit, a miner's evidence is removed before that of others.
+const MINER_PART: u64 = 8;
 /// Interval of checking the file of the records for damage.
 const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
 /// Interval of checking that it is still in its place.
@@ -153,18 +155,24 @@ pub async fn sweep(
         records.remove_old(max_age, unix_ms()).await?;
     }
     let needed = records.needed_evidence().await?;
-    let needed: HashSet<Digest> = needed.iter().filter_map(|digest| digest.parse().ok()).collect();
+    let digests = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect::<HashSet<Digest>>();
+    let needed = digests(&needed);
+    let share = config.limits.max_bytes.map(|most| i64::try_from(most / MINER_PART).unwrap_or(i64::MAX));
+    let excess = match share {
+        Some(share) => digests(&records.excess_evidence(share).await?),
+        None => HashSet::new(),
+    };
     // Down to three quarters of the strangers' share, which leaves room for further ones.
     let most = i64::try_from(store.max_stranger_bytes() / 4 * 3).unwrap_or(i64::MAX);
     let strangers = records.stranger_evidence(most).await?;
-    let spare: Vec<Digest> = strangers.spare.iter().filter_map(|digest| digest.parse().ok()).collect();
+    let spare = digests(&strangers.spare);
     for digest in &spare {
         store.remove(digest).await?;
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }
     let strangers = if spare.is_empty() { strangers.stored_bytes } else { most };
     store.counted_of_strangers(strangers.unsigned_abs());
-    let mut swept = store.sweep(&config.limits, &|digest| needed.contains(digest), now).await?;
+    let mut swept = store.sweep(&config.limits, &|digest| needed.contains(digest), &excess, now).await?;
     for digest in &swept.removed {
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }

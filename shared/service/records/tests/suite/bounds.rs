@@ -117,6 +117,9 @@ pub async fn evidence_of_strangers_is_told_from_that_of_others(store: &TestStore
     assert_eq!((found.stored_bytes, found.spare.len()), (2 * each, 0));
     let found = records.stranger_evidence(each).await.unwrap();
     assert_eq!(found.spare, [format!("{:064x}", 1)], "the oldest");
+    // Regression test: a miner that passed once drove out the evidence of all others.
+    assert_eq!(records.excess_evidence(each).await.unwrap(), [format!("{:064x}", 3)], "the older one of two");
+    assert_eq!(records.excess_evidence(2 * each).await.unwrap(), [""; 0]);
 }
 
 pub async fn old_verdicts_are_removed_unless_something_rests_on_them(store: &TestStore) {
