@@ -24,7 +24,7 @@ const NAP: Duration = Duration::from_millis(50);
 #[tokio::test]
 async fn a_miner_its_verdicts_its_evidence_and_its_receipt_are_read_back() {
     let policy = Policy { keeps_passes_percent: Some(100), ..Policy::default() };
-    let (validator, address) = serving_by(policy, &[]).await;
+    let (validator, address) = serving_by(policy, &["--challenge-interval-s=3600"]).await;
     let miner = miner_of(&validator).await;
     let key = miner.key.to_string();
     let caller = Caller::of_role(&validator, address, Role::Operate).await;
@@ -38,6 +38,12 @@ async fn a_miner_its_verdicts_its_evidence_and_its_receipt_are_read_back() {
     let detail: MinerDetail = caller.read(&format!("/api/v1/miners/{}", key[..6].to_uppercase())).await;
     assert_eq!((detail.devices.len(), detail.sessions.len()), (1, 1));
     assert!(detail.connection.is_some_and(|connection| connection.miner_key == miner.key));
+    // Regression test: a host with a token to read knew when it had to be there.
+    let reader = Caller::of_role(&validator, address, Role::Read).await;
+    let hidden: MinerDetail = reader.read(&format!("/api/v1/miners/{key}")).await;
+    let miners: ListPage<Miner> = reader.read("/api/v1/miners").await;
+    assert!(shown.record.due.is_some() && detail.miner.record.due.is_some());
+    assert!(miners.items[0].record.due.is_none() && hidden.miner.record.due.is_none());
     let connected: ListPage<MinerConnection> = caller.read("/api/v1/connected").await;
     assert_eq!(connected.items.len(), 1);
     let counts: FleetCounts = caller.read("/api/v1/counts").await;

@@ -159,7 +159,10 @@ async fn a_bucket_has_what_was_kept() {
     let none = StoreLimits { max_age: Some(Duration::ZERO), max_bytes: None };
     let is_needed = move |digest: &Digest| *digest == first.digest;
     let later = SystemTime::now() + Duration::from_secs(7200);
-    assert_eq!(store.sweep(&none, &is_needed, &std::collections::HashSet::new(), later).await.unwrap().removed, [second.digest]);
+    assert_eq!(
+        store.sweep(&none, &is_needed, &std::collections::HashSet::new(), later).await.unwrap().removed,
+        [second.digest]
+    );
     assert!(matches!(store.read(&second.digest).await, Err(EvidenceError::Missing(_))));
     assert!(content(&store, &first.digest).await.is_ok(), "it is needed");
 }

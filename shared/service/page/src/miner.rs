@@ -134,7 +134,7 @@ fn facts(view: &MinerView<'_>) -> Markup {
             dt { "Next challenge" }
             dd {
                 @match &record.due {
-                    Some(due) => { (time::at(due.at_ms, now_ms)) ", " (name(&due.kind)) } None => "none is due"
+                    Some(due) => { (time::at(due.at_ms, now_ms)) ", " (name(&due.kind)) } None => "–"
                 }
                 @if let Some(why) = &view.detail.delayed { span.sub { "Not made yet: " (detail(why)) } }
             }

@@ -87,7 +87,7 @@ pub struct MinerRecord {
     pub address: String,
     /// Software named in its last connection: a claim.
     pub software: String,
-    /// Its next challenge.
+    /// Its next challenge, for the role to operate.
     pub due: Option<NextChallenge>,
     /// Its last verdict.
     pub last_verdict: Option<LastVerdict>,

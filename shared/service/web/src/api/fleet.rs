@@ -57,15 +57,23 @@ async fn connected(_: Caller, State(web): WebState, _: Query<PageQuery>) -> Json
 /// The miners that the records know
 #[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
     responses((status = 200, description = "A page of them", body = ListPage<Miner>)), security(("token" = ["read"])))]
-async fn miners(_: Caller, State(web): WebState, Query(query): Query<MinersQuery>) -> ListResult<Miner> {
-    Ok(Json(read::miners(&web.running.validator, query).await?))
+async fn miners(caller: Caller, State(web): WebState, Query(query): Query<MinersQuery>) -> ListResult<Miner> {
+    let mut miners = read::miners(&web.running.validator, query).await?;
+    miners.items.iter_mut().for_each(|miner| miner.hide_due(caller.role));
+    Ok(Json(miners))
 }
 
 /// A miner with all that lies behind it
 #[utoipa::path(get, path = "/api/v1/miners/{miner}", tag = "fleet", params(MinerPath),
     responses((status = 200, description = "The miner", body = MinerDetail)), security(("token" = ["read"])))]
-async fn miner(_: Caller, State(web): WebState, Path(MinerPath { miner }): Path<MinerPath>) -> ApiResult<MinerDetail> {
-    Ok(Json(read::miner(&web.running.validator, &miner).await?))
+async fn miner(
+    caller: Caller,
+    State(web): WebState,
+    Path(MinerPath { miner }): Path<MinerPath>,
+) -> ApiResult<MinerDetail> {
+    let mut detail = read::miner(&web.running.validator, &miner).await?;
+    detail.miner.hide_due(caller.role);
+    Ok(Json(detail))
 }
 
 /// What happened to a miner, newest first

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use assay_api::ProblemDetails;
+use assay_api::{ProblemDetails, Role};
 use assay_keeper::validator::Validator;
 use assay_page::{Frame, ProblemView, Viewer};
 use assay_program::clock::unix_ms;
@@ -34,6 +34,11 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
+    /// The least role without a caller.
+    pub(super) fn role(&self) -> Role {
+        self.caller.as_ref().map_or(Role::Read, |caller| caller.role)
+    }
+
     pub(super) async fn new(web: Arc<Web>, caller: Option<Caller>) -> Result<Self> {
         let last_event = web.running.validator.records.last_event().await?;
         let validator_key = web.running.validator.access.admission.identity.public_key().to_string();

@@ -125,8 +125,7 @@ fn miner(detail: &MinerDetail, document: &Value, verdicts: &[Value], screen: &Sc
         Some(QuarantineEnd::Release) => line(&mut out, "quarantine", "until an operator releases it"),
         None => {}
     }
-    let next =
-        record.due.as_ref().map_or_else(|| "none is due".to_owned(), |due| format!("{}, {}", at(due.at_ms), due.kind));
+    let next = record.due.as_ref().map_or_else(|| "–".to_owned(), |due| format!("{}, {}", at(due.at_ms), due.kind));
     let delayed = detail.delayed.iter().map(|why| format!("; not made yet: {why}")).collect::<String>();
     line(&mut out, "next", &format!("{next}{delayed}"));
     line(&mut out, "last pass", &standing.last_pass_s.map_or_else(|| "none".to_owned(), utc::text));
