@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use assay_api::ProblemCode;
 use assay_integration_tests::dishonest::WorkLie;
+use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::raw::{RawMiner, encoded, hello, proof, proved, welcomed};
 use assay_integration_tests::stage::Stage;
 use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_listen::bounds::MIN_ADDRESS_MINERS;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{DeviceClaim, Hello, MinerMessage, RefusedCode, StopCode, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
@@ -35,9 +37,13 @@ async fn refused(validator: &TestValidator, first: Vec<u8>) -> (RefusedCode, Str
 
 /// The whole handshake.
 async fn accepted(validator: &TestValidator) -> RawMiner {
-    let hello = hello(&identity());
+    accepted_as(validator, &identity()).await
+}
+
+async fn accepted_as(validator: &TestValidator, identity: &Identity) -> RawMiner {
+    let hello = hello(identity);
     let (mut miner, welcome) = welcomed(validator, &hello).await;
-    miner.say(proof(&hello, &welcome, &identity())).await;
+    miner.say(proof(&hello, &welcome, identity)).await;
     assert!(matches!(miner.hear().await, Some(ValidatorMessage::Accepted(_))));
     miner
 }
@@ -185,6 +191,28 @@ async fn more_miners_than_the_validator_takes() {
     drop(again);
     validator.wait_for_miner(identity().public_key(), false).await;
     accepted(&validator).await;
+}
+
+/// Regression test: new keys behind the same address kept an attested miner from coming back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_full_lets_its_attested_miner_in() {
+    let (flags, ping_interval_ms) = (vec!["--max-miners=64".to_owned()], 60_000);
+    let validator = TestValidator::start(&Policy { flags, ping_interval_ms, ..Policy::default() }).await;
+    let mut miner = TestMiner::start(validator.address, 1, &[]);
+    validator.wait_for_miner(miner.key, true).await;
+    validator.challenge(miner.key, None).await.unwrap().expect_pass();
+    miner.daemon.terminate();
+    miner.daemon.wait();
+    validator.wait_for_miner(miner.key, false).await;
+    let mut neighbours = Vec::new();
+    for seed in 0..MIN_ADDRESS_MINERS as u8 {
+        neighbours.push(accepted_as(&validator, &Identity::from_seed(&[seed; 32])).await);
+    }
+    let one_more = Identity::from_seed(&[99; 32]);
+    let answer = proved(&validator, &hello(&one_more), &one_more).await;
+    assert!(matches!(answer, ValidatorMessage::Refused { code: RefusedCode::Full, .. }), "{answer:?}");
+    miner.restart();
+    validator.wait_for_miner(miner.key, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -224,7 +224,10 @@ async fn two_receipts_are_compared() {
     let verify = ["receipt", "verify", &before, "--keys=keys.json"];
     assert_eq!(renter.command(&verify).status.code(), Some(65), "it has expired");
     assert!(renter.command(&[&verify[..], &["--past"]].concat()).status.success());
-    let text = renter.command(&["receipt", "compare", &before, &less, "--keys=keys.json"]);
+    let compared = ["receipt", "compare", &before, &less, "--keys=keys.json", "--nonce"];
+    let text = renter.command(&[&compared[..], &[NONCE]].concat());
+    let other = renter.command(&[&compared[..], &[OTHER_NONCE]].concat());
+    assert_eq!(other.status.code(), Some(65), "{other:?}");
     assert!(text.status.success() && text.stdout.starts_with(b"SAME  nothing is worse"), "{text:?}");
 }
 

@@ -153,6 +153,11 @@ impl Validator {
         seat.and_then(|seat| seat.parse().ok()).ok_or(EnterError::NoRecords)
     }
 
+    pub async fn is_attested(&self, seat: PublicKey) -> Result<bool, EnterError> {
+        let record = asked(self.records.miner(&seat.to_string())).await?;
+        Ok(record.is_some_and(|record| record.standing().state.is_attested()))
+    }
+
     /// Records an admitted miner and its session; returns the miner's record.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub enum ReceiptCommand {
     /// Both signatures are checked; that a receipt has expired is no matter. Exit codes: 0 when nothing is worse, 1 when
     /// the host shows less by its own doing, 2 when a receipt does not show enough to say, 65 when one is refused.
     #[command(after_help = "Examples:
-  assay-validator receipt compare before.jwt after.jwt --keys keys.json
+  assay-validator receipt compare before.jwt after.jwt --keys keys.json --nonce 00112233445566778899aabbccddeeff
   assay-validator receipt compare monday.jwt today.jwt --keys keys.json --by-model --json")]
     Compare(CompareReceiptsArgs),
     /// Print the public keys that receipts are checked with, as a JWK set
@@ -128,6 +128,9 @@ pub struct CompareReceiptsArgs {
     /// JWK set of the validators that are trusted; may be repeated
     #[arg(long, value_name = "FILE", required = true)]
     pub keys: Vec<PathBuf>,
+    /// Nonce that the later receipt must have; without it a host may give an older receipt
+    #[arg(long, value_name = "TEXT")]
+    pub nonce: Option<EatNonce>,
     /// Compare hosts without a common key, such as those of two tries: devices are matched by the models that they claim
     #[arg(long)]
     pub by_model: bool,

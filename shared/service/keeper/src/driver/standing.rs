@@ -93,7 +93,13 @@ impl Driver {
         let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
         let is_open = validator.access.allowed.is_open();
         let seat = validator.seat(&connected.keys).await?;
-        let before = validator.registry.enter(self.number, seat, miner, commands, peer, is_open)?;
+        let enter =
+            |is_open| validator.registry.enter(self.number, seat, miner.clone(), commands.clone(), peer, is_open);
+        let before = match enter(is_open) {
+            // A neighbour's new keys keep no attested miner of the address out.
+            Err(EnterError::AddressFull(_)) if validator.is_attested(seat).await? => enter(false)?,
+            entered => entered?,
+        };
         let record = validator.note_connected(connected).await;
         let record = record.inspect_err(|_| {
             validator.registry.leave(self.number, seat);

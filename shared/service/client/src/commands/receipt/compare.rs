@@ -5,7 +5,9 @@ use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print_document};
 use assay_program::render::table::{self, Cell};
 use assay_program::render::{Screen, units};
-use assay_receipts::{Claims, ComparedItem, ComparedRow, ComparedValue, Comparison, ComparisonResult, ComparisonRules};
+use assay_receipts::{
+    Claims, ComparedItem, ComparedRow, ComparedValue, Comparison, ComparisonResult, ComparisonRules, EatNonce,
+};
 use assay_work::text::printable;
 use serde_json::json;
 
@@ -23,11 +25,11 @@ const MAX_TEXT_BYTES: usize = 256;
 /// A file, a refused receipt, or receipts that do not compare.
 pub fn execute(args: &CompareReceiptsArgs) -> anyhow::Result<Exit> {
     let sets = args.keys.iter().map(|path| input::keys(path)).collect::<Result<Vec<_>, _>>()?;
-    let read = |name: &str, argument: &str| -> Result<Claims, Failure> {
+    let read = |name: &str, argument: &str, nonce: Option<&EatNonce>| -> Result<Claims, Failure> {
         let refused = |error| Failure::new(Exit::Data, format!("the receipt {name} is refused: {error}"));
-        input::verify_past(&input::token(argument)?, &sets, unix_seconds()).map_err(refused)
+        input::verify_past(&input::token(argument)?, &sets, nonce, unix_seconds()).map_err(refused)
     };
-    let (before, after) = (read("before", &args.before)?, read("after", &args.after)?);
+    let (before, after) = (read("before", &args.before, None)?, read("after", &args.after, args.nonce.as_ref())?);
     let rules = ComparisonRules {
         by_model: args.by_model,
         rate_tolerance: f64::from(args.tolerance) / 100.0,

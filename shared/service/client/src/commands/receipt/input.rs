@@ -4,7 +4,9 @@ use std::path::Path;
 
 use assay_program::exit::{Exit, Failure};
 use assay_program::file;
-use assay_receipts::{Claims, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, ReceiptError, ReceiptExpectations, verify};
+use assay_receipts::{
+    Claims, EatNonce, KeySet, MAX_KEY_SET_BYTES, MAX_TOKEN_BYTES, ReceiptError, ReceiptExpectations, verify,
+};
 
 /// Tolerated difference between the validator's clock and this one, in seconds.
 pub const LEEWAY_S: u64 = 60;
@@ -24,13 +26,13 @@ pub fn keys(path: &Path) -> Result<KeySet, Failure> {
     KeySet::parse(&set).map_err(|error| Failure::new(Exit::Data, format!("{}: {error}", path.display())))
 }
 
-/// Checks a receipt of the past against any of these sets. It may have expired, its key not.
+/// Checks a receipt of the past, with this nonce if any, against any of these sets. It may have expired, its key not.
 ///
 /// # Errors
 /// The refusal of the set that has its key.
-pub fn verify_past(token: &str, sets: &[KeySet], now_s: u64) -> Result<Claims, ReceiptError> {
-    let expect =
-        ReceiptExpectations { may_have_expired: true, now_s, leeway_s: LEEWAY_S, ..ReceiptExpectations::default() };
+pub fn verify_past(token: &str, sets: &[KeySet], nonce: Option<&EatNonce>, now_s: u64) -> Result<Claims, ReceiptError> {
+    let (may_have_expired, leeway_s) = (true, LEEWAY_S);
+    let expect = ReceiptExpectations { nonce, may_have_expired, now_s, leeway_s, ..ReceiptExpectations::default() };
     let mut refusal = None;
     for keys in sets {
         match verify(token.trim(), keys, &expect) {

@@ -125,7 +125,7 @@ fn about(receipts: &mut Vec<Claims>, keys: &[Prefix]) -> Result<(), Failure> {
 fn checked(tokens: &[String], sets: &[KeySet], now_s: u64) -> (Vec<Claims>, BTreeMap<String, u64>) {
     let (mut receipts, mut refused) = (Vec::new(), BTreeMap::new());
     for token in tokens {
-        match input::verify_past(token, sets, now_s) {
+        match input::verify_past(token, sets, None, now_s) {
             Ok(claims) => receipts.push(claims),
             Err(error) => *refused.entry(error.code().to_owned()).or_insert(0) += 1,
         }
