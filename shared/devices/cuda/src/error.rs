@@ -136,6 +136,13 @@ impl CudaError {
         matches!(self, Self::NotReady | Self::Mps { .. } | Self::Unavailable { .. } | Self::NoMemory { .. })
     }
 
+    /// The same of the listing: a driver that does not start beside its kernel module has GPUs, which wait for another
+    /// module (nvidia-uvm) or for a reboot.
+    pub(super) const fn listing_may_pass(&self, has_module: bool) -> bool {
+        let is_broken = matches!(self, Self::Mismatch | Self::OperatingSystem { .. } | Self::Driver(_));
+        self.may_pass() || is_broken && has_module
+    }
+
     /// The meaning of a failed start of one device.
     pub(super) fn of_device(device: &str, fault: Fault) -> Self {
         let device = device.to_owned();
@@ -227,6 +234,17 @@ mod tests {
         }
         let mps = init(CUresult::CUDA_ERROR_MPS_CONNECTION_FAILED, "CUDA_ERROR_MPS_CONNECTION_FAILED");
         assert!(mps.to_string().contains("multi-process") && mps.may_pass(), "its server may start later: {mps}");
+    }
+
+    /// Regression test: a miner that started before nvidia-uvm attested the processor until it was started again.
+    #[test]
+    fn a_driver_that_does_not_start_beside_its_module_may_start_later() {
+        use CUresult::{
+            CUDA_ERROR_NO_DEVICE as NONE, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH as OLD, CUDA_ERROR_UNKNOWN as UVM,
+        };
+        let passes = |code, has_module| init(code, "CUDA_ERROR").listing_may_pass(has_module);
+        assert!(passes(UVM, true) && passes(OLD, true));
+        assert!(!passes(UVM, false) && !passes(NONE, true) && !CudaError::NoDriver.listing_may_pass(true));
     }
 
     #[test]

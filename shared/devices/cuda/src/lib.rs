@@ -55,6 +55,7 @@ pub use error::{CudaError, Fault};
 #[cfg(feature = "bench")]
 pub use modules::replace as replace_modules;
 use std::ffi::OsString;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,9 @@ pub fn open(
     CudaDevice::open(library, device, config, progress)
 }
 
+/// The driver's kernel module makes this file.
+const KERNEL_MODULE: &str = "/proc/driver/nvidia/version";
+
 impl Backend for CudaConfig {
     fn kind(&self) -> BackendKind {
         BackendKind::Cuda
@@ -124,7 +128,9 @@ impl Backend for CudaConfig {
     }
 
     fn detect(&self) -> Result<Vec<DetectedDevice>, Absence> {
-        let absent = |error: CudaError| Absence { why: error.to_string(), may_pass: error.may_pass() };
+        let has_module = Path::new(KERNEL_MODULE).exists();
+        let absent =
+            |error: CudaError| Absence { why: error.to_string(), may_pass: error.listing_may_pass(has_module) };
         let mut found = find().map_err(absent)?;
         if self.twice {
             found = found.into_iter().flat_map(|first| [twin_of(&first), first]).collect();
