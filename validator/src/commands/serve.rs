@@ -42,7 +42,6 @@ use assay_keeper::case::upkeep;
 use assay_keeper::drain::Drain;
 use assay_keeper::fleet::Fleet;
 use assay_keeper::fleet::rules;
-use assay_keeper::fleet::schedule::ChallengePermits;
 use assay_keeper::metrics::ValidatorMetrics;
 use assay_keeper::registry::Registry;
 use assay_keeper::running::ReloadRequest;
@@ -232,7 +231,7 @@ fn validator(
         leases,
         capacity: Capacity {
             replays: ReplayPool::new(replayer, shared),
-            challenges: ChallengePermits::new(config.bounds.max_challenges),
+            challenges: Arc::new(Semaphore::new(config.bounds.max_challenges as usize)),
             rounds: Arc::new(Semaphore::new(MAX_ROUNDS_AT_ONCE)),
             disputes: Semaphore::new(MAX_ROUNDS_AT_ONCE),
             checks: Semaphore::new(cores),

@@ -12,7 +12,6 @@ use assay_keeper::allow::AllowList;
 use assay_keeper::drain::Drain;
 use assay_keeper::driver::drive;
 use assay_keeper::fleet::Fleet;
-use assay_keeper::fleet::schedule::ChallengePermits;
 use assay_keeper::metrics::ValidatorMetrics;
 use assay_keeper::registry::Registry;
 use assay_keeper::sharing::leases::MinerLeases;
@@ -204,7 +203,7 @@ impl ValidatorHost {
             leases,
             capacity: Capacity {
                 replays: ReplayPool::new(None, None),
-                challenges: ChallengePermits::new(bounds.max_challenges),
+                challenges: Arc::new(Semaphore::new(bounds.max_challenges as usize)),
                 rounds: Arc::new(Semaphore::new(1)),
                 disputes: Semaphore::new(1),
                 checks: Semaphore::new(1),

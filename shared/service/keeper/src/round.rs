@@ -178,7 +178,7 @@ async fn places(
     let mut placed = Vec::with_capacity(members.len());
     let until = clock::now() + PLACES_LIMIT;
     for member in members {
-        let place = validator.capacity.challenges.all.clone().acquire_owned();
+        let place = validator.capacity.challenges.clone().acquire_owned();
         match tokio::time::timeout_at(until.into(), place).await {
             Ok(Ok(place)) => placed.push((member, place)),
             _ => progress.entry(member.miner).or_default().end = Some(not_started(&StartError::TooMany.to_string())),

@@ -17,7 +17,6 @@ use crate::allow::AllowList;
 use crate::drain::Drain;
 use crate::events::{self, EventSession};
 use crate::fleet::Fleet;
-use crate::fleet::schedule::ChallengePermits;
 use crate::metrics::ValidatorMetrics;
 use crate::registry::Registry;
 use crate::sharing::leases::MinerLeases;
@@ -81,7 +80,8 @@ pub struct Listening {
 pub struct Capacity {
     /// Places for replays: our own devices, and workers that share our records.
     pub replays: ReplayPool,
-    pub challenges: ChallengePermits,
+    /// One permit for each concurrent challenge, in order of request.
+    pub challenges: Arc<Semaphore>,
     /// One permit for each concurrent round of an operator.
     pub rounds: Arc<Semaphore>,
     /// One permit for each round of a disputed device.

@@ -24,9 +24,8 @@ impl Driver {
             // Its round went on without it.
             SessionCommand::Run { order, started, .. } if order.round.is_some() && started.is_closed() => Vec::new(),
             SessionCommand::Run { order, place, started } => {
-                let free = || {
-                    self.validator.capacity.challenges.all.clone().try_acquire_owned().map_err(|_| StartError::TooMany)
-                };
+                let free =
+                    || self.validator.capacity.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
                 let place = place.map_or_else(free, Ok);
                 let result = match place {
                     Ok(place) => self.start(*order, ChallengePlaces::of(place)).await,

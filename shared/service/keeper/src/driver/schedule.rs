@@ -78,7 +78,8 @@ impl Driver {
             claimed_bytes: self.session.inventory().map_or(0, Inventory::free_bytes),
             is_first: std::mem::take(&mut self.due.is_first),
             is_moved: std::mem::take(&mut self.due.is_moved),
-            permits: validator.capacity.challenges.clone(),
+            challenges: validator.capacity.challenges.clone(),
+            max_challenges: validator.registry.bounds.max_challenges,
         };
         let lease = self.host.lease.clone();
         self.due.turn.spawn(async move {

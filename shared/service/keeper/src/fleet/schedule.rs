@@ -69,51 +69,39 @@ pub struct DueChallenge {
     pub is_first: bool,
     /// Whether a new policy made the challenge due earlier than the records state.
     pub is_moved: bool,
-    pub permits: ChallengePermits,
+    /// One permit for each concurrent challenge, of `max_challenges`.
+    pub challenges: Arc<Semaphore>,
+    pub max_challenges: u32,
 }
 
-/// Permits for the concurrent challenges.
-#[derive(Debug, Clone)]
-pub struct ChallengePermits {
-    /// One for each, in order of request.
-    pub all: Arc<Semaphore>,
-    /// Those of miners without an attestation, which cost nothing and may stall: half of all.
-    unattested: Arc<Semaphore>,
-    most_unattested: u64,
-}
-
-impl ChallengePermits {
-    pub fn new(most: u32) -> Self {
-        let half = most.div_ceil(2);
-        let [all, unattested] = [most, half].map(|permits| Arc::new(Semaphore::new(permits as usize)));
-        Self { all, unattested, most_unattested: half.into() }
-    }
-
-    /// Waits for the part of a miner without an attestation: more than one place where it may send many digests.
-    async fn unattested(&self, claimed_bytes: u64, policy: &Policy) -> Option<OwnedSemaphorePermit> {
-        let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
-        let slots = (claimed_bytes / u64::from(least_n).pow(2)).min(MAX_TOTAL);
-        // Less than a hundred.
-        let places = (1 + slots / SLOTS_PER_PLACE).min(self.most_unattested) as u32;
-        self.unattested.clone().acquire_many_owned(places).await.ok()
-    }
-}
-
-/// Permits for the concurrent challenges of each group.
+/// Permits for the concurrent challenges of each group, and of [`UNATTESTED`] miners.
 #[derive(Debug, Default)]
 pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
 
+/// Miners without an attestation, which cost nothing and may stall: no group has this name.
+const UNATTESTED: &str = "";
+
 impl GroupPlaces {
-    /// The permits of a group; `None` without a limit. A changed limit applies from the next challenge on.
-    fn of(&self, group: &Group) -> Option<Arc<Semaphore>> {
-        let limit = group.concurrency?;
-        let mut places = self.0.lock();
+    /// Waits for some permits of a group with this limit. A changed limit applies from the next challenge on.
+    async fn acquire(&self, group: &str, limit: u32, permits: u32) -> Option<OwnedSemaphorePermit> {
         let fresh = || (limit, Arc::new(Semaphore::new(limit as usize)));
-        let entry = places.entry(group.name.clone()).or_insert_with(fresh);
-        if entry.0 != limit {
-            *entry = fresh();
-        }
-        Some(entry.1.clone())
+        let semaphore = {
+            let mut places = self.0.lock();
+            let entry = places.entry(group.to_owned()).or_insert_with(fresh);
+            if entry.0 != limit {
+                *entry = fresh();
+            }
+            entry.1.clone()
+        };
+        semaphore.acquire_many_owned(permits).await.ok()
+    }
+
+    /// Waits for the part of a miner without an attestation: more than one place where it may send many digests.
+    async fn acquire_unattested(&self, due: &DueChallenge, policy: &Policy) -> Option<OwnedSemaphorePermit> {
+        let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
+        let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(MAX_TOTAL);
+        let (half, places) = (due.max_challenges.div_ceil(2), 1 + slots / SLOTS_PER_PLACE);
+        self.acquire(UNATTESTED, half, places.min(half.into()) as u32).await
     }
 }
 
@@ -159,12 +147,11 @@ impl Fleet {
     }
 
     async fn try_prepare(&self, policy: &Policy, due: DueChallenge) -> Result<ScheduleDecision, RecordsError> {
-        let DueChallenge { miner, models, claimed_bytes, is_first, is_moved, permits } = due;
-        let key = miner.to_string();
+        let key = due.miner.to_string();
         let Some(record) = self.records.miner(&key).await? else { return Ok(ScheduleDecision::Later(LOOK_AGAIN)) };
         let rules = self.rules();
-        let group = rules.policy.group_of(&record.labels, &models);
-        if is_first {
+        let group = rules.policy.group_of(&record.labels, &due.models);
+        if due.is_first {
             let abandoned_ms = MinerHistory::from(self.records.memory(&key).await?).abandoned_ms;
             let ago = abandoned_ms.map(|at_ms| Duration::from_millis(u64::try_from(unix_ms() - at_ms).unwrap_or(0)));
             if let Some(prepared) = self.on_connecting(group, policy, &record, ago).await? {
@@ -174,28 +161,28 @@ impl Fleet {
         // Due times are in the records: a validator that takes over another one's miners does not challenge all at
         // once.
         let early = until_due(&record, group, policy).unwrap_or_default();
-        if !is_first && !is_moved && !early.is_zero() {
+        if !due.is_first && !due.is_moved && !early.is_zero() {
             return Ok(ScheduleDecision::Later(early.min(LOOK_AGAIN)));
         }
         let standing = record.standing();
         if !standing.state.is_challenged() {
             return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
-        if self.over_budget(group, &record, models.len()).await?.is_some() {
+        if self.over_budget(group, &record, due.models.len()).await?.is_some() {
             return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
         // First: a group that waits for its own places keeps none of those of all.
-        let of_group = match self.group_places.of(group) {
-            Some(places) => places.acquire_owned().await.ok(),
+        let of_group = match group.concurrency {
+            Some(limit) => self.group_places.acquire(&group.name, limit, 1).await,
             None => None,
         };
         let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
         let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
         let unattested = match standing.state.is_attested() {
             true => None,
-            false => permits.unattested(claimed_bytes, &order.policy).await,
+            false => self.group_places.acquire_unattested(&due, &order.policy).await,
         };
-        let all = permits.all.acquire_owned().await;
+        let all = due.challenges.acquire_owned().await;
         // The places are never closed.
         let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
         let places = ChallengePlaces { _all: all, _group: of_group, _unattested: unattested };
@@ -336,7 +323,8 @@ mod tests {
             claimed_bytes: 0,
             is_first: false,
             is_moved: true,
-            permits: ChallengePermits::new(1),
+            challenges: Arc::new(Semaphore::new(1)),
+            max_challenges: 1,
         };
         let waits = fleet.prepare(&Policy::default(), due(1)).await;
         assert!(matches!(waits, ScheduleDecision::Later(LOOK_AGAIN)), "{waits:?}");
@@ -368,8 +356,9 @@ mod tests {
         let allow = MinerChange { action: "allow", status: None, standing: None };
         let (miner, actor) = (PublicKey([0xab; 32]), Actor { name: "ada".to_owned(), uid: None });
         fleet.records.change_miner(&miner.to_string(), &allow, &actor).await.unwrap();
-        let (models, permits) = (Vec::new(), ChallengePermits::new(1));
-        (fleet, DueChallenge { miner, models, claimed_bytes: 0, is_first: true, is_moved: false, permits })
+        let (models, challenges) = (Vec::new(), Arc::new(Semaphore::new(8)));
+        let (claimed_bytes, is_first, is_moved, max_challenges) = (0, true, false, 8);
+        (fleet, DueChallenge { miner, models, claimed_bytes, is_first, is_moved, challenges, max_challenges })
     }
 
     async fn later(fleet: &Fleet, policy: &Policy, due: &DueChallenge) -> Duration {
@@ -437,14 +426,15 @@ mod tests {
         let text = "[[group]]\nname = \"default\"\nconcurrency = 1\n";
         let rules = FleetRules::parse(text, "p.toml", None).unwrap();
         let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
-        let (permits, policy) = (ChallengePermits::new(4), Policy::default());
+        let (challenges, policy) = (Arc::new(Semaphore::new(4)), Policy::default());
         let due = |key: u8| DueChallenge {
             miner: PublicKey([key; 32]),
             models: Vec::new(),
             claimed_bytes: 0,
             is_first: false,
             is_moved: true,
-            permits: permits.clone(),
+            challenges: challenges.clone(),
+            max_challenges: 4,
         };
         let allow = MinerChange { action: "allow", status: None, standing: None };
         let actor = Actor { name: "ada".to_owned(), uid: None };
@@ -455,7 +445,7 @@ mod tests {
         assert!(matches!(first, ScheduleDecision::Ready(..)), "{first:?}");
         let mut second = Box::pin(fleet.prepare(&policy, due(2)));
         let polled = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
-        assert!(polled.is_err() && permits.all.available_permits() == 3);
+        assert!(polled.is_err() && challenges.available_permits() == 3);
         drop(first);
         assert!(matches!(second.await, ScheduleDecision::Ready(..)));
     }
@@ -465,15 +455,9 @@ mod tests {
     async fn miners_without_an_attestation_leave_places_to_others() {
         let folder = tempfile::tempdir().unwrap();
         let (fleet, due) = fleet(folder.path(), "[[group]]\nname = \"default\"\n").await;
-        let (permits, policy) = (ChallengePermits::new(8), Policy::default());
+        let policy = Policy::default();
         let prepare = async |claimed_bytes| {
-            let due = DueChallenge {
-                claimed_bytes,
-                is_first: false,
-                is_moved: true,
-                permits: permits.clone(),
-                ..due.clone()
-            };
+            let due = DueChallenge { claimed_bytes, is_first: false, is_moved: true, ..due.clone() };
             tokio::time::timeout(Duration::from_millis(200), fleet.prepare(&policy, due)).await
         };
         let mut begun = Vec::new();
