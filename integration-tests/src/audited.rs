@@ -13,8 +13,8 @@ use assay_work::keys::parents;
 use assay_work::opening::PassSample;
 use assay_work::rule::SlotRule;
 use assay_work::{
-    Answer, Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
-    UncheckedChallenge, UncheckedProbe, reference,
+    Answer, Challenge, DeviceId, Digest, Precision, Probe, ProbeSeed, Root, UncheckedChallenge, UncheckedProbe,
+    reference,
 };
 
 use crate::dishonest::{LyingDevice, SLOT_BYTES, SharedLies, WorkLie};
@@ -135,16 +135,5 @@ impl Audited {
 }
 
 fn challenge(count: u32) -> Challenge {
-    let unchecked = UncheckedChallenge {
-        version: 1,
-        challenge_id: ChallengeId([1; 16]),
-        nonce: Nonce([2; 32]),
-        validator_key: PublicKey([4; 32]),
-        miner_key: PublicKey([5; 32]),
-        precision: Precision::Int8.code(),
-        n: N,
-        iterations: 1,
-        shares: vec![Share { device_id: DEVICE, offset: 0, count }],
-    };
-    Challenge::try_from(unchecked).expect("a valid challenge")
+    Challenge::try_from(UncheckedChallenge::unasked(N, 1, [(DEVICE, count)])).expect("a valid challenge")
 }

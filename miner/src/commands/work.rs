@@ -293,29 +293,13 @@ fn write(product: &WorkOutput, args: &WorkArgs) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use assay_device::reference::ReferenceDevice;
-    use assay_work::{ChallengeId, Nonce, Precision, ProbeSeed, PublicKey, Share, reference};
+    use assay_work::{ProbeSeed, reference};
 
     use super::*;
 
     fn challenge(counts: &[u32]) -> Challenge {
-        let mut offset = 0;
-        let share = |(index, &count): (usize, &u32)| {
-            let share = Share { device_id: DeviceId([index as u8 + 1; 16]), offset, count };
-            offset += count;
-            share
-        };
-        let unchecked = UncheckedChallenge {
-            version: 1,
-            challenge_id: ChallengeId([1; 16]),
-            nonce: Nonce([2; 32]),
-            validator_key: PublicKey([3; 32]),
-            miner_key: PublicKey([4; 32]),
-            precision: Precision::Int8.code(),
-            n: 256,
-            iterations: 2,
-            shares: counts.iter().enumerate().map(share).collect(),
-        };
-        Challenge::try_from(unchecked).unwrap()
+        let counts = (1..).map(|id| DeviceId([id; 16])).zip(counts.iter().copied());
+        Challenge::try_from(UncheckedChallenge::unasked(256, 2, counts)).unwrap()
     }
 
     /// Devices that are not those that challenges name.

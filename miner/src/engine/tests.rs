@@ -12,7 +12,7 @@ use assay_device::testing::FakeDevice;
 use assay_protocol::message::OpenTarget;
 use assay_work::opening::PassSample;
 use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, check_slot_digests};
-use assay_work::{Nonce, Precision, ProbeSeed, PublicKey, Share, UncheckedChallenge, UncheckedProbe, reference};
+use assay_work::{ProbeSeed, UncheckedChallenge, UncheckedProbe, reference};
 
 use super::*;
 
@@ -24,23 +24,9 @@ fn id(index: usize) -> DeviceId {
 }
 
 fn challenge(counts: &[u32], iterations: u32) -> Arc<Challenge> {
-    let mut offset = 0;
-    let share = |(index, &count): (usize, &u32)| {
-        let share = Share { device_id: id(index), offset, count };
-        offset += count;
-        share
-    };
-    let unchecked = UncheckedChallenge {
-        version: 1,
-        challenge_id: ChallengeId([1; 16]),
-        nonce: Nonce([2; 32]),
-        validator_key: PublicKey([3; 32]),
-        miner_key: identity().public_key(),
-        precision: Precision::Int8.code(),
-        n: 256,
-        iterations,
-        shares: counts.iter().enumerate().map(share).collect(),
-    };
+    let counts = (0..).map(id).zip(counts.iter().copied());
+    let miner_key = identity().public_key();
+    let unchecked = UncheckedChallenge { miner_key, ..UncheckedChallenge::unasked(256, iterations, counts) };
     Arc::new(Challenge::try_from(unchecked).unwrap())
 }
 

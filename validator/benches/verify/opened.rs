@@ -16,10 +16,7 @@ use assay_protocol::wire::bounded::SessionMessage;
 use assay_protocol::wire::v1::SessionRequest;
 use assay_work::commitment::Evidence;
 use assay_work::probe::probe_key;
-use assay_work::{
-    Answer, Challenge, ChallengeId, DeviceId, Nonce, Probe, ProbeSeed, PublicKey, Root, Share, UncheckedChallenge,
-    UncheckedProbe,
-};
+use assay_work::{Answer, Challenge, DeviceId, Probe, ProbeSeed, Root, UncheckedChallenge, UncheckedProbe};
 use prost::Message;
 use prost::bytes::Bytes;
 
@@ -166,16 +163,5 @@ pub fn decoded(bytes: Bytes) -> Result<MinerMessage, Box<dyn Error>> {
 }
 
 fn challenge(n: u32, count: u32) -> Result<Challenge, Box<dyn Error>> {
-    let unchecked = UncheckedChallenge {
-        version: 1,
-        challenge_id: ChallengeId([1; 16]),
-        nonce: Nonce([2; 32]),
-        validator_key: PublicKey([4; 32]),
-        miner_key: PublicKey([5; 32]),
-        precision: 1,
-        n,
-        iterations: 1,
-        shares: vec![Share { device_id: DEVICE, offset: 0, count }],
-    };
-    Ok(Challenge::try_from(unchecked)?)
+    Ok(Challenge::try_from(UncheckedChallenge::unasked(n, 1, [(DEVICE, count)]))?)
 }

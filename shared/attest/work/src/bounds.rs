@@ -258,7 +258,7 @@ impl TimedSweep {
 mod tests {
     use super::*;
     use crate::probe::UncheckedProbe;
-    use crate::{ChallengeId, DeviceId, Nonce, ProbeSeed, PublicKey, Share, UncheckedChallenge};
+    use crate::{DeviceId, ProbeSeed, UncheckedChallenge};
 
     fn close(found: f64, expected: f64) {
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} is not {expected}");
@@ -302,18 +302,8 @@ mod tests {
     /// WORK.md's table for 8 devices with equal counts and W = 2¹⁸: microseconds a step at these bandwidths.
     #[test]
     fn what_crosses_takes_as_long_as_the_table_says() {
-        let share = |index: u8| Share { device_id: DeviceId([index; 16]), offset: 64 * u32::from(index), count: 64 };
-        let challenge = Challenge::try_from(UncheckedChallenge {
-            version: 1,
-            challenge_id: ChallengeId([1; 16]),
-            nonce: Nonce([2; 32]),
-            validator_key: PublicKey([3; 32]),
-            miner_key: PublicKey([4; 32]),
-            precision: 1,
-            n: 256,
-            iterations: 1,
-            shares: (0..8).map(share).collect(),
-        });
+        let counts = (0..8).map(|index| (DeviceId([index; 16]), 64));
+        let challenge = Challenge::try_from(UncheckedChallenge::unasked(256, 1, counts));
         let unchecked = UncheckedProbe { seed: ProbeSeed([6; 32]), walks: 1 << 18, steps: 65, rounds: 3, link: 1 };
         let crossing = Crossing::of(&challenge.unwrap(), &Probe::try_from(unchecked).unwrap());
         // The first step of a round need not cross.

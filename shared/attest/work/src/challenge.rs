@@ -54,6 +54,29 @@ pub struct UncheckedChallenge {
     pub shares: Vec<Share>,
 }
 
+impl UncheckedChallenge {
+    /// INT8 work that no validator asks for, as benchmarks and tests do it: each device has so many slots.
+    pub fn unasked(n: u32, iterations: u32, counts: impl IntoIterator<Item = (DeviceId, u32)>) -> Self {
+        let mut offset = 0;
+        let share = |(device_id, count)| {
+            let share = Share { device_id, offset, count };
+            offset += count;
+            share
+        };
+        Self {
+            version: WORK_VERSION,
+            challenge_id: ChallengeId([1; 16]),
+            nonce: Nonce([2; 32]),
+            validator_key: PublicKey([3; 32]),
+            miner_key: PublicKey([4; 32]),
+            precision: Precision::Int8.code(),
+            n,
+            iterations,
+            shares: counts.into_iter().map(share).collect(),
+        }
+    }
+}
+
 /// Why a challenge is refused: the first rule that it breaks. [`ChallengeError::code`] is the name in WORK.md.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChallengeError {

@@ -297,7 +297,7 @@ fn check_mismatch(found: &Mismatch, job: &ReplayJob) -> Result<(), &'static str>
 pub mod testing {
     use super::*;
     use assay_protocol::identity::Identity;
-    use assay_work::{DeviceId, Nonce, PublicKey, Root, Share};
+    use assay_work::{DeviceId, Root};
 
     fn identity() -> Identity {
         Identity::from_seed(&[9; 32])
@@ -305,19 +305,11 @@ pub mod testing {
 
     /// Two devices with 5 and 4 slots of n = 256, two passes.
     pub fn challenge() -> Challenge {
-        let share = |id, offset, count| Share { device_id: DeviceId([id; 16]), offset, count };
-        Challenge::try_from(UncheckedChallenge {
-            version: assay_work::challenge::WORK_VERSION,
-            challenge_id: ChallengeId([4; 16]),
-            nonce: Nonce([5; 32]),
-            validator_key: PublicKey([6; 32]),
-            miner_key: identity().public_key(),
-            precision: 1,
-            n: 256,
-            iterations: 2,
-            shares: vec![share(1, 0, 5), share(2, 5, 4)],
-        })
-        .unwrap()
+        let counts = [(DeviceId([1; 16]), 5), (DeviceId([2; 16]), 4)];
+        let miner_key = identity().public_key();
+        let challenge_id = ChallengeId([4; 16]);
+        let unchecked = UncheckedChallenge { challenge_id, miner_key, ..UncheckedChallenge::unasked(256, 2, counts) };
+        Challenge::try_from(unchecked).unwrap()
     }
 
     /// A job with a signed commitment to these roots of [`challenge`].

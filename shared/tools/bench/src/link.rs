@@ -10,10 +10,7 @@ use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES,
 use assay_work::bounds::Crossing;
 use assay_work::challenge::MIN_COUNT;
 use assay_work::probe::{LINE_BYTES, MIN_WALKS, start_state, state_bytes};
-use assay_work::{
-    Challenge, ChallengeId, DeviceId, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, RoundKey, Share,
-    UncheckedChallenge, UncheckedProbe,
-};
+use assay_work::{Challenge, DeviceId, Probe, ProbeSeed, Root, RoundKey, Share, UncheckedChallenge, UncheckedProbe};
 
 use crate::report::{LinkFigures, LinkedDevice, LinkedProbeFigure, PairFigure};
 use crate::runner::{BenchProgress, SAMPLE_S, median};
@@ -272,28 +269,16 @@ fn take_over(
 /// A challenge of one iteration over all devices, each with as many slots as fill a part of its memory.
 fn challenge(reports: &[DeviceReport], size: usize, n: u32) -> Result<Challenge, LinkBenchError> {
     let wanted = (SLOTS_BYTES / slot_bytes(n)).clamp(MIN_COUNT.into(), MAX_COUNT);
-    let (mut shares, mut offset) = (Vec::with_capacity(reports.len()), 0);
+    let mut counts = Vec::with_capacity(reports.len());
     for report in reports {
         let fit = report.slots[size];
         if fit < MIN_COUNT {
             return Err(LinkBenchError::NoRoom { device: report.info.name.clone(), fit, n });
         }
         // CAST: the clamp keeps it small.
-        let count = fit.min(wanted as u32);
-        shares.push(Share { device_id: report.info.id, offset, count });
-        offset += count;
+        counts.push((report.info.id, fit.min(wanted as u32)));
     }
-    let unchecked = UncheckedChallenge {
-        version: 1,
-        challenge_id: ChallengeId([0; 16]),
-        nonce: Nonce([0; 32]),
-        validator_key: PublicKey([1; 32]),
-        miner_key: PublicKey([2; 32]),
-        precision: Precision::Int8.code(),
-        n,
-        iterations: 1,
-        shares,
-    };
+    let unchecked = UncheckedChallenge::unasked(n, 1, counts);
     Challenge::try_from(unchecked).map_err(|error| DeviceError::Unsupported(error.to_string()).into())
 }
 

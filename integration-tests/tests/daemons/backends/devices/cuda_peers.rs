@@ -14,32 +14,13 @@ use assay_device::testing::conformance::{check_fill, check_round, pass};
 use assay_device::{Device, DeviceError, Handle, LinkedShare, PeerSlots};
 use assay_work::digest::slot_digest;
 use assay_work::probe::LinkedSlots;
-use assay_work::{
-    Answer, Challenge, ChallengeId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Segment, Share,
-    UncheckedChallenge, UncheckedProbe, reference,
-};
+use assay_work::{Answer, Challenge, Digest, Probe, ProbeSeed, Segment, UncheckedChallenge, UncheckedProbe, reference};
 
 type Walked = Vec<Result<Vec<Digest>, DeviceError>>;
 
 fn challenge(counts: &[u32]) -> Challenge {
-    let mut offset = 0;
-    let share = |(device, &count): (u8, &u32)| {
-        let share = Share { device_id: id(device), offset, count };
-        offset += count;
-        share
-    };
-    let unchecked = UncheckedChallenge {
-        version: 1,
-        challenge_id: ChallengeId([1; 16]),
-        nonce: Nonce([2; 32]),
-        validator_key: PublicKey([3; 32]),
-        miner_key: PublicKey([4; 32]),
-        precision: Precision::Int8.code(),
-        n: 256,
-        iterations: 1,
-        shares: (0..).zip(counts).map(share).collect(),
-    };
-    Challenge::try_from(unchecked).unwrap()
+    let counts = (0..).map(id).zip(counts.iter().copied());
+    Challenge::try_from(UncheckedChallenge::unasked(256, 1, counts)).unwrap()
 }
 
 fn probe() -> Probe {

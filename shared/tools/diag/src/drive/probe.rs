@@ -7,8 +7,7 @@ use assay_device::open::{ProbedDevice, open_segments};
 use assay_device::{Device, DeviceError, Pass, ProbeRounds};
 use assay_work::digest::pass_root;
 use assay_work::{
-    Challenge, ChallengeId, Digest, Nonce, Precision, Probe, PublicKey, Segment, SegmentAudit, Share,
-    UncheckedChallenge, UncheckedProbe, check_segments,
+    Challenge, Digest, Probe, Segment, SegmentAudit, Share, UncheckedChallenge, UncheckedProbe, check_segments,
 };
 
 use super::{Drive, rate};
@@ -127,7 +126,9 @@ impl Drive<'_> {
         segments: &[Segment],
     ) -> Result<bool, DeviceError> {
         let share = Share { device_id: self.id, offset: 0, count: pass.count };
-        let (Some(challenge), Some(probe)) = (challenge(pass.n, share), self.probe_of(rounds)) else {
+        // Openings of a probe need its matrix size.
+        let challenge = Challenge::try_from(UncheckedChallenge::unasked(pass.n, 1, [(self.id, pass.count)]));
+        let (Ok(challenge), Some(probe)) = (challenge, self.probe_of(rounds)) else {
             return Err(DeviceError::Unsupported("a probe that WORK.md does not allow".into()));
         };
         let probed = ProbedDevice {
@@ -167,20 +168,4 @@ impl Drive<'_> {
 fn walks_over(pass: &Pass) -> u32 {
     let most = (pass.bytes() / SLOTS_PER_STATES / LINE_BYTES).clamp(WALKS.0, WALKS.1);
     1 << most.ilog2()
-}
-
-/// A challenge of one share, of which openings of a probe need the matrix size.
-fn challenge(n: u32, share: Share) -> Option<Challenge> {
-    let unchecked = UncheckedChallenge {
-        version: 1,
-        challenge_id: ChallengeId([0; 16]),
-        nonce: Nonce([0; 32]),
-        validator_key: PublicKey([0; 32]),
-        miner_key: PublicKey([0; 32]),
-        precision: Precision::Int8.code(),
-        n,
-        iterations: 1,
-        shares: vec![share],
-    };
-    Challenge::try_from(unchecked).ok()
 }
