@@ -193,10 +193,8 @@ impl<'a> SegmentAudit<'a> {
     ) -> Self {
         let Some(&share) = challenge.share(device_id) else { panic!("device {device_id} has no share") };
         assert_eq!(probe.link(), Link::Own, "a probe of each device's own slots");
-        assert_eq!(digests.len(), probe.rounds() as usize, "a digest for every round");
-        assert!(segments.iter().all(|s| s.fits(probe)), "segments of the probe");
-        let probe_key = probe_key(probe, challenge.work_key(), device_id, &last_root);
-        Self { n: challenge.n(), share, probe, probe_key, last_root, digests, linked: None, segments }
+        let key = probe_key(probe, challenge.work_key(), device_id, &last_root);
+        Self::of_pass(challenge.n(), share, (probe, key), last_root, digests, segments)
     }
 
     /// An audit of a probe that belongs to no challenge: its key and the root of the pass are known otherwise.

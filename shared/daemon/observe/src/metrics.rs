@@ -36,37 +36,29 @@ pub trait MetricKind: Collector + Clone + 'static {
     fn of(family: &MetricDescription) -> prometheus::Result<Self>;
 }
 
-impl<P: Atomic + 'static> MetricKind for GenericCounter<P> {
-    const NAME: &'static str = "counter";
+/// A type of this name, without labels and with them.
+macro_rules! kind {
+    ($name:literal, $one:ident, $labelled:ident) => {
+        impl<P: Atomic + 'static> MetricKind for $one<P> {
+            const NAME: &'static str = $name;
 
-    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
-        Self::with_opts(family.opts())
-    }
+            fn of(family: &MetricDescription) -> prometheus::Result<Self> {
+                Self::with_opts(family.opts())
+            }
+        }
+
+        impl<P: Atomic + 'static> MetricKind for $labelled<P> {
+            const NAME: &'static str = $name;
+
+            fn of(family: &MetricDescription) -> prometheus::Result<Self> {
+                Self::new(family.opts(), family.labels)
+            }
+        }
+    };
 }
 
-impl<P: Atomic + 'static> MetricKind for GenericCounterVec<P> {
-    const NAME: &'static str = "counter";
-
-    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
-        Self::new(family.opts(), family.labels)
-    }
-}
-
-impl<P: Atomic + 'static> MetricKind for GenericGauge<P> {
-    const NAME: &'static str = "gauge";
-
-    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
-        Self::with_opts(family.opts())
-    }
-}
-
-impl<P: Atomic + 'static> MetricKind for GenericGaugeVec<P> {
-    const NAME: &'static str = "gauge";
-
-    fn of(family: &MetricDescription) -> prometheus::Result<Self> {
-        Self::new(family.opts(), family.labels)
-    }
-}
+kind!("counter", GenericCounter, GenericCounterVec);
+kind!("gauge", GenericGauge, GenericGaugeVec);
 
 impl MetricKind for HistogramVec {
     const NAME: &'static str = "histogram";
