@@ -9,7 +9,7 @@ use assay_work::{DeviceId, PublicKey};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, LOG, run};
-use crate::validator::TestValidator;
+use crate::validator::{Policy, TestValidator};
 
 /// A running miner. Dropped, it is gone, and its folder with it.
 #[derive(Debug)]
@@ -38,6 +38,14 @@ impl TestMiner {
     #[must_use]
     pub fn start(validator: SocketAddr, devices: u32, flags: &[&str]) -> Self {
         Self::start_in(validator, devices, flags, Vec::new())
+    }
+
+    /// Starts one, connected to a validator that is started before.
+    pub async fn with_validator(policy: &Policy, devices: u32, flags: &[&str]) -> (TestValidator, Self) {
+        let validator = TestValidator::start(policy).await;
+        let miner = Self::start(validator.address, devices, flags);
+        validator.wait_for_miner(miner.key, true).await;
+        (validator, miner)
     }
 
     /// The same, with variables of the environment.

@@ -236,6 +236,25 @@ impl TestValidator {
         Ok(ruling)
     }
 
+    /// Challenges a miner until one passes on so many devices: one that failed takes a moment to come back.
+    ///
+    /// # Panics
+    /// When a challenge fails, or none passes in time.
+    pub async fn passes_again(&self, key: PublicKey, mode: Mode, devices: usize) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < until, "no challenge passes on {devices} devices");
+            if let Ok(ruling) = self.challenge(key, Some(mode)).await {
+                let outcome = ruling.verdict.outcome();
+                assert_ne!(outcome, v1::Outcome::Fail, "{:?}", ruling.verdict.reasons);
+                if outcome == v1::Outcome::Pass && ruling.verdict.devices.len() == devices {
+                    return;
+                }
+            }
+            tokio::time::sleep(5 * NAP).await;
+        }
+    }
+
     /// Challenges a miner as `request` says, and waits for the verdict.
     pub async fn run(&self, request: BeginChallenge) -> Result<Ruling, ClientError> {
         self.begin(request).await?.ruling().await

@@ -8,7 +8,6 @@ use assay_integration_tests::attack::watch::{Measured, attack, policy};
 use assay_integration_tests::attack::{Attack, Scale};
 use assay_integration_tests::dialled::Target;
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::validator::TestValidator;
 use clap::{Parser, ValueEnum};
 
 /// The most that the validator's memory may grow for an attack.
@@ -56,9 +55,7 @@ async fn run(cli: &Cli) -> io::Result<u32> {
     print_row(["attack", "count", "s", "MiB", "CPU s", "passed", "longest s", "newcomers", "longest s", ""])?;
     let mut broken = 0;
     for of in attacks.iter().copied().filter(|attack| attack.fits(cli.tls)) {
-        let validator = TestValidator::start(&policy()).await;
-        let miner = TestMiner::start(validator.address, 1, &["--cpu-memory=8MiB"]);
-        validator.wait_for_miner(miner.key, true).await;
+        let (validator, miner) = TestMiner::with_validator(&policy(), 1, &["--cpu-memory=8MiB"]).await;
         let target = Target { address: validator.address, is_tls: cli.tls, from: [127, 0, 0, 2] };
         let measured = attack(&validator, miner.key, of, target, scale).await?;
         let problems = problems(of, &measured);

@@ -11,7 +11,6 @@ use assay_integration_tests::attack::watch::{attack, policy};
 use assay_integration_tests::attack::{Attack, Scale};
 use assay_integration_tests::dialled::Target;
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::validator::TestValidator;
 use assay_protocol::identity::Identity;
 use assay_transport::certificate::own;
 use assay_transport::client::secure;
@@ -25,9 +24,7 @@ const MAX_GROWN_BYTES: u64 = 48 << 20;
 
 /// Carries attacks out one after the other, each from an address of its own, without TLS and with it.
 async fn holds_against(attacks: &[Attack]) {
-    let validator = TestValidator::start(&policy()).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) = TestMiner::with_validator(&policy(), 1, &[]).await;
     let ways = attacks.iter().flat_map(|attack| [(*attack, false), (*attack, true)]);
     for ((of, is_tls), host) in ways.filter(|(attack, is_tls)| attack.fits(*is_tls)).zip(2..) {
         let target = Target { address: validator.address, is_tls, from: [127, 0, 0, host] };

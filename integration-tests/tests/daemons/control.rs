@@ -37,9 +37,7 @@ fn ask(socket: &Path, arguments: &[&str]) -> Output {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_names_the_challenges_that_it_cuts_short() {
-    let mut validator = TestValidator::start(&endless_work()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, mut miner) = TestMiner::with_validator(&endless_work(), 1, &[]).await;
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     validator.daemon.terminate();
@@ -57,9 +55,7 @@ async fn a_second_signal_names_the_challenges_that_it_cuts_short() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_that_breaks_its_challenge_off_did_not_drain() {
-    let validator = TestValidator::start(&endless_work()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&endless_work(), 1, &[]).await;
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     miner.daemon.terminate();
@@ -220,9 +216,7 @@ async fn idle(validator: &TestValidator, key: PublicKey) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_cancels_the_challenge_and_shows_its_verdict() {
-    let validator = TestValidator::start(&endless_work()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&endless_work(), 1, &[]).await;
     for name in ["-INT", "-TERM"] {
         let command = begin(&validator.socket, &["challenge", "--mode=audit", "--json"]);
         miner.daemon.wait_for("working");
@@ -245,9 +239,7 @@ async fn an_interrupt_cancels_the_challenge_and_shows_its_verdict() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_detached_challenge_runs_on_is_named_and_cancelled() {
-    let validator = TestValidator::start(&endless_work()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&endless_work(), 1, &[]).await;
     let detached = ask(&validator.socket, &["challenge", "--detach", "--mode=audit"]);
     assert!(detached.status.success(), "{}", stderr(&detached));
     let id = stdout(&detached).trim().to_owned();
@@ -360,9 +352,8 @@ async fn every_miner_is_challenged_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_says_what_a_validator_does() {
-    let mut validator = TestValidator::start(&Policy { iterations: 150, ..Policy::default() }).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, miner) =
+        TestMiner::with_validator(&Policy { iterations: 150, ..Policy::default() }, 1, &[]).await;
     validator.run(BeginChallenge { iterations: Some(1), ..BeginChallenge::default() }).await.unwrap().expect_pass();
     let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
@@ -399,9 +390,7 @@ async fn status_says_what_a_validator_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_forgets_a_miners_devices() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&Policy::default(), 2, &[]).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     let key = miner.key.to_string();
     miner.daemon.kill();

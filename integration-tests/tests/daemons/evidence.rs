@@ -20,9 +20,7 @@ const MODES: [Mode; 3] = [Mode::Audit, Mode::Replay, Mode::ReplaySample];
 /// A validator that keeps this percentage of passes, and a connected miner.
 async fn validator_that_keeps(percent: u32) -> (TestValidator, TestMiner) {
     let policy = Policy { keeps_passes_percent: Some(percent), ..Policy::default() };
-    let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) = TestMiner::with_validator(&policy, 1, &[]).await;
     (validator, miner)
 }
 

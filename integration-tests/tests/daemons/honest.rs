@@ -12,9 +12,7 @@ const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 
 /// Passes once in each mode, and gives the rulings.
 async fn passes(policy: &Policy, devices: u32) -> Vec<Ruling> {
-    let validator = TestValidator::start(policy).await;
-    let miner = TestMiner::start(validator.address, devices, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) = TestMiner::with_validator(policy, devices, &[]).await;
     let mut rulings = Vec::new();
     for mode in MODES {
         let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
@@ -135,9 +133,7 @@ async fn larger_matrices() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_asks_for_counts_more_than_the_policy() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, _miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     let request = BeginChallenge { n: Some(512), iterations: Some(2), samples: Some(40), ..BeginChallenge::default() };
     let ruling = validator.run(request).await.unwrap();
     let verdict = &ruling.expect_pass().verdict;
@@ -146,9 +142,7 @@ async fn what_the_operator_asks_for_counts_more_than_the_policy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disconnect_between_challenges() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&Policy::default(), 2, &[]).await;
     let before = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.kill();
     validator.wait_for_miner(miner.key, false).await;

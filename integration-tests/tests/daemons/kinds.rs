@@ -27,9 +27,7 @@ fn kinds_shown(ruling: &Ruling) -> Vec<u32> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_passes_by_replay_and_by_audit() {
     let policy = Policy { iterations: 2, keeps_passes_percent: Some(100), ..Policy::default() };
-    let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, _miner) = TestMiner::with_validator(&policy, 2, &[]).await;
     for precision in Precision::ALL {
         for mode in [Mode::Replay, Mode::ReplaySample, Mode::Audit] {
             let request = BeginChallenge { precision: Some(precision), mode: Some(mode), ..BeginChallenge::default() };
@@ -69,9 +67,7 @@ async fn a_kind_that_a_miner_declines_comes_again() {
 async fn kinds_come_in_turn_and_a_verdict_shows_the_rates_of_all() {
     let flags = vec!["--kinds=fp8,int8,f16".to_owned()];
     let policy = Policy { flags, keeps_passes_percent: Some(100), ..Policy::default() };
-    let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) = TestMiner::with_validator(&policy, 1, &[]).await;
     let mut seen = Vec::new();
     for _ in 0..4 {
         let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();

@@ -8,9 +8,7 @@ use assay_work::PublicKey;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_miner_drains_at_once() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     miner.daemon.terminate();
     assert_eq!(miner.daemon.wait().code(), Some(0));
     validator.wait_for_miner(miner.key, false).await;
@@ -18,9 +16,7 @@ async fn an_idle_miner_drains_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_ends_its_challenge_before_it_drains() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
@@ -33,9 +29,7 @@ async fn a_miner_ends_its_challenge_before_it_drains() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_validator_drains_at_once_and_takes_its_socket_with_it() {
-    let mut validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, _miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     validator.daemon.terminate();
     assert_eq!(validator.daemon.wait().code(), Some(0));
     assert!(!validator.socket.exists());
@@ -43,9 +37,7 @@ async fn an_idle_validator_drains_at_once_and_takes_its_socket_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_ends_its_challenges_before_it_drains() {
-    let mut validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, mut miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     let held = miner.daemon.hold_devices();
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
@@ -60,9 +52,7 @@ async fn a_validator_ends_its_challenges_before_it_drains() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_may_not_wait_stops_its_challenges() {
     let policy = Policy { iterations: 30_000, flags: vec!["--drain-timeout-s=0".into()], ..Policy::default() };
-    let mut validator = TestValidator::start(&policy).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, mut miner) = TestMiner::with_validator(&policy, 1, &[]).await;
     let challenge = validator.ask(miner.key, Some(Mode::Audit)).await.unwrap();
     miner.daemon.wait_for("working");
     validator.daemon.terminate();
@@ -72,9 +62,7 @@ async fn a_validator_that_may_not_wait_stops_its_challenges() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_comes_back_when_its_validator_does() {
-    let mut validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     // Once by its own wish, once without a word.
     validator.daemon.terminate();

@@ -56,9 +56,7 @@ async fn three_uneven_devices_pass_in_every_mode() {
 async fn devices_in_workers_pass() {
     for devices in [2, 8] {
         let policy = Policy { max_matrices: 4 * devices, ..policy(&[]) };
-        let validator = TestValidator::start(&policy).await;
-        let miner = TestMiner::start(validator.address, devices, &[]);
-        validator.wait_for_miner(miner.key, true).await;
+        let (validator, miner) = TestMiner::with_validator(&policy, devices, &[]).await;
         for mode in [Mode::Replay, Mode::Audit] {
             let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
             assert_linked(&ruling, &vec![4; devices as usize]);
@@ -72,9 +70,7 @@ async fn devices_in_workers_pass() {
 async fn devices_that_are_swept_too_pass() {
     for devices in [1, 3] {
         let policy = Policy { max_matrices: 4 * devices, ..policy(&["--policy-fields=sweep=true"]) };
-        let validator = TestValidator::start(&policy).await;
-        let miner = TestMiner::start(validator.address, devices, &[]);
-        validator.wait_for_miner(miner.key, true).await;
+        let (validator, miner) = TestMiner::with_validator(&policy, devices, &[]).await;
         for mode in [Mode::Replay, Mode::Audit] {
             let ruling = validator.challenge(miner.key, Some(mode)).await.unwrap();
             for device in &ruling.expect_pass().verdict.devices {
@@ -90,18 +86,16 @@ async fn devices_that_are_swept_too_pass() {
 /// One device has nothing to link: it is judged as without.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_is_asked_for_no_linked_probe() {
-    let validator = TestValidator::start(&policy(&["--policy-fields=linked_min_gb_per_s=100"])).await;
-    let miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) =
+        TestMiner::with_validator(&policy(&["--policy-fields=linked_min_gb_per_s=100"]), 1, &[]).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     assert_eq!(ruling.expect_pass().verdict.link, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn devices_that_reach_one_another_too_slowly_fail() {
-    let validator = TestValidator::start(&policy(&["--policy-fields=linked_min_gb_per_s=50000"])).await;
-    let miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) =
+        TestMiner::with_validator(&policy(&["--policy-fields=linked_min_gb_per_s=50000"]), 2, &[]).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::LinkSlow);
     assert!(ruling.verdict.link.is_some(), "what was shown is told all the same");

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use assay_integration_tests::daemon::{program, run};
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_integration_tests::validator::Policy;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -85,9 +85,8 @@ fn a_choice_of_no_device_lists_them() {
 /// The validator sees the device that is used, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_serves_with_the_devices_chosen() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 3, &["--device=^CPU device 1", "--device=^2"]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) =
+        TestMiner::with_validator(&Policy::default(), 3, &["--device=^CPU device 1", "--device=^2"]).await;
     let miners = validator.miners().await;
     let devices = &miners[0].claimed_devices;
     assert!(matches!(devices.len(), 1 | 2) && devices.iter().all(|device| !device.name.ends_with("device 1")));

@@ -20,9 +20,8 @@ fn in_audit() -> BeginChallenge {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_of_the_memory_is_offered_and_no_more() {
     let policy = Policy { max_matrices: 1 << 20, ..Policy::default() };
-    let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start(validator.address, 1, &["--cpu-memory=16MiB", "--max-memory-percent=50"]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) =
+        TestMiner::with_validator(&policy, 1, &["--cpu-memory=16MiB", "--max-memory-percent=50"]).await;
     let miners = validator.miners().await;
     let device = miners[0].claimed_devices[0].clone();
     assert_eq!((device.total_bytes, device.free_bytes), (16 << 20, 8 << 20));
@@ -41,9 +40,8 @@ async fn a_share_of_the_memory_is_offered_and_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_that_takes_longer_than_allowed_is_stopped() {
     let policy = Policy { iterations: 60_000, ..Policy::default() };
-    let validator = TestValidator::start(&policy).await;
-    let mut miner = TestMiner::start(validator.address, 1, &["--max-challenge-s=1", "--idle-release-s=0"]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) =
+        TestMiner::with_validator(&policy, 1, &["--max-challenge-s=1", "--idle-release-s=0"]).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
     ruling.expect(ReasonCode::MinerDeclined);
     let detail = &ruling.verdict.reasons[0].detail;

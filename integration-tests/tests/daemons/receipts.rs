@@ -31,9 +31,7 @@ struct Renter {
 
 impl Renter {
     async fn new() -> Self {
-        let validator = TestValidator::start(&Policy::showing_memory()).await;
-        let miner = TestMiner::start(validator.address, 1, &[SLOW_KERNEL]);
-        validator.wait_for_miner(miner.key, true).await;
+        let (validator, miner) = TestMiner::with_validator(&Policy::showing_memory(), 1, &[SLOW_KERNEL]).await;
         let request = BeginChallenge {
             miner: Some(miner.key.to_string()),
             mode: Some(Mode::Audit),
@@ -349,9 +347,7 @@ async fn a_month_is_reported_from_its_receipts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_miner_shows_the_receipt_of_its_last_verdict() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 1, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&Policy::default(), 1, &[]).await;
     let key_file = format!("--key-file={}", miner.file("miner.key").display());
     let shown = || run("assay-miner", ["receipt", &key_file]);
     let Output { status, stderr, .. } = shown();
@@ -389,9 +385,7 @@ fn checked(validator: &TestValidator, token: &str, set: &str) -> Result<String, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_takes_receipts_and_replaces_their_key() {
-    let validator = TestValidator::start(&Policy::showing_memory()).await;
-    let miner = TestMiner::start(validator.address, 1, &[SLOW_KERNEL]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, _miner) = TestMiner::with_validator(&Policy::showing_memory(), 1, &[SLOW_KERNEL]).await;
     let file = validator.file("receipt.jwt");
     let take = || {
         let file = file.display().to_string();

@@ -71,9 +71,9 @@ async fn a_secret_is_in_no_log_argument_environment_or_worker() {
         ("ASSAY_VALIDATOR_TOKEN".to_owned(), "assay_read_31415926535".into()),
         ("https_proxy".to_owned(), "http://user:31415926535@127.0.0.1:9".into()),
     ];
-    let mut validator = TestValidator::start(&Policy { flags: trace, environment, ..Policy::default() }).await;
-    let mut miner = TestMiner::start(validator.address, 1, &["--log=trace"]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (mut validator, mut miner) =
+        TestMiner::with_validator(&Policy { flags: trace, environment, ..Policy::default() }, 1, &["--log=trace"])
+            .await;
     validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap().expect_pass();
     let secrets = [Secret::of(&validator.file("validator.key")), Secret::of(&miner.file("miner.key"))];
     let workers = [validator.daemon.workers(1), miner.daemon.workers(1)];

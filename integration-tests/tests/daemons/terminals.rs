@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use assay_integration_tests::daemon;
 use assay_integration_tests::miner::TestMiner;
-use assay_integration_tests::validator::{Policy, TestValidator};
+use assay_integration_tests::validator::Policy;
 
 /// A terminal of this width, with 24 lines: its display, and its other end.
 pub fn terminal(columns: u16) -> (File, OwnedFd) {
@@ -57,9 +57,7 @@ fn command(name: &str, arguments: &str) -> Command {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_whole_and_lines_fit_at_every_width() {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) = TestMiner::with_validator(&Policy::default(), 2, &[]).await;
     let (key, socket) = (miner.key.to_string(), format!("--control-socket={}", validator.socket.display()));
     let miners = |more: &str| command("assay-validator", &format!("miners{more} {socket}"));
     for columns in [80, 100] {

@@ -43,9 +43,7 @@ impl Scene {
         let key = Witness::new(folder.path(), secret, Vec::new()).key().to_string();
         let witness = format!("http://127.0.0.1:{port}#{key}");
         let flags = vec![format!("--log-witnesses={witness}"), "--http-listen=127.0.0.1:0".to_owned()];
-        let validator = TestValidator::start(&Policy { flags, ..Policy::default() }).await;
-        let miner = TestMiner::start(validator.address, 1, &[]);
-        validator.wait_for_miner(miner.key, true).await;
+        let (validator, miner) = TestMiner::with_validator(&Policy { flags, ..Policy::default() }, 1, &[]).await;
         Self { validator, miner, folder, witness, port: Some(socket) }
     }
 

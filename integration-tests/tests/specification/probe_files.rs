@@ -4,8 +4,8 @@ use crate::files::{checked, vector};
 use assay_work::probe::probe_checksum;
 use assay_work::probe_file::{DeviceSegment, DeviceSlotDigests};
 use assay_work::{
-    Answer, DeviceId, FaultKind, FaultPlace, Probe, ProbeFile, Root, Segment, StandaloneError, check_probe_file,
-    from_json, reference,
+    Answer, DeviceId, FaultKind, FaultPlace, Probe, ProbeFile, ProbeOpenings, Root, Segment, StandaloneError,
+    check_probe_file, from_json, reference,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -74,6 +74,24 @@ pub(super) fn every_invalid_file_is_refused_for_its_reason() {
     }
 }
 
+/// The segments that a file draws of a device.
+fn drawn_of(file: &ProbeFile, id: DeviceId) -> Vec<Segment> {
+    let drawn = file.drawn.iter().filter(|drawn| drawn.device_id == id);
+    drawn.map(|s| Segment { round: s.round, walk: s.walk }).collect()
+}
+
+/// Adds the openings of a device to a file.
+fn add(file: &mut ProbeFile, device_id: DeviceId, opened: ProbeOpenings) {
+    file.slot_digests.push(DeviceSlotDigests { device_id, digests: opened.slot_digests });
+    file.segments.extend(opened.segments.into_iter().map(|s| DeviceSegment {
+        device_id,
+        round: s.round,
+        walk: s.walk,
+        state: s.state,
+        lines: s.lines,
+    }));
+}
+
 #[test]
 fn a_file_is_what_the_reference_opens() {
     let valid = plain().valid;
@@ -85,18 +103,15 @@ fn a_file_is_what_the_reference_opens() {
         assert_eq!(file.committed_roots[&share.device_id], roots);
         let key = reference::key_of_probe(&challenge, &probe, share.device_id, &slots);
         digests.push(reference::probe(&slots, challenge.n(), &key, &probe).1);
-        let drawn = valid.drawn.iter().filter(|drawn| drawn.device_id == share.device_id);
-        let drawn: Vec<_> = drawn.map(|s| Segment { round: s.round, walk: s.walk }).collect();
-        let opened = reference::open_probe(&slots, challenge.n(), &key, &probe, share.device_id, &drawn);
-        let device_id = share.device_id;
-        file.slot_digests.push(DeviceSlotDigests { device_id, digests: opened.slot_digests });
-        file.segments.extend(opened.segments.into_iter().map(|s| DeviceSegment {
-            device_id,
-            round: s.round,
-            walk: s.walk,
-            state: s.state,
-            lines: s.lines,
-        }));
+        let opened = reference::open_probe(
+            &slots,
+            challenge.n(),
+            &key,
+            &probe,
+            share.device_id,
+            &drawn_of(&valid, share.device_id),
+        );
+        add(&mut file, share.device_id, opened);
     }
     file.answer = Answer::assemble(&challenge, probe, digests);
     // The vector draws in the order of the devices.
@@ -114,17 +129,8 @@ fn a_file_of_a_linked_probe_is_what_the_reference_opens() {
     for (device, (share, roots)) in challenge.shares().iter().zip(roots).enumerate() {
         let device_id = share.device_id;
         assert_eq!(file.committed_roots[&device_id], roots);
-        let drawn = valid.drawn.iter().filter(|drawn| drawn.device_id == device_id);
-        let drawn: Vec<_> = drawn.map(|s| Segment { round: s.round, walk: s.walk }).collect();
-        let opened = reference::open_linked_probe(&challenge, &slots, &probe, device, &drawn);
-        file.slot_digests.push(DeviceSlotDigests { device_id, digests: opened.slot_digests });
-        file.segments.extend(opened.segments.into_iter().map(|s| DeviceSegment {
-            device_id,
-            round: s.round,
-            walk: s.walk,
-            state: s.state,
-            lines: s.lines,
-        }));
+        let opened = reference::open_linked_probe(&challenge, &slots, &probe, device, &drawn_of(&valid, device_id));
+        add(&mut file, device_id, opened);
     }
     file.answer = reference::answer(&challenge, &probe);
     // The vector draws in the order of the devices.

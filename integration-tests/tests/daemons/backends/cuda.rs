@@ -2,14 +2,10 @@
 
 #![cfg(target_os = "linux")]
 
-use std::time::Instant;
-
-use assay_integration_tests::daemon::PATIENCE;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::standin;
-use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
+use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_protocol::wire::v1;
 
 const MODES: [Mode; 3] = [Mode::Replay, Mode::ReplaySample, Mode::Audit];
 /// Nothing is kept outside the test's own folders.
@@ -33,19 +29,12 @@ async fn pair(
     (validator, miner, cache)
 }
 
-/// Challenges until one passes: a device that failed takes a moment to come back.
-async fn passes_again(validator: &TestValidator, miner: &TestMiner, devices: usize) -> Ruling {
-    let start = Instant::now();
-    loop {
-        assert!(start.elapsed() < PATIENCE, "no challenge passes on {devices} devices");
-        if let Ok(ruling) = validator.challenge(miner.key, Some(Mode::Audit)).await {
-            assert_ne!(ruling.verdict.outcome(), v1::Outcome::Fail, "{:?}", ruling.verdict.reasons);
-            if ruling.verdict.outcome() == v1::Outcome::Pass && ruling.verdict.devices.len() == devices {
-                return ruling;
-            }
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+/// The same, whose driver fails once: the file `once` in the second folder is there then.
+async fn pair_that_fails_once(fault: &str) -> ([tempfile::TempDir; 2], TestValidator, TestMiner) {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once").display().to_string();
+    let (validator, miner, cache) = pair(&Policy::default(), &FLAGS, &[("FAULT", fault), ("ONCE", &once)]).await;
+    ([cache, folder], validator, miner)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,11 +84,7 @@ async fn a_validator_replays_on_its_gpu_and_blames_nobody_for_its_failure() {
     validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap().expect_pass();
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::ValidatorDevices);
-    let start = Instant::now();
-    while validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap().verdict.outcome() != v1::Outcome::Pass {
-        assert!(start.elapsed() < PATIENCE, "its GPU does not come back");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    validator.passes_again(miner.key, Mode::Replay, 2).await;
 }
 
 /// A bit that flips in the validator's own device is no miner's fault.
@@ -116,9 +101,7 @@ async fn a_replay_that_gives_two_results_accuses_nobody() {
         environment: standin::environment(&settings),
         ..Policy::default()
     };
-    let validator = TestValidator::start(&policy).await;
-    let miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, miner) = TestMiner::with_validator(&policy, 2, &[]).await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::ValidatorDevices);
     assert!(once.exists(), "nothing flipped");
@@ -127,61 +110,46 @@ async fn a_replay_that_gives_two_results_accuses_nobody() {
 /// A sticky error ends its worker, and the challenge without blame; the worker that comes after it works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_fails_in_a_challenge_is_sick_and_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let once = folder.path().join("once").display().to_string();
     // Its self-test hashes six slots for each of five kinds of work and two rounds; the challenge's digests follow.
-    let settings = [("FAULT", "assay_digest@1:35:sticky700"), ("ONCE", once.as_str())];
-    let (validator, mut miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let (_folders, validator, mut miner) = pair_that_fails_once("assay_digest@1:35:sticky700").await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::DeviceSick);
     miner.daemon.wait_for("CUDA_ERROR_ILLEGAL_ADDRESS");
-    passes_again(&validator, &miner, 2).await;
+    validator.passes_again(miner.key, Mode::Audit, 2).await;
 }
 
 /// A tenant that takes the last memory while a challenge runs: its launches have none, and the device is not blamed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_whose_driver_has_no_memory_in_a_challenge_is_not_sick() {
-    let folder = tempfile::tempdir().unwrap();
-    let once = folder.path().join("once").display().to_string();
     // As above, but the launch is refused.
-    let settings = [("FAULT", "assay_digest@1:35:2"), ("ONCE", once.as_str())];
-    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let (_folders, validator, miner) = pair_that_fails_once("assay_digest@1:35:2").await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::NotEnoughMemory);
-    passes_again(&validator, &miner, 2).await;
+    validator.passes_again(miner.key, Mode::Audit, 2).await;
 }
 
 /// A card that falls off the bus while nothing runs: its worker is replaced although no request of a challenge failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_is_lost_while_idle_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let once = folder.path().join("once").display().to_string();
-    let settings = [("FAULT", "cuMemGetInfo_v2@0:22:sticky999"), ("ONCE", once.as_str())];
-    let (validator, mut miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let (_folders, validator, mut miner) = pair_that_fails_once("cuMemGetInfo_v2@0:22:sticky999").await;
     miner.daemon.wait_for("has lost its worker");
-    passes_again(&validator, &miner, 2).await;
+    validator.passes_again(miner.key, Mode::Audit, 2).await;
 }
 
 /// As the kernel does when the host is out of memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_in_a_challenge_is_ours_and_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let once = folder.path().join("once").display().to_string();
-    let settings = [("FAULT", "assay_digest@0:35:exit"), ("ONCE", once.as_str())];
-    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
+    let (_folders, validator, miner) = pair_that_fails_once("assay_digest@0:35:exit").await;
     let ruling = validator.challenge(miner.key, Some(Mode::Replay)).await.unwrap();
     ruling.expect(ReasonCode::MinerInternal);
-    passes_again(&validator, &miner, 2).await;
+    validator.passes_again(miner.key, Mode::Audit, 2).await;
 }
 
 /// A driver that fails while a device is tried is not a wrong bit: the device is tried again, and offered then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_whose_driver_fails_at_the_start_is_tried_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let once = folder.path().join("once").display().to_string();
-    let settings = [("FAULT", "assay_probe@0:1:sticky702"), ("ONCE", once.as_str())];
-    let (validator, miner, _cache) = pair(&Policy::default(), &FLAGS, &settings).await;
-    passes_again(&validator, &miner, 2).await;
+    let ([_, folder], validator, miner) = pair_that_fails_once("assay_probe@0:1:sticky702").await;
+    validator.passes_again(miner.key, Mode::Audit, 2).await;
     assert!(folder.path().join("once").exists(), "nothing failed");
 }
 

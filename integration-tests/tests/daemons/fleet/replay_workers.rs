@@ -32,9 +32,9 @@ impl Scene {
     async fn new() -> Self {
         let database = Postgres::shared().database();
         let flags = [format!("--records={}", database.url()), "--replay-locally=false".to_owned()];
-        let validator = TestValidator::start(&Policy { flags: flags.to_vec(), ..Policy::default() }).await;
-        let miner = TestMiner::start(validator.address, 1, &["--telemetry=off"]);
-        validator.wait_for_miner(miner.key, true).await;
+        let (validator, miner) =
+            TestMiner::with_validator(&Policy { flags: flags.to_vec(), ..Policy::default() }, 1, &["--telemetry=off"])
+                .await;
         Self { database, validator, miner }
     }
 

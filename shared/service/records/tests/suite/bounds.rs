@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use assay_protocol::verdict::{Outcome, ReasonCode};
-use assay_records::{
-    Approval, DeviceQuery, EventKind, EventRecord, ListedDevice, RoundMember, RoundRecord, STRANGER_AGE_MS,
-};
+use assay_records::{Approval, DeviceQuery, EventKind, EventRecord, ListedDevice, RoundRecord, STRANGER_AGE_MS};
 use sqlx::Row;
 
-use crate::examples::{THEN_MS, challenge, conclusion, connected, key, status_change};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, invited, key, round, status_change};
 use crate::store::TestStore;
 
 fn made_up(number: u32) -> Vec<ListedDevice> {
@@ -200,23 +198,9 @@ pub async fn rounds_that_are_cut_short_end(store: &TestStore) {
         records.connected(&connected(u32::from(miner), &[miner], &[], THEN_MS)).await.unwrap();
     }
     for (id, validator) in [("a1", &lost), ("a2", &own)] {
-        let member = |miner| RoundMember {
-            miner: key(miner),
-            state: "invited".to_owned(),
-            challenge: None,
-            at_ms: THEN_MS,
-            detail: String::new(),
-        };
-        let round = RoundRecord {
-            id: id.to_owned(),
-            group: "disputed device".to_owned(),
-            asked: "schedule".to_owned(),
-            validator: validator.clone(),
-            begun_ms: THEN_MS,
-            ended_ms: None,
-            detail: String::new(),
-        };
-        records.plan_round(&round, &[1, 2].map(member)).await.unwrap();
+        let group = "disputed device".to_owned();
+        let round = RoundRecord { group, validator: validator.clone(), ..round(id) };
+        records.plan_round(&round, &[1, 2].map(invited)).await.unwrap();
     }
     let blocked =
         async || records.were_in_round([&key(1), &key(2)], "disputed device", (THEN_MS, i64::MAX)).await.unwrap();

@@ -7,7 +7,8 @@ use assay_protocol::verdict::{
 };
 use assay_records::{
     Approval, ChallengeStart, CommitmentRecord, Conclusion, ConnectedSession, EvidenceRecord, FindingRecord,
-    ListedDevice, MinerChange, MinerEvent, ReceiptRecord, Records, StandingChange, Transition,
+    ListedDevice, MinerChange, MinerEvent, ReceiptRecord, Records, RoundMember, RoundRecord, StandingChange,
+    Transition,
 };
 use assay_work::{ChallengeId, DeviceId, Precision, PublicKey};
 
@@ -211,6 +212,30 @@ pub fn connected(session: u32, chain: &[u8], devices: &[u8], at_ms: i64) -> Conn
         devices: devices.iter().map(seen).collect(),
         inventory: "{\"cuda\":13000}".to_owned(),
         at_ms,
+    }
+}
+
+/// A round that goes on since [`THEN_MS`].
+pub fn round(id: &str) -> RoundRecord {
+    RoundRecord {
+        id: id.to_owned(),
+        group: "default".to_owned(),
+        asked: "operator".to_owned(),
+        validator: "ee".repeat(32),
+        begun_ms: THEN_MS,
+        ended_ms: None,
+        detail: String::new(),
+    }
+}
+
+/// A miner that is invited to a round.
+pub fn invited(miner: u8) -> RoundMember {
+    RoundMember {
+        miner: key(miner),
+        state: "invited".to_owned(),
+        challenge: None,
+        at_ms: THEN_MS,
+        detail: String::new(),
     }
 }
 

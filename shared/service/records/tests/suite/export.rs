@@ -8,14 +8,13 @@ use std::time::Duration;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::tables::{ColumnKind, TABLES};
 use assay_records::{
-    Actor, EventKind, ExportSummary, FindingRecord, JobRequest, NewWebhook, Records, Role, RoundMember, RoundRecord,
-    SCHEMA_VERSION,
+    Actor, EventKind, ExportSummary, FindingRecord, JobRequest, NewWebhook, Records, Role, RoundMember, SCHEMA_VERSION,
 };
 use serde_json::Value;
 use sqlx::Row;
 
 use crate::child::Writer;
-use crate::examples::{THEN_MS, conclusion, connected, key, verdict};
+use crate::examples::{THEN_MS, conclusion, connected, invited, key, round, verdict};
 use crate::store::TestStore;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -23,23 +22,8 @@ const LONG: Duration = Duration::from_secs(3600);
 /// Writes at least a row into every table.
 async fn fill(records: &Records) {
     records.connected(&connected(1, &[1], &[1, 2], THEN_MS)).await.unwrap();
-    let round = RoundRecord {
-        id: "aa".to_owned(),
-        group: "default".to_owned(),
-        asked: "operator".to_owned(),
-        validator: "ee".repeat(32),
-        begun_ms: THEN_MS,
-        ended_ms: None,
-        detail: String::new(),
-    };
-    let member = RoundMember {
-        miner: key(1),
-        state: "invited".to_owned(),
-        challenge: None,
-        at_ms: THEN_MS,
-        detail: "\n".to_owned(),
-    };
-    records.plan_round(&round, &[member]).await.unwrap();
+    let member = RoundMember { detail: "\n".to_owned(), ..invited(1) };
+    records.plan_round(&round("aa"), &[member]).await.unwrap();
     records.conclude(&conclusion(1, 1, &[ReasonCode::ProbeLate], 0)).await.unwrap();
     records.conclude(&conclusion(2, 2, &[], 1)).await.unwrap();
     let finding = FindingRecord {

@@ -6,7 +6,7 @@ use assay_protocol::verdict::ReasonCode;
 use assay_records::{Actor, Approval, EventDocument, EventKind, EventRecord, HealthEvent, Records, RoundRecord};
 use tokio::task::JoinSet;
 
-use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key, status_change};
+use crate::examples::{THEN_MS, begun, challenge, conclusion, connected, key, round, status_change};
 use crate::store::TestStore;
 
 /// As long as a test waits for another process's events.
@@ -31,15 +31,7 @@ pub async fn everything_that_happens_is_told_with_it(store: &TestStore) {
     records.change_miner(&key(1), &status_change("suspend", Approval::Suspended), &operator()).await.unwrap();
     records.disconnected(&connected(1, &[1], &[], 0).session, THEN_MS + 9000, "done").await.unwrap();
     records.begin_challenge(&begun(2, 1, "run-1")).await.unwrap();
-    let round = RoundRecord {
-        id: "aa".to_owned(),
-        group: "default".to_owned(),
-        asked: "operator".to_owned(),
-        validator: "ee".repeat(32),
-        begun_ms: THEN_MS,
-        ended_ms: None,
-        detail: String::new(),
-    };
+    let round = round("aa");
     records.plan_round(&RoundRecord { begun_ms: THEN_MS - 1, ..round.clone() }, &[]).await.unwrap();
     records.begin_round(&round.id, THEN_MS).await.unwrap();
     records.end_round("aa", THEN_MS + 1, "{}").await.unwrap();

@@ -6,7 +6,7 @@ use assay_protocol::claims::{SensorSpread, Telemetry};
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{Actor, Approval, MinerCount, ModelCount, RoundCursor, RoundFilter, RoundRecord, TokenCursor};
 
-use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, key, round};
 use crate::store::TestStore;
 
 pub async fn devices_are_shown_over_time(store: &TestStore) {
@@ -62,14 +62,10 @@ pub async fn lists_have_pages(store: &TestStore) {
     let actor = Actor { name: "ada".to_owned(), uid: None };
     for number in 0..5 {
         let round = RoundRecord {
-            id: format!("{number:02}"),
             group: if number == 4 { "other" } else { "default" }.to_owned(),
-            asked: "operator".to_owned(),
-            validator: "ee".repeat(32),
             // Two begin in one moment.
             begun_ms: THEN_MS + number / 2,
-            ended_ms: None,
-            detail: String::new(),
+            ..round(&format!("{number:02}"))
         };
         records.plan_round(&round, &[]).await.unwrap();
         records.create_token(&Default::default(), Duration::from_secs(60), &actor).await.unwrap();

@@ -3,11 +3,11 @@
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
     MAX_SAMPLES_PER_OPERATOR, MinerEvent, ObjectKind, ReceiptCursor, ReceiptFilter, ResolvedId, RoundMember,
-    RoundRecord, VerdictCursor, VerdictFilter,
+    VerdictCursor, VerdictFilter,
 };
 use assay_work::Precision;
 
-use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, events_of, key, verdict};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, events_of, invited, key, round, verdict};
 use crate::store::TestStore;
 
 fn resolved(kind: ObjectKind, id: &str) -> ResolvedId {
@@ -223,23 +223,12 @@ pub async fn a_page_of_rounds_is_one_question(store: &TestStore) {
     records.connected(&connected(2, &[2], &[2], THEN_MS)).await.unwrap();
     records.conclude(&conclusion(1, 1, &[], 1)).await.unwrap();
     let member = |miner: u8, judged: Option<u32>| RoundMember {
-        miner: key(miner),
         state: if judged.is_some() { "judged" } else { "absent" }.to_owned(),
         challenge: judged.map(challenge),
-        at_ms: THEN_MS,
-        detail: String::new(),
+        ..invited(miner)
     };
     for (id, judged) in [("aa", Some(1)), ("bb", None)] {
-        let round = RoundRecord {
-            id: id.to_owned(),
-            group: "default".to_owned(),
-            asked: "schedule".to_owned(),
-            validator: "v".to_owned(),
-            begun_ms: THEN_MS,
-            ended_ms: None,
-            detail: String::new(),
-        };
-        records.plan_round(&round, &[member(1, judged), member(2, None)]).await.unwrap();
+        records.plan_round(&round(id), &[member(1, judged), member(2, None)]).await.unwrap();
     }
     let found = records.round_members(&["aa", "bb", "cc"]).await.unwrap();
     let wanted = vec![(member(1, Some(1)), Some("pass".to_owned())), (member(2, None), None)];
