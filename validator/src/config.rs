@@ -343,9 +343,14 @@ impl ValidatorConfig {
             ..Lists::default()
         };
         let tls = TlsConfig::check(settings, tls, service.insecure_allow_remote_plaintext.0)?;
+        let listen: Address = settings.parsed("listen", &service.listen)?;
+        let http = HttpSettings::check(settings, http, tls.plaintext)?;
+        if http.listen.as_ref().is_some_and(|address| address.overlaps(&listen)) {
+            return Err(settings.wrong("http_listen", "listen has this port: give another one, or leave it empty"));
+        }
         Ok(Self {
-            listen: settings.parsed("listen", &service.listen)?,
-            http: HttpSettings::check(settings, http, tls.plaintext)?,
+            listen,
+            http,
             tls,
             control_socket: files.control_socket.clone(),
             key_file: files.key_file.clone(),

@@ -273,6 +273,7 @@ fn what_is_refused_is_shown_and_refused() {
         assay_protocol::identity::Identity::load_or_create(Path::new(&path("exposed"))).map(|_| path("exposed"));
     let exposed = exposed.unwrap();
     fs::set_permissions(&exposed, fs::Permissions::from_mode(0o644)).unwrap();
+    let key = "ab".repeat(32);
     let cases = [
         (format!("--key-file={exposed}"), "can be read by others"),
         (format!("--key-file={}", path("file")), "key"),
@@ -281,6 +282,8 @@ fn what_is_refused_is_shown_and_refused() {
         (format!("--control-socket={}", path("file")), "a file that is not a socket is there"),
         (format!("--control-socket={}", path(&"x".repeat(110))), "too many for the path of a socket"),
         ("--allowed-miners=abcd".to_owned(), "expected 64 hex digits"),
+        ("--listen=127.0.0.1:7400 --http-listen=127.0.0.1:7400".to_owned(), "listen has this port"),
+        (format!("--allowed-miners={key} --revoked-miners={key}"), "take it out of one"),
         ("--iterations=0".to_owned(), "must be from 1"),
         (format!("--fleet-policy={}", path("missing")), "fleet_policy"),
         (format!("--fleet-policy={}", path("file")), "file"),
@@ -289,14 +292,15 @@ fn what_is_refused_is_shown_and_refused() {
         (format!("--records={}", path("file")), "no database of SQLite"),
     ];
     for (flag, why) in cases {
-        let shown = run(VALIDATOR, ["config", "show", &flag]);
+        let flags: Vec<_> = flag.split(' ').collect();
+        let shown = run(VALIDATOR, [&["config", "show"], &flags[..]].concat());
         let said = stderr(&shown);
         assert!(shown.status.code() == Some(78) && said.contains(why), "{flag}: {said}");
         assert!(String::from_utf8_lossy(&shown.stdout).contains("challenge_interval_s"), "the table is there");
-        let checked = run(VALIDATOR, ["config", "check", &flag]);
+        let checked = run(VALIDATOR, [&["config", "check"], &flags[..]].concat());
         assert!(checked.status.code() == Some(78) && stderr(&checked).contains(why), "{flag}: {checked:?}");
         assert!(checked.stdout.is_empty(), "{flag}: {checked:?}");
-        let Ended { code, said } = serve(folder.path(), &["--backend=cpu", &flag]);
+        let Ended { code, said } = serve(folder.path(), &[&["--backend=cpu"], &flags[..]].concat());
         assert!(code == Some(78) && said.contains(why), "{flag}: {said}");
     }
     let flags = [format!("--key-file={}", path("key")), format!("--control-socket={}", path("s"))];

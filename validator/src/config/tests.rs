@@ -183,6 +183,18 @@ fn a_certificate_has_a_key_and_a_miner_an_address_that_can_be_dialled() {
 
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
+    for (listen, http, is_refused) in [
+        ("127.0.0.1:7480", "127.0.0.1:7480", true),
+        ("[::]:7480", "127.0.0.1:7480", true),
+        ("127.0.0.1:7480", "0.0.0.0:7480", true),
+        ("127.0.0.1:7400", "127.0.0.1:7480", false),
+        ("10.0.0.1:443", "10.0.0.2:443", false),
+        ("127.0.0.1:0", "127.0.0.1:0", false),
+        ("127.0.0.1:7480", "", false),
+    ] {
+        let checked = check(&[&format!("--listen={listen}"), &format!("--http-listen={http}")]);
+        assert_eq!(checked.is_err_and(|why| why.contains("http_listen")), is_refused, "{listen} {http}");
+    }
     let error = check(&["--n=1024", "--policy-fields=n_min=2048"]).unwrap_err().to_string();
     assert!(error.contains("n_min") && error.contains("larger than n"), "{error}");
     let error = check(&["--policy-fields=abandoned_window=2"]).unwrap_err().to_string();

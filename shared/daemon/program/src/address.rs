@@ -40,6 +40,12 @@ impl Address {
         self.host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
     }
 
+    /// Whether both cannot be listened on: the same port, but 0, of one host or of all.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let same_host = self.host == other.host || self.is_unspecified() || other.is_unspecified();
+        self.port == other.port && self.port != 0 && same_host
+    }
+
     /// The address as a URL for plaintext HTTP/2.
     pub fn url(&self) -> String {
         format!("http://{self}")
