@@ -12,6 +12,7 @@ use assay_listen::bounds::ConnectionBounds;
 use assay_listen::refused::open_files_limit;
 use assay_listen::tls::warning;
 use assay_program::exit::{Exit, Failure, chain};
+use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
 use assay_records::Location;
 use assay_transport::own_key::identity;
@@ -61,6 +62,12 @@ fn check_records(records: &Location) -> Result<(), Failure> {
         ));
     }
     Ok(())
+}
+
+/// The validator's key, which is made where it may be.
+pub fn own_identity(config: &ValidatorConfig) -> Result<Identity, Failure> {
+    check_owner(&config.records, &config.key_file)?;
+    identity(&config.key_file)
 }
 
 /// Refuses to make a new key beside records that another key's validator wrote: every miner that knows it would refuse it.

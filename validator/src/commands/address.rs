@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::records::ask;
 use crate::config::{ValidatorConfig, resolve};
+use crate::preflight::own_identity;
 
 /// The miner's target, with the end of its certificate.
 struct AddressReport {
@@ -101,7 +102,7 @@ fn running(place: &ApiLocation) -> anyhow::Result<AddressReport> {
 }
 
 fn configured(config: &ValidatorConfig) -> Result<AddressReport, Failure> {
-    let key = own_key::identity(&config.key_file)?.public_key();
+    let key = own_identity(config)?.public_key();
     let issued = config.tls.issued().map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
     Ok(AddressReport {
         target: config.tls.target(&config.listen, key),

@@ -7,11 +7,11 @@ use assay_client::device_spec;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::file::write_text;
 use assay_protocol::identity::random_bytes;
-use assay_transport::own_key;
 use assay_work::challenge::WORK_VERSION;
 use assay_work::{Challenge, ChallengeId, Nonce, UncheckedChallenge};
 
 use crate::config::ValidatorConfig;
+use crate::preflight::own_identity;
 
 /// Writes a challenge over the given devices.
 ///
@@ -42,7 +42,7 @@ fn challenge(config: &ValidatorConfig, args: &ChallengeArgs) -> anyhow::Result<C
     let random = |error| Failure::new(Exit::Internal, format!("the operating system gave no random bytes: {error}"));
     let validator_key = match args.file.validator_key {
         Some(key) => key,
-        None => own_key::identity(&config.key_file)?.public_key(),
+        None => own_identity(config)?.public_key(),
     };
     let precision = args.work.kind.unwrap_or_default();
     let unchecked = UncheckedChallenge {
@@ -94,6 +94,11 @@ mod tests {
         assert_eq!(challenge.fields().miner_key.to_string(), miner_key);
         let identity = Identity::load_or_create(Path::new(key_file)).unwrap();
         assert_eq!(challenge.fields().validator_key, identity.public_key());
+        // No other key is made beside its records.
+        fs::write(folder.path().join("validator.db"), "x").unwrap();
+        fs::remove_file(key_file).unwrap();
+        let refused = execute(&config, &args).unwrap_err();
+        assert!(refused.to_string().contains("restore it") && !Path::new(key_file).exists(), "{refused}");
     }
 
     #[test]

@@ -70,15 +70,16 @@ async fn the_address_has_the_key_of_the_running_validator_or_without_one_that_of
     assert!(String::from_utf8_lossy(&told.stderr).contains(&format!("has {other_key}")), "{told:?}");
     validator.daemon.terminate();
     validator.daemon.wait();
-    let listening = run(
-        "assay-validator",
-        ["address", "--json", "--control-socket=/nonexistent", "--key-file"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain([validator.file("validator.key").display().to_string()]),
-    );
-    let told: serde_json::Value = serde_json::from_slice(&listening.stdout).expect("JSON");
+    let key_file = validator.file("validator.key");
+    let file = format!("--key-file={}", key_file.display());
+    let listening = || run("assay-validator", ["address", "--json", "--control-socket=/nonexistent", &file]);
+    let told: serde_json::Value = serde_json::from_slice(&listening().stdout).expect("JSON");
     assert_eq!(told["address"], format!("assay://127.0.0.1:7400#{}", validator.key));
+    // None is made beside its records, as for `serve`.
+    std::fs::remove_file(&key_file).unwrap();
+    let refused = listening();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == CONFIG && why.contains("restore it") && !key_file.exists(), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
