@@ -13,9 +13,7 @@ use super::operator::{json, operate, operate_at, plain};
 
 /// A fleet of one validator and a miner that passed once and failed to show a device once.
 async fn fleet() -> (TestValidator, TestMiner) {
-    let validator = TestValidator::start(&Policy::default()).await;
-    let mut miner = TestMiner::start(validator.address, 2, &[]);
-    validator.wait_for_miner(miner.key, true).await;
+    let (validator, mut miner) = TestMiner::with_validator(&Policy::default(), 2, &[]).await;
     validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap().expect_pass();
     miner.restart_with(1);
     validator.wait_for_miner(miner.key, false).await;
@@ -137,12 +135,12 @@ async fn copies_of_the_records_are_whole() {
     let said = plain(&validator, &format!("export {}", path("again")));
     assert!(said.contains("2 verdicts"), "{said}");
     let said = operate(&validator, &format!("export {}", path("lines")));
-    assert!(said.code == 2 && said.errors.contains("refused"), "it is not empty: {}", said.errors);
+    assert!(said.code == 74 && said.errors.contains("refused"), "it is not empty: {}", said.errors);
 
     let backup = json(&validator, &format!("backup {}", path("copy.db")));
     assert!(backup["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{backup}");
     let said = operate(&validator, &format!("backup {}", path("copy.db")));
-    assert_eq!(said.code, 2, "it is there already: {}", said.errors);
+    assert_eq!(said.code, 74, "it is there already: {}", said.errors);
     let copy = Records::open(&Location::File(folder.path().join("copy.db"))).await.unwrap();
     let miners = copy.miners(&MinerFilter::default()).await.unwrap();
     assert_eq!(miners[0].key, miner.key.to_string());
@@ -164,7 +162,7 @@ async fn damaged_records_are_not_copied_and_a_copy_takes_their_place() {
     let rest = usize::try_from(file.metadata().unwrap().len()).unwrap() - page_bytes;
     file.write_all_at(&vec![0xff; rest], page_bytes as u64).unwrap();
     let said = operate(&validator, &format!("backup --check {}", none.display()));
-    assert!(said.code == 2 && said.errors.contains("were not copied: restore a backup"), "{}", said.errors);
+    assert!(said.code == 74 && said.errors.contains("were not copied: restore a backup"), "{}", said.errors);
     assert!(!none.exists());
     assert_ne!(operate(&validator, "status").code, 0);
     validator.daemon.terminate();

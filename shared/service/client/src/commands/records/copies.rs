@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use assay_api::{BackupRequest, ExportRequest};
+use assay_api::{BackupRequest, ExportRequest, ProblemCode};
 use assay_program::exit::{Exit, Failure, print_document};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ask, text};
 use crate::cli::records::{BackupArgs, ExportArgs};
+use crate::failure::ClientError;
 use crate::place::ApiLocation;
 
 /// Writes all records into a folder.
@@ -45,7 +46,13 @@ fn written(place: &ApiLocation, path: &str, what: &impl Serialize) -> anyhow::Re
                        without ASSAY_VALIDATOR_SERVER)";
         return Err(Failure::new(Exit::Usage, message).into());
     }
-    ask(place, async |client| client.post_slow(path, what).await)
+    ask(place, async |client| client.post_slow(path, what).await.map_err(not_written))
+}
+
+/// A copy that cannot be written ends as any other file does.
+fn not_written(error: ClientError) -> ClientError {
+    let is_refused = matches!(error.code(), Some(ProblemCode::NotPossible | ProblemCode::Records));
+    if is_refused { ClientError::Failed(Failure { exit: Exit::Io, ..error.into() }) } else { error }
 }
 
 /// The absolute path, since the validator runs in another folder.
