@@ -34,14 +34,20 @@ pub enum TlsFailure {
          certificate, or a proxy ends TLS, give --validator-ca"
     )]
     NotOwn,
-    #[error("the server's certificate expired{}: its operator has to renew it", when(*.not_after_unix_seconds))]
+    #[error("the server's certificate expired on {}: its operator has to renew it", utc::text(*.not_after_unix_seconds))]
     Expired {
-        /// When, in seconds since 1970, where that is known.
-        not_after_unix_seconds: Option<u64>,
+        /// When, in seconds since 1970.
+        not_after_unix_seconds: u64,
     },
     /// The certificate begins later.
-    #[error("the server's certificate is not valid yet: check this machine's clock, or have its operator renew it")]
-    NotYetValid,
+    #[error(
+        "the server's certificate is not valid yet, but from {}: check this machine's clock, or have its operator renew it",
+        utc::text(*.not_before_unix_seconds)
+    )]
+    NotYetValid {
+        /// From when it is, in seconds since 1970.
+        not_before_unix_seconds: u64,
+    },
     /// It is for other names.
     #[error(
         "the server's certificate is not for {expected}{}: dial a name that it is for, or have one issued for this name",
@@ -125,11 +131,12 @@ impl From<&Error> for TlsFailure {
 impl From<&CertificateError> for TlsFailure {
     fn from(error: &CertificateError) -> Self {
         match error {
-            CertificateError::Expired => Self::Expired { not_after_unix_seconds: None },
             CertificateError::ExpiredContext { not_after, .. } => {
-                Self::Expired { not_after_unix_seconds: Some(not_after.as_secs()) }
+                Self::Expired { not_after_unix_seconds: not_after.as_secs() }
             }
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Self::NotYetValid,
+            CertificateError::NotValidYetContext { not_before, .. } => {
+                Self::NotYetValid { not_before_unix_seconds: not_before.as_secs() }
+            }
             CertificateError::NotValidForName => {
                 Self::WrongName { expected: "the dialled host".into(), presented: Vec::new() }
             }
@@ -147,10 +154,6 @@ impl From<&CertificateError> for TlsFailure {
             error => Self::Certificate(error.to_string()),
         }
     }
-}
-
-fn when(unix_seconds: Option<u64>) -> String {
-    unix_seconds.map_or_else(String::new, |moment| format!(" on {}", utc::text(moment)))
 }
 
 fn names(presented: &[String]) -> String {
