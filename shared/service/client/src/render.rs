@@ -50,14 +50,15 @@ fn headline(verdict: &Verdict, screen: &Screen) -> String {
     };
     let name = if screen.colour { format!("\x1b[1;{colour}m{name}\x1b[0m") } else { name.to_owned() };
     let mut out = format!("{name}  {}\n", verdict.meaning());
-    let _ = write!(out, "  challenge  {}\n  miner      {}\n", verdict.challenge_id, verdict.miner_key);
-    let passes = units::counted(verdict.iterations.into(), "iteration");
-    let _ = write!(out, "  work       {}, n = {}, {passes}, ", verdict.precision, verdict.n);
-    match verdict.mode {
-        Some(mode) => {
-            let _ = write!(out, "{} checked by {mode}", verdict.iterations_checked);
-        }
-        None => out += "none checked",
+    let _ = write!(out, "  challenge  {}\n  miner      {}", verdict.challenge_id, verdict.miner_key);
+    // That of a challenge whose validator was lost is not known.
+    if verdict.n > 0 {
+        let passes = units::counted(verdict.iterations.into(), "iteration");
+        let _ = write!(out, "\n  work       {}, n = {}, {passes}, ", verdict.precision, verdict.n);
+        out += &match verdict.mode {
+            Some(mode) => format!("{} checked by {mode}", verdict.iterations_checked),
+            None => "none checked".to_owned(),
+        };
     }
     if let Some(round_trip_ms) = verdict.round_trip_ms {
         let _ = write!(out, "\n  link       {} ms round trip", units::figures(round_trip_ms));
@@ -404,6 +405,9 @@ pub(crate) mod tests {
         assert!(late.starts_with("FAIL  the miner was too late"), "{late}");
         let evasive = text(&verdict(vec![Reason::new(ReasonCode::AbandonedRepeatedly, "")]), &Screen::FILE);
         assert!(evasive.starts_with("FAIL  the miner broke off too many challenges"), "{evasive}");
+        let lost = Verdict { n: 0, iterations: 0, ..verdict(vec![Reason::new(ReasonCode::ValidatorLost, "")]) };
+        let shown = headline(&lost, &Screen::FILE);
+        assert!(!shown.contains("work") && shown.contains("\n  link "), "it is not known: {shown}");
         let busy = text(&verdict(vec![Reason::new(ReasonCode::MinerBusy, "")]), &Screen::FILE);
         assert!(busy.starts_with("INCONCLUSIVE"), "{busy}");
     }

@@ -3,7 +3,7 @@
 mod sample;
 
 use assay_api::{ListPage, ProblemCode, ProblemDetails, Role};
-use assay_protocol::verdict::{Outcome, ReasonCode};
+use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 
 use super::*;
 
@@ -35,14 +35,12 @@ fn miner_page(role: Role) -> String {
 }
 
 fn verdict_page(codes: &[ReasonCode]) -> String {
-    let verdict = sample::verdict(codes);
-    let record = sample::full(&verdict);
-    super::verdict(&VerdictView {
-        frame: sample::frame(),
-        verdict: &verdict,
-        record: &record,
-        miner_name: Some(HOSTILE),
-    })
+    page_of_verdict(&sample::verdict(codes))
+}
+
+fn page_of_verdict(verdict: &Verdict) -> String {
+    let record = sample::full(verdict);
+    super::verdict(&VerdictView { frame: sample::frame(), verdict, record: &record, miner_name: Some(HOSTILE) })
 }
 
 /// Every page, by its name.
@@ -196,6 +194,8 @@ fn a_verdict_has_every_reason_with_its_remedy_and_every_bound_in_a_sentence() {
     assert!(verdict_page(&[]).contains(sentence));
     assert!(html.contains("assay-validator receipt verify receipt.jwt --keys keys.json"));
     assert!(html.contains("/evidence\""));
+    let lost = Verdict { n: 0, ..sample::verdict(&[ReasonCode::ValidatorLost]) };
+    assert!(html.contains("<dt>Work</dt>") && !page_of_verdict(&lost).contains("<dt>Work</dt>"), "it is not known");
 }
 
 #[test]

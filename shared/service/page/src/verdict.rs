@@ -107,7 +107,7 @@ fn facts(view: &VerdictView<'_>) -> Markup {
             @if let Some(round) = &record.round {
                 dt { "Round" } dd { a href={ "/rounds/" (round) } { (short(round)) } }
             }
-            dt { "Work" } dd { (work(verdict)) }
+            @if verdict.n > 0 { dt { "Work" } dd { (work(verdict)) } }
             dt { "Device time" }
             dd { (shown(record.device_ms as f64 / 1000.0)) " s over all devices" }
             @if verdict.abandoned_recently > 0 {
