@@ -6,7 +6,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use assay_evidence::EvidenceLocation;
-use assay_keeper::allow::Lists;
 use assay_keeper::fleet::rules;
 use assay_listen::bounds::ConnectionBounds;
 use assay_listen::refused::open_files_limit;
@@ -42,7 +41,6 @@ pub fn check(config: &ValidatorConfig) -> Result<Option<String>, Failure> {
     check_owner(&config.records, &config.key_file)?;
     check_evidence(&config.evidence.location)?;
     check_replays(config)?;
-    check_lists(&config.miners)?;
     config.log.check_file()?;
     Ok(issued.and_then(|issued| warning(&issued.valid_unix_seconds, assay_program::clock::unix_seconds())))
 }
@@ -105,12 +103,6 @@ fn check_replays(config: &ValidatorConfig) -> Result<(), Failure> {
         mode.name()
     );
     Err(Failure::new(Exit::Config, message))
-}
-
-/// Refuses a key that is both let in and kept out. A reload only warns of it, so that a revocation counts at once.
-pub fn check_lists(miners: &Lists) -> Result<(), Failure> {
-    let Some(key) = miners.allowed.intersection(&miners.revoked).next() else { return Ok(()) };
-    Err(Failure::new(Exit::Config, format!("allowed_miners and revoked_miners both have {key}: take it out of one")))
 }
 
 fn wrong(name: &str, path: &Path, why: &str) -> Failure {
@@ -178,7 +170,6 @@ pub fn warn_of_few_files(bounds: &ConnectionBounds) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_work::PublicKey;
 
     #[test]
     fn what_is_in_the_way_of_a_file_is_named() {
@@ -192,17 +183,6 @@ mod tests {
         assert!(check_socket(&path("new/a.sock")).is_ok(), "folders are made for it");
         assert!(said(check_key("key_file", &path("file"))).contains("file"), "it is no key");
         assert!(check_key("key_file", &path("new/validator.key")).is_ok() && !path("new").exists(), "nothing is made");
-    }
-
-    #[test]
-    fn a_key_is_let_in_or_kept_out() {
-        let lists = |allowed: &[u8], revoked: &[u8]| {
-            let [allowed, revoked] =
-                [allowed, revoked].map(|keys| keys.iter().map(|key| PublicKey([*key; 32])).collect());
-            check_lists(&Lists { allowed, revoked, ..Lists::default() }).map_err(|failure| failure.message)
-        };
-        assert_eq!(lists(&[1, 2], &[3]), Ok(()));
-        assert!(lists(&[1, 2], &[3, 2]).unwrap_err().contains(&PublicKey([2; 32]).to_string()));
     }
 
     /// Regression test: a key that was lost was made anew, and every miner refused it for good.

@@ -24,7 +24,6 @@ use tokio::sync::mpsc;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::policy::RawPolicy;
-use crate::preflight::check_lists;
 
 /// Settings, beside those of the policy, that take effect without a restart.
 const RELOADABLE: [&str; 8] =
@@ -128,9 +127,6 @@ impl ValidatorReloader {
         let another_key = self.validator.fleet.signer.sign_with(receipt_key);
         let other_rules = self.validator.fleet.set_rules(rules);
         let another_certificate = self.present(issued);
-        if let Err(failure) = check_lists(&config.miners) {
-            tracing::warn!("{failure}; the next start refuses that");
-        }
         self.validator.access.allowed.replace(config.miners);
         let is_reloadable = |name: &String| reloadable().any(|reloadable| reloadable == *name);
         let mut changed_now: Vec<_> = changed(&self.current, &settings).into_iter().filter(is_reloadable).collect();
