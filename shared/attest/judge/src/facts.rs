@@ -127,24 +127,12 @@ pub(crate) mod tests {
     use assay_protocol::verdict::{Reason, ReasonCode};
     use assay_work::{ChallengeId, PublicKey};
 
-    use crate::history::AbandonedCount;
-    use crate::history::devices::Difference;
-    use crate::verify::judge::UnmadeVerdict;
+    use crate::verify::judge::unmade;
 
     pub(crate) fn pass() -> Verdict {
-        let verdict = UnmadeVerdict {
-            challenge_id: ChallengeId([1; 16]),
-            miner_key: PublicKey([2; 32]),
-            validator_key: PublicKey([3; 32]),
-            n: 256,
-            iterations: 1,
-            reason: Reason::new(ReasonCode::MinerBusy, ""),
-            not_challenged: Vec::new(),
-            difference: Difference::default(),
-            recent: AbandonedCount::default(),
-            unix_seconds: 0,
-        };
-        Verdict { outcome: Outcome::Pass, reasons: Vec::new(), ..verdict.verdict() }
+        let keys = (PublicKey([2; 32]), PublicKey([3; 32]));
+        let verdict = unmade(ChallengeId([1; 16]), keys.0, keys.1, Reason::new(ReasonCode::MinerBusy, ""), 0);
+        Verdict { outcome: Outcome::Pass, reasons: Vec::new(), ..verdict }
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl CaseContents {
         let mut judgement = match &self.made {
             CaseChallenge::Nothing(unmade) => {
                 let reason = reason(unmade.reason.clone())?;
-                let verdict = unmade.unchallenged(&self.header, reason).verdict();
+                let verdict = unmade.verdict(&self.header, reason);
                 RejudgeResult::Verdict(Box::new(verdict))
             }
             CaseChallenge::Challenge(offer) => self.run_again(offer, entries, policy)?,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use assay_judge::verify::judge::UnmadeVerdict;
+use assay_judge::verify::judge::unmade;
 use assay_policy::FleetRules;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Reason, ReasonCode};
@@ -38,20 +38,9 @@ pub fn connected(key: PublicKey) -> ConnectedMiner {
 
 /// The conclusion of a challenge that was lost.
 pub fn conclusion(challenge_id: ChallengeId, miner_key: PublicKey, validator_key: PublicKey, at: u8) -> Conclusion {
-    let verdict = UnmadeVerdict {
-        challenge_id,
-        miner_key,
-        validator_key,
-        n: 0,
-        iterations: 0,
-        reason: Reason::new(ReasonCode::ValidatorLost, ""),
-        not_challenged: Vec::new(),
-        difference: Default::default(),
-        recent: Default::default(),
-        unix_seconds: at.into(),
-    };
+    let reason = Reason::new(ReasonCode::ValidatorLost, "");
     Conclusion {
-        verdict: verdict.verdict(),
+        verdict: unmade(challenge_id, miner_key, validator_key, reason, at.into()),
         at_ms: at.into(),
         next_due: None,
         asked: "operator".into(),

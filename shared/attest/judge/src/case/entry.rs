@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_policy::Policy;
 use assay_policy::expectations::Expectation;
 use assay_protocol::message::{Inventory, MinerMessage, Offer, OpenItem, OpeningsChunk};
-use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
+use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice, Verdict};
 use assay_work::{ChallengeId, DeviceId, MemoryProbe, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
 use crate::history::past::MinerPast;
 use crate::verify::excuse::ValidatorDelays;
-use crate::verify::judge::UnmadeVerdict;
+use crate::verify::judge::unmade;
 
 /// One part of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,19 +120,16 @@ pub struct StoredReason {
 }
 
 impl UnmadeChallenge {
-    /// The verdict's input.
-    pub fn unchallenged(&self, header: &CaseHeader, reason: Reason) -> UnmadeVerdict {
-        UnmadeVerdict {
-            challenge_id: header.challenge_id,
-            miner_key: header.miner_key,
-            validator_key: header.validator_key,
+    pub fn verdict(&self, header: &CaseHeader, reason: Reason) -> Verdict {
+        Verdict {
             n: self.n,
             iterations: header.policy.iterations,
-            reason,
             not_challenged: header.not_challenged.clone(),
-            difference: self.difference.clone(),
-            recent: self.recent,
-            unix_seconds: header.unix_seconds,
+            missing_devices: self.difference.missing.clone(),
+            new_devices: self.difference.new.clone(),
+            abandoned_recently: self.recent.abandoned,
+            recent_challenges: self.recent.of,
+            ..unmade(header.challenge_id, header.miner_key, header.validator_key, reason, header.unix_seconds)
         }
     }
 }

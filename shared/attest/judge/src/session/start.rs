@@ -114,7 +114,7 @@ impl ValidatorSession {
             policy: policy.clone(),
         };
         let unmade = UnmadeChallenge { n, reason: reason.clone().into(), difference, recent };
-        let verdict = Box::new(unmade.unchallenged(&header, reason).verdict());
+        let verdict = Box::new(unmade.verdict(&header, reason));
         let entries = vec![
             CaseEntry::Header(Box::new(header)),
             CaseEntry::Inventory(sizing.inventory.clone()),

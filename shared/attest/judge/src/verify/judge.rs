@@ -88,61 +88,43 @@ pub struct Gaps {
     pub digests: Option<Duration>,
 }
 
-/// A challenge that could not be made, as a verdict.
-#[derive(Debug)]
-pub struct UnmadeVerdict {
-    /// A fresh id.
-    pub challenge_id: ChallengeId,
-    pub miner_key: PublicKey,
-    pub validator_key: PublicKey,
-    /// The smallest matrix size allowed.
-    pub n: u32,
-    /// Passes of each device.
-    pub iterations: u32,
-    pub reason: Reason,
-    /// Every device of the miner.
-    pub not_challenged: Vec<UnchallengedDevice>,
-    /// The devices that the key showed before.
-    pub difference: Difference,
-    /// The miner's abandoned challenges.
-    pub recent: AbandonedCount,
-    /// Seconds since 1970.
-    pub unix_seconds: u64,
-}
-
-impl UnmadeVerdict {
-    pub fn verdict(self) -> Verdict {
-        let Self { challenge_id, miner_key, validator_key, n, iterations, reason, .. } = self;
-        let reasons = vec![reason];
-        Verdict {
-            challenge_id,
-            miner_key,
-            validator_key,
-            outcome: outcome_of(&reasons),
-            reasons,
-            mode: None,
-            precision: Precision::Int8,
-            n,
-            iterations,
-            iterations_checked: 0,
-            devices: Vec::new(),
-            whole: Work::default(),
-            work_bounds: Vec::new(),
-            iteration_bounds: Vec::new(),
-            probe_bounds: Vec::new(),
-            round_trip_ms: None,
-            handover_ms: None,
-            roots_ms: None,
-            digests_ms: None,
-            not_challenged: self.not_challenged,
-            missing_devices: self.difference.missing,
-            new_devices: self.difference.new,
-            abandoned_recently: self.recent.abandoned,
-            recent_challenges: self.recent.of,
-            unix_seconds: self.unix_seconds,
-            link: None,
-            receipt: None,
-        }
+/// The verdict on a challenge that was not made, or whose course is not known.
+pub fn unmade(
+    challenge_id: ChallengeId,
+    miner_key: PublicKey,
+    validator_key: PublicKey,
+    reason: Reason,
+    unix_seconds: u64,
+) -> Verdict {
+    let reasons = vec![reason];
+    Verdict {
+        challenge_id,
+        miner_key,
+        validator_key,
+        outcome: outcome_of(&reasons),
+        reasons,
+        mode: None,
+        precision: Precision::Int8,
+        n: 0,
+        iterations: 0,
+        iterations_checked: 0,
+        devices: Vec::new(),
+        whole: Work::default(),
+        work_bounds: Vec::new(),
+        iteration_bounds: Vec::new(),
+        probe_bounds: Vec::new(),
+        round_trip_ms: None,
+        handover_ms: None,
+        roots_ms: None,
+        digests_ms: None,
+        not_challenged: Vec::new(),
+        missing_devices: Vec::new(),
+        new_devices: Vec::new(),
+        abandoned_recently: 0,
+        recent_challenges: 0,
+        unix_seconds,
+        link: None,
+        receipt: None,
     }
 }
 

@@ -9,9 +9,7 @@ use assay_work::{ChallengeId, PublicKey};
 use tokio::time::MissedTickBehavior;
 
 use crate::registry::Registry;
-use assay_judge::history::AbandonedCount;
-use assay_judge::history::devices::Difference;
-use assay_judge::verify::judge::UnmadeVerdict;
+use assay_judge::verify::judge::unmade;
 use assay_program::clock::unix_ms;
 
 /// Interval of heartbeats, and of looking for lost validators' challenges.
@@ -209,19 +207,10 @@ impl ValidatorPresence {
             "the process of the validator that began it ended before its verdict; validator {} concluded it",
             self.key
         );
-        let verdict = UnmadeVerdict {
-            challenge_id: begun.challenge.parse::<ChallengeId>().ok()?,
-            miner_key: begun.miner.parse().ok()?,
-            validator_key: begun.validator.parse().ok()?,
-            n: 0,
-            iterations: 0,
-            reason: Reason::new(ReasonCode::ValidatorLost, detail),
-            not_challenged: Vec::new(),
-            difference: Difference::default(),
-            recent: AbandonedCount::default(),
-            unix_seconds: u64::try_from(begun.begun_ms / 1000).ok()?,
-        };
-        Some(verdict.verdict())
+        let [miner, validator] = [&begun.miner, &begun.validator].map(|key| key.parse().ok());
+        let reason = Reason::new(ReasonCode::ValidatorLost, detail);
+        let unix_seconds = u64::try_from(begun.begun_ms / 1000).ok()?;
+        Some(unmade(begun.challenge.parse().ok()?, miner?, validator?, reason, unix_seconds))
     }
 
     async fn beat(&self) -> Result<(), RecordsError> {

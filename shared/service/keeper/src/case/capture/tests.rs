@@ -42,7 +42,7 @@ fn verdict() -> Verdict {
     let reason = Reason::new(ReasonCode::NotEnoughMemory, "none");
     let (difference, recent) = (Difference::default(), AbandonedCount::default());
     let unmade = UnmadeChallenge { n: 256, reason: reason.clone().into(), difference, recent };
-    unmade.unchallenged(&header(), reason).verdict()
+    unmade.verdict(&header(), reason)
 }
 
 /// A sample with seven rows of n = 8192 that look random.
