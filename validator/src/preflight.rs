@@ -71,7 +71,9 @@ pub fn own_identity(config: &ValidatorConfig) -> Result<Identity, Failure> {
 /// Refuses to make a new key beside records that another key's validator wrote: every miner that knows it would refuse it.
 fn check_owner(records: &Location, key_file: &Path) -> Result<(), Failure> {
     match records {
-        Location::File(path) if fs::metadata(path).is_ok_and(|file| file.len() > 0) && !key_file.exists() => {
+        Location::File(path)
+            if fs::metadata(path).is_ok_and(|file| file.len() > 0) && matches!(key_file.try_exists(), Ok(false)) =>
+        {
             let why = format!(
                 "the key is missing, though there are records ({}): restore it, or make another one with `assay-validator \
                  key`, which miners refuse that know the old one",

@@ -42,7 +42,9 @@ impl Address {
 
     /// Whether both cannot be listened on: the same port, but 0, of one host or of all.
     pub fn overlaps(&self, other: &Self) -> bool {
-        let same_host = self.host == other.host || self.is_unspecified() || other.is_unspecified();
+        let is_v6 = |address: &Self| address.host.contains(':');
+        let covers = |all: &Self, one: &Self| all.is_unspecified() && (is_v6(all) || !is_v6(one));
+        let same_host = self.host == other.host || covers(self, other) || covers(other, self);
         self.port == other.port && self.port != 0 && same_host
     }
 

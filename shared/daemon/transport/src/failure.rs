@@ -41,7 +41,7 @@ pub enum TlsFailure {
     },
     /// The certificate begins later.
     #[error(
-        "the server's certificate is not valid yet, but from {}: check this machine's clock, or have its operator renew it",
+        "the server's certificate is valid only from {}: check this machine's clock, or have its operator renew it",
         utc::text(*.not_before_unix_seconds)
     )]
     NotYetValid {

@@ -126,7 +126,7 @@ async fn an_authoritys_certificate_is_for_its_names_and_its_time() {
     assert!(!failure.needs_operator(), "it can be renewed");
     let [time, not_before] = [0, 1_767_225_600].map(|s| UnixTime::since_unix_epoch(Duration::from_secs(s)));
     let early = TlsFailure::from(&rustls::CertificateError::NotValidYetContext { time, not_before });
-    assert!(early.to_string().contains("not valid yet, but from 2026-01-01 00:00:00 UTC: check"), "{early}");
+    assert!(early.to_string().contains("valid only from 2026-01-01 00:00:00 UTC: check"), "{early}");
     server.set_issued(Some(issued(&files)).filter(|_| false));
     let failure = shake(&server, "10.0.0.1", &trust).await.0.unwrap_err();
     assert_ne!(failure, TlsFailure::NotTls, "the validator's own certificate is no authority's: {failure}");

@@ -138,8 +138,9 @@ impl CudaError {
 
     /// The same of the listing: a driver that does not start beside its kernel module has GPUs, which wait for another
     /// module (nvidia-uvm) or for a reboot.
-    pub(super) const fn listing_may_pass(&self, has_module: bool) -> bool {
-        let is_broken = matches!(self, Self::Mismatch | Self::OperatingSystem { .. } | Self::Driver(_));
+    pub(super) fn listing_may_pass(&self, has_module: bool) -> bool {
+        let is_unknown = matches!(self, Self::Driver(fault) if fault.is(CUresult::CUDA_ERROR_UNKNOWN));
+        let is_broken = is_unknown || matches!(self, Self::Mismatch | Self::OperatingSystem { .. });
         self.may_pass() || is_broken && has_module
     }
 

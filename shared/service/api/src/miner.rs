@@ -62,7 +62,7 @@ pub struct MinerDetail {
     pub miner: Miner,
     /// The group of the policy that takes it.
     pub group: String,
-    /// The reason why its due challenge is delayed while the miner is connected.
+    /// The reason why its due challenge is delayed while the miner is connected, for the role to operate.
     pub delayed: Option<String>,
     /// Its devices, also those that are gone.
     pub devices: Vec<DeviceRecord>,
@@ -74,6 +74,14 @@ pub struct MinerDetail {
     pub actions: Vec<OperatorAction>,
     /// Its connection to this validator.
     pub connection: Option<MinerConnection>,
+}
+
+impl MinerDetail {
+    /// The same of the miner, and of the wait of a challenge that is due.
+    pub fn hide_due(&mut self, role: Role) {
+        self.miner.hide_due(role);
+        self.delayed = self.delayed.take().filter(|_| role >= Role::Operate);
+    }
 }
 
 /// A miner after a decision about it.

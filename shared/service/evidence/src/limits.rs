@@ -50,17 +50,17 @@ impl EvidenceStore {
         now: SystemTime,
     ) -> Result<SweepReport, EvidenceError> {
         let mut objects = self.list().await?;
-        objects.sort_by_key(|held| (!excess.contains(&held.digest), held.modified, held.digest));
         let mut swept = SweepReport {
             kept: objects.len(),
             kept_bytes: objects.iter().map(|h| h.bytes).sum(),
             ..SweepReport::default()
         };
         let age = |held: &ObjectEntry| now.duration_since(held.modified).unwrap_or_default();
+        let is_old = |held: &ObjectEntry| limits.max_age.is_some_and(|most| age(held) > most);
+        objects.sort_by_key(|held| (!is_old(held), !excess.contains(&held.digest), held.modified, held.digest));
         for held in &objects {
-            let is_old = limits.max_age.is_some_and(|most| age(held) > most);
             let is_too_much = limits.max_bytes.is_some_and(|most| swept.kept_bytes > most);
-            if (is_old || is_too_much) && age(held) >= YOUNG && !is_needed(&held.digest) {
+            if (is_old(held) || is_too_much) && age(held) >= YOUNG && !is_needed(&held.digest) {
                 if let Err(error) = self.remove(&held.digest).await {
                     swept.failure = Some(error);
                     break;

@@ -147,12 +147,15 @@ async fn limits_remove_the_oldest_that_nobody_needs() {
     let store = open(folder.path());
     let start = SystemTime::now();
     let at = |hours: u64| start + Duration::from_secs(3600 * hours);
-    let mut objects = Vec::new();
-    for seed in 0..5_u8 {
+    let write = async |seed: u8, hours: u64| {
         let stored = keep(&store, &noise(seed, 100_000)).await;
         let written = fs::File::options().write(true).open(file(folder.path(), &stored.digest)).unwrap();
-        written.set_modified(at(u64::from(seed) * 10)).unwrap();
-        objects.push(stored);
+        written.set_modified(at(hours)).unwrap();
+        stored
+    };
+    let mut objects = Vec::new();
+    for seed in 0..5_u8 {
+        objects.push(write(seed, u64::from(seed) * 10).await);
     }
     let digests: Vec<_> = objects.iter().map(|stored| stored.digest).collect();
     let needed = digests[1];
@@ -179,6 +182,11 @@ async fn limits_remove_the_oldest_that_nobody_needs() {
     assert_eq!((swept.removed, swept.kept), (vec![digests[3]], 1));
     assert_eq!(swept.bytes_over, objects[1].stored_bytes - 1, "what is needed stays, and is said");
     assert!(content(&store, &needed).await.is_ok());
+
+    let [old, other] = [write(5, 0).await.digest, write(6, 50).await.digest];
+    let both = StoreLimits { max_age: Some(Duration::from_secs(65 * 3600)), ..of_size };
+    let swept = store.sweep(&both, &is_needed, &HashSet::from([other]), at(100)).await.unwrap();
+    assert_eq!((swept.removed, swept.kept), (vec![old], 2), "what is old makes room for excess");
 }
 
 /// Regression test: a sweep that could not remove an object said nothing of those before it, which the records had as

@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -83,7 +84,10 @@ fn a_host_without_cuda_says_why_in_one_sentence() {
             assert!(is(&error) && error.to_string().contains(says), "{name}: {error:?}: {error}");
             assert_eq!(try_open(0, CudaConfig::default()).unwrap_err(), error, "opening says the same");
             let absence = CudaConfig::default().detect().unwrap_err();
-            assert_eq!(absence.may_pass, error == CudaError::NotReady, "{name}: {absence}");
+            // A machine with the module has GPUs, which a broken driver may give later.
+            let has_module = Path::new("/proc/driver/nvidia/version").exists();
+            let may_pass = name == "ready" || has_module && ["mismatch", "system", "unheard of"].contains(&name);
+            assert_eq!(absence.may_pass, may_pass, "{name}: {absence}");
         });
     }
 }

@@ -165,7 +165,7 @@ pub async fn sweep(
     // Down to three quarters of the strangers' share, which leaves room for further ones.
     let most = i64::try_from(store.max_stranger_bytes() / 4 * 3).unwrap_or(i64::MAX);
     let strangers = records.stranger_evidence(most).await?;
-    let spare = digests(&strangers.spare);
+    let spare: Vec<Digest> = strangers.spare.iter().filter_map(|digest| digest.parse().ok()).collect();
     for digest in &spare {
         store.remove(digest).await?;
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;

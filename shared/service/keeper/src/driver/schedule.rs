@@ -75,7 +75,7 @@ impl Driver {
         let due = DueChallenge {
             miner: who.miner,
             models: self.models().into_values().collect(),
-            claimed_bytes: self.session.inventory().map_or(0, Inventory::free_bytes),
+            claimed_bytes: self.claimed_bytes(),
             is_first: std::mem::take(&mut self.due.is_first),
             is_moved: std::mem::take(&mut self.due.is_moved),
             challenges: validator.capacity.challenges.clone(),
@@ -101,6 +101,12 @@ impl Driver {
             }
             ScheduleDecision::Never => return Vec::new(),
         };
+        // A miner that claims more by now waits for a place like those that do from the start.
+        if self.claimed_bytes() > places.most_bytes {
+            self.due.is_moved = true;
+            self.schedule_in(Some(Duration::ZERO));
+            return Vec::new();
+        }
         // The wait for a place may have outlasted the lease.
         if self.host.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
             self.schedule_in(Some(LEASE_PAUSE));
@@ -118,6 +124,10 @@ impl Driver {
             }
         }
         Vec::new()
+    }
+
+    fn claimed_bytes(&self) -> u64 {
+        self.session.inventory().map_or(0, Inventory::free_bytes)
     }
 
     pub(super) fn models(&self) -> BTreeMap<DeviceId, String> {

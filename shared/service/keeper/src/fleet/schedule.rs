@@ -30,7 +30,7 @@ const DAY_MS: i64 = 86_400_000;
 const ABANDONED_PAUSE: Duration = Duration::from_secs(600);
 /// The most challenges by connecting again in the mean time between challenges.
 const CONNECTS_PER_MEAN: u32 = 10;
-/// Slots whose digests, which the validator holds until all have come, are as large as one place allows: 4 MiB.
+/// Slots with 4 MiB of digests, which the validator holds until all have come.
 const SLOTS_PER_PLACE: u64 = 1 << 17;
 
 /// A challenge's place among the concurrent ones.
@@ -38,13 +38,15 @@ const SLOTS_PER_PLACE: u64 = 1 << 17;
 pub struct ChallengePlaces {
     _all: OwnedSemaphorePermit,
     _group: Option<OwnedSemaphorePermit>,
-    _unattested: Option<OwnedSemaphorePermit>,
+    _unattested: [Option<OwnedSemaphorePermit>; 2],
+    /// The bytes that the miner may claim when it begins.
+    pub most_bytes: u64,
 }
 
 impl ChallengePlaces {
     /// A place outside any group's limit.
     pub const fn of(place: OwnedSemaphorePermit) -> Self {
-        Self { _all: place, _group: None, _unattested: None }
+        Self { _all: place, _group: None, _unattested: [None, None], most_bytes: u64::MAX }
     }
 }
 
@@ -74,12 +76,13 @@ pub struct DueChallenge {
     pub max_challenges: u32,
 }
 
-/// Permits for the concurrent challenges of each group, and of [`UNATTESTED`] miners.
+/// Permits for the concurrent challenges of each group, and of miners without an attestation, which cost nothing and may
+/// stall: half of the places, and as many times the digests of [`SLOTS_PER_PLACE`].
 #[derive(Debug, Default)]
 pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
 
-/// Miners without an attestation, which cost nothing and may stall: no group has this name.
-const UNATTESTED: &str = "";
+/// No group has these names.
+const UNATTESTED: [&str; 2] = ["", "digests "];
 
 impl GroupPlaces {
     /// Waits for some permits of a group with this limit. A changed limit applies from the next challenge on.
@@ -96,12 +99,15 @@ impl GroupPlaces {
         semaphore.acquire_many_owned(permits).await.ok()
     }
 
-    /// Waits for the part of a miner without an attestation: more than one place where it may send many digests.
-    async fn acquire_unattested(&self, due: &DueChallenge, policy: &Policy) -> Option<OwnedSemaphorePermit> {
+    /// Waits for the part of a miner without an attestation. One that may send many digests waits for others like it first.
+    async fn acquire_unattested(&self, due: &DueChallenge, policy: &Policy) -> [Option<OwnedSemaphorePermit>; 2] {
         let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
-        let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(MAX_TOTAL);
-        let (half, places) = (due.max_challenges.div_ceil(2), 1 + slots / SLOTS_PER_PLACE);
-        self.acquire(UNATTESTED, half, places.min(half.into()) as u32).await
+        let most = MAX_TOTAL.min(policy.max_matrices.into());
+        let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(most);
+        let half = due.max_challenges.div_ceil(2);
+        let digests = (slots / SLOTS_PER_PLACE).min(half.into()) as u32;
+        let digests = self.acquire(UNATTESTED[1], half, digests).await;
+        [digests, self.acquire(UNATTESTED[0], half, 1).await]
     }
 }
 
@@ -171,21 +177,23 @@ impl Fleet {
         if self.over_budget(group, &record, due.models.len()).await?.is_some() {
             return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
-        // First: a group that waits for its own places keeps none of those of all.
+        let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
+        let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
+        // In this order: what waits for places of its own keeps none of those of others.
+        let (unattested, most_bytes) = match standing.state.is_attested() {
+            true => ([None, None], u64::MAX),
+            false => {
+                (self.group_places.acquire_unattested(&due, &order.policy).await, due.claimed_bytes.saturating_mul(2))
+            }
+        };
         let of_group = match group.concurrency {
             Some(limit) => self.group_places.acquire(&group.name, limit, 1).await,
             None => None,
         };
-        let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
-        let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
-        let unattested = match standing.state.is_attested() {
-            true => None,
-            false => self.group_places.acquire_unattested(&due, &order.policy).await,
-        };
         let all = due.challenges.acquire_owned().await;
         // The places are never closed.
         let Ok(all) = all else { return Ok(ScheduleDecision::Never) };
-        let places = ChallengePlaces { _all: all, _group: of_group, _unattested: unattested };
+        let places = ChallengePlaces { _all: all, _group: of_group, _unattested: unattested, most_bytes };
         Ok(ScheduleDecision::Ready(Box::new(order), places))
     }
 
@@ -461,12 +469,14 @@ mod tests {
             tokio::time::timeout(Duration::from_millis(200), fleet.prepare(&policy, due)).await
         };
         let mut begun = Vec::new();
-        // Slots of 4 MiB.
-        for claimed_bytes in [(SLOTS_PER_PLACE << 22) - 1, SLOTS_PER_PLACE << 22, 0] {
+        // Of four places: one of few digests, two of as many as four permits; slots have 4 MiB.
+        for claimed_bytes in [(SLOTS_PER_PLACE << 22) - 1, SLOTS_PER_PLACE << 22, (3 * SLOTS_PER_PLACE) << 22] {
             begun.push(prepare(claimed_bytes).await.unwrap());
         }
         assert!(begun.iter().all(|begun| matches!(begun, ScheduleDecision::Ready(..))), "{begun:?}");
-        assert!(prepare(0).await.is_err(), "one, two and one of four");
+        assert!(prepare(SLOTS_PER_PLACE << 22).await.is_err(), "others send as many digests as there may be");
+        begun.push(prepare(0).await.unwrap());
+        assert!(prepare(0).await.is_err(), "half of the places are taken");
         let judged = async |state| {
             let after = json!(Standing { state, ..Standing::default() }).to_string();
             let standing = Some(StandingChange { before: None, after, transition: None });
@@ -480,6 +490,6 @@ mod tests {
         begun.clear();
         let largest = prepare(u64::MAX).await.unwrap();
         assert!(matches!(largest, ScheduleDecision::Ready(..)), "{largest:?}");
-        assert!(prepare(0).await.is_err(), "it has the whole half");
+        assert!(prepare(SLOTS_PER_PLACE << 22).await.is_err() && prepare(0).await.is_ok(), "it delays its like alone");
     }
 }

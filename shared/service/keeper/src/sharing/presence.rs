@@ -5,7 +5,7 @@ use std::time::Duration;
 use assay_program::exit::{Exit, Failure};
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_records::{Conclusion, OrphanChallenge, Records, RecordsError, ValidatorRecord};
-use assay_work::{ChallengeId, PublicKey};
+use assay_work::PublicKey;
 use tokio::time::MissedTickBehavior;
 
 use crate::registry::Registry;

@@ -72,7 +72,7 @@ async fn miner(
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> ApiResult<MinerDetail> {
     let mut detail = read::miner(&web.running.validator, &miner).await?;
-    detail.miner.hide_due(caller.role);
+    detail.hide_due(caller.role);
     Ok(Json(detail))
 }
 
