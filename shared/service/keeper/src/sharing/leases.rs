@@ -11,7 +11,7 @@ use assay_program::clock;
 use assay_records::{Records, RecordsError};
 use assay_work::PublicKey;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 /// Validity of a lease: the wait of a miner for another validator when its own is lost.
@@ -39,18 +39,17 @@ struct LeasesState {
     order: tokio::sync::Mutex<()>,
 }
 
+#[derive(Default)]
 struct LeaseCandidate {
     /// Number of the miner's sessions: a new one enters before the old one leaves.
     sessions: usize,
     /// Time until which the lease is surely ours; `None`: not ours.
-    until: watch::Sender<Option<Instant>>,
+    until: Option<Instant>,
 }
 
-/// A connected miner's claim to its lease, until it is dropped.
-pub struct MinerLease {
-    /// Shared state with the miner's key; `None` for records without other validators.
-    of: Option<(Arc<LeasesState>, PublicKey, watch::Receiver<Option<Instant>>)>,
-}
+/// A connected miner's claim to its lease, until it is dropped: the shared state with the miner's key; `None` for records
+/// without other validators.
+pub struct MinerLease(Option<(Arc<LeasesState>, PublicKey)>);
 
 impl MinerLeases {
     /// Leases for records without other validators: every miner is this one's.
@@ -67,16 +66,10 @@ impl MinerLeases {
     /// Claims the lease of a connected miner, named by the first of its keys: it is requested now, and as long as
     /// another validator has it.
     pub fn enter(&self, miner: PublicKey) -> MinerLease {
-        let Some(shared) = &self.0 else { return MinerLease { of: None } };
-        let held = {
-            let mut candidates = shared.candidates.lock();
-            let new = || LeaseCandidate { sessions: 0, until: watch::Sender::new(None) };
-            let candidate = candidates.entry(miner).or_insert_with(new);
-            candidate.sessions += 1;
-            candidate.until.subscribe()
-        };
+        let Some(shared) = &self.0 else { return MinerLease(None) };
+        shared.candidates.lock().entry(miner).or_default().sessions += 1;
         shared.entered.notify_one();
-        MinerLease { of: Some((shared.clone(), miner, held)) }
+        MinerLease(Some((shared.clone(), miner)))
     }
 
     /// Takes, renews and returns leases, for ever.
@@ -104,7 +97,6 @@ impl MinerLeases {
                 );
             }
             is_failing = problem.is_some();
-            shared.end_those_over();
         }
     }
 }
@@ -112,49 +104,26 @@ impl MinerLeases {
 impl MinerLease {
     /// Whether this validator schedules the miner now.
     pub fn is_held(&self) -> bool {
-        self.of.as_ref().is_none_or(|(_, _, until)| until.borrow().is_some_and(|until| clock::now() < until))
+        let Some((shared, miner)) = &self.0 else { return true };
+        let candidates = shared.candidates.lock();
+        candidates.get(miner).and_then(|candidate| candidate.until).is_some_and(|until| clock::now() < until)
     }
 
     /// Whether this validator schedules the miner now; without the lease it tries to take it.
     pub async fn hold(&self) -> bool {
-        let Some((shared, miner, _)) = &self.of else { return true };
+        let Some((shared, miner)) = &self.0 else { return true };
         if self.is_held() {
             return true;
         }
-        match tokio::time::timeout(ROUND_LIMIT, shared.take(*miner)).await {
-            Ok(Ok(())) => self.is_held(),
-            // The next round tries again.
-            Ok(Err(_)) | Err(_) => false,
-        }
-    }
-
-    /// Waits until this validator schedules the miner; returns at once if it does.
-    pub async fn held(&mut self) {
-        while !self.is_held() {
-            let Some((_, _, until)) = &mut self.of else { return };
-            if until.changed().await.is_err() {
-                // The validator is ending.
-                return std::future::pending().await;
-            }
-        }
-    }
-
-    /// Waits until this validator does not schedule the miner; returns at once if it does not.
-    pub async fn lost(&mut self) {
-        let Some((_, _, held)) = &mut self.of else { return std::future::pending().await };
-        loop {
-            let Some(until) = *held.borrow_and_update() else { return };
-            tokio::select! {
-                () = tokio::time::sleep_until(until.into()) => return,
-                changed = held.changed() => if changed.is_err() { return },
-            }
-        }
+        // After a failure the next round tries again.
+        let taken = tokio::time::timeout(ROUND_LIMIT, shared.take(*miner)).await;
+        matches!(taken, Ok(Ok(()))) && self.is_held()
     }
 }
 
 impl Drop for MinerLease {
     fn drop(&mut self) {
-        let Some((shared, miner, _)) = self.of.take() else { return };
+        let Some((shared, miner)) = self.0.take() else { return };
         let is_held = {
             let mut candidates = shared.candidates.lock();
             let Some(candidate) = candidates.get_mut(&miner) else { return };
@@ -162,7 +131,7 @@ impl Drop for MinerLease {
             if candidate.sessions > 0 {
                 return;
             }
-            candidates.remove(&miner).is_some_and(|candidate| candidate.until.borrow().is_some())
+            candidates.remove(&miner).is_some_and(|candidate| candidate.until.is_some())
         };
         // Other validators need not wait for its expiry. Without a runtime it expires.
         if let (true, Ok(runtime)) = (is_held, tokio::runtime::Handle::try_current()) {
@@ -208,7 +177,12 @@ impl LeasesState {
         let _in_order = self.order.lock().await;
         let since = clock::now();
         if self.records.lease(&subject(miner), &self.holder, MINER_LEASE).await? {
-            self.took(miner, since + MINER_LEASE).await?;
+            let until = since + MINER_LEASE;
+            let noted = self.candidates.lock().get_mut(&miner).map(|candidate| candidate.until = Some(until));
+            // Its miner has left meanwhile.
+            if noted.is_none() {
+                self.records.release(&subject(miner), &self.holder).await?;
+            }
         }
         Ok(())
     }
@@ -216,14 +190,13 @@ impl LeasesState {
     /// Records the renewed leases; returns the miners without one.
     fn note(&self, renewed: &BTreeSet<String>, until: Instant) -> Vec<PublicKey> {
         let mut wanted = Vec::new();
-        for (miner, candidate) in &*self.candidates.lock() {
-            let is_renewed = renewed.contains(&subject(*miner));
+        for (miner, candidate) in &mut *self.candidates.lock() {
             // A lease taken during the renewal stays.
-            let is_new = candidate.until.borrow().is_some_and(|own| own > until);
-            if is_renewed {
-                candidate.until.send_replace(Some(until));
+            let is_new = candidate.until.is_some_and(|own| own > until);
+            if renewed.contains(&subject(*miner)) {
+                candidate.until = Some(until);
             } else if !is_new {
-                candidate.until.send_if_modified(|held| held.take().is_some());
+                candidate.until = None;
                 wanted.push(*miner);
             }
         }
@@ -235,24 +208,6 @@ impl LeasesState {
         let _in_order = self.order.lock().await;
         let is_here = self.candidates.lock().contains_key(&miner);
         if is_here { Ok(()) } else { self.records.release(&subject(miner), &self.holder).await }
-    }
-
-    /// Records a taken lease; returns it if its miner has left meanwhile.
-    async fn took(&self, miner: PublicKey, until: Instant) -> Result<(), RecordsError> {
-        let is_here = {
-            let candidates = self.candidates.lock();
-            let candidate = candidates.get(&miner);
-            candidate.map(|candidate| candidate.until.send_replace(Some(until))).is_some()
-        };
-        if is_here { Ok(()) } else { self.records.release(&subject(miner), &self.holder).await }
-    }
-
-    /// Wakes the waiters of leases that ended without renewal.
-    fn end_those_over(&self) {
-        let now = clock::now();
-        for candidate in self.candidates.lock().values() {
-            candidate.until.send_if_modified(|until| until.take_if(|until| *until <= now).is_some());
-        }
     }
 }
 
