@@ -18,6 +18,7 @@ use crate::registry::ConnectedMiner;
 use crate::round::{self, MAX_MEMBERS, Member, MemberEnd, RoundReport};
 use crate::validator::Validator;
 use assay_judge::entropy::{Entropy, OsEntropy};
+use assay_judge::issue;
 use assay_listen::bounds::MAX_ROUNDS_AT_ONCE;
 use assay_program::clock::{unix_ms, unix_seconds};
 use tokio::time::timeout;
@@ -115,7 +116,11 @@ struct PlannedRound {
 /// Plans and records a round of a group.
 async fn plan(validator: &Validator, group: Option<&str>, asked: OrderOrigin) -> Result<PlannedRound, OperationError> {
     let rules = validator.fleet.rules();
-    let named = group.map(|name| rules.policy.group(name).ok_or_else(|| no_group(validator, name))).transpose()?;
+    let unknown = |name: &str| {
+        let names: Vec<_> = rules.policy.groups.iter().map(|group| group.name.as_str()).collect();
+        OperationError::NotFound(format!("no group {name} in the fleet's policy: there are {}", names.join(", ")))
+    };
+    let named = group.map(|name| rules.policy.group(name).ok_or_else(|| unknown(name))).transpose()?;
     let how = named.and_then(|group| group.rounds.as_ref());
     let found = invited(validator, group).await?;
     if found.is_empty() {
@@ -130,19 +135,6 @@ async fn plan(validator: &Validator, group: Option<&str>, asked: OrderOrigin) ->
         return Err(OperationError::NotPossible(why));
     }
     note(validator, label, asked, invited, how.map_or(START_WITHIN, |how| how.start_within)).await
-}
-
-fn round_id() -> Result<String, OperationError> {
-    let bytes = OsEntropy.bytes().map_err(|error| OperationError::NotPossible(error.to_string()))?;
-    let mut id = [0; 16];
-    id.copy_from_slice(&bytes[..16]);
-    Ok(assay_work::ChallengeId(id).to_string())
-}
-
-fn no_group(validator: &Validator, name: &str) -> OperationError {
-    let rules = validator.fleet.rules();
-    let names: Vec<_> = rules.policy.groups.iter().map(|group| group.name.as_str()).collect();
-    OperationError::NotFound(format!("no group {name} in the fleet's policy: there are {}", names.join(", ")))
 }
 
 /// Miners of a group that may be challenged, connected or not.
@@ -180,7 +172,8 @@ async fn note(
     invited: Vec<RoundCandidate>,
     start_within: Duration,
 ) -> Result<PlannedRound, OperationError> {
-    let id = round_id()?;
+    let (id, _) = issue::fresh(&mut OsEntropy).map_err(|error| OperationError::NotPossible(error.to_string()))?;
+    let id = id.to_string();
     let round = RoundRecord {
         id: id.clone(),
         group: label.to_owned(),
