@@ -44,20 +44,11 @@ pub enum SessionCommand {
     /// The record of the miner, with other labels.
     Labelled(Box<MinerRecord>),
     /// The other members of the round have committed: send the probe that this challenge holds back.
-    Release {
-        /// Challenge that the probe belongs to.
-        id: ChallengeId,
-    },
-    /// Another miner connected with the same key.
-    Replaced {
-        /// Address of the new session.
-        by: Option<SocketAddr>,
-    },
-    /// The same miner connected anew after it lost this session's connection.
-    Resumed {
-        /// Address of the new session.
-        by: Option<SocketAddr>,
-    },
+    Release(ChallengeId),
+    /// Another miner connected with the same key, from this address.
+    Replaced(Option<SocketAddr>),
+    /// The same miner connected anew, from this address, after it lost this session's connection.
+    Resumed(Option<SocketAddr>),
 }
 
 /// Snapshot of a connected miner, for operators.
@@ -96,7 +87,7 @@ impl Census {
 
 /// All connected miners, each with one session, up to the validator's bounds. A miner's *seat* is the first of its
 /// keys: one that changed its key has one session with both.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Registry {
     pub bounds: ConnectionBounds,
     /// Miners by seat.
@@ -121,13 +112,7 @@ struct MinerEntry {
 
 impl Registry {
     pub fn new(bounds: ConnectionBounds) -> Self {
-        Self {
-            bounds,
-            entries: Mutex::default(),
-            ended: Mutex::default(),
-            next_session: AtomicU64::new(0),
-            unrecorded: UnrecordedEnds::default(),
-        }
+        Self { bounds, ..Self::default() }
     }
 
     /// Draws a number for a new session.
@@ -151,13 +136,12 @@ impl Registry {
         is_open: bool,
     ) -> Result<Option<ConnectedMiner>, EnterError> {
         let mut entries = self.entries.lock();
-        if !entries.contains_key(&seat) {
-            self.check_room(&entries, &miner, is_open)?;
-        }
         let resumes = |before: &MinerEntry| miner.resumption.goes_on_from(&before.miner.resumption);
         let resumes = entries.get(&seat).is_some_and(resumes);
-        if let Some(before) = entries.get(&seat).filter(|entry| entry.miner.challenged && !resumes) {
-            return Err(EnterError::InChallenge(before.miner.who.address));
+        match entries.get(&seat).map(|before| &before.miner) {
+            None => self.check_room(&entries, &miner, is_open)?,
+            Some(before) if before.challenged && !resumes => return Err(EnterError::InChallenge(before.who.address)),
+            Some(_) => {}
         }
         let by = miner.who.address;
         let place = peer.map(Peer::session);
@@ -165,7 +149,7 @@ impl Registry {
         drop(entries);
         if let Some(before) = &before {
             // A full queue means that the session is ending anyway.
-            let command = if resumes { SessionCommand::Resumed { by } } else { SessionCommand::Replaced { by } };
+            let command = if resumes { SessionCommand::Resumed(by) } else { SessionCommand::Replaced(by) };
             let _ = before.commands.try_send(command);
         }
         Ok(before.map(|before| before.miner))
@@ -302,7 +286,7 @@ mod tests {
         assert_eq!(full, EnterError::Full);
         let before = registry.enter(2, PublicKey([7; 32]), miner(7), new, None, false).unwrap();
         assert!(before.is_some(), "a key that is here takes over when all places are taken");
-        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { by: None })));
+        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced(None))));
         // Its pending commands no longer start a challenge.
         assert!(!registry.begin(1, PublicKey([7; 32])));
         // The old session leaves late: the new one stays.
@@ -323,7 +307,7 @@ mod tests {
         registry.enter(1, seat, miner(7), old, None, false).unwrap();
         let before = registry.enter(2, seat, miner(8), new.clone(), None, false).unwrap().unwrap();
         assert_eq!(before.who.miner, seat);
-        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced { .. })));
+        assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced(_))));
         assert_eq!(registry.miners().iter().map(|miner| miner.who.miner).collect::<Vec<_>>(), [PublicKey([8; 32])]);
         assert!(registry.commands(PublicKey([8; 32])).is_some() && registry.commands(seat).is_none());
         assert!(registry.begin(2, seat));
@@ -353,7 +337,7 @@ mod tests {
         registry.update(1, key, |miner| miner.challenged = false);
         let before = registry.enter(2, key, at("10.0.0.2:5000"), new, None, false).unwrap().unwrap();
         assert_eq!(before.who.address, at("10.0.0.1:5000").who.address);
-        let Ok(SessionCommand::Replaced { by }) = old_commands.try_recv() else { panic!("it is told to go") };
+        let Ok(SessionCommand::Replaced(by)) = old_commands.try_recv() else { panic!("it is told to go") };
         assert_eq!(by, at("10.0.0.2:5000").who.address);
     }
 
@@ -390,10 +374,10 @@ mod tests {
             assert!(matches!(enter(2, session(nonce(2), other)), Err(EnterError::InChallenge(_))));
         }
         let mut second = enter(2, session(nonce(2), nonce(1))).unwrap();
-        assert!(matches!(first.try_recv(), Ok(SessionCommand::Resumed { .. })));
+        assert!(matches!(first.try_recv(), Ok(SessionCommand::Resumed(_))));
         // Its miner did not learn that the second session was accepted, and connects again.
         assert!(registry.begin(2, key));
         let _third = enter(3, session(nonce(3), nonce(1))).unwrap();
-        assert!(matches!(second.try_recv(), Ok(SessionCommand::Resumed { .. })));
+        assert!(matches!(second.try_recv(), Ok(SessionCommand::Resumed(_))));
     }
 }

@@ -42,11 +42,8 @@ pub struct Member {
 /// Result of one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberEnd {
-    /// It did not start with the others.
-    NotStarted {
-        /// The reason.
-        why: String,
-    },
+    /// It did not start with the others, for this reason.
+    NotStarted(String),
     Judged {
         /// Id of the challenge.
         challenge_id: ChallengeId,
@@ -56,10 +53,7 @@ pub enum MemberEnd {
         outcome: Outcome,
     },
     /// Its session was lost with its verdict on the way: the records have it.
-    Lost {
-        /// Id of the challenge.
-        challenge_id: ChallengeId,
-    },
+    Lost(ChallengeId),
 }
 
 /// Result of a round.
@@ -230,7 +224,7 @@ fn release(validator: &Validator, progress: &BTreeMap<PublicKey, MemberProgress>
     for (miner, member) in progress {
         let (Some(id), None) = (member.challenge, &member.end) else { continue };
         if let Some(commands) = validator.registry.commands(*miner)
-            && let Err(TrySendError::Full(command)) = commands.try_send(SessionCommand::Release { id })
+            && let Err(TrySendError::Full(command)) = commands.try_send(SessionCommand::Release(id))
         {
             // In tasks: a busy session does not delay the others; an ended one has its verdict.
             tokio::spawn(async move { commands.send(command).await });
@@ -239,7 +233,7 @@ fn release(validator: &Validator, progress: &BTreeMap<PublicKey, MemberProgress>
 }
 
 fn not_started(why: &str) -> MemberEnd {
-    MemberEnd::NotStarted { why: why.to_owned() }
+    MemberEnd::NotStarted(why.to_owned())
 }
 
 fn ended(member: &MemberProgress, began: Instant, verdict: Option<&Verdict>) -> MemberEnd {
@@ -248,7 +242,7 @@ fn ended(member: &MemberProgress, began: Instant, verdict: Option<&Verdict>) -> 
         (Some(verdict), _) => {
             MemberEnd::Judged { challenge_id: verdict.challenge_id, committed_ms, outcome: verdict.outcome }
         }
-        (None, Some(challenge_id)) => MemberEnd::Lost { challenge_id },
+        (None, Some(challenge)) => MemberEnd::Lost(challenge),
         (None, None) => not_started("its session ended"),
     }
 }
@@ -273,7 +267,7 @@ mod tests {
     #[test]
     fn only_members_that_were_challenged_are_told_apart() {
         let now = Some(clock::now());
-        let (challenge, lost) = (ChallengeId([1; 16]), MemberEnd::Lost { challenge_id: ChallengeId([1; 16]) });
+        let (challenge, lost) = (ChallengeId([1; 16]), MemberEnd::Lost(ChallengeId([1; 16])));
         let member = |id: &str, challenge, committed, end| {
             let (id, is_late) = (id.to_owned(), false);
             MemberProgress { id, challenge, committed, is_late, end }

@@ -15,18 +15,17 @@ use assay_judge::session::StartError;
 impl Driver {
     pub(super) async fn command(&mut self, command: SessionCommand) -> Vec<Action> {
         match command {
-            SessionCommand::Replaced { by } => {
+            SessionCommand::Replaced(by) => {
                 self.end.is_replaced = true;
                 self.session.replaced(&taken_over(by))
             }
             SessionCommand::Labelled(record) => self.labelled(*record),
-            SessionCommand::Resumed { by } => self.session.replaced(&resumed(by)),
+            SessionCommand::Resumed(by) => self.session.replaced(&resumed(by)),
             // Its round went on without it.
             SessionCommand::Run { order, started, .. } if order.round.is_some() && started.is_closed() => Vec::new(),
             SessionCommand::Run { order, place, started } => {
-                let free =
-                    || self.validator.capacity.challenges.clone().try_acquire_owned().map_err(|_| StartError::TooMany);
-                let place = place.map_or_else(free, Ok);
+                let free = self.validator.capacity.challenges.clone();
+                let place = place.map_or_else(|| free.try_acquire_owned().map_err(|_| StartError::TooMany), Ok);
                 let result = match place {
                     Ok(place) => self.start(*order, ChallengePlaces::of(place)).await,
                     Err(error) => Err(error),
@@ -39,15 +38,15 @@ impl Driver {
                 let _ = started.send(answer.map(watch::Sender::subscribe));
                 actions
             }
-            SessionCommand::Release { id } => self.session.release(id, clock::now(), &mut self.entropy),
+            SessionCommand::Release(id) => self.session.release(id, clock::now(), &mut self.entropy),
             SessionCommand::Cancel { id, cancelled } => {
                 let course = self.running.course.as_ref().filter(|_| self.session.is_running());
                 let running = course.map(|course| course.borrow().now().clone()).filter(|running| id == running.id);
-                let (id, detail) = running.map(|running| (running.id, cancelled_detail(&running))).unzip();
                 // The caller may have gone; the challenge ends anyway.
-                let _ = cancelled.send(id);
-                let cancel = |detail: String| self.session.stop_run(Reason::new(ReasonCode::Cancelled, detail));
-                detail.map(cancel).unwrap_or_default()
+                let _ = cancelled.send(running.as_ref().map(|running| running.id));
+                let Some(ChallengeSnapshot { phase, since, .. }) = running else { return Vec::new() };
+                let detail = format!("in phase {phase}, {:.1} s after its start", clock::since(since).as_secs_f64());
+                self.session.stop_run(Reason::new(ReasonCode::Cancelled, detail))
             }
         }
     }
@@ -60,8 +59,4 @@ impl Driver {
         }
         self.session.drain()
     }
-}
-
-fn cancelled_detail(running: &ChallengeSnapshot) -> String {
-    format!("in phase {}, {:.1} s after its start", running.phase, clock::since(running.since).as_secs_f64())
 }

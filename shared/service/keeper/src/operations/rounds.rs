@@ -212,7 +212,7 @@ async fn run(validator: &Validator, planned: PlannedRound) -> Result<(), Operati
     let mut report = round::run(validator, &id, members, round::RoundLimits { start_within, hold }).await;
     for RoundCandidate { record, .. } in invited.iter().filter(|invited| invited.connected.is_none()) {
         if let Ok(key) = record.key.parse() {
-            report.members.insert(key, MemberEnd::NotStarted { why: "not connected".to_owned() });
+            report.members.insert(key, MemberEnd::NotStarted("not connected".to_owned()));
         }
     }
     Ok(end(&validator.records, &id, began_ms, &report).await?)
@@ -229,10 +229,10 @@ async fn end(records: &Records, id: &str, began_ms: i64, report: &RoundReport) -
     let mut noted = Ok(());
     for (key, end) in &report.members {
         let (state, challenge, detail) = match end {
-            MemberEnd::NotStarted { why } if why == "not connected" => ("absent", None, why.clone()),
-            MemberEnd::NotStarted { why } => ("late", None, why.clone()),
+            MemberEnd::NotStarted(why) if why == "not connected" => ("absent", None, why.clone()),
+            MemberEnd::NotStarted(why) => ("late", None, why.clone()),
             MemberEnd::Judged { challenge_id, outcome, .. } => ("judged", Some(challenge_id), outcome.to_string()),
-            MemberEnd::Lost { challenge_id } => ("started", Some(challenge_id), String::new()),
+            MemberEnd::Lost(challenge_id) => ("started", Some(challenge_id), String::new()),
         };
         let mut member = member(&key.to_string(), state, challenge.map(ToString::to_string), detail);
         member.at_ms = committed_at(end).unwrap_or(member.at_ms);
@@ -310,7 +310,7 @@ mod tests {
         let actor = Actor { name: "ada".to_owned(), uid: None };
         records.change_miner(&here.to_string(), &allow, &actor).await.unwrap();
         records.plan_round(&crate::tests::round("aa", PublicKey([0xee; 32])), &[]).await.unwrap();
-        let lost = || MemberEnd::Lost { challenge_id: ChallengeId([3; 16]) };
+        let lost = || MemberEnd::Lost(ChallengeId([3; 16]));
         let report = RoundReport { members: [gone, here].map(|key| (key, lost())).into(), ..RoundReport::default() };
         assert!(matches!(end(&records, "aa", 1, &report).await, Err(RecordsError::NoSuchMiner(_))));
         let (round, members) = records.round("aa").await.unwrap().unwrap();
