@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use assay_policy::{Group, Kind, Policy};
+use assay_receipts::EatNonce;
 
 /// Kind of a challenge that an operator requested.
 pub const MANUAL: &str = "manual";
@@ -32,7 +33,7 @@ pub struct Order {
     /// Whether its verdict counts in the attestation, as a forged one always does: its sizes are those of the policy.
     pub counts: bool,
     /// Nonce for the receipt (EAT), from its requester.
-    pub eat_nonce: Option<String>,
+    pub eat_nonce: Option<EatNonce>,
     /// Its part in a round.
     pub round: Option<RoundPart>,
 }

@@ -8,7 +8,7 @@ use assay_policy::DeviceRate;
 use assay_policy::Policy;
 use assay_policy::{Change, Event, Group, Standing, step};
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outcome_of};
-use assay_receipts::{EatNonce, Receipt, Subject, SubjectFinding};
+use assay_receipts::{Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
 use assay_work::{DeviceId, Nonce};
 use tokio::sync::MutexGuard;
@@ -302,7 +302,6 @@ impl Fleet {
     fn receipt(&self, judged: &JudgedChallenge, standing: &Standing) -> Option<Receipt> {
         let JudgedChallenge { draft, verdict, found, subjected: VerdictSubject { group, .. }, .. } = judged;
         let now_s = unix_seconds();
-        let eat_nonce = draft.order.eat_nonce.as_deref().and_then(|nonce| nonce.parse::<EatNonce>().ok());
         let lifetime_s = group.receipts.lifetime.as_secs();
         // No receipt outlives the attestation that it states.
         let until = standing.attested_until_s(&group.rules);
@@ -314,7 +313,7 @@ impl Fleet {
             state: standing.state.name(),
             group: &group.name,
             policy_id: &policy_id(group, &draft.order.policy),
-            eat_nonce: eat_nonce.as_ref(),
+            eat_nonce: draft.order.eat_nonce.as_ref(),
             findings: &findings,
             lifetime_s: until.map_or(lifetime_s, |until| lifetime_s.min(until.saturating_sub(now_s))),
             now_s,
@@ -414,7 +413,7 @@ fn receipt_record(receipt: &Receipt, draft: &Draft) -> ReceiptRecord {
         key_id: receipt.key_id.clone(),
         issued_s: seconds(receipt.issued_s),
         expires_s: seconds(receipt.expires_s),
-        nonce: draft.order.eat_nonce.clone(),
+        nonce: draft.order.eat_nonce.as_ref().map(ToString::to_string),
         token: receipt.token.clone(),
     }
 }

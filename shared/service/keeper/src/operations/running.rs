@@ -167,7 +167,8 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
     let light = group.over(&validator.policy(), &group.light);
     let of_group = group.heavy.as_ref().map_or(light.clone(), |heavy| group.over(&validator.policy(), &heavy.kind));
     let policy = Arc::new(policy_of(&of_group, &asked)?);
-    let eat_nonce = asked.eat_nonce.map(|text| nonce(&text)).transpose()?;
+    let nonce = asked.eat_nonce.map(|text| text.parse::<EatNonce>()).transpose();
+    let eat_nonce = nonce.map_err(|error| OperationError::Invalid(format!("eat_nonce: {error}")))?;
     let gone = || OperationError::Refused(ProblemCode::MinerLeft, format!("miner {key} is no longer connected"));
     let commands = validator.registry.commands(key).ok_or_else(gone)?;
     let (started, answer) = oneshot::channel();
@@ -216,12 +217,6 @@ async fn meant(validator: &Validator, text: Option<&str>) -> Result<PublicKey> {
         Some(miner) => Ok(miner.who.miner),
         None => refused(ProblemCode::NoMiner, format!("miner {prefix} is not connected")),
     }
-}
-
-/// Checks a nonce for a receipt.
-fn nonce(text: &str) -> Result<String> {
-    let nonce = text.parse::<EatNonce>().map_err(|error| OperationError::Invalid(format!("eat_nonce: {error}")))?;
-    Ok(nonce.into())
 }
 
 /// The validator's policy with the overrides of a request.
