@@ -12,7 +12,7 @@ use std::time::Instant;
 use assay_evidence::{EvidenceError, EvidenceStore, Spool, StoredObject};
 use assay_program::{blocking, clock};
 use assay_protocol::message::OpeningsChunk;
-use assay_protocol::verdict::{Outcome, Verdict};
+use assay_protocol::verdict::Verdict;
 use assay_work::ChallengeId;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
@@ -58,29 +58,6 @@ enum WaitingEntry {
     Encoded(Vec<u8>),
     /// Openings, which are most of a case, as the check has them.
     Openings(u64, Arc<OpeningsChunk>),
-}
-
-assay_work::names! {
-    /// Reason why a case is kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum CaptureReason {
-        Fail = "fail",
-        Inconclusive = "inconclusive",
-        /// A pass drawn for keeping.
-        Drawn = "drawn",
-    }
-}
-
-impl CaptureReason {
-    /// The reason to keep the case of a verdict; `None` for a pass that was not drawn.
-    pub const fn of(outcome: Outcome, is_drawn: bool) -> Option<Self> {
-        match outcome {
-            Outcome::Fail => Some(Self::Fail),
-            Outcome::Inconclusive => Some(Self::Inconclusive),
-            Outcome::Pass if is_drawn => Some(Self::Drawn),
-            Outcome::Pass => None,
-        }
-    }
 }
 
 impl Capture {
@@ -158,7 +135,11 @@ impl Capture {
                 None => Box::new(store.spool()?),
             };
             for entry in waiting.entries {
-                spool.write(&entry.encode(id))?;
+                let bytes = match entry {
+                    WaitingEntry::Encoded(bytes) => bytes,
+                    WaitingEntry::Openings(at, chunk) => encode(CaseEntry::Openings(at, chunk), id),
+                };
+                spool.write(&bytes)?;
             }
             Ok(spool)
         }));
@@ -185,15 +166,6 @@ impl WaitingEntries {
         // A part has as many bytes as a message at most.
         self.bytes += part_bytes(&chunk.part) as usize;
         self.entries.push(WaitingEntry::Openings(at, chunk));
-    }
-}
-
-impl WaitingEntry {
-    fn encode(self, id: ChallengeId) -> Vec<u8> {
-        match self {
-            Self::Encoded(bytes) => bytes,
-            Self::Openings(at, chunk) => encode(CaseEntry::Openings(at, chunk), id),
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::MutexGuard;
 
 use super::schedule::{next_wait, uniform};
 use super::{Fleet, standing_change, stored};
-use crate::case::capture::{Capture, CaptureReason};
+use crate::case::capture::Capture;
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_judge::facts::{FleetFacts, FleetFinding};
 use assay_program::clock::{unix_ms, unix_seconds};
@@ -333,7 +333,7 @@ async fn finish(
 ) -> Option<EvidenceRecord> {
     let share = subjected.group.evidence.passes_percent / 100.0;
     let is_stranger = verdict.outcome != Outcome::Pass && subjected.standing.last_pass_s.is_none();
-    let why = CaptureReason::of(verdict.outcome, uniform(&mut OsEntropy) < share)?;
+    let why = kept_as(verdict.outcome, uniform(&mut OsEntropy) < share)?;
     let facts = toml::to_string(facts);
     if let Err(error) = &facts {
         tracing::error!(challenge = %verdict.challenge_id, %error, "its case lacks what it was held against");
@@ -344,8 +344,16 @@ async fn finish(
         digest: kept.digest.to_string(),
         bytes: bytes(kept.bytes),
         stored_bytes: bytes(kept.stored_bytes),
-        why: why.name().to_owned(),
+        why: why.to_owned(),
     })
+}
+
+/// The reason to keep the case of a verdict, by its name in the records; `None` for a pass that was not drawn.
+fn kept_as(outcome: Outcome, is_drawn: bool) -> Option<&'static str> {
+    match outcome {
+        Outcome::Pass => is_drawn.then_some("drawn"),
+        Outcome::Fail | Outcome::Inconclusive => Some(outcome.name()),
+    }
 }
 
 /// The result of a challenge that another validator concluded: only data that its records have.
