@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use assay_policy::DeviceRate;
-use assay_policy::Policy;
-use assay_policy::{Change, Event, Group, Standing, step};
+use assay_policy::{Change, DeviceRate, Event, Group, Policy, Standing, step};
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
@@ -134,14 +132,7 @@ impl Fleet {
         let mut is_fresh = judged.evidence.is_none();
         let (mut is_first, mut pause) = (true, RETRY);
         loop {
-            let written = match is_fresh {
-                true => self.write(judged, judged.subjected.clone()).await,
-                false => self.write_anew(judged).await,
-            };
-            let written = match written {
-                Ok(concluded) if !is_first => self.with_recorded_receipt(concluded).await,
-                written => written,
-            };
+            let written = self.try_to_write(judged, is_fresh, is_first).await;
             (is_fresh, is_first) = (false, false);
             match written {
                 Ok(concluded) => return concluded,
@@ -156,20 +147,21 @@ impl Fleet {
         }
     }
 
-    /// A failed write may have succeeded, with its own receipt: the recorded receipt is given out.
-    async fn with_recorded_receipt(
+    /// Writes a verdict from the miner's standing, which is read anew unless it is fresh.
+    async fn try_to_write(
         &self,
-        mut concluded: ConcludedChallenge,
+        judged: &JudgedChallenge,
+        is_fresh: bool,
+        is_first: bool,
     ) -> Result<ConcludedChallenge, RecordsError> {
-        let recorded = self.records.receipt_of(&concluded.verdict.challenge_id.to_string()).await?;
-        concluded.verdict.receipt = recorded.map(|receipt| receipt.token);
+        let subjected = if is_fresh { judged.subjected.clone() } else { self.subjected(&judged.draft).await? };
+        let mut concluded = self.write(judged, subjected).await?;
+        if !is_first {
+            // A failed write may have succeeded, with its own receipt: the recorded receipt is given out.
+            let recorded = self.records.receipt_of(&concluded.verdict.challenge_id.to_string()).await?;
+            concluded.verdict.receipt = recorded.map(|receipt| receipt.token);
+        }
         Ok(concluded)
-    }
-
-    /// Writes again from the miner's current standing.
-    async fn write_anew(&self, judged: &JudgedChallenge) -> Result<ConcludedChallenge, RecordsError> {
-        let subjected = self.subjected(&judged.draft).await?;
-        self.write(judged, subjected).await
     }
 
     /// Waits before the next attempt: longer with each failure of the store, and no longer than its outage. The outage
