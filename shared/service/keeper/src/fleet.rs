@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use assay_judge::entropy::EntropySource;
-use assay_policy::{Change, Group, Standing};
+use assay_policy::{Change, FleetRules, Group, Labels, Standing};
 use assay_program::clock::unix_ms;
 use assay_receipts::Signer;
 use assay_records::{DeviceQuery, DeviceRecord, MinerRecord, Records, RecordsError, StandingChange, Transition};
@@ -23,7 +23,6 @@ use tokio::sync::watch;
 use self::presence::Presences;
 use self::schedule::GroupPlaces;
 use self::speeds::Speeds;
-use assay_policy::FleetRules;
 
 pub struct Fleet {
     /// Permanent records.
@@ -92,13 +91,14 @@ impl Fleet {
         })
     }
 
-    /// The group of a miner, connected or not: where groups select by model, by the models of its recorded devices.
+    /// The group of a miner, connected or not: where groups select by model, by the models of its recorded devices. A
+    /// miner without a record has neither labels nor devices.
     ///
     /// # Errors
     /// The records cannot be read.
-    pub async fn group_of(&self, record: &MinerRecord) -> Result<Group, RecordsError> {
-        let rules = self.rules();
-        let mut models = Vec::new();
+    pub async fn group_of(&self, record: impl Into<Option<&MinerRecord>>) -> Result<Group, RecordsError> {
+        let (rules, mut models) = (self.rules(), Vec::new());
+        let Some(record) = record.into() else { return Ok(rules.policy.group_of(&Labels::new(), &models).clone()) };
         if rules.policy.groups.iter().any(|group| group.select.model.is_some()) {
             let filter = DeviceQuery { miner: Some(record.id.clone()), ..DeviceQuery::default() };
             let claimed = |device: DeviceRecord| Some(device.model).filter(|it| !it.is_empty()).unwrap_or(device.name);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use assay_policy::identity::{IdentityFinding, PastDevices, Presence, since};
-use assay_policy::{Event, Labels, Standing, step};
+use assay_policy::{Event, Standing, step};
 use assay_program::clock::{unix_ms, unix_seconds};
 use assay_records::{
     DeviceEvent, DeviceQuery, DeviceRecord, FindingRecord, MinerRecord, RecordsError, StandingChange, Transition,
@@ -103,13 +103,8 @@ impl Fleet {
         record: Option<&MinerRecord>,
         event: &Event,
     ) -> Result<Option<StandingChange>, RecordsError> {
-        let (group, before) = match record {
-            Some(record) => (self.group_of(record).await?, record.standing()),
-            None => {
-                let rules = self.rules();
-                (rules.policy.group_of::<&str>(&Labels::new(), &[]).clone(), Standing::enrolled(unix_seconds()))
-            }
-        };
+        let group = self.group_of(record).await?;
+        let before = record.map_or_else(|| Standing::enrolled(unix_seconds()), MinerRecord::standing);
         let (after, change) = step(&before, event, &group.rules, unix_seconds());
         if after == before {
             return Ok(None);

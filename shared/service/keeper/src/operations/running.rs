@@ -159,11 +159,8 @@ pub async fn begin(validator: &Validator, asked: BeginChallenge) -> Result<Chall
     }
     let key = meant(validator, asked.miner.as_deref()).await?;
     let fleet = &validator.fleet;
-    let group = match fleet.records.miner(&key.to_string()).await? {
-        Some(record) => fleet.group_of(&record).await?,
-        // A new one, whose session is being recorded.
-        None => fleet.rules().policy.group_of::<String>(&Default::default(), &[]).clone(),
-    };
+    // Without a record it is a new one, whose session is being recorded.
+    let group = fleet.group_of(fleet.records.miner(&key.to_string()).await?.as_ref()).await?;
     let light = group.over(&validator.policy(), &group.light);
     let of_group = group.heavy.as_ref().map_or(light.clone(), |heavy| group.over(&validator.policy(), &heavy.kind));
     let policy = Arc::new(policy_of(&of_group, &asked)?);
