@@ -11,9 +11,9 @@ use assay_program::clock::unix_ms;
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
     ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, HistoryCursor,
-    Labels, MinerEvent, MinerFilter, MinerRecord, MinerSummary, ObjectKind, ReceiptCursor, ReceiptFilter,
-    ReceiptRecord, Records, ResolvedId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor,
-    VerdictFilter, VerdictRecord,
+    Labels, MinerEvent, MinerFilter, MinerRecord, ObjectKind, ReceiptCursor, ReceiptFilter, ReceiptRecord, Records,
+    ResolvedId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter,
+    VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -143,28 +143,23 @@ async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<M
     let mut summaries = validator.records.miner_summaries(&ids).await?;
     let known = |record: MinerRecord| {
         let summary = summaries.remove(&record.id).unwrap_or_default();
-        known_of(validator, record, &summary)
+        let admitted = record.key.parse().ok().map(|key| validator.access.allowed.admitted(&key));
+        let known = MinerSnapshot {
+            admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
+            name: record.labels.get(find::NAME_LABEL).cloned(),
+            device_count: summary.models.values().sum(),
+            models: summary.models.keys().filter(|model| !model.is_empty()).cloned().collect(),
+            reason: why_not(&record, admitted, &summary),
+        };
+        Miner { record, known }
     };
     Ok(records.into_iter().map(known).collect())
-}
-
-fn known_of(validator: &Validator, record: MinerRecord, summary: &MinerSummary) -> Miner {
-    let admitted = record.key.parse().ok().map(|key| validator.access.allowed.admitted(&key));
-    let known = MinerSnapshot {
-        admitted: admitted.map_or("unknown", |admitted| admitted.name()).to_owned(),
-        name: record.labels.get(find::NAME_LABEL).cloned(),
-        device_count: summary.models.values().sum(),
-        models: summary.models.keys().filter(|model| !model.is_empty()).cloned().collect(),
-        reason: why_not(&record, admitted, summary),
-    };
-    Miner { record, known }
 }
 
 /// Reads a miner by its id.
 pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner> {
     let record = validator.records.miner(id).await?;
-    let record = record.ok_or_else(|| not_found(ObjectKind::Miner, id))?;
-    let mut shown = shown(validator, vec![record]).await?;
+    let mut shown = shown(validator, record.into_iter().collect()).await?;
     shown.pop().ok_or_else(|| not_found(ObjectKind::Miner, id))
 }
 
@@ -264,7 +259,7 @@ async fn device_of(validator: &Validator, device_id: String) -> Result<DeviceDet
 }
 
 /// Refuses times that no record has.
-fn check_times(since: Option<i64>, until: Option<i64>) -> Result<()> {
+pub(super) fn check_times(since: Option<i64>, until: Option<i64>) -> Result<()> {
     let invalid = [("since", since), ("until", until)]
         .into_iter()
         .find_map(|(name, time)| Some((name, time.filter(|time| *time < 0)?)));
@@ -325,9 +320,8 @@ pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<Lis
     let ReceiptsQuery { miner, since, until, limit, cursor } = query;
     let (records, limit) = (&validator.records, page(limit)?);
     check_times(since, until)?;
-    let miner = miner_named(records, Some(miner)).await?;
-    let miner =
-        miner.ok_or_else(|| OperationError::Invalid("miner: the first digits of a key are missing".to_owned()))?;
+    let missing = || OperationError::Invalid("miner: the first digits of a key are missing".to_owned());
+    let miner = miner_named(records, Some(miner)).await?.ok_or_else(missing)?;
     let before = place(cursor.as_ref())?;
     let filter = ReceiptFilter { miner, since_ms: since, until_ms: until, before, limit: Some(limit + 1) };
     let found = records.receipts(&filter).await?;

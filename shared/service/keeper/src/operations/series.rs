@@ -9,18 +9,15 @@ use assay_policy::profile::{Profile, ProfileFigure};
 use assay_records::SeriesPoint;
 use assay_work::Precision;
 
-use super::{OperationError, Result, find, read};
+use super::{Result, find, read};
 use crate::validator::Validator;
 
 /// Results of a miner's devices, and the bands of their models.
 pub async fn of_miner(validator: &Validator, text: &str, query: SeriesQuery) -> Result<MinerSeries> {
     let limit = read::page(query.limit)?;
-    let since = query.since.unwrap_or_default();
-    if since < 0 {
-        return Err(OperationError::Invalid(format!("since: {since} is before 1970")));
-    }
+    read::check_times(query.since, None)?;
     let id = find::miner_or_name(&validator.records, text).await?;
-    let points = validator.records.series(&id, since, limit).await?;
+    let points = validator.records.series(&id, query.since.unwrap_or_default(), limit).await?;
     let bands = bands_of(validator, &id, &points).await?;
     Ok(MinerSeries { points, bands })
 }
