@@ -34,7 +34,7 @@ use crate::events::EventSession;
 use crate::fleet::conclude::ConcludedChallenge;
 use crate::fleet::schedule::ChallengePlaces;
 use crate::freed_memory::return_freed_soon;
-use crate::order::{Order, OrderOrigin};
+use crate::order::Order;
 use crate::registry::SessionCommand;
 use crate::sharing::leases::MinerLease;
 use crate::validator::Validator;
@@ -248,13 +248,6 @@ struct OngoingChallenge {
     signed: Option<CommitmentRecord>,
     /// Results of its devices.
     shown: Vec<DeviceRate>,
-}
-
-impl OngoingChallenge {
-    /// Whether an operator asked for the challenge, who may follow it.
-    fn is_watched(&self) -> bool {
-        self.order.asked == OrderOrigin::Operator
-    }
 }
 
 impl Driver {

@@ -63,20 +63,11 @@ pub fn not_entered(gate: &Gate, who: &EventSession, error: EnterError) {
     let EventSession { session, miner, address, .. } = who;
     let Some(LogPermit { left_out }) = gate.line(*address) else { return };
     let address = field(*address);
-    match error {
-        EnterError::NotAllowed(_) | EnterError::Waiting(_) => {
-            tracing::info!(%miner, address, session, left_out, "miner refused: {error}");
-        }
-        EnterError::Full
-        | EnterError::AddressFull(_)
-        | EnterError::TooOften(_)
-        | EnterError::TooManyWaiting
-        | EnterError::NoRecords => {
-            tracing::warn!(%miner, address, session, left_out, "miner refused: {error}");
-        }
-        EnterError::InChallenge(other) => {
-            tracing::warn!(%miner, address, other_address = field(other), session, left_out, "miner refused: {error}");
-        }
+    let other_address = if let EnterError::InChallenge(other) = error { field(other) } else { None };
+    if matches!(error, EnterError::NotAllowed(_) | EnterError::Waiting(_)) {
+        tracing::info!(%miner, address, session, left_out, "miner refused: {error}");
+    } else {
+        tracing::warn!(%miner, address, other_address, session, left_out, "miner refused: {error}");
     }
 }
 
@@ -99,8 +90,6 @@ pub fn turned_away(gate: &Gate, session: u64, address: Option<SocketAddr>, why: 
 /// Logs the start of a challenge.
 pub fn started(who: &EventSession, facts: &ChallengeFacts, order: &Order) {
     let ChallengeFacts { id, mode, precision, n, iterations, devices, slots, .. } = *facts;
-    let (by, kind, round) =
-        (order.asked.name(), order.kind.as_str(), field(order.round.as_ref().map(|round| &round.id)));
     let EventSession { miner, address, .. } = who;
     tracing::info!(
         challenge = %id,
@@ -113,9 +102,9 @@ pub fn started(who: &EventSession, facts: &ChallengeFacts, order: &Order) {
         devices,
         slots,
         %mode,
-        by,
-        kind,
-        round,
+        by = order.asked.name(),
+        kind = order.kind,
+        round = field(order.round.as_ref().map(|round| &round.id)),
         "challenge started"
     );
 }

@@ -112,12 +112,8 @@ impl Driver {
     /// Stores entries of the case. The time of the disk does not count against the miner.
     pub(super) async fn capture(&mut self, entries: Vec<CaseEntry>) {
         let began = clock::now();
-        let id = match &entries[..] {
-            [CaseEntry::Header(header), ..] => Some(header.challenge_id),
-            _ => None,
-        };
-        if let Some(id) = id {
-            self.running.capture = Some(Capture::begin(self.validator.evidence.clone(), id));
+        if let [CaseEntry::Header(header), ..] = &entries[..] {
+            self.running.capture = Some(Capture::begin(self.validator.evidence.clone(), header.challenge_id));
         }
         if let Some(capture) = &mut self.running.capture {
             capture.add(entries).await;
@@ -158,7 +154,9 @@ impl Driver {
         self.running.recording = None;
         let mut ongoing = self.running.challenge.take();
         let course = self.running.course.take();
-        if let Some(course) = course.as_ref().filter(|_| ongoing.as_ref().is_some_and(OngoingChallenge::is_watched)) {
+        // Whether an operator asked for it, who may follow it.
+        let is_watched = ongoing.as_ref().is_some_and(|ongoing| ongoing.order.asked == OrderOrigin::Operator);
+        if let Some(course) = course.as_ref().filter(|_| is_watched) {
             self.validator.registry.keep(course.subscribe());
         }
         self.running.places = None;

@@ -41,15 +41,11 @@ pub struct Speeds(Arc<Mutex<HashMap<(String, Precision), Model>>>);
 impl Model {
     fn distribution(&mut self, n: u32, operator: Option<&str>) -> Option<Distribution> {
         let key = (n, operator.map(str::to_owned));
-        if let Some(known) = self.distributions.get(&key) {
-            return known.clone();
-        }
-        let distribution = Distribution::of(self.samples.iter(), n, operator);
-        if self.distributions.len() >= MAX_DISTRIBUTIONS {
+        if self.distributions.len() >= MAX_DISTRIBUTIONS && !self.distributions.contains_key(&key) {
             self.distributions.clear();
         }
-        self.distributions.insert(key, distribution.clone());
-        distribution
+        let fresh = || Distribution::of(self.samples.iter(), n, operator);
+        self.distributions.entry(key).or_insert_with(fresh).clone()
     }
 }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use assay_observe::metrics::show;
-use assay_policy::Change;
-use assay_policy::State;
+use assay_policy::{Change, FindingCode, State};
 use assay_protocol::verdict::{Mode, Outcome, ReasonCode, Verdict};
 
 use super::Families;
@@ -29,15 +28,12 @@ const SINCE_COMMITMENT: &str = "commitment_to_verdict";
 
 impl Families {
     pub(super) fn show_challenges(&self) {
-        show(
-            &self.challenges_started_total,
-            [OrderOrigin::Schedule, OrderOrigin::Operator].map(|asked| [asked.name()]),
-        );
+        show(&self.challenges_started_total, OrderOrigin::ALL.map(|asked| [asked.name()]));
         for outcome in Outcome::ALL {
             show(&self.verdicts_total, MODES.map(|mode| [outcome.name(), mode_name(mode)]));
         }
         show(&self.verdict_reasons_total, ReasonCode::ALL.iter().map(|code| [code.name(), code.class().name()]));
-        show(&self.findings_total, assay_policy::FindingCode::ALL.map(|code| [code.name()]));
+        show(&self.findings_total, FindingCode::ALL.map(|code| [code.name()]));
         show(&self.attestation_changes_total, State::ALL.map(|state| [state.name()]));
         show(&self.challenge_phase_seconds, PHASES.into_iter().chain([CHECK, SINCE_COMMITMENT]).map(|phase| [phase]));
         show(&self.jobs_running, [[CHECK]]);
