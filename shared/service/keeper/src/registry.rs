@@ -121,7 +121,7 @@ impl Registry {
     }
 
     /// Enters a miner that proved its key on the connection of `peer`. An earlier session of the key is asked to leave,
-    /// and is returned: its place is reused. `is_open`: anyone may connect.
+    /// and is returned: its place is reused. `most`: miners that its address may have.
     ///
     /// # Errors
     /// [`EnterError::Full`] and [`EnterError::AddressFull`] for a key without a session when the bounds are reached;
@@ -133,13 +133,13 @@ impl Registry {
         miner: ConnectedMiner,
         commands: mpsc::Sender<SessionCommand>,
         peer: Option<&Peer>,
-        is_open: bool,
+        most: u32,
     ) -> Result<Option<ConnectedMiner>, EnterError> {
         let mut entries = self.entries.lock();
         let resumes = |before: &MinerEntry| miner.resumption.goes_on_from(&before.miner.resumption);
         let resumes = entries.get(&seat).is_some_and(resumes);
         match entries.get(&seat).map(|before| &before.miner) {
-            None => self.check_room(&entries, &miner, is_open)?,
+            None => self.check_room(&entries, &miner, most)?,
             Some(before) if before.challenged && !resumes => return Err(EnterError::InChallenge(before.who.address)),
             Some(_) => {}
         }
@@ -160,12 +160,12 @@ impl Registry {
         &self,
         entries: &HashMap<PublicKey, MinerEntry>,
         miner: &ConnectedMiner,
-        is_open: bool,
+        most: u32,
     ) -> Result<(), EnterError> {
         if entries.len() >= self.bounds.max_miners as usize {
             return Err(EnterError::Full);
         }
-        let (own, most) = (miner.who.address.map(|own| origin(own.ip())), self.bounds.address_miners(is_open));
+        let own = miner.who.address.map(|own| origin(own.ip()));
         let is_neighbour = |other: &&MinerEntry| other.miner.who.address.map(|other| origin(other.ip())) == own;
         let neighbours = entries.values().filter(is_neighbour).count();
         if own.is_some() && neighbours >= most as usize { Err(EnterError::AddressFull(most)) } else { Ok(()) }
@@ -267,6 +267,8 @@ mod tests {
         Registry::new(ConnectionBounds { max_miners, ..ConnectionBounds::default() })
     }
 
+    const MOST: u32 = 256;
+
     fn miner(key: u8) -> ConnectedMiner {
         crate::tests::connected(PublicKey([key; 32]))
     }
@@ -281,10 +283,10 @@ mod tests {
         let registry = registry(1);
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
-        assert!(registry.enter(1, PublicKey([7; 32]), miner(7), old, None, false).unwrap().is_none());
-        let full = registry.enter(3, PublicKey([8; 32]), miner(8), new.clone(), None, false).unwrap_err();
+        assert!(registry.enter(1, PublicKey([7; 32]), miner(7), old, None, MOST).unwrap().is_none());
+        let full = registry.enter(3, PublicKey([8; 32]), miner(8), new.clone(), None, MOST).unwrap_err();
         assert_eq!(full, EnterError::Full);
-        let before = registry.enter(2, PublicKey([7; 32]), miner(7), new, None, false).unwrap();
+        let before = registry.enter(2, PublicKey([7; 32]), miner(7), new, None, MOST).unwrap();
         assert!(before.is_some(), "a key that is here takes over when all places are taken");
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced(None))));
         // Its pending commands no longer start a challenge.
@@ -304,15 +306,15 @@ mod tests {
         let (old, mut old_commands) = mpsc::channel(1);
         let (new, _new_commands) = mpsc::channel(1);
         let seat = PublicKey([7; 32]);
-        registry.enter(1, seat, miner(7), old, None, false).unwrap();
-        let before = registry.enter(2, seat, miner(8), new.clone(), None, false).unwrap().unwrap();
+        registry.enter(1, seat, miner(7), old, None, MOST).unwrap();
+        let before = registry.enter(2, seat, miner(8), new.clone(), None, MOST).unwrap().unwrap();
         assert_eq!(before.who.miner, seat);
         assert!(matches!(old_commands.try_recv(), Ok(SessionCommand::Replaced(_))));
         assert_eq!(registry.miners().iter().map(|miner| miner.who.miner).collect::<Vec<_>>(), [PublicKey([8; 32])]);
         assert!(registry.commands(PublicKey([8; 32])).is_some() && registry.commands(seat).is_none());
         assert!(registry.begin(2, seat));
         assert!(
-            registry.enter(3, seat, miner(7), new, None, false).is_err(),
+            registry.enter(3, seat, miner(7), new, None, MOST).is_err(),
             "a challenge of either key is one of both"
         );
         registry.leave(2, seat);
@@ -326,16 +328,16 @@ mod tests {
         let (new, _new_commands) = mpsc::channel(1);
         let key = PublicKey([7; 32]);
         let at = |address: &str| miner_at(7, address.parse().unwrap());
-        registry.enter(1, key, at("10.0.0.1:5000"), old, None, false).unwrap();
+        registry.enter(1, key, at("10.0.0.1:5000"), old, None, MOST).unwrap();
         assert!(registry.begin(1, key));
-        let refused = registry.enter(2, key, at("10.0.0.2:5000"), new.clone(), None, false).unwrap_err();
+        let refused = registry.enter(2, key, at("10.0.0.2:5000"), new.clone(), None, MOST).unwrap_err();
         let ValidatorMessage::Refused { code, .. } = refused.refusal() else { panic!("a refusal") };
         assert_eq!(code, RefusedCode::InChallenge);
         let said = refused.to_string();
         assert!(said.contains("from 10.0.0.1:5000") && said.contains("key_file"), "{said}");
         assert!(old_commands.try_recv().is_err(), "the session with the challenge hears nothing");
         registry.update(1, key, |miner| miner.challenged = false);
-        let before = registry.enter(2, key, at("10.0.0.2:5000"), new, None, false).unwrap().unwrap();
+        let before = registry.enter(2, key, at("10.0.0.2:5000"), new, None, MOST).unwrap().unwrap();
         assert_eq!(before.who.address, at("10.0.0.1:5000").who.address);
         let Ok(SessionCommand::Replaced(by)) = old_commands.try_recv() else { panic!("it is told to go") };
         assert_eq!(by, at("10.0.0.2:5000").who.address);
@@ -345,7 +347,8 @@ mod tests {
     fn one_address_has_a_part_of_the_places_where_anyone_may_connect() {
         let at = |key: u8, host: u8| miner_at(key, ([10, 0, 0, host], 5000).into());
         let enter = |registry: &Registry, miner: ConnectedMiner, is_open: bool| {
-            registry.enter(1, miner.who.miner, miner, mpsc::channel(1).0, None, is_open).map(|_| ())
+            let most = registry.bounds.address_miners(is_open);
+            registry.enter(1, miner.who.miner, miner, mpsc::channel(1).0, None, most).map(|_| ())
         };
         let registry = Registry::new(ConnectionBounds { max_miners: 100, ..ConnectionBounds::default() });
         assert!((0..16).all(|key| enter(&registry, at(key, 1), true).is_ok()));
@@ -366,7 +369,7 @@ mod tests {
         let session = |nonce, resumes| ConnectedMiner { resumption: SessionNonces { nonce, resumes }, ..miner(7) };
         let enter = |number, miner: ConnectedMiner| {
             let (commands, received) = mpsc::channel(1);
-            registry.enter(number, miner.who.miner, miner, commands, None, false).map(|_| received)
+            registry.enter(number, miner.who.miner, miner, commands, None, MOST).map(|_| received)
         };
         let mut first = enter(1, session(nonce(1), None)).unwrap();
         assert!(registry.begin(1, key));

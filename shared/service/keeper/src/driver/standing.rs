@@ -91,13 +91,17 @@ impl Driver {
             resumption: SessionNonces { nonce: self.session.nonce(), resumes: hello.resumes },
         };
         let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
-        let is_open = validator.access.allowed.is_open();
+        let bounds = &validator.registry.bounds;
+        let most = bounds.address_miners(validator.access.allowed.is_open());
         let seat = validator.seat(&connected.keys).await?;
-        let enter =
-            |is_open| validator.registry.enter(self.number, seat, miner.clone(), commands.clone(), peer, is_open);
-        let before = match enter(is_open) {
-            // A neighbour's new keys keep no attested miner of the address out.
-            Err(EnterError::AddressFull(_)) if validator.is_attested(seat).await? => enter(false)?,
+        let enter = |most| validator.registry.enter(self.number, seat, miner.clone(), commands.clone(), peer, most);
+        let before = match enter(most) {
+            // A neighbour's new keys keep no attested miner of the address out: it has as many places again.
+            Err(EnterError::AddressFull(_))
+                if bounds.max_address_miners.is_none() && validator.is_attested(seat).await? =>
+            {
+                enter(2 * most)?
+            }
             entered => entered?,
         };
         let record = validator.note_connected(connected).await;

@@ -255,7 +255,7 @@ mod tests {
     use assay_listen::bounds::ConnectionBounds;
     use assay_records::testing::Postgres;
     use assay_records::{ChallengeStart, Location};
-    use assay_work::Nonce;
+    use assay_work::{ChallengeId, Nonce};
     use tokio::sync::mpsc;
 
     use super::*;
@@ -295,7 +295,7 @@ mod tests {
         let [empty, registry] = [(); 2].map(|()| Registry::new(ConnectionBounds::default()));
         let resumption = SessionNonces { nonce: Some(NONCE), resumes: None };
         let connected = ConnectedMiner { resumption, ..connected(miner) };
-        registry.enter(1, miner, connected, mpsc::channel(1).0, None, false).unwrap();
+        registry.enter(1, miner, connected, mpsc::channel(1).0, None, 1).unwrap();
         late.records.connected(&session(NONCE, miner, second)).await.unwrap();
         let begun = challenge(miner, second);
         late.records.begin_challenge(&begun).await.unwrap();
