@@ -77,7 +77,7 @@ pub struct DueChallenge {
 }
 
 /// Permits for the concurrent challenges of each group, and of miners without an attestation, which cost nothing and may
-/// stall: half of the places, and as many times the digests of [`SLOTS_PER_PLACE`].
+/// stall: half of the places, and as many times the digests of `SLOTS_PER_PLACE`.
 #[derive(Debug, Default)]
 pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
 
