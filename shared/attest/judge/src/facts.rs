@@ -124,15 +124,13 @@ impl From<BandFinding> for FleetFinding {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use assay_protocol::verdict::{Reason, ReasonCode};
+    use assay_protocol::verdict::ReasonCode;
     use assay_work::{ChallengeId, PublicKey};
-
-    use crate::verify::judge::unmade;
 
     pub(crate) fn pass() -> Verdict {
         let keys = (PublicKey([2; 32]), PublicKey([3; 32]));
-        let verdict = unmade(ChallengeId([1; 16]), keys.0, keys.1, Reason::new(ReasonCode::MinerBusy, ""), 0);
-        Verdict { outcome: Outcome::Pass, reasons: Vec::new(), ..verdict }
+        let verdict = Verdict::without_work(ChallengeId([1; 16]), keys.0, keys.1, Vec::new(), 0);
+        Verdict { n: 256, iterations: 1, ..verdict }
     }
 
     #[test]

@@ -86,38 +86,17 @@ pub fn dispute(verdict: &mut Verdict, device_id: Option<DeviceId>, detail: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use assay_protocol::verdict::{Class, Outcome, Work};
+    use assay_protocol::verdict::{Class, Outcome};
     use assay_work::{ChallengeId, PublicKey};
 
     fn verdict(reasons: Vec<Reason>) -> Verdict {
+        let keys = (PublicKey([2; 32]), PublicKey([3; 32]));
         Verdict {
-            challenge_id: ChallengeId([1; 16]),
-            miner_key: PublicKey([2; 32]),
-            validator_key: PublicKey([3; 32]),
-            outcome: outcome_of(&reasons),
-            reasons,
-            precision: assay_work::Precision::Int8,
-            mode: None,
             n: 2048,
             iterations: 1,
             iterations_checked: 1,
-            devices: Vec::new(),
-            whole: Work::default(),
-            work_bounds: Vec::new(),
-            iteration_bounds: Vec::new(),
-            probe_bounds: Vec::new(),
-            round_trip_ms: None,
-            handover_ms: None,
-            roots_ms: None,
-            digests_ms: None,
-            not_challenged: Vec::new(),
-            missing_devices: Vec::new(),
-            new_devices: Vec::new(),
-            abandoned_recently: 0,
             recent_challenges: 1,
-            unix_seconds: 0,
-            link: None,
-            receipt: None,
+            ..Verdict::without_work(ChallengeId([1; 16]), keys.0, keys.1, reasons, 0)
         }
     }
 

@@ -369,6 +369,45 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict on a challenge of which no work is known: it was not made, or its course is lost.
+    pub fn without_work(
+        challenge_id: ChallengeId,
+        miner_key: PublicKey,
+        validator_key: PublicKey,
+        reasons: Vec<Reason>,
+        unix_seconds: u64,
+    ) -> Self {
+        Self {
+            challenge_id,
+            miner_key,
+            validator_key,
+            outcome: outcome_of(&reasons),
+            reasons,
+            mode: None,
+            precision: Precision::Int8,
+            n: 0,
+            iterations: 0,
+            iterations_checked: 0,
+            devices: Vec::new(),
+            whole: Work::default(),
+            work_bounds: Vec::new(),
+            iteration_bounds: Vec::new(),
+            probe_bounds: Vec::new(),
+            round_trip_ms: None,
+            handover_ms: None,
+            roots_ms: None,
+            digests_ms: None,
+            not_challenged: Vec::new(),
+            missing_devices: Vec::new(),
+            new_devices: Vec::new(),
+            abandoned_recently: 0,
+            recent_challenges: 0,
+            unix_seconds,
+            link: None,
+            receipt: None,
+        }
+    }
+
     /// The results of a device.
     pub fn device(&self, id: DeviceId) -> Option<&DeviceWork> {
         self.devices.iter().find(|device| device.device_id == id)

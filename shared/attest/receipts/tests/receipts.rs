@@ -99,13 +99,8 @@ fn device(number: u8) -> DeviceWork {
 
 fn verdict(reasons: Vec<Reason>) -> Verdict {
     let devices = vec![device(1), device(2)];
+    let keys = (PublicKey([6; 32]), PublicKey([7; 32]));
     Verdict {
-        challenge_id: ChallengeId([5; 16]),
-        miner_key: PublicKey([6; 32]),
-        validator_key: PublicKey([7; 32]),
-        outcome: outcome_of(&reasons),
-        reasons,
-        precision: assay_work::Precision::Int8,
         mode: Some(Mode::Audit),
         n: 8192,
         iterations: 2,
@@ -114,19 +109,9 @@ fn verdict(reasons: Vec<Reason>) -> Verdict {
         devices,
         work_bounds: vec![Bound { fraction: 0.01, log2_probability: -1.855_999_999_96 }],
         iteration_bounds: vec![Bound { fraction: 0.05, log2_probability: f64::NEG_INFINITY }],
-        probe_bounds: Vec::new(),
         round_trip_ms: Some(0.2),
-        handover_ms: None,
-        roots_ms: None,
-        digests_ms: None,
-        not_challenged: Vec::new(),
-        missing_devices: Vec::new(),
-        new_devices: Vec::new(),
-        link: None,
-        receipt: None,
-        abandoned_recently: 0,
         recent_challenges: 1,
-        unix_seconds: NOW - 3,
+        ..Verdict::without_work(ChallengeId([5; 16]), keys.0, keys.1, reasons, NOW - 3)
     }
 }
 

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use assay_judge::verify::judge::unmade;
 use assay_policy::FleetRules;
 use assay_protocol::message::Inventory;
-use assay_protocol::verdict::{Reason, ReasonCode};
+use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_receipts::Signer;
 use assay_records::{Approval, Conclusion, ConnectedSession, Location, Records, RoundRecord};
 use assay_work::{ChallengeId, Nonce, PublicKey};
@@ -38,9 +37,9 @@ pub fn connected(key: PublicKey) -> ConnectedMiner {
 
 /// The conclusion of a challenge that was lost.
 pub fn conclusion(challenge_id: ChallengeId, miner_key: PublicKey, validator_key: PublicKey, at: u8) -> Conclusion {
-    let reason = Reason::new(ReasonCode::ValidatorLost, "");
+    let reasons = vec![Reason::new(ReasonCode::ValidatorLost, "")];
     Conclusion {
-        verdict: unmade(challenge_id, miner_key, validator_key, reason, at.into()),
+        verdict: Verdict::without_work(challenge_id, miner_key, validator_key, reasons, at.into()),
         at_ms: at.into(),
         next_due: None,
         asked: "operator".into(),

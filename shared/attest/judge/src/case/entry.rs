@@ -14,7 +14,6 @@ use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
 use crate::history::past::MinerPast;
 use crate::verify::excuse::ValidatorDelays;
-use crate::verify::judge::unmade;
 
 /// One part of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +128,13 @@ impl UnmadeChallenge {
             new_devices: self.difference.new.clone(),
             abandoned_recently: self.recent.abandoned,
             recent_challenges: self.recent.of,
-            ..unmade(header.challenge_id, header.miner_key, header.validator_key, reason, header.unix_seconds)
+            ..Verdict::without_work(
+                header.challenge_id,
+                header.miner_key,
+                header.validator_key,
+                vec![reason],
+                header.unix_seconds,
+            )
         }
     }
 }

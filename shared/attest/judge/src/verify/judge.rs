@@ -15,7 +15,7 @@ use assay_protocol::verdict::{
 use assay_work::bounds::{Crossing, IterationDraw, TimedSweep, hidden_fraction, pass_log2};
 use assay_work::probe::{Probe, Sweep};
 use assay_work::text::quoted;
-use assay_work::{Challenge, ChallengeId, DeviceId, Precision, PublicKey, Share};
+use assay_work::{Challenge, DeviceId, Share};
 
 use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
@@ -86,46 +86,6 @@ pub struct Gaps {
     pub roots: Option<Duration>,
     /// Time from the probe answer to the last of its digests.
     pub digests: Option<Duration>,
-}
-
-/// The verdict on a challenge that was not made, or whose course is not known.
-pub fn unmade(
-    challenge_id: ChallengeId,
-    miner_key: PublicKey,
-    validator_key: PublicKey,
-    reason: Reason,
-    unix_seconds: u64,
-) -> Verdict {
-    let reasons = vec![reason];
-    Verdict {
-        challenge_id,
-        miner_key,
-        validator_key,
-        outcome: outcome_of(&reasons),
-        reasons,
-        mode: None,
-        precision: Precision::Int8,
-        n: 0,
-        iterations: 0,
-        iterations_checked: 0,
-        devices: Vec::new(),
-        whole: Work::default(),
-        work_bounds: Vec::new(),
-        iteration_bounds: Vec::new(),
-        probe_bounds: Vec::new(),
-        round_trip_ms: None,
-        handover_ms: None,
-        roots_ms: None,
-        digests_ms: None,
-        not_challenged: Vec::new(),
-        missing_devices: Vec::new(),
-        new_devices: Vec::new(),
-        abandoned_recently: 0,
-        recent_challenges: 0,
-        unix_seconds,
-        link: None,
-        receipt: None,
-    }
 }
 
 /// Claims of a miner about a device beside its roots: shown only, never judged.

@@ -157,8 +157,7 @@ pub async fn sweep(
     let needed = records.needed_evidence().await?;
     let digests = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect::<HashSet<Digest>>();
     let needed = digests(&needed);
-    let share = config.limits.max_bytes.map(|most| i64::try_from(most / MINER_PART).unwrap_or(i64::MAX));
-    let excess = match share {
+    let excess = match config.limits.max_bytes.map(|most| i64::try_from(most / MINER_PART).unwrap_or(i64::MAX)) {
         Some(share) => digests(&records.excess_evidence(share).await?),
         None => HashSet::new(),
     };

@@ -69,7 +69,7 @@ pub struct DueChallenge {
     pub claimed_bytes: u64,
     /// Whether the miner has just connected.
     pub is_first: bool,
-    /// Whether a new policy made the challenge due earlier than the records state.
+    /// Whether it is due earlier than the records state: by a new policy, or again after a larger claim.
     pub is_moved: bool,
     /// One permit for each concurrent challenge, of `max_challenges`.
     pub challenges: Arc<Semaphore>,
@@ -81,8 +81,9 @@ pub struct DueChallenge {
 #[derive(Debug, Default)]
 pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
 
-/// No group has these names.
-const UNATTESTED: [&str; 2] = ["", "digests "];
+/// The places of miners without an attestation, and their digests: no group has these names.
+const UNATTESTED: &str = "";
+const UNATTESTED_DIGESTS: &str = "digests ";
 
 impl GroupPlaces {
     /// Waits for some permits of a group with this limit. A changed limit applies from the next challenge on.
@@ -105,9 +106,9 @@ impl GroupPlaces {
         let most = MAX_TOTAL.min(policy.max_matrices.into());
         let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(most);
         let half = due.max_challenges.div_ceil(2);
-        let digests = (slots / SLOTS_PER_PLACE).min(half.into()) as u32;
-        let digests = self.acquire(UNATTESTED[1], half, digests).await;
-        [digests, self.acquire(UNATTESTED[0], half, 1).await]
+        let permits = (slots / SLOTS_PER_PLACE).min(half.into()) as u32;
+        let digests = self.acquire(UNATTESTED_DIGESTS, half, permits).await;
+        [digests, self.acquire(UNATTESTED, half, 1).await]
     }
 }
 

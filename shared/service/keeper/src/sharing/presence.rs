@@ -9,7 +9,6 @@ use assay_work::PublicKey;
 use tokio::time::MissedTickBehavior;
 
 use crate::registry::Registry;
-use assay_judge::verify::judge::unmade;
 use assay_program::clock::unix_ms;
 
 /// Interval of heartbeats, and of looking for lost validators' challenges.
@@ -208,9 +207,9 @@ impl ValidatorPresence {
             self.key
         );
         let [miner, validator] = [&begun.miner, &begun.validator].map(|key| key.parse().ok());
-        let reason = Reason::new(ReasonCode::ValidatorLost, detail);
+        let reasons = vec![Reason::new(ReasonCode::ValidatorLost, detail)];
         let unix_seconds = u64::try_from(begun.begun_ms / 1000).ok()?;
-        Some(unmade(begun.challenge.parse().ok()?, miner?, validator?, reason, unix_seconds))
+        Some(Verdict::without_work(begun.challenge.parse().ok()?, miner?, validator?, reasons, unix_seconds))
     }
 
     async fn beat(&self) -> Result<(), RecordsError> {

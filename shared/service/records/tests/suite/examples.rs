@@ -2,9 +2,7 @@
 
 use assay_policy::DeviceRate;
 use assay_protocol::claims::Telemetry;
-use assay_protocol::verdict::{
-    Bound, DeviceWork, Hiding, Mode, Outcome, Reason, ReasonCode, Verdict, Work, outcome_of,
-};
+use assay_protocol::verdict::{Bound, DeviceWork, Hiding, Mode, Outcome, Reason, ReasonCode, Verdict, Work};
 use assay_records::{
     Approval, ChallengeStart, CommitmentRecord, Conclusion, ConnectedSession, EvidenceRecord, FindingRecord,
     ListedDevice, MinerChange, MinerEvent, ReceiptRecord, Records, RoundMember, RoundRecord, StandingChange,
@@ -61,13 +59,8 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         rates: Vec::new(),
         sweep: None,
     };
+    let keys = (PublicKey([miner; 32]), PublicKey([0xee; 32]));
     Verdict {
-        challenge_id: challenge_id(number),
-        miner_key: PublicKey([miner; 32]),
-        validator_key: PublicKey([0xee; 32]),
-        outcome: outcome_of(&reasons),
-        reasons,
-        precision: Precision::Int8,
         mode: Some(Mode::Audit),
         n: 8192,
         iterations: 3,
@@ -75,20 +68,11 @@ pub fn verdict(number: u32, miner: u8, codes: &[ReasonCode], seconds: u64) -> Ve
         devices: vec![device],
         whole: work,
         work_bounds: vec![Bound { fraction: 0.01, log2_probability: -1.85 }],
-        iteration_bounds: Vec::new(),
         probe_bounds: vec![Bound { fraction: 0.05, log2_probability: -12.5 }],
         round_trip_ms: Some(0.25),
-        handover_ms: None,
         roots_ms: Some(1.5),
-        digests_ms: None,
-        not_challenged: Vec::new(),
-        missing_devices: Vec::new(),
-        new_devices: Vec::new(),
-        abandoned_recently: 0,
         recent_challenges: 20,
-        unix_seconds: THEN_MS as u64 / 1000 + seconds,
-        link: None,
-        receipt: None,
+        ..Verdict::without_work(challenge_id(number), keys.0, keys.1, reasons, THEN_MS as u64 / 1000 + seconds)
     }
 }
 
