@@ -116,7 +116,7 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
     let replayer = replayer(&config, &identity.origin())?;
     let evidence = EvidenceStore::open(&config.evidence.location, &config.evidence.outbox)
         .map_err(|error| Failure::new(Exit::Io, error.to_string()))?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let shutdown = Shutdown::on_signals(config.drain_timeout).context("no signal handlers")?;
         let records = open_records(&config.records).await?;
         if records.is_new()
@@ -145,7 +145,10 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         };
         manager.stopping();
         served
-    })
+    });
+    // A replay or a file of a lost disk is not awaited.
+    runtime.shutdown_timeout(STOP_LIMIT);
+    ended
 }
 
 /// Opens the records; creates them if missing.
@@ -306,7 +309,10 @@ async fn serve(
     let both = async { tokio::try_join!(miners, async { Ok(operators.await?) }) };
     tokio::select! {
         served = both => served.map(|_| ())?,
-        ended = presence.keep(&validator.registry, |verdict| validator.concluded_lost(&verdict)) => return Err(ended.into()),
+        ended = presence.keep(&validator.registry, |verdict| validator.concluded_lost(&verdict)) => {
+            validator.fleet.finish();
+            return Err(ended.into());
+        }
         // Endless connections, such as a health check's, are not awaited.
         () = async {
             over(&validator).await;

@@ -44,6 +44,8 @@ async fn a_miner_its_verdicts_its_evidence_and_its_receipt_are_read_back() {
     let miners: ListPage<Miner> = reader.read("/api/v1/miners").await;
     assert!(shown.record.due.is_some() && detail.miner.record.due.is_some());
     assert!(miners.items[0].record.due.is_none() && hidden.miner.record.due.is_none());
+    let found = async |caller: &Caller| caller.read::<Value>(&format!("/api/v1/find/{key}")).await["due"].is_null();
+    assert_eq!((found(&caller).await, found(&reader).await), (false, true));
     let connected: ListPage<MinerConnection> = caller.read("/api/v1/connected").await;
     assert_eq!(connected.items.len(), 1);
     let counts: FleetCounts = caller.read("/api/v1/counts").await;

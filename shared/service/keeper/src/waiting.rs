@@ -23,8 +23,12 @@ impl WaitingKeys {
     pub fn note(&self, key: PublicKey, address: Option<IpAddr>) -> bool {
         let mut waiting = self.0.lock();
         let all: usize = waiting.values().map(HashSet::len).sum();
-        let own = waiting.entry(address.map(origin)).or_default();
-        own.contains(&key) || all < MAX_WAITING_KEYS && own.len() < MAX_ADDRESS_WAITING_KEYS && own.insert(key)
+        let (address, is_full) = (address.map(origin), all >= MAX_WAITING_KEYS);
+        if is_full && !waiting.contains_key(&address) {
+            return false;
+        }
+        let own = waiting.entry(address).or_default();
+        own.contains(&key) || !is_full && own.len() < MAX_ADDRESS_WAITING_KEYS && own.insert(key)
     }
 
     /// Releases the places of keys with a decision.
@@ -56,6 +60,7 @@ mod tests {
         let noted = (0..10_000).filter(|number| waiting.note(key(1000 + number), address(2 + number / 100))).count();
         assert_eq!(noted + MAX_ADDRESS_WAITING_KEYS, MAX_WAITING_KEYS);
         assert!(!waiting.note(key(100_000), address(9999)));
+        assert!(!waiting.0.lock().contains_key(&address(9999)), "one that is refused takes no room");
         waiting.settle(&[(key(0), Approval::Approved), (key(1), Approval::Revoked)].into());
         assert!(waiting.note(key(100_000), address(9999)) && waiting.note(key(100_001), None));
     }

@@ -14,6 +14,8 @@ use crate::tree::TreeReader;
 
 /// Pause before a checkpoint that lacks a cosignature is read again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Extension of the file with a checkpoint that contradicts the one that is kept.
+const FORK: &str = "fork";
 
 /// Follows a log, with the last checkpoint in a file.
 #[derive(Debug)]
@@ -51,34 +53,35 @@ impl Follower {
             }
         };
         let now = signed.checkpoint;
-        let mut tree = TreeReader::new(&self.source, now.size);
-        if tree.root().await? != now.root {
-            return Err(LogError::inconsistent("the tiles are not those of the checkpoint"));
+        let grown = self.check_growth(kept.as_ref(), &now).await;
+        if let Err(LogError::Inconsistent(_)) = grown {
+            // Beside the one that is kept, it shows others what the validator signed.
+            file::replace(&self.file.with_extension(FORK), signed.note.as_bytes())?;
         }
-        if let Some(before) = kept {
-            self.check_growth(&before, &now, &mut tree).await?;
-        }
+        grown?;
         file::replace(&self.file, signed.note.as_bytes())?;
         Ok(now)
     }
 
-    async fn check_growth(
-        &self,
-        before: &Checkpoint,
-        now: &Checkpoint,
-        tree: &mut TreeReader<'_>,
-    ) -> Result<(), LogError> {
-        let (old, size) = (before.size, now.size);
+    /// Checks a signed checkpoint against the one before it, and then against the tiles, which may be kept back.
+    async fn check_growth(&self, before: Option<&Checkpoint>, now: &Checkpoint) -> Result<(), LogError> {
+        let (old, size) = before.map_or((0, now.size), |before| (before.size, now.size));
+        let forked =
+            || LogError::inconsistent(format!("the log was forked: its first {old} entries are not those that it had"));
         if size < old {
             let why = format!("the log was rolled back: it has {size} entries, and had {old}");
             return Err(LogError::inconsistent(why));
         }
-        let proof = tree.consistency(old).await?;
-        if !is_consistent((old, &before.root), (size, &now.root), &proof) {
-            let why = format!("the log was forked: its first {old} entries are not those that it had");
-            return Err(LogError::inconsistent(why));
+        if before.is_some_and(|before| old == size && before.root != now.root) {
+            return Err(forked());
         }
-        Ok(())
+        let mut tree = TreeReader::new(&self.source, size);
+        if tree.root().await? != now.root {
+            return Err(LogError::inconsistent("the tiles are not those of the checkpoint"));
+        }
+        let Some(before) = before else { return Ok(()) };
+        let proof = tree.consistency(old).await?;
+        is_consistent((old, &before.root), (size, &now.root), &proof).then_some(()).ok_or_else(forked)
     }
 
     /// The checkpoint that is kept: this program wrote it, and it was checked.

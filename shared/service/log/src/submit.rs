@@ -138,9 +138,17 @@ async fn submit(
 }
 
 /// The witness's own line of an answer, once it holds.
-fn cosignature(witness: &WitnessAddress, signed: &SignedCheckpoint, answer: &[u8]) -> Result<String, LogError> {
+pub(crate) fn cosignature(
+    witness: &WitnessAddress,
+    signed: &SignedCheckpoint,
+    answer: &[u8],
+) -> Result<String, LogError> {
     let answer = str::from_utf8(answer).map_err(|_| LogError::malformed("a cosignature is not UTF-8"))?;
     let note = format!("{}\n{answer}", signed.checkpoint.text());
-    let line = Note::parse(&note)?.signature(&witness.key)?;
+    let parsed = Note::parse(&note)?;
+    if parsed.text != signed.checkpoint.text() {
+        return Err(LogError::malformed("a cosignature of another text"));
+    }
+    let line = parsed.signature(&witness.key)?;
     line.map(str::to_owned).ok_or_else(|| LogError::Http(format!("{}: no cosignature of its key", witness.url)))
 }

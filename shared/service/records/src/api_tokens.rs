@@ -49,6 +49,11 @@ fn hash(token: &str) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
+/// The names of a token and of those that were made with it, as authors.
+const ENDED_NAMES: &str = "WITH RECURSIVE ended (id, name) AS (SELECT id, name FROM api_tokens WHERE id = $1 UNION \
+     SELECT t.id, t.name FROM api_tokens t JOIN ended e ON t.parent = e.id) \
+     SELECT 'token ' || name || ' (' || id || ')' FROM ended";
+
 impl Records {
     /// Makes a token of the API. This is the only time that it is shown.
     ///
@@ -171,11 +176,15 @@ impl Records {
             let children = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
             let of_itself = sqlx::query("DELETE FROM tokens WHERE used_by IS NULL AND hash = $1").bind(id);
             let of_itself = of_itself.execute(&mut *tx).await?.rows_affected();
-            // By the name that their author had.
-            let sql = "DELETE FROM tokens WHERE used_by IS NULL AND created_by IN (WITH RECURSIVE ended (id, name) AS \
-                 (SELECT id, name FROM api_tokens WHERE id = $1 UNION SELECT t.id, t.name FROM api_tokens t JOIN ended e \
-                 ON t.parent = e.id) SELECT 'token ' || name || ' (' || id || ')' FROM ended)";
-            let made = children + sqlx::query(sql).bind(id).execute(&mut *tx).await?.rows_affected();
+            let sql = sql!("DELETE FROM tokens WHERE used_by IS NULL AND created_by IN ({ENDED_NAMES})");
+            let joins = sqlx::query(sql).bind(id).execute(&mut *tx).await?.rows_affected();
+            // They would go on telling their author all events.
+            let sql = sql!(
+                "UPDATE webhooks SET disabled_ms = $2, disabled_why = 'the token that made it was revoked' \
+                 WHERE disabled_ms IS NULL AND created_by IN ({ENDED_NAMES})"
+            );
+            let webhooks = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+            let made = children + joins + webhooks;
             if revoked + of_itself + made > 0 {
                 let detail = match made {
                     _ if of_itself > 0 => format!("join token {}", id.get(..16).unwrap_or(id)),

@@ -12,6 +12,7 @@ use super::{Driver, OngoingChallenge};
 use crate::case::capture::Capture;
 use crate::events;
 use crate::fleet::conclude::{ConcludedChallenge, Draft};
+use crate::fleet::schedule::RECORDS_PAUSE;
 use crate::freed_memory::return_freed_soon;
 use crate::metrics::RECORD;
 use crate::operations::rounds;
@@ -164,6 +165,7 @@ impl Driver {
         self.update(|miner| miner.challenged = false);
         let Some(ConcludedChallenge { verdict, next, change, found, .. }) = concluded else {
             // The task ended without a result, so there is no verdict to send.
+            self.schedule_in(Some(RECORDS_PAUSE));
             return self.session.concluded(None);
         };
         let counts = &self.validator.reports.metrics.families;

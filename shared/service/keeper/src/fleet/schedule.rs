@@ -38,7 +38,7 @@ const SLOTS_PER_PLACE: u64 = 1 << 17;
 pub struct ChallengePlaces {
     _all: OwnedSemaphorePermit,
     _group: Option<OwnedSemaphorePermit>,
-    _unattested: [Option<OwnedSemaphorePermit>; 2],
+    _unattested: [Option<OwnedSemaphorePermit>; 3],
     /// The bytes that the miner may claim when it begins.
     pub most_bytes: u64,
 }
@@ -46,7 +46,7 @@ pub struct ChallengePlaces {
 impl ChallengePlaces {
     /// A place outside any group's limit.
     pub const fn of(place: OwnedSemaphorePermit) -> Self {
-        Self { _all: place, _group: None, _unattested: [None, None], most_bytes: u64::MAX }
+        Self { _all: place, _group: None, _unattested: [None, None, None], most_bytes: u64::MAX }
     }
 }
 
@@ -81,9 +81,10 @@ pub struct DueChallenge {
 #[derive(Debug, Default)]
 pub struct GroupPlaces(Mutex<HashMap<String, (u32, Arc<Semaphore>)>>);
 
-/// The places of miners without an attestation, and their digests: no group has these names.
+/// The places of miners without an attestation, their digests, and their turns in a group: no group has these names.
 const UNATTESTED: &str = "";
 const UNATTESTED_DIGESTS: &str = "digests ";
+const UNATTESTED_TURNS: &str = "turns of ";
 
 impl GroupPlaces {
     /// Waits for some permits of a group with this limit. A changed limit applies from the next challenge on.
@@ -101,14 +102,24 @@ impl GroupPlaces {
     }
 
     /// Waits for the part of a miner without an attestation. One that may send many digests waits for others like it first.
-    async fn acquire_unattested(&self, due: &DueChallenge, policy: &Policy) -> [Option<OwnedSemaphorePermit>; 2] {
+    async fn acquire_unattested(
+        &self,
+        due: &DueChallenge,
+        group: &Group,
+        policy: &Policy,
+    ) -> [Option<OwnedSemaphorePermit>; 3] {
+        // As many of a group as run at once: others of it would take the places of other groups while they wait.
+        let turn = match group.concurrency {
+            Some(limit) => self.acquire(&format!("{UNATTESTED_TURNS}{}", group.name), limit, 1).await,
+            None => None,
+        };
         let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
         let most = MAX_TOTAL.min(policy.max_matrices.into());
         let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(most);
         let half = due.max_challenges.div_ceil(2);
         let permits = (slots / SLOTS_PER_PLACE).min(half.into()) as u32;
         let digests = self.acquire(UNATTESTED_DIGESTS, half, permits).await;
-        [digests, self.acquire(UNATTESTED, half, 1).await]
+        [turn, digests, self.acquire(UNATTESTED, half, 1).await]
     }
 }
 
@@ -182,9 +193,10 @@ impl Fleet {
         let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
         // In this order: what waits for places of its own keeps none of those of others.
         let (unattested, most_bytes) = match standing.state.is_attested() {
-            true => ([None, None], u64::MAX),
+            true => ([None, None, None], u64::MAX),
             false => {
-                (self.group_places.acquire_unattested(&due, &order.policy).await, due.claimed_bytes.saturating_mul(2))
+                let places = self.group_places.acquire_unattested(&due, group, &order.policy).await;
+                (places, due.claimed_bytes.saturating_mul(2))
             }
         };
         let of_group = match group.concurrency {
@@ -432,7 +444,7 @@ mod tests {
     async fn a_group_that_waits_for_its_places_takes_none_of_all() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
-        let text = "[[group]]\nname = \"default\"\nconcurrency = 1\n";
+        let text = "[[group]]\nname = \"other\"\nlabels = { pool = \"other\" }\n[[group]]\nname = \"default\"\nconcurrency = 1\n";
         let rules = FleetRules::parse(text, "p.toml", None).unwrap();
         let fleet = Fleet::new(records.clone(), rules, Signer::open(&folder.path().join("key"), "test").unwrap());
         let (challenges, policy) = (Arc::new(Semaphore::new(4)), Policy::default());
@@ -447,7 +459,7 @@ mod tests {
         };
         let allow = MinerChange { action: "allow", status: None, standing: None };
         let actor = Actor { name: "ada".to_owned(), uid: None };
-        for key in [1, 2] {
+        for key in [1, 2, 3, 4] {
             records.change_miner(&PublicKey([key; 32]).to_string(), &allow, &actor).await.unwrap();
         }
         let first = fleet.prepare(&policy, due(1)).await;
@@ -455,6 +467,21 @@ mod tests {
         let mut second = Box::pin(fleet.prepare(&policy, due(2)));
         let polled = tokio::time::timeout(Duration::from_millis(200), &mut second).await;
         assert!(polled.is_err() && challenges.available_permits() == 3);
+        // Regression test: what waited for its group had all places of miners without an attestation.
+        let mut third = Box::pin(fleet.prepare(&policy, due(3)));
+        let polled = tokio::time::timeout(Duration::from_millis(200), &mut third).await;
+        assert!(polled.is_err());
+        records
+            .set_labels(
+                &PublicKey([4; 32]).to_string(),
+                &[("pool".to_owned(), Some("other".to_owned()))].into(),
+                &actor,
+            )
+            .await
+            .unwrap();
+        let other = fleet.prepare(&policy, due(4));
+        let other = tokio::time::timeout(Duration::from_millis(200), other).await.unwrap();
+        assert!(matches!(other, ScheduleDecision::Ready(..)), "{other:?}");
         drop(first);
         assert!(matches!(second.await, ScheduleDecision::Ready(..)));
     }

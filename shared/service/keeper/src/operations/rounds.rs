@@ -92,11 +92,12 @@ pub async fn begin(
     let empty = || OperationError::Invalid("group: it is empty: leave it out for all miners".to_owned());
     let group = asked.group.map(|group| Some(group).filter(|group| !group.is_empty()).ok_or_else(empty)).transpose()?;
     let planned = plan(&validator, group.as_deref(), OrderOrigin::Operator).await?;
-    let detail = serde_json::json!({ "group": group });
-    validator.records.note_action(actor, "round", None, &detail.to_string()).await?;
-    let id = planned.id.clone();
+    let (id, actor, detail) = (planned.id.clone(), actor.clone(), serde_json::json!({ "group": group }).to_string());
     let begun = StartedRound { round: id.clone() };
+    // The client may be gone by now: from here on the round comes to its end without it.
     tokio::spawn(async move {
+        let noted = validator.records.note_action(&actor, "round", None, &detail).await;
+        noted.unwrap_or_else(|error| tracing::warn!(round = id, "it is not noted who began a round: {error}"));
         if let Err(error) = run(&validator, planned).await {
             tracing::warn!(round = id, "a round was not brought to its end: {error}");
         }

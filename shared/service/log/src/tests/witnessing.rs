@@ -7,11 +7,12 @@ use assay_protocol::identity::Identity;
 use tokio::net::TcpListener;
 
 use super::{entries, identity, key, log, source};
+use crate::checkpoint::SignedCheckpoint;
 use crate::error::LogError;
 use crate::follow::Follower;
 use crate::http::{Answer, serve};
 use crate::source::Source;
-use crate::submit::{WitnessAddress, add_checkpoint, checkpoint_path};
+use crate::submit::{WitnessAddress, add_checkpoint, checkpoint_path, cosignature};
 use crate::tree::TreeReader;
 use crate::verify::verify;
 use crate::witness::Witness;
@@ -65,6 +66,14 @@ async fn a_follower_sees_rollback_fork_and_an_old_backup() {
         let alone = verify(&source(forked.path()), &key(), &[]).await.unwrap();
         assert_eq!(alone.problems, Vec::<String>::new(), "alone it is a log like any");
         is_inconsistent(follower(forked.path(), state.path()).check().await, "forked: its first 700 entries");
+        let contradicting = std::fs::read(state.path().join("last.fork")).unwrap();
+        assert_eq!(contradicting, std::fs::read(forked.path().join("checkpoint")).unwrap());
+    }
+    // Regression test: a log that kept its tiles back was not read, whatever its validator had signed.
+    fork(gone.path(), 700);
+    for (folder, words) in [(bad.path(), "rolled back"), (gone.path(), "forked")] {
+        std::fs::remove_dir_all(folder.join("tile")).unwrap();
+        is_inconsistent(follower(folder, state.path()).check().await, words);
     }
     // The refused checkpoints are not kept.
     log(good.path(), 800, 100);
@@ -99,8 +108,7 @@ async fn a_witness_answers_as_c2sp_says() {
     let Answer { status: 200, body: line, .. } = ask(&first) else { panic!() };
     let line = String::from_utf8(line).unwrap();
     let note = format!("{}{line}", &first["old 0\n\n".len()..]);
-    let opened =
-        crate::checkpoint::SignedCheckpoint::open(&note, &key(), std::slice::from_ref(witness(state.path()).key()));
+    let opened = SignedCheckpoint::open(&note, &key(), std::slice::from_ref(witness(state.path()).key()));
     assert_eq!(opened.unwrap().cosigned.len(), 1);
     assert_eq!(witness(state.path()).checkpoint(&checkpoint_path(key().name())).body, note.as_bytes(), "for monitors");
     // Another size than the last one: the answer has that.
@@ -136,6 +144,26 @@ async fn a_witness_answers_as_c2sp_says() {
     let file = state.path().join(checkpoint_path(key().name()));
     std::fs::write(&file, "").unwrap();
     assert_eq!(status(&request(good.path(), 0).await), 500);
+}
+
+/// Regression test: a witness that signed more text than the checkpoint had a signature published that does not hold.
+#[test]
+fn a_cosignature_of_another_text_is_refused() {
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    log(folder.path(), 3, 3);
+    let witness = witness(state.path());
+    let address: WitnessAddress = format!("http://127.0.0.1:1#{}", witness.key()).parse().unwrap();
+    let note = std::fs::read_to_string(folder.path().join("checkpoint")).unwrap();
+    let signed = SignedCheckpoint::open(&note, &key(), &[]).unwrap();
+    let answer = |more: &str| {
+        let line =
+            witness.key().sign(&Identity::from_seed(&[5; 32]), &(signed.checkpoint.text() + more), 1_700_000_000);
+        let before = more.strip_prefix('\n').map(|more| format!("{more}\n")).unwrap_or_default();
+        cosignature(&address, &signed, (before + &line).as_bytes())
+    };
+    assert!(answer("").is_ok(), "{:?}", answer(""));
+    let refused = answer("\nx\n");
+    assert!(matches!(refused, Err(LogError::Malformed(_))), "{refused:?}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_records::{Actor, ApiTokenCursor, MAX_TOKEN_NAME_BYTES, RecordsError, Role};
+use assay_records::{Actor, ApiTokenCursor, MAX_TOKEN_NAME_BYTES, NewWebhook, RecordsError, Role};
 use sqlx::Row;
 
 use crate::store::TestStore;
@@ -64,11 +64,18 @@ pub async fn a_token_ends_with_the_one_that_made_it(store: &TestStore) {
     let grandparent = records.api_token(&token).await.unwrap().unwrap();
     let (grandchild, _) = records.create_api_token(Role::Read, "e", HOUR, &by(&grandparent)).await.unwrap();
     assert!(records.api_token(&grandchild).await.unwrap().is_some());
+    // Regression test: webhooks of a leaked token went on telling their author everything.
+    let hook = || NewWebhook { url: "https://a/".into(), target: "a".into(), kinds: Vec::new(), secret: vec![1] };
+    let theirs = records.add_webhook(&hook(), &by(&child)).await.unwrap();
+    let ours = records.add_webhook(&hook(), &operator()).await.unwrap();
     assert!(records.revoke_api_token(&parent.id, &operator()).await.unwrap());
+    let theirs = records.webhook(&theirs.id).await.unwrap().unwrap();
+    assert_eq!(theirs.disabled_why.as_deref(), Some("the token that made it was revoked"));
+    assert_eq!(records.webhook(&ours.id).await.unwrap().unwrap().disabled_ms, None);
     assert_eq!(records.api_token(&token).await.unwrap(), None);
     assert_eq!(records.api_token(&grandchild).await.unwrap(), None);
     let newest = records.actions(None, 0, 1).await.unwrap();
-    assert!(newest[0].detail.ends_with(", and 3 made with it"), "{}", newest[0].detail);
+    assert!(newest[0].detail.ends_with(", and 4 made with it"), "{}", newest[0].detail);
     let (late, _) = records.create_api_token(Role::Read, "f", HOUR, &by(&parent)).await.unwrap();
     assert_eq!(records.api_token(&late).await.unwrap(), None, "its maker has ended");
 }

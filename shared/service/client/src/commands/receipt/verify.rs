@@ -25,8 +25,10 @@ pub fn execute(args: &VerifyReceiptArgs) -> anyhow::Result<Exit> {
         }
         Err(ReceiptRefusal { failure, .. }) => return Err(failure.into()),
     };
+    let is_alone = args.proof.is_some() && args.witness.is_empty();
+    let alone = if is_alone { "\nNo witness was named: a log made for this receipt alone passes too." } else { "" };
     print_document(&json!({ "valid": true, "claims": claims }), args.json, || {
-        format!("VALID  {}", render::text(&claims, &Screen::stdout()))
+        format!("VALID  {}{alone}", render::text(&claims, &Screen::stdout()))
     })?;
     Ok(exit_of(claims.ear_status))
 }
