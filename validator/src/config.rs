@@ -70,7 +70,7 @@ pub struct RawService {
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     pub max_miners: u32,
     /// Maximum number of connected miners from one address (IPv6: one /64 network) [default: max_miners with
-    /// allowed_miners; otherwise an eighth of it, at least 16]
+    /// allowed_miners; otherwise an eighth, at least 16; attested ones: twice]
     #[arg(long, value_name = "COUNT")]
     pub max_address_miners: Option<u32>,
     /// New connections per second from one address (IPv6: one /64 network), after a burst of ten times as many; 0: no

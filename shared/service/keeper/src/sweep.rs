@@ -86,8 +86,10 @@ impl Fleet {
             return self.happened_to(miner, &Event::Operator(word)).await;
         }
         let ages = State::named(&miner.state).is_none_or(|state| state.is_attested() || state == State::Quarantined);
+        // The list was read a while ago: a miner that has come since is looked up again.
         if self.is_absent(miner, serving_ms, validators).await?
-            && self.is_still_absent(miner, serving_ms, validators).await?
+            && let Some(miner) = &self.records.miner(&miner.key).await?
+            && self.is_absent(miner, serving_ms, validators).await?
         {
             self.happened_to(miner, &Event::Missed).await?;
             let group = self.group_of(miner).await?;
@@ -97,17 +99,6 @@ impl Fleet {
         } else {
             Ok(())
         }
-    }
-
-    /// Looks again at a miner of a list that was read a while ago: it may have come since.
-    async fn is_still_absent(
-        &self,
-        miner: &MinerRecord,
-        serving_ms: i64,
-        validators: &[ValidatorRecord],
-    ) -> Result<bool, RecordsError> {
-        let Some(miner) = self.records.miner(&miner.key).await? else { return Ok(false) };
-        self.is_absent(&miner, serving_ms, validators).await
     }
 
     /// Whether a miner was not there for its due challenge, though it could reach the validator of its last session.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::error::LogError;
 use crate::file;
+use crate::hash::Hash;
 use crate::note::{MAX_NOTE_BYTES, NoteKey};
 use crate::proof::is_consistent;
 use crate::source::Source;
@@ -55,7 +56,7 @@ impl Follower {
         let now = signed.checkpoint;
         let grown = self.check_growth(kept.as_ref(), &now).await;
         if let Err(LogError::Inconsistent(_)) = grown {
-            // Beside the one that is kept, it shows others what the validator signed.
+            // With the one that is kept, it proves to others that the validator signed both.
             file::replace(&self.file.with_extension(FORK), signed.note.as_bytes())?;
         }
         grown?;
@@ -65,23 +66,22 @@ impl Follower {
 
     /// Checks a signed checkpoint against the one before it, and then against the tiles, which may be kept back.
     async fn check_growth(&self, before: Option<&Checkpoint>, now: &Checkpoint) -> Result<(), LogError> {
-        let (old, size) = before.map_or((0, now.size), |before| (before.size, now.size));
-        let forked =
-            || LogError::inconsistent(format!("the log was forked: its first {old} entries are not those that it had"));
+        let (old, root) = before.map_or((0, Hash::empty()), |before| (before.size, before.root));
+        let size = now.size;
+        let forked = format!("the log was forked: its first {old} entries are not those that it had");
         if size < old {
             let why = format!("the log was rolled back: it has {size} entries, and had {old}");
             return Err(LogError::inconsistent(why));
         }
-        if before.is_some_and(|before| old == size && before.root != now.root) {
-            return Err(forked());
+        if size == old && root != now.root {
+            return Err(LogError::inconsistent(forked));
         }
         let mut tree = TreeReader::new(&self.source, size);
         if tree.root().await? != now.root {
             return Err(LogError::inconsistent("the tiles are not those of the checkpoint"));
         }
-        let Some(before) = before else { return Ok(()) };
-        let proof = tree.consistency(old).await?;
-        is_consistent((old, &before.root), (size, &now.root), &proof).then_some(()).ok_or_else(forked)
+        let holds = is_consistent((old, &root), (size, &now.root), &tree.consistency(old).await?);
+        if holds { Ok(()) } else { Err(LogError::inconsistent(forked)) }
     }
 
     /// The checkpoint that is kept: this program wrote it, and it was checked.

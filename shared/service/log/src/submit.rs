@@ -138,7 +138,7 @@ async fn submit(
 }
 
 /// The witness's own line of an answer, once it holds.
-pub(crate) fn cosignature(
+pub(super) fn cosignature(
     witness: &WitnessAddress,
     signed: &SignedCheckpoint,
     answer: &[u8],

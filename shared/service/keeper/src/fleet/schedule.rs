@@ -87,8 +87,9 @@ const UNATTESTED_DIGESTS: &str = "digests ";
 const UNATTESTED_TURNS: &str = "turns of ";
 
 impl GroupPlaces {
-    /// Waits for some permits of a group with this limit. A changed limit applies from the next challenge on.
-    async fn acquire(&self, group: &str, limit: u32, permits: u32) -> Option<OwnedSemaphorePermit> {
+    /// Waits for some permits of a group with this limit, if it has one. A changed limit applies from the next challenge on.
+    async fn acquire(&self, group: &str, limit: Option<u32>, permits: u32) -> Option<OwnedSemaphorePermit> {
+        let limit = limit?;
         let fresh = || (limit, Arc::new(Semaphore::new(limit as usize)));
         let semaphore = {
             let mut places = self.0.lock();
@@ -109,17 +110,14 @@ impl GroupPlaces {
         policy: &Policy,
     ) -> [Option<OwnedSemaphorePermit>; 3] {
         // As many of a group as run at once: others of it would take the places of other groups while they wait.
-        let turn = match group.concurrency {
-            Some(limit) => self.acquire(&format!("{UNATTESTED_TURNS}{}", group.name), limit, 1).await,
-            None => None,
-        };
+        let turn = self.acquire(&format!("{UNATTESTED_TURNS}{}", group.name), group.concurrency, 1).await;
         let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
         let most = MAX_TOTAL.min(policy.max_matrices.into());
         let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(most);
         let half = due.max_challenges.div_ceil(2);
         let permits = (slots / SLOTS_PER_PLACE).min(half.into()) as u32;
-        let digests = self.acquire(UNATTESTED_DIGESTS, half, permits).await;
-        [turn, digests, self.acquire(UNATTESTED, half, 1).await]
+        let digests = self.acquire(UNATTESTED_DIGESTS, Some(half), permits).await;
+        [turn, digests, self.acquire(UNATTESTED, Some(half), 1).await]
     }
 }
 
@@ -193,16 +191,13 @@ impl Fleet {
         let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
         // In this order: what waits for places of its own keeps none of those of others.
         let (unattested, most_bytes) = match standing.state.is_attested() {
-            true => ([None, None, None], u64::MAX),
+            true => (Default::default(), u64::MAX),
             false => {
                 let places = self.group_places.acquire_unattested(&due, group, &order.policy).await;
                 (places, due.claimed_bytes.saturating_mul(2))
             }
         };
-        let of_group = match group.concurrency {
-            Some(limit) => self.group_places.acquire(&group.name, limit, 1).await,
-            None => None,
-        };
+        let of_group = self.group_places.acquire(&group.name, group.concurrency, 1).await;
         let all = due.challenges.acquire_owned().await;
         // The places are never closed.
         let Ok(all) = all else { return Ok(ScheduleDecision::Never) };

@@ -69,7 +69,7 @@ async fn a_follower_sees_rollback_fork_and_an_old_backup() {
         let contradicting = std::fs::read(state.path().join("last.fork")).unwrap();
         assert_eq!(contradicting, std::fs::read(forked.path().join("checkpoint")).unwrap());
     }
-    // Regression test: a log that kept its tiles back was not read, whatever its validator had signed.
+    // Regression test: a log that kept its tiles back was not read, with a fork that its validator had signed.
     fork(gone.path(), 700);
     for (folder, words) in [(bad.path(), "rolled back"), (gone.path(), "forked")] {
         std::fs::remove_dir_all(folder.join("tile")).unwrap();
