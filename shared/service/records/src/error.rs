@@ -144,6 +144,20 @@ pub enum RecordsError {
     /// An export cannot be written.
     #[error("cannot export the records: {0}")]
     Export(String),
+    /// A store is copied into an empty database alone.
+    #[error("{location} is not empty, since it has {what}: name an empty database")]
+    NotEmpty {
+        location: Location,
+        /// One of its tables, or another relation.
+        what: String,
+    },
+    /// A store cannot be copied into a database.
+    #[error("cannot copy the records into {location}, which stays empty: {source}")]
+    Copy {
+        location: Location,
+        /// The database's error.
+        source: sqlx::Error,
+    },
     /// Only a store in a file is copied by us.
     #[error(
         "records in PostgreSQL are backed up by its own tools: run pg_dump --format=custom, which is consistent while \

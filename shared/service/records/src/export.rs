@@ -26,7 +26,7 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 const MANIFEST: &str = "export.json";
 
 /// A transaction that only reads.
-type ReadTransaction = Transaction<'static, Any>;
+pub(crate) type ReadTransaction = Transaction<'static, Any>;
 
 impl Records {
     /// Writes every table to a file in a folder, which must be new or empty, and the manifest last.
@@ -41,7 +41,8 @@ impl Records {
             let path = folder.join(format!("{}.jsonl", table.name));
             let writer = tokio::task::spawn_blocking(move || write(&path, batches));
             // Where the writer has failed, it takes no more batches: its error counts.
-            let read = read_table(&mut tx, table, to).await;
+            let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
+            let read = read_table(&mut tx, table, &columns, add_line, to).await;
             writer.await.map_err(|error| RecordsError::Export(error.to_string()))??;
             exported.tables.insert(table.name.clone(), read?);
         }
@@ -56,7 +57,7 @@ impl Records {
     }
 
     /// A transaction that sees one moment of the store.
-    async fn moment(&self) -> Result<(ReadTransaction, ExportSummary)> {
+    pub(crate) async fn moment(&self) -> Result<(ReadTransaction, ExportSummary)> {
         let begin = match self.store.kind {
             DatabaseKind::Sqlite => "BEGIN",
             DatabaseKind::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
@@ -81,9 +82,15 @@ fn write(path: &Path, mut batches: mpsc::Receiver<String>) -> Result<()> {
     append().map_err(|error| RecordsError::Export(format!("{}: {error}", path.display())))
 }
 
-/// Reads a table in order of its key, which is its first columns, and gives how many rows there are.
-async fn read_table(tx: &mut ReadTransaction, table: &TableSchema, to: mpsc::Sender<String>) -> Result<u64> {
-    let columns: Vec<_> = table.columns.iter().filter(|column| column.kind != ColumnKind::Bytes).collect();
+/// Reads columns of a table in order of its key, which is its first columns, and gives how many rows there are. `add`
+/// adds a row to a batch.
+pub(crate) async fn read_table(
+    tx: &mut ReadTransaction,
+    table: &TableSchema,
+    columns: &[&Column],
+    add: fn(&mut String, &AnyRow, &[&Column]) -> Result<()>,
+    to: mpsc::Sender<String>,
+) -> Result<u64> {
     let names: Vec<_> = columns.iter().map(|column| &*column.name).collect();
     let order = if names.len() > 1 { "1, 2" } else { "1" };
     let sql = sql!("SELECT {} FROM {} ORDER BY {order}", names.join(", "), table.name);
@@ -91,7 +98,7 @@ async fn read_table(tx: &mut ReadTransaction, table: &TableSchema, to: mpsc::Sen
     let (mut batch, mut count) = (String::new(), 0);
     while let Some(row) = rows.next().await {
         let row = row.map_err(|error| RecordsError::from(error).doing("read a table"))?;
-        add_line(&mut batch, &row, &columns)?;
+        add(&mut batch, &row, columns)?;
         count += 1;
         if batch.len() >= MAX_BATCH_BYTES && to.send(std::mem::take(&mut batch)).await.is_err() {
             return Ok(count);

@@ -36,6 +36,7 @@ mod challenges;
 mod column;
 mod conclude;
 mod conclusion;
+mod copy;
 mod counts;
 mod devices;
 mod document;

@@ -23,7 +23,7 @@ const API_READERS: u32 = 2;
 const SQLITE_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
      PRAGMA busy_timeout = 8000; PRAGMA journal_size_limit = 67108864";
 /// Settings of each connection to PostgreSQL: a commit is on disk, and waits for a lock end.
-const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout = '8s'; \
+pub(crate) const POSTGRES_SETTINGS: &str = "SET synchronous_commit = on; SET lock_timeout = '8s'; \
      SET idle_in_transaction_session_timeout = '60s'; SET application_name = 'assay'";
 
 /// Opens connections that stay.

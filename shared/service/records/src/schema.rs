@@ -1,6 +1,7 @@
 //! The schema, how a store comes to it, and which programs can use a newer one.
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::postgres::PgConnection;
 use sqlx::{Any, AnyPool, Executor, SqlSafeStr};
 
 use crate::kind::DatabaseKind;
@@ -86,6 +87,12 @@ async fn migrate_by(steps: &[MigrationStep], pool: &AnyPool, kind: DatabaseKind,
     migrated
 }
 
+/// Makes the schema in an empty database of PostgreSQL, within the transaction of a connection.
+pub(crate) async fn make(connection: &mut PgConnection, location: &Location) -> Result<()> {
+    let made = migrator(MIGRATIONS, DatabaseKind::Postgres).run_direct(None, connection, false).await;
+    made.map_err(|source| RecordsError::Migrate { location: location.clone(), source })
+}
+
 fn newest_of(steps: &[MigrationStep]) -> i64 {
     steps.last().map_or(0, |step| step.0)
 }
@@ -98,6 +105,15 @@ async fn applied(pool: &AnyPool) -> Option<i64> {
 /// The oldest schema whose programs can use the store; `None` before stores said so.
 async fn least_schema(store: impl Executor<'_, Database = Any>) -> Option<i64> {
     sqlx::query_scalar("SELECT least_schema FROM compatibility").fetch_one(store).await.ok()
+}
+
+/// Refuses a store of any newer schema: a copy by this program would lack some of its columns.
+pub(crate) async fn refuse_any_newer(pool: &AnyPool, location: &Location) -> Result<()> {
+    let ours = SCHEMA_VERSION;
+    match applied(pool).await {
+        Some(theirs) if theirs > ours => Err(RecordsError::Newer { location: location.clone(), theirs, ours }),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a store of a newer schema than `ours`, unless programs of ours can use it.
