@@ -253,7 +253,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   assay-validator export /var/lib/assay/export")]
     Export(ExportArgs),
-    /// Copy the records, as they are at one moment, into a file; the validator goes on meanwhile
+    /// Copy the records, as they are at one moment: into a file while the validator runs, or into PostgreSQL
     Backup(BackupArgs),
     /// Judge stored evidence again, under the policy of its time or another one, and print what would change
     ///

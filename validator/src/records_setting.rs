@@ -27,7 +27,7 @@ pub fn check<R: Args>(settings: &Settings<R>, written: &str) -> Result<Location,
 }
 
 /// The problem with a PostgreSQL URL.
-fn problem(url: &str) -> Option<&'static str> {
+pub fn problem(url: &str) -> Option<&'static str> {
     let (_, rest) = url.split_once("://")?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let authority = place.split('/').next().unwrap_or("");

@@ -88,6 +88,7 @@ fn commands_parse() {
         "history abcd --limit 5 --json",
         "export /tmp/out --json",
         "backup /tmp/copy.db",
+        "backup --check postgres://assay@localhost/assay --json",
         "receipt 1894846d --token",
         "receipt verify --keys k.json --past",
         "receipt verify a.b.c --keys k.json --nonce AAAAAAAAAAAA --json",

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub mod address;
+mod backup;
 pub mod challenge_file;
 pub mod check_openings;
 pub mod config;
@@ -80,7 +81,10 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Command::Show(args) => records::show::execute(&*place(&args.common.at)?, &args),
         Command::History(args) => records::history::execute(&*place(&args.common.at)?, &args),
         Command::Export(args) => records::copies::export(&*place(&args.common.at)?, &args),
-        Command::Backup(args) => records::copies::backup(&*place(&args.common.at)?, &args),
+        Command::Backup(args) => match args.url() {
+            Some(url) => backup::execute(&*configure(&args.common.at.settings)?, url, &args),
+            None => records::copies::backup(&*place(&args.common.at)?, &args),
+        },
         Command::Token(command) => match command {
             TokenCommand::Create(args) => records::access::create_token(&*place(&args.common.at)?, &args),
             TokenCommand::List(args) => records::access::tokens(&*place(&args.at)?, &args),

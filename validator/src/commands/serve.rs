@@ -174,7 +174,7 @@ fn unusable(error: RecordsError) -> Failure {
 }
 
 /// Locks a file of records against another validator; a database is shared. Aliases of a file share the lock.
-fn lock_records(location: &Location, key: PublicKey) -> Result<Option<StateLock>, Failure> {
+pub(super) fn lock_records(location: &Location, key: PublicKey) -> Result<Option<StateLock>, Failure> {
     let Location::File(path) = location else { return Ok(None) };
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     Ok(Some(StateLock::acquire_for("records", &path, &key.to_string())?))

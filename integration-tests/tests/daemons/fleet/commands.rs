@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_records::testing::Postgres;
 use assay_records::{Location, MinerFilter, Records};
 use serde_json::Value;
 
@@ -124,7 +125,7 @@ async fn what_has_no_one_meaning_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_of_the_records_are_whole() {
-    let (validator, miner) = fleet().await;
+    let (mut validator, miner) = fleet().await;
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let exported = json(&validator, &format!("export {}", path("lines")));
@@ -146,6 +147,23 @@ async fn copies_of_the_records_are_whole() {
     assert_eq!(miners[0].key, miner.key.to_string());
     let actions = copy.actions(None, 0, 10).await.unwrap();
     assert!(actions.iter().any(|action| action.action == "export"), "who made a copy is noted: {actions:?}");
+
+    // A server takes a copy of a validator that is stopped, which goes on there.
+    let database = Postgres::shared().database();
+    let copy = format!("backup --key-file={} {}", validator.file("validator.key").display(), database.url());
+    let said = operate(&validator, &copy);
+    assert!(said.code == 78 && said.errors.contains("is in use by assay-validator"), "{}", said.errors);
+    validator.daemon.terminate();
+    validator.daemon.wait();
+    assert_eq!(json(&validator, &copy)["tables"]["verdicts"], 2);
+    let said = operate(&validator, &copy);
+    assert!(said.code == 74 && said.errors.contains("name an empty database"), "{}", said.errors);
+    validator.environment.push(("ASSAY_VALIDATOR_RECORDS".to_owned(), database.url().into()));
+    validator.restart().await;
+    assert!(json(&validator, "status")["records"].as_str().is_some_and(|records| records.starts_with("postgres://")));
+    validator.wait_for_miner(miner.key, true).await;
+    let ruling = validator.challenge(miner.key, Some(Mode::Audit)).await.unwrap();
+    assert_eq!(len(&json(&validator, "verdicts")), 3, "{ruling:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +180,7 @@ async fn damaged_records_are_not_copied_and_a_copy_takes_their_place() {
     let rest = usize::try_from(file.metadata().unwrap().len()).unwrap() - page_bytes;
     file.write_all_at(&vec![0xff; rest], page_bytes as u64).unwrap();
     let said = operate(&validator, &format!("backup --check {}", none.display()));
-    assert!(said.code == 74 && said.errors.contains("were not copied: restore a backup"), "{}", said.errors);
+    assert!(said.code == 74 && said.errors.contains("restore a backup"), "{}", said.errors);
     assert!(!none.exists());
     assert_ne!(operate(&validator, "status").code, 0);
     validator.daemon.terminate();

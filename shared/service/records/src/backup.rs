@@ -62,6 +62,17 @@ impl Records {
         Ok(damage)
     }
 
+    /// Refuses a store that a thorough check finds damaged.
+    ///
+    /// # Errors
+    /// [`RecordsError::Damaged`]; the store cannot be read.
+    pub async fn refuse_damage(&self) -> Result<()> {
+        match (self.check(true).await?, self.location()) {
+            (Some(what), Location::File(path)) => Err(RecordsError::Damaged { path: path.clone(), what }),
+            _ => Ok(()),
+        }
+    }
+
     async fn copy_to(&self, part: &Path, to: &Path) -> Result<()> {
         let failed = |source| RecordsError::File { path: to.into(), source };
         let name = part.to_str().ok_or_else(|| failed(io::Error::other("the path is not UTF-8")))?;

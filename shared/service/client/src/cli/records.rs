@@ -197,15 +197,23 @@ pub struct ExportArgs {
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
 pub struct BackupArgs {
-    /// File to write, which is not there yet; the validator's user needs to be able to
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// File to write, which is not there yet; the validator's user needs to be able to. Or the URL of an empty PostgreSQL
+    /// database, postgres://user@host/database, to go on there, while the validator is stopped
+    #[arg(value_name = "FILE|URL")]
+    pub to: PathBuf,
     /// Check the records first, with their indices, and copy nothing where they are damaged
     #[arg(long)]
     pub check: bool,
     /// What all have.
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+impl BackupArgs {
+    /// The URL, where the copy is for a database.
+    pub fn url(&self) -> Option<&str> {
+        self.to.to_str().filter(|to| to.contains("://"))
+    }
 }
 
 #[cfg(test)]

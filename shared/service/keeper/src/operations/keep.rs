@@ -17,9 +17,8 @@ pub async fn export(validator: &Validator, folder: &Path, actor: &Actor) -> Resu
 
 /// Copies the records as of one moment into a file, which must not exist; `check`: everything is checked first.
 pub async fn backup(validator: &Validator, file: &Path, check: bool, actor: &Actor) -> Result<WrittenFile> {
-    if check && let Some(damage) = validator.records.check(true).await.map_err(not_written)? {
-        let why = format!("the records are damaged ({damage}), and were not copied: restore a backup");
-        return Err(OperationError::NotPossible(why));
+    if check {
+        validator.records.refuse_damage().await.map_err(not_written)?;
     }
     validator.records.backup(file).await.map_err(not_written)?;
     noted(validator, actor, "backup", file).await;

@@ -93,6 +93,10 @@ async fn process() {
                 records.export(folder.as_ref()).await.unwrap();
                 say(&std::fs::read_to_string("/proc/self/status").unwrap_or_default().replace('\n', " "));
             }
+            Some(("copy", url)) => {
+                records.copy_into(&url.parse().unwrap()).await.unwrap();
+                say(&std::fs::read_to_string("/proc/self/status").unwrap_or_default().replace('\n', " "));
+            }
             _ => {
                 records.troubles().wait_for(Option::is_none).await.unwrap();
                 say("well");

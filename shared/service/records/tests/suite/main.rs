@@ -10,6 +10,7 @@ mod bounds;
 mod challenges;
 mod child;
 mod conclude;
+mod copy;
 mod export;
 mod leases;
 mod logged;

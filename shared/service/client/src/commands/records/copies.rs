@@ -33,19 +33,25 @@ pub fn export(place: &ApiLocation, args: &ExportArgs) -> anyhow::Result<Exit> {
 /// # Errors
 /// No validator answers, or it cannot write there.
 pub fn backup(place: &ApiLocation, args: &BackupArgs) -> anyhow::Result<Exit> {
-    let made = written(place, "/backup", &BackupRequest { file: absolute(&args.file)?, check: args.check })?;
+    let made = written(place, "/backup", &BackupRequest { file: absolute(&args.to)?, check: args.check })?;
     Ok(print_document(&made, args.common.json, || {
         format!("copied to {}: {} bytes", text(&made, "file"), made["bytes"])
     })?)
 }
 
+/// Refuses a validator of another machine.
+///
+/// # Errors
+/// [`Exit::Usage`].
+pub fn refuse_server(place: &ApiLocation) -> Result<(), Failure> {
+    let message = "the validator writes into files of its own machine: run this command there, without --server (and \
+                   without ASSAY_VALIDATOR_SERVER)";
+    if place.is_socket() { Ok(()) } else { Err(Failure::new(Exit::Usage, message)) }
+}
+
 /// Has the validator write, without a time limit.
 fn written(place: &ApiLocation, path: &str, what: &impl Serialize) -> anyhow::Result<Value> {
-    if !place.is_socket() {
-        let message = "the validator writes into files of its own machine: run this command there, without --server (and \
-                       without ASSAY_VALIDATOR_SERVER)";
-        return Err(Failure::new(Exit::Usage, message).into());
-    }
+    refuse_server(place)?;
     ask(place, async |client| client.post_slow(path, what).await.map_err(not_written))
 }
 
