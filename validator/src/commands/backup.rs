@@ -21,9 +21,7 @@ pub fn execute(config: &ValidatorConfig, url: &str, args: &BackupArgs) -> anyhow
     if let Some(why) = records_setting::problem(url) {
         return Err(Failure::new(Exit::Usage, why).into());
     }
-    if let Location::File(path) = &config.records
-        && !path.exists()
-    {
+    if matches!(&config.records, Location::File(path) if !path.exists()) {
         return Err(Failure::new(Exit::Io, format!("there are no records at {}", config.records)).into());
     }
     let key = preflight::own_identity(config)?.public_key();

@@ -49,7 +49,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
             challenge_file::execute(&*configure(&args.at.settings)?, &args)
         }
         Command::Challenge(args) => challenge::execute(&*place(&args.at)?, &args),
-        Command::Cancel(args) => cancel::execute(&*place(&args.at)?, &args),
+        Command::Cancel(args) => cancel::execute(&*place(&args.common.at)?, &args),
         Command::Status(args) => status::execute(&*place(&args.at)?, &args),
         Command::Address(args) => address::execute(&*configure(&args.at.settings)?, &args),
         Command::Reload(args) => administer::reload(&*place(&args.at)?, &args),
@@ -64,7 +64,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
             (Some(ReceiptCommand::Compare(args)), _) => receipt::compare(&args),
             (Some(ReceiptCommand::Keys(args)), _) => receipt_keys::print_set(&*configure(&args.settings)?),
             (Some(ReceiptCommand::Rotate(args)), _) => receipt_keys::rotate(&*configure(&args.settings)?, &args),
-            (None, Some(id)) => receipt::show(&*place(&args.shown.at)?, &id, &args.shown),
+            (None, Some(id)) => receipt::show(&*place(&args.shown.common.at)?, &id, &args.shown),
             (None, None) => Err(Failure::new(Exit::Usage, "name a receipt or a challenge by its id").into()),
         },
         Command::Enroll(args) => records::enroll::execute(&*place(&args.common.at)?, &args),
@@ -98,8 +98,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<Exit> {
         },
         Command::Page(args) => records::access::page(&*place(&args.common.at)?, &args),
         Command::Watch(args) => watch::execute(&*place(&args.at)?, &args),
-        Command::Report(args) => receipt::report(&*place(&args.at)?, &args),
-        Command::Miners(args) => miners::execute(&*place(&args.at)?, &args),
+        Command::Report(args) => receipt::report(&*place(&args.common.at)?, &args),
+        Command::Miners(args) => miners::execute(&*place(&args.common.at)?, &args),
         Command::Rejudge(args) => rejudge::execute(&*configure(&args.settings)?, &args),
         Command::Try(args) => try_host::execute(&args),
         Command::Verify(args) => verify::execute(&*configure(&args.settings)?, &args),

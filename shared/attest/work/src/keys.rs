@@ -5,12 +5,17 @@ use super::bytes::{DeviceId, PassKey, Root, WorkKey};
 /// The key of iteration `iteration` on a device, after a pass that ended in `previous_root`
 /// ([`Root::BEFORE_FIRST`] for the first).
 pub fn pass_key(work_key: &WorkKey, device_id: DeviceId, iteration: u32, previous_root: &Root) -> PassKey {
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 pass key");
-    hasher.update(work_key.as_ref());
-    hasher.update(device_id.as_ref());
-    hasher.update(&iteration.to_le_bytes());
-    hasher.update(previous_root.as_ref());
-    PassKey(*hasher.finalize().as_bytes())
+    let iteration = iteration.to_le_bytes();
+    PassKey(derived("assay v1 pass key", &[work_key.as_ref(), device_id.as_ref(), &iteration, previous_root.as_ref()]))
+}
+
+/// A key of a context, from the bytes of these parts in their order.
+pub(crate) fn derived(context: &str, parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key(context);
+    for part in parts {
+        hasher.update(part);
+    }
+    *hasher.finalize().as_bytes()
 }
 
 /// The slots whose product is slot `u ≥ 2`: `(earlier, previous)`.

@@ -18,120 +18,95 @@ pub enum MinerOrder {
     Trouble,
 }
 
-/// Miners.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct MinersQuery {
-    /// The status; `pending`: those that wait for a decision.
-    #[param(inline)]
-    pub status: Option<Approval>,
-    /// The attestation state; `not_passing`: each but `passing`, `suspended` and `revoked`.
-    pub state: Option<String>,
-    /// A label that it has, `NAME=VALUE`; several are separated by commas, and it has all of them.
-    pub label: Option<String>,
-    /// A model that one of its devices claims.
-    pub model: Option<String>,
-    /// The outcome of its last verdict.
-    #[param(inline)]
-    pub outcome: Option<Outcome>,
-    /// Connected to a validator now, or not.
-    pub connected: Option<bool>,
-    /// The order of the list. Default: by id.
-    #[param(inline)]
-    pub order: Option<MinerOrder>,
-    /// A text that one of its keys begins with, or that its labels or its address have in them.
-    #[param(max_length = 128)]
-    pub text: Option<String>,
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// The page after another one: its `next`.
-    #[param(value_type = Option<String>)]
-    pub cursor: Option<Cursor>,
+/// Queries for lists that have pages.
+macro_rules! paged {
+    ($($(#[$doc:meta])* pub struct $query:ident { $($fields:tt)* })+) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+        #[serde(deny_unknown_fields)]
+        #[into_params(parameter_in = Query)]
+        pub struct $query {
+            $($fields)*
+            /// The most items.
+            #[param(minimum = 1, maximum = 1000)]
+            pub limit: Option<u32>,
+            /// The page after another one: its `next`.
+            #[param(value_type = Option<String>)]
+            pub cursor: Option<Cursor>,
+        }
+    )+ };
 }
 
-/// Devices, in order of miner and id.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct DevicesQuery {
-    /// The miner: the first digits of one of its keys, at least 4.
-    pub miner: Option<String>,
-    /// The device's id, or its first digits, at least 4.
-    pub device_id: Option<String>,
-    /// The product name.
-    pub model: Option<String>,
-    /// Whether to include devices that are no longer listed.
-    pub gone: Option<bool>,
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// The page after another one: its `next`.
-    #[param(value_type = Option<String>)]
-    pub cursor: Option<Cursor>,
-}
+paged! {
+    /// Miners.
+    pub struct MinersQuery {
+        /// The status; `pending`: those that wait for a decision.
+        #[param(inline)]
+        pub status: Option<Approval>,
+        /// The attestation state; `not_passing`: each but `passing`, `suspended` and `revoked`.
+        pub state: Option<String>,
+        /// A label that it has, `NAME=VALUE`; several are separated by commas, and it has all of them.
+        pub label: Option<String>,
+        /// A model that one of its devices claims.
+        pub model: Option<String>,
+        /// The outcome of its last verdict.
+        #[param(inline)]
+        pub outcome: Option<Outcome>,
+        /// Connected to a validator now, or not.
+        pub connected: Option<bool>,
+        /// The order of the list. Default: by id.
+        #[param(inline)]
+        pub order: Option<MinerOrder>,
+        /// A text that one of its keys begins with, or that its labels or its address have in them.
+        #[param(max_length = 128)]
+        pub text: Option<String>,
+    }
 
-/// Receipts of a miner, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ReceiptsQuery {
-    /// The miner: the first digits of one of its keys, at least 4.
-    pub miner: String,
-    /// Issued not before this time, in milliseconds since 1970.
-    #[param(minimum = 0)]
-    pub since: Option<i64>,
-    /// Issued before this time, in milliseconds since 1970.
-    #[param(minimum = 0)]
-    pub until: Option<i64>,
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// The page after another one: its `next`.
-    #[param(value_type = Option<String>)]
-    pub cursor: Option<Cursor>,
-}
+    /// Devices, in order of miner and id.
+    pub struct DevicesQuery {
+        /// The miner: the first digits of one of its keys, at least 4.
+        pub miner: Option<String>,
+        /// The device's id, or its first digits, at least 4.
+        pub device_id: Option<String>,
+        /// The product name.
+        pub model: Option<String>,
+        /// Whether to include devices that are no longer listed.
+        pub gone: Option<bool>,
+    }
 
-/// Verdicts, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct VerdictsQuery {
-    /// The miner: the first digits of one of its keys, at least 4.
-    pub miner: Option<String>,
-    /// The outcome.
-    #[param(inline)]
-    pub outcome: Option<Outcome>,
-    /// The code of one of its reasons.
-    pub code: Option<String>,
-    /// The round.
-    pub round: Option<String>,
-    /// Not before this time, in milliseconds since 1970.
-    #[param(minimum = 0)]
-    pub since: Option<i64>,
-    /// Before this time, in milliseconds since 1970.
-    #[param(minimum = 0)]
-    pub until: Option<i64>,
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// The page after another one: its `next`.
-    #[param(value_type = Option<String>)]
-    pub cursor: Option<Cursor>,
-}
+    /// Receipts of a miner, newest first.
+    pub struct ReceiptsQuery {
+        /// The miner: the first digits of one of its keys, at least 4.
+        pub miner: String,
+        /// Issued not before this time, in milliseconds since 1970.
+        #[param(minimum = 0)]
+        pub since: Option<i64>,
+        /// Issued before this time, in milliseconds since 1970.
+        #[param(minimum = 0)]
+        pub until: Option<i64>,
+    }
 
-/// A list, newest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct PageQuery {
-    /// The most items.
-    #[param(minimum = 1, maximum = 1000)]
-    pub limit: Option<u32>,
-    /// The page after another one: its `next`.
-    #[param(value_type = Option<String>)]
-    pub cursor: Option<Cursor>,
+    /// Verdicts, newest first.
+    pub struct VerdictsQuery {
+        /// The miner: the first digits of one of its keys, at least 4.
+        pub miner: Option<String>,
+        /// The outcome.
+        #[param(inline)]
+        pub outcome: Option<Outcome>,
+        /// The code of one of its reasons.
+        pub code: Option<String>,
+        /// The round.
+        pub round: Option<String>,
+        /// Not before this time, in milliseconds since 1970.
+        #[param(minimum = 0)]
+        pub since: Option<i64>,
+        /// Before this time, in milliseconds since 1970.
+        #[param(minimum = 0)]
+        pub until: Option<i64>,
+    }
+
+    /// A list, newest first.
+    pub struct PageQuery {}
 }
 
 /// Results of a miner's devices, oldest first.

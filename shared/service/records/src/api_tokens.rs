@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
@@ -27,26 +26,13 @@ pub(crate) const ENDED_KEPT_MS: i64 = 30 * 86_400_000;
 /// The most tokens that can be used at one time.
 pub const MAX_API_TOKENS: i64 = 1024;
 
-/// Where a page of tokens of the API ended: the next one begins there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApiTokenCursor {
-    /// [`ApiTokenRecord::created_ms`] of the last one.
-    pub created_ms: i64,
-    /// [`ApiTokenRecord::id`] of the last one.
-    pub id: String,
-}
-
-impl ApiTokenCursor {
-    /// The page after this one.
-    pub fn of(last: &ApiTokenRecord) -> Self {
-        Self { created_ms: last.created_ms, id: last.id.clone() }
-    }
+cursor! {
+    /// Where a page of tokens of the API ended.
+    ApiTokenCursor after ApiTokenRecord: created_ms, id
 }
 
 fn hash(token: &str) -> String {
-    let mut hasher = blake3::Hasher::new_derive_key("assay 2026 api token");
-    hasher.update(token.as_bytes());
-    hasher.finalize().to_hex().to_string()
+    blake3::Hasher::new_derive_key("assay 2026 api token").update(token.as_bytes()).finalize().to_hex().to_string()
 }
 
 /// The names of a token and of those that were made with it, as authors.

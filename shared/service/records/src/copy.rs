@@ -96,16 +96,6 @@ fn add_row(batch: &mut String, row: &AnyRow, columns: &[&Column]) -> Result<()> 
 
 /// A text in which no sign ends a column or a row. PostgreSQL has no zero in a text.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for sign in text.chars() {
-        match sign {
-            '\\' => escaped.push_str(r"\\"),
-            '\t' => escaped.push_str(r"\t"),
-            '\n' => escaped.push_str(r"\n"),
-            '\r' => escaped.push_str(r"\r"),
-            '\0' => escaped.push(char::REPLACEMENT_CHARACTER),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    let escaped = text.replace('\\', r"\\").replace('\t', r"\t").replace('\n', r"\n").replace('\r', r"\r");
+    escaped.replace('\0', "\u{FFFD}")
 }

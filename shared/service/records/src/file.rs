@@ -1,12 +1,13 @@
 //! A file of records: made, or tried whether it is one.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::{AnyConnection, Connection, Executor};
 
+use crate::export::new_file;
 use crate::trouble::is_damage;
 use crate::{Location, RecordsError, Result, id};
 
@@ -29,11 +30,7 @@ pub(crate) async fn make(path: &Path) -> Result<bool> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", id::new(id::now_ms())?));
     let new = PathBuf::from(name);
-    let mut options = OpenOptions::new();
-    options.create_new(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&new).map_err(failed)?;
+    new_file(&new).map_err(failed)?;
     let marked = mark(&Location::File(new.clone())).await;
     let named = marked.and_then(|()| match fs::hard_link(&new, path) {
         Ok(()) => Ok(true),

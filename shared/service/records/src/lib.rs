@@ -27,6 +27,25 @@ macro_rules! transaction {
     };
 }
 
+/// Where a page of records ended, newest first: the time and the id of its last one. The next page begins there.
+macro_rules! cursor {
+    ($(#[$doc:meta])* $cursor:ident after $record:ident: $at:ident, $id:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub struct $cursor {
+            pub $at: i64,
+            pub $id: String,
+        }
+
+        impl $cursor {
+            /// The page after this one.
+            pub fn of(last: &$record) -> Self {
+                Self { $at: last.$at, $id: last.$id.clone() }
+            }
+        }
+    };
+}
+
 mod api_tokens;
 mod backup;
 mod beats;

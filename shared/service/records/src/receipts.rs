@@ -1,6 +1,5 @@
 //! Receipts that were issued.
 
-use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
@@ -8,13 +7,9 @@ use crate::rows::{ColumnValue, Rows};
 use crate::tx::Tx;
 use crate::{MAX_ROWS, ReceiptRecord, Records, Result};
 
-/// The end of a page of receipts: the next one begins there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiptCursor {
-    /// [`ReceiptRecord::issued_s`] of the last one.
-    pub issued_s: i64,
-    /// [`ReceiptRecord::id`] of the last one.
-    pub id: String,
+cursor! {
+    /// Where a page of receipts ended.
+    ReceiptCursor after ReceiptRecord: issued_s, id
 }
 
 /// A selection of a miner's receipts.

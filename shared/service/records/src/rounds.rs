@@ -13,20 +13,9 @@ use crate::tx::Tx;
 use crate::validators::is_alive;
 use crate::{EventDocument, MAX_ROWS, Records, RecordsError, Result, RoundMember, RoundRecord};
 
-/// Where a page of rounds ended: the next one begins there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoundCursor {
-    /// [`RoundRecord::begun_ms`] of the last one.
-    pub begun_ms: i64,
-    /// [`RoundRecord::id`] of the last one.
-    pub id: String,
-}
-
-impl RoundCursor {
-    /// The page after this one.
-    pub fn of(last: &RoundRecord) -> Self {
-        Self { begun_ms: last.begun_ms, id: last.id.clone() }
-    }
+cursor! {
+    /// Where a page of rounds ended.
+    RoundCursor after RoundRecord: begun_ms, id
 }
 
 /// A selection of rounds; an empty field selects all.

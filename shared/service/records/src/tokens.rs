@@ -38,26 +38,13 @@ pub enum TokenRefusal {
     Revoked,
 }
 
-/// Where a page of tokens ended: the next one begins there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenCursor {
-    /// [`TokenRecord::created_ms`] of the last one.
-    pub created_ms: i64,
-    /// [`TokenRecord::hash`] of the last one.
-    pub hash: String,
-}
-
-impl TokenCursor {
-    /// The page after this one.
-    pub fn of(last: &TokenRecord) -> Self {
-        Self { created_ms: last.created_ms, hash: last.hash.clone() }
-    }
+cursor! {
+    /// Where a page of tokens ended.
+    TokenCursor after TokenRecord: created_ms, hash
 }
 
 fn hash(token: &str) -> String {
-    let mut hasher = blake3::Hasher::new_derive_key("assay 2026 join token");
-    hasher.update(token.as_bytes());
-    hasher.finalize().to_hex().to_string()
+    blake3::Hasher::new_derive_key("assay 2026 join token").update(token.as_bytes()).finalize().to_hex().to_string()
 }
 
 impl Records {

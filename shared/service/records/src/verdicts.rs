@@ -10,13 +10,9 @@ use crate::document::json;
 use crate::standing::finding_of;
 use crate::{CommitmentRecord, FullVerdict, MAX_ROWS, Records, Result, VerdictRecord, receipts};
 
-/// Where a page of verdicts ended: the next one begins there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerdictCursor {
-    /// [`VerdictRecord::at_ms`] of the last one.
-    pub at_ms: i64,
-    /// [`VerdictRecord::challenge`] of the last one.
-    pub challenge: String,
+cursor! {
+    /// Where a page of verdicts ended.
+    VerdictCursor after VerdictRecord: at_ms, challenge
 }
 
 /// A selection of verdicts; an empty field selects all.

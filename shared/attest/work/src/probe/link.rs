@@ -4,7 +4,7 @@
 use super::super::bytes::{DeviceId, Digest, ProbeKey, Root, RoundKey, WorkKey};
 use super::super::challenge::{Challenge, Share};
 use super::walk::{WalkState, position};
-use super::{Probe, key_of_round};
+use super::{Probe, key_of_probe, key_of_round};
 
 /// The slots of all devices as one memory, in the order of the shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,17 +62,7 @@ impl LinkedSlots {
 /// The key of one device's linked probe; `last_roots` are `root[iterations-1]` of every device, in the order of the
 /// shares.
 pub fn linked_probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_roots: &[Root]) -> ProbeKey {
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 linked probe key");
-    hasher.update(probe.seed().as_ref());
-    hasher.update(work_key.as_ref());
-    hasher.update(device_id.as_ref());
-    for root in last_roots {
-        hasher.update(root.as_ref());
-    }
-    hasher.update(&probe.walks().to_le_bytes());
-    hasher.update(&probe.steps().to_le_bytes());
-    hasher.update(&probe.rounds().to_le_bytes());
-    ProbeKey(*hasher.finalize().as_bytes())
+    key_of_probe("assay v1 linked probe key", probe, work_key, device_id, last_roots)
 }
 
 /// The binding of a round of all devices: the hash of `probe_digest[r]` of every device, in the order of the shares.

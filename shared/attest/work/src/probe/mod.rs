@@ -8,6 +8,8 @@ pub mod stage;
 pub mod sweep;
 pub mod walk;
 
+use std::slice;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::answer::{Answer, AnswerError, DeviceAnswer, probe_checksum, probe_message};
@@ -19,6 +21,7 @@ pub use self::sweep::{
 };
 pub use self::walk::{LINE_BYTES, WalkState, position, start_state, state_bytes, state_from_bytes, step};
 use super::bytes::{DeviceId, Digest, ProbeKey, ProbeSeed, Root, RoundKey, WorkKey};
+use super::keys::derived;
 
 /// The fewest walks.
 pub const MIN_WALKS: u32 = 64;
@@ -191,15 +194,21 @@ impl TryFrom<UncheckedProbe> for Probe {
 
 /// The key of one device's probe over its own slots; `last_root` is `root[iterations-1]`.
 pub fn probe_key(probe: &Probe, work_key: &WorkKey, device_id: DeviceId, last_root: &Root) -> ProbeKey {
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 probe key");
-    hasher.update(probe.seed().as_ref());
-    hasher.update(work_key.as_ref());
-    hasher.update(device_id.as_ref());
-    hasher.update(last_root.as_ref());
-    hasher.update(&probe.walks().to_le_bytes());
-    hasher.update(&probe.steps().to_le_bytes());
-    hasher.update(&probe.rounds().to_le_bytes());
-    ProbeKey(*hasher.finalize().as_bytes())
+    key_of_probe("assay v1 probe key", probe, work_key, device_id, slice::from_ref(last_root))
+}
+
+fn key_of_probe(
+    context: &str,
+    probe: &Probe,
+    work_key: &WorkKey,
+    device_id: DeviceId,
+    last_roots: &[Root],
+) -> ProbeKey {
+    let (seed, sizes) = (probe.seed(), [probe.walks(), probe.steps(), probe.rounds()].map(u32::to_le_bytes));
+    let mut parts: Vec<&[u8]> = vec![seed.as_ref(), work_key.as_ref(), device_id.as_ref()];
+    parts.extend(last_roots.iter().map(AsRef::<[u8]>::as_ref));
+    parts.extend(sizes.iter().map(|size| &size[..]));
+    ProbeKey(derived(context, &parts))
 }
 
 /// The key of round `round` of a probe over a device's own slots, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).
@@ -208,11 +217,7 @@ pub fn round_key(probe_key: &ProbeKey, round: u32, previous: &Digest) -> RoundKe
 }
 
 fn key_of_round(context: &str, probe_key: &ProbeKey, round: u32, before: &Digest) -> RoundKey {
-    let mut hasher = blake3::Hasher::new_derive_key(context);
-    hasher.update(probe_key.as_ref());
-    hasher.update(&round.to_le_bytes());
-    hasher.update(before.as_ref());
-    RoundKey(*hasher.finalize().as_bytes())
+    RoundKey(derived(context, &[probe_key.as_ref(), &round.to_le_bytes(), before.as_ref()]))
 }
 
 /// The key of round `round` of a probe whose digests are known up to the one before.

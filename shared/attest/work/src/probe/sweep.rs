@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::bytes::{DeviceId, Digest, ProbeKey, ProbeSeed, Root, RoundKey, WorkKey};
+use super::super::keys::derived;
 use super::super::leaf::keystream;
 use super::{MAX_ROUNDS, key_of_round};
 
@@ -70,13 +71,9 @@ impl TryFrom<UncheckedSweep> for Sweep {
 
 /// The key of one device's sweep; `last_root` is `root[iterations-1]`.
 pub fn sweep_key(sweep: &Sweep, work_key: &WorkKey, device_id: DeviceId, last_root: &Root) -> ProbeKey {
-    let mut hasher = blake3::Hasher::new_derive_key("assay v1 sweep key");
-    hasher.update(sweep.seed().as_ref());
-    hasher.update(work_key.as_ref());
-    hasher.update(device_id.as_ref());
-    hasher.update(last_root.as_ref());
-    hasher.update(&sweep.rounds().to_le_bytes());
-    ProbeKey(*hasher.finalize().as_bytes())
+    let (seed, rounds) = (sweep.seed(), sweep.rounds().to_le_bytes());
+    let parts = [seed.as_ref(), work_key.as_ref(), device_id.as_ref(), last_root.as_ref(), &rounds];
+    ProbeKey(derived("assay v1 sweep key", &parts))
 }
 
 /// The key of round `round` of a sweep, after a round that ended in `previous` ([`Digest::BEFORE_FIRST`] for the first).

@@ -16,7 +16,9 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::super::{mix, row_sums, walk};
-use super::{F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte};
+use super::{
+    F16, FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, operands_per_byte, x86::by_rows,
+};
 
 const ROWS: usize = 12;
 const COLUMNS: usize = 32;
@@ -211,14 +213,7 @@ fn transpose(rows: &mut [__m512i; 16]) {
 /// The processor has the features; as [`Tile`] says of its fields.
 unsafe fn tile<const WORDS: bool>(t: &Tile) {
     // SAFETY: the caller's promises, passed on.
-    unsafe {
-        match t.rows {
-            ROWS => tile_of::<ROWS, WORDS>(t),
-            8 => tile_of::<8, WORDS>(t),
-            4 => tile_of::<4, WORDS>(t),
-            rows => unreachable!("row blocks are multiples of {ROW_GROUP}, whose last tile cannot have {rows} rows"),
-        }
-    }
+    unsafe { by_rows!(t, tile_of, WORDS, [ROWS, 8, 4]) }
 }
 
 /// `vpdpwssd` as assembly: the compiler makes `vpmaddwd` and `vpaddd` of its intrinsic in places.

@@ -13,6 +13,7 @@ use std::arch::x86_64::*;
 
 use super::super::{row_sums, walk};
 use super::{FP4, FP8, INT8, Kernel, KernelKind, PackX, PackY, ROW_GROUP, Tile, TileKernel, pack, x86};
+use x86::by_rows;
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 2 * x86::LANES;
@@ -56,14 +57,7 @@ unsafe fn pack_y<const KIND: usize>(p: &PackY) {
 /// The processor has the features; as [`Tile`] says of its fields.
 unsafe fn tile<const WORDS: bool>(t: &Tile) {
     // SAFETY: the caller's promises, passed on.
-    unsafe {
-        match t.rows {
-            ROWS => tile_of::<ROWS, WORDS>(t),
-            4 => tile_of::<4, WORDS>(t),
-            2 => tile_of::<2, WORDS>(t),
-            rows => unreachable!("row blocks are multiples of {ROW_GROUP}, whose last tile cannot have {rows} rows"),
-        }
-    }
+    unsafe { by_rows!(t, tile_of, WORDS, [ROWS, 4, 2]) }
 }
 
 /// `vpdpwssd` as assembly: the compiler makes `vpmaddwd` and `vpaddd` of its intrinsic in places.

@@ -5,6 +5,17 @@ use std::arch::x86_64::*;
 use super::super::mix;
 use super::{F16, PackX, PackY, Tile, TileKernel, pack};
 
+/// Computes a tile by the function for its number of rows.
+macro_rules! by_rows {
+    ($tile:ident, $tile_of:ident, $words:ident, [$($rows:tt),+]) => {
+        match $tile.rows {
+            $($rows => $tile_of::<$rows, $words>($tile),)+
+            rows => unreachable!("row blocks are multiples of {ROW_GROUP}, whose last tile cannot have {rows} rows"),
+        }
+    };
+}
+pub(super) use by_rows;
+
 /// Lanes of a vector of sums.
 pub(super) const LANES: usize = 8;
 

@@ -8,6 +8,7 @@ use assay_receipts::EatNonce;
 use assay_work::{Precision, PublicKey};
 use clap::Args;
 
+use super::records::CommonArgs;
 use super::server::ValidatorFlags;
 use crate::cli::mode_parser;
 use crate::device_spec::DeviceSpec;
@@ -131,10 +132,7 @@ pub struct CancelArgs {
     /// Cancel every challenge that runs
     #[arg(long)]
     pub all: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Which validator.
+    /// What all have.
     #[command(flatten)]
-    pub at: ValidatorFlags,
+    pub common: CommonArgs,
 }

@@ -11,7 +11,7 @@ use assay_receipts::EatNonce;
 use assay_work::PublicKey;
 use clap::{Args, Subcommand};
 
-use super::server::ValidatorFlags;
+use super::records::CommonArgs;
 use crate::cli::server::ControlFlags;
 
 /// Arguments of `receipt`.
@@ -73,12 +73,9 @@ pub struct ShownArgs {
     /// Print the proof that the validator's log has it (C2SP tlog-proof)
     #[arg(long, conflicts_with_all = ["json", "token"])]
     pub proof: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Which validator.
+    /// What all have.
     #[command(flatten)]
-    pub at: ValidatorFlags,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `receipt verify`.
@@ -160,12 +157,9 @@ pub struct ReportArgs {
     /// Also write the report as a page to print
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Which validator.
+    /// What all have.
     #[command(flatten)]
-    pub at: ValidatorFlags,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `receipt keys`.

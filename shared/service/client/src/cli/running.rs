@@ -23,9 +23,6 @@ pub struct WatchArgs {
 /// Arguments of `miners`.
 #[derive(Debug, Args)]
 pub struct MinersArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
     /// Show all columns and whole keys
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
@@ -41,9 +38,9 @@ pub struct MinersArgs {
     /// Of these, those in an attestation state; not_passing: in any but passing, suspended and revoked
     #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub state: Option<String>,
-    /// Which validator.
+    /// What all have.
     #[command(flatten)]
-    pub at: ValidatorFlags,
+    pub common: CommonArgs,
 }
 
 /// Arguments of `forget`.

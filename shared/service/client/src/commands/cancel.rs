@@ -30,7 +30,7 @@ pub fn execute(place: &ApiLocation, args: &CancelArgs) -> anyhow::Result<Exit> {
         }
         Ok(cancelled)
     })?;
-    if args.json {
+    if args.common.json {
         let row = |(id, key): &_| serde_json::json!({ "challenge_id": id, "miner_key": key });
         print(&serde_json::to_string_pretty(&cancelled.iter().map(row).collect::<Vec<_>>())?)?;
     } else if cancelled.is_empty() {

@@ -21,7 +21,7 @@ pub fn execute(place: &ApiLocation, args: &MinersArgs) -> anyhow::Result<Exit> {
         return lists::miners(place, args);
     }
     let miners: Vec<MinerConnection> = ask(place, async |client| client.list("/connected", &(), MAX_DOCUMENTS).await)?;
-    Ok(print_document(&miners, args.json, || match &miners[..] {
+    Ok(print_document(&miners, args.common.json, || match &miners[..] {
         [] => "no miner is connected".to_owned(),
         miners => shown(miners, args.wide, &Screen::stdout()),
     })?)

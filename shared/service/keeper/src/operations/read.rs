@@ -288,10 +288,7 @@ pub async fn verdicts(validator: &Validator, query: VerdictsQuery) -> Result<Lis
         limit: Some(limit + 1),
     };
     let found = records.verdicts(&filter).await?;
-    Ok(ListPage::page(found, limit, |verdict| VerdictCursor {
-        at_ms: verdict.at_ms,
-        challenge: verdict.challenge.clone(),
-    }))
+    Ok(ListPage::page(found, limit, VerdictCursor::of))
 }
 
 /// Finds the challenge whose id begins with these digits.
@@ -325,7 +322,7 @@ pub async fn receipts(validator: &Validator, query: ReceiptsQuery) -> Result<Lis
     let before = place(cursor.as_ref())?;
     let filter = ReceiptFilter { miner, since_ms: since, until_ms: until, before, limit: Some(limit + 1) };
     let found = records.receipts(&filter).await?;
-    Ok(ListPage::page(found, limit, |receipt| ReceiptCursor { issued_s: receipt.issued_s, id: receipt.id.clone() }))
+    Ok(ListPage::page(found, limit, ReceiptCursor::of))
 }
 
 pub async fn receipt(validator: &Validator, text: &str) -> Result<ReceiptDetail> {

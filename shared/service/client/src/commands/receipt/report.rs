@@ -70,7 +70,7 @@ pub fn execute(place: &ApiLocation, args: &ReportArgs) -> anyhow::Result<Exit> {
     }
     let mut document = json!(report);
     document["refused"] = json!(refused);
-    Ok(print_document(&document, args.json, || text(&report, &refused, &Screen::stdout()))?)
+    Ok(print_document(&document, args.common.json, || text(&report, &refused, &Screen::stdout()))?)
 }
 
 fn own_keys(place: &ApiLocation) -> anyhow::Result<KeySet> {

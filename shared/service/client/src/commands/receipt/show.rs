@@ -21,7 +21,7 @@ pub fn execute(place: &ApiLocation, id: &Prefix, shown: &ShownArgs) -> anyhow::R
         Failure::new(Exit::Inconclusive, format!("{id} is no receipt, and no challenge that has one: see `show {id}`"))
     })?;
     let token = record["token"].as_str().unwrap_or_default().to_owned();
-    if record["log_proof"].is_null() && (shown.proof || shown.json) {
+    if record["log_proof"].is_null() && (shown.proof || shown.common.json) {
         // A challenge's receipt comes without.
         let of = record["id"].as_str().unwrap_or_default();
         record = ask(place, async |client| client.get(&format!("/receipts/{}", escaped(of))).await)?;
@@ -35,7 +35,7 @@ pub fn execute(place: &ApiLocation, id: &Prefix, shown: &ShownArgs) -> anyhow::R
         print(&token)?;
         return Ok(Exit::Done);
     }
-    if shown.json {
+    if shown.common.json {
         record["claims"] = json!(claims(&token)?);
         print(&format!("{record:#}"))?;
     } else {

@@ -30,9 +30,8 @@ pub fn miners(place: &ApiLocation, args: &MinersArgs) -> anyhow::Result<Exit> {
         order: Some(MinerOrder::Trouble),
         ..MinersQuery::default()
     };
-    shown(&list(place, "/miners", &query, MAX_DOCUMENTS)?, args.json, "no such miner is known", |found, screen| {
-        miners_table(found, args.wide, screen)
-    })
+    let found = list(place, "/miners", &query, MAX_DOCUMENTS)?;
+    shown(&found, args.common.json, "no such miner is known", |found, screen| miners_table(found, args.wide, screen))
 }
 
 /// Lists the devices that miners list.
