@@ -18,37 +18,26 @@ assay_work::names! {
         /// `dp4a` instructions, for any GPU.
         Dp4a = "dp4a",
         /// Tensor cores of Turing: `mma.sync`.
-        #[value(name = "mma-sm75")]
         MmaSm75 = "mma-sm75",
         /// Tensor cores of Ampere and later: `mma.sync`.
-        #[value(name = "mma-sm80")]
         MmaSm80 = "mma-sm80",
         /// Tensor cores of Hopper: `wgmma`.
-        #[value(name = "wgmma-sm90a")]
         WgmmaSm90a = "wgmma-sm90a",
         /// FP16 tensor cores of Turing: `mma.sync`.
-        #[value(name = "mma-f16-sm75")]
         MmaF16Sm75 = "mma-f16-sm75",
         /// BF16 tensor cores of Ampere and later: `mma.sync`.
-        #[value(name = "mma-bf16-sm80")]
         MmaBf16Sm80 = "mma-bf16-sm80",
         /// BF16 tensor cores of Hopper: `wgmma`.
-        #[value(name = "wgmma-bf16-sm90a")]
         WgmmaBf16Sm90a = "wgmma-bf16-sm90a",
         /// FP4 tensor cores of Blackwell's cards: `mma.sync`.
-        #[value(name = "mma-fp4-sm120f")]
         MmaFp4Sm120f = "mma-fp4-sm120f",
         /// INT8 tensor cores of B200: `tcgen05`.
-        #[value(name = "tcgen05-int8-sm100a")]
         Tcgen05Int8Sm100a = "tcgen05-int8-sm100a",
         /// BF16 tensor cores of data-centre Blackwell: `tcgen05`.
-        #[value(name = "tcgen05-bf16-sm100f")]
         Tcgen05Bf16Sm100f = "tcgen05-bf16-sm100f",
         /// FP8 tensor cores of data-centre Blackwell: `tcgen05`.
-        #[value(name = "tcgen05-fp8-sm100f")]
         Tcgen05Fp8Sm100f = "tcgen05-fp8-sm100f",
         /// FP4 tensor cores of data-centre Blackwell: `tcgen05`.
-        #[value(name = "tcgen05-fp4-sm100f")]
         Tcgen05Fp4Sm100f = "tcgen05-fp4-sm100f",
     }
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use sqlx::{AnyConnection, Connection};
 
+use crate::file::new_file;
 use crate::kind::DatabaseKind;
 use crate::trouble::is_damage;
-use crate::{Location, Records, RecordsError, Result, export};
+use crate::{Location, Records, RecordsError, Result};
 
 impl Records {
     /// Copies a store of SQLite into a new file, as it is at one moment, while it is written. The file has no gaps, and
@@ -28,7 +29,7 @@ impl Records {
         }
         let part = part_of(to);
         // Made by us first, so that only its owner reads it.
-        export::new_file(&part).map_err(failed)?;
+        new_file(&part).map_err(failed)?;
         let copied = self.copy_to(&part, to).await;
         if copied.is_err() {
             // The rest of the file is of no use; the error is returned all the same.

@@ -4,7 +4,7 @@
 //! short queue to a thread that writes files.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::DirBuilder;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 
 use crate::column::get;
+use crate::file::new_file;
 use crate::kind::DatabaseKind;
 use crate::tables::{Column, ColumnKind, TABLES, TableSchema};
 use crate::{ExportSummary, Records, RecordsError, Result, SCHEMA_VERSION, id};
@@ -148,13 +149,4 @@ fn make_folder(folder: &Path) -> Result<()> {
         None => Ok(()),
         Some(_) => Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "the folder of an export must be empty"))),
     }
-}
-
-/// A new file that only its owner reads.
-pub(crate) fn new_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create_new(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }

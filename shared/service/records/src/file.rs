@@ -1,13 +1,12 @@
 //! A file of records: made, or tried whether it is one.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::{AnyConnection, Connection, Executor};
 
-use crate::export::new_file;
 use crate::trouble::is_damage;
 use crate::{Location, RecordsError, Result, id};
 
@@ -41,6 +40,15 @@ pub(crate) async fn make(path: &Path) -> Result<bool> {
     // One that stays does no harm.
     let _ = fs::remove_file(&new);
     named
+}
+
+/// A new file that only its owner reads.
+pub(crate) fn new_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Says in a new file whose it is, on disk.
