@@ -18,6 +18,9 @@ use crate::{preflight, records_setting};
 pub fn execute(config: &ValidatorConfig, url: &str, args: &BackupArgs) -> anyhow::Result<Exit> {
     refuse_server(&ApiLocation::of(&config.control_socket, &args.common.at.server)?)?;
     let to: Location = url.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
+    if matches!(to, Location::File(_)) {
+        return Err(Failure::new(Exit::Usage, "not the URL of a database").into());
+    }
     if let Some(why) = records_setting::problem(url) {
         return Err(Failure::new(Exit::Usage, why).into());
     }

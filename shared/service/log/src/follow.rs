@@ -1,13 +1,13 @@
 //! A follower of another's log: it keeps the last checkpoint, and each new one must go on from there.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{Checkpoint, SignedCheckpoint};
 use crate::error::LogError;
 use crate::file;
-use crate::hash::Hash;
+use crate::hash::{Hash, sha256};
 use crate::note::{MAX_NOTE_BYTES, NoteKey};
 use crate::proof::is_consistent;
 use crate::source::Source;
@@ -15,8 +15,6 @@ use crate::tree::TreeReader;
 
 /// Pause before a checkpoint that lacks a cosignature is read again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Extension of the file with a checkpoint that contradicts the one that is kept.
-const FORK: &str = "fork";
 
 /// Follows a log, with the last checkpoint in a file.
 #[derive(Debug)]
@@ -56,8 +54,12 @@ impl Follower {
         let now = signed.checkpoint;
         let grown = self.check_growth(kept.as_ref(), &now).await;
         if let Err(LogError::Inconsistent(_)) = grown {
-            // With the one that is kept, it proves to others that the validator signed both.
-            file::replace(&self.file.with_extension(FORK), signed.note.as_bytes())?;
+            // With the one that is kept, it proves to others that the validator signed both. Each has a file of its own,
+            // and one that cannot be written hides no fork.
+            let digits = hex::encode(&sha256(signed.note.as_bytes())[..4]);
+            let mut path = self.file.clone().into_os_string();
+            path.push(format!(".fork-{digits}"));
+            let _ = file::replace(Path::new(&path), signed.note.as_bytes());
         }
         grown?;
         file::replace(&self.file, signed.note.as_bytes())?;

@@ -11,6 +11,7 @@ use crate::document::json;
 use crate::miners::note_action;
 use crate::tx::Tx;
 use crate::validators::ttl_ms;
+use crate::webhooks::AUTHOR_REVOKED;
 use crate::{Actor, ApiTokenRecord, MAX_ROWS, Records, RecordsError, Result, Role, id};
 
 /// The prefix of every token, by which a leaked one is recognised.
@@ -150,9 +151,10 @@ impl Records {
     /// where there is none that can be used.
     pub async fn revoke_api_token(&self, id: &str, actor: &Actor) -> Result<bool> {
         transaction!(self, "revoke a token of the API", |tx| {
-            // In this order, as a token that is used locks them.
-            let sql = sql!("SELECT hash FROM tokens WHERE used_by IS NULL {}", self.store.kind.for_update());
-            sqlx::query(sql).execute(&mut *tx).await?;
+            // In this order, as a webhook that is disabled and a token that is used lock them.
+            let lock = self.store.kind.for_update();
+            sqlx::query(sql!("SELECT id FROM webhooks {lock}")).execute(&mut *tx).await?;
+            sqlx::query(sql!("SELECT hash FROM tokens WHERE used_by IS NULL {lock}")).execute(&mut *tx).await?;
             self.lock_tokens(&mut tx, actor).await?;
             let sql = "UPDATE api_tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL";
             let revoked = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
@@ -166,10 +168,11 @@ impl Records {
             let joins = sqlx::query(sql).bind(id).execute(&mut *tx).await?.rows_affected();
             // They would go on telling their author all events.
             let sql = sql!(
-                "UPDATE webhooks SET disabled_ms = $2, disabled_why = 'the token that made it was revoked' \
-                 WHERE disabled_ms IS NULL AND created_by IN ({ENDED_NAMES})"
+                "UPDATE webhooks SET disabled_ms = $2, disabled_why = $3 WHERE disabled_ms IS NULL AND created_by IN \
+                 ({ENDED_NAMES})"
             );
-            let webhooks = sqlx::query(sql).bind(id).bind(id::now_ms()).execute(&mut *tx).await?.rows_affected();
+            let disable = sqlx::query(sql).bind(id).bind(id::now_ms()).bind(AUTHOR_REVOKED);
+            let webhooks = disable.execute(&mut *tx).await?.rows_affected();
             let made = children + joins + webhooks;
             if revoked + of_itself + made > 0 {
                 let detail = match made {

@@ -16,7 +16,7 @@ use crate::{ExportSummary, Location, Records, RecordsError, Result, schema};
 const NOT_COPIED: [&str; 2] = ["compatibility", "leases"];
 /// Something in the schema that tables are made in.
 const OCCUPANT: &str = "SELECT CAST(relname AS TEXT) FROM pg_class \
-     WHERE relnamespace = to_regnamespace(current_schema()) ORDER BY relname LIMIT 1";
+     WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) ORDER BY relname LIMIT 1";
 /// No run of a copied validator is alive: the heartbeat of one that was killed counts for minutes in a file.
 const END_RUNS: &str = "UPDATE validators SET expires_ms = heartbeat_ms";
 

@@ -41,6 +41,9 @@ impl std::fmt::Debug for WebhookSecrets {
     }
 }
 
+/// Why a webhook is disabled whose author's token was revoked.
+pub(crate) const AUTHOR_REVOKED: &str = "the token that made it was revoked";
+
 const SELECT: &str = "SELECT w.id, w.target, w.kinds, w.created_ms, w.created_by, w.disabled_ms, w.disabled_why, \
      d.last_event, d.delivered, d.delivered_ms, d.skipped, d.attempts, d.failing_ms, d.next_ms, d.last_error \
      FROM webhooks w JOIN deliveries d ON d.webhook = w.id";
@@ -58,7 +61,12 @@ impl Records {
             if count >= MAX_WEBHOOKS {
                 return Err(RecordsError::TooMany { what: "webhooks", max: MAX_WEBHOOKS });
             }
+            let is_revoked = self.lock_tokens(&mut tx, actor).await? == 0;
             insert(&mut tx, &id, webhook, created_ms, &actor.name).await?;
+            if is_revoked {
+                let sql = "UPDATE webhooks SET disabled_ms = $2, disabled_why = $3 WHERE id = $1";
+                sqlx::query(sql).bind(&id).bind(created_ms).bind(AUTHOR_REVOKED).execute(&mut *tx).await?;
+            }
             let detail = format!("webhook {id} to {}", webhook.target);
             note_action(&mut tx, actor, "add webhook", None, &detail).await?;
         })?;
@@ -133,12 +141,12 @@ impl Records {
         })
     }
 
-    /// Enables a disabled webhook again and forgets its failures: events are sent at once, from its last position.
-    pub async fn enable_webhook(&self, id: &str) -> Result<()> {
+    /// Enables a webhook that was disabled at this time and not since, and forgets its failures: events are sent at once,
+    /// from its last position.
+    pub async fn enable_webhook(&self, id: &str, disabled_ms: Option<i64>) -> Result<()> {
         transaction!(self, "enable a webhook", |tx| {
-            let sql =
-                "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms IS NOT NULL";
-            sqlx::query(sql).bind(id).execute(&mut *tx).await?;
+            let sql = "UPDATE webhooks SET disabled_ms = NULL, disabled_why = NULL WHERE id = $1 AND disabled_ms = $2";
+            sqlx::query(sql).bind(id).bind(disabled_ms).execute(&mut *tx).await?;
             let sql = "UPDATE deliveries SET attempts = 0, failing_ms = NULL, next_ms = NULL, last_error = NULL \
                  WHERE webhook = $1";
             sqlx::query(sql).bind(id).execute(&mut *tx).await?;

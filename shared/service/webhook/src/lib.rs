@@ -117,7 +117,7 @@ impl Webhooks {
         let id = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let message = WebhookMessage::test(&webhook.id, id, unix_seconds());
         let status = poster.post(&message, ATTEMPT_LIMIT).await.map_err(|error| TestError::NotTaken(error.why))?;
-        self.records.enable_webhook(&webhook.id).await?;
+        self.records.enable_webhook(&webhook.id, webhook.disabled_ms).await?;
         self.changed();
         Ok(status.as_u16())
     }

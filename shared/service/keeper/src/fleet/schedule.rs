@@ -109,12 +109,13 @@ impl GroupPlaces {
         group: &Group,
         policy: &Policy,
     ) -> [Option<OwnedSemaphorePermit>; 3] {
-        // As many of a group as run at once: others of it would take the places of other groups while they wait.
-        let turn = self.acquire(&format!("{UNATTESTED_TURNS}{}", group.name), group.concurrency, 1).await;
+        let half = due.max_challenges.div_ceil(2);
+        // No more of a group than may run at once: others of it would take the places of other groups while they wait.
+        let turns = group.concurrency.map(|limit| limit.min(half.div_ceil(2)));
+        let turn = self.acquire(&format!("{UNATTESTED_TURNS}{}", group.name), turns, 1).await;
         let least_n = policy.kinds.iter().map(|kind| policy.sizes(*kind, 0.0).1).min().unwrap_or(MIN_N);
         let most = MAX_TOTAL.min(policy.max_matrices.into());
         let slots = (due.claimed_bytes / u64::from(least_n).pow(2)).min(most);
-        let half = due.max_challenges.div_ceil(2);
         let permits = (slots / SLOTS_PER_PLACE).min(half.into()) as u32;
         let digests = self.acquire(UNATTESTED_DIGESTS, Some(half), permits).await;
         [turn, digests, self.acquire(UNATTESTED, Some(half), 1).await]

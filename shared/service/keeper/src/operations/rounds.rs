@@ -91,19 +91,23 @@ pub async fn begin(
     let place = place.map_err(too_many)?;
     let empty = || OperationError::Invalid("group: it is empty: leave it out for all miners".to_owned());
     let group = asked.group.map(|group| Some(group).filter(|group| !group.is_empty()).ok_or_else(empty)).transpose()?;
-    let planned = plan(&validator, group.as_deref(), OrderOrigin::Operator).await?;
-    let (id, actor, detail) = (planned.id.clone(), actor.clone(), serde_json::json!({ "group": group }).to_string());
-    let begun = StartedRound { round: id.clone() };
-    // The client may be gone by now: from here on the round comes to its end without it.
-    tokio::spawn(async move {
-        let noted = validator.records.note_action(&actor, "round", None, &detail).await;
-        noted.unwrap_or_else(|error| tracing::warn!(round = id, "it is not noted who began a round: {error}"));
-        if let Err(error) = run(&validator, planned).await {
-            tracing::warn!(round = id, "a round was not brought to its end: {error}");
-        }
-        drop(place);
+    let actor = actor.clone();
+    // The client may hang up meanwhile: once it is recorded the round comes to its end without it.
+    let begun = tokio::spawn(async move {
+        let planned = plan(&validator, group.as_deref(), OrderOrigin::Operator).await?;
+        let (id, detail) = (planned.id.clone(), serde_json::json!({ "group": group }).to_string());
+        let begun = StartedRound { round: id.clone() };
+        tokio::spawn(async move {
+            let noted = validator.records.note_action(&actor, "round", None, &detail).await;
+            noted.unwrap_or_else(|error| tracing::warn!(round = id, "it is not noted who began a round: {error}"));
+            if let Err(error) = run(&validator, planned).await {
+                tracing::warn!(round = id, "a round was not brought to its end: {error}");
+            }
+            drop(place);
+        });
+        Ok(begun)
     });
-    Ok(begun)
+    begun.await.unwrap_or_else(|error| Err(OperationError::NotPossible(error.to_string())))
 }
 
 /// A recorded round before its start.

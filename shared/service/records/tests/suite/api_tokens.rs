@@ -78,6 +78,8 @@ pub async fn a_token_ends_with_the_one_that_made_it(store: &TestStore) {
     assert!(newest[0].detail.ends_with(", and 4 made with it"), "{}", newest[0].detail);
     let (late, _) = records.create_api_token(Role::Read, "f", HOUR, &by(&parent)).await.unwrap();
     assert_eq!(records.api_token(&late).await.unwrap(), None, "its maker has ended");
+    let late = records.add_webhook(&hook(), &by(&parent)).await.unwrap();
+    assert!(late.disabled_ms.is_some(), "a request that was held back");
 }
 
 /// Regression test: on PostgreSQL a revocation did not see the tokens whose transactions were open.

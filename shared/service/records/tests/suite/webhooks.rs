@@ -72,7 +72,10 @@ pub async fn a_disabled_webhook_is_enabled_where_it_was(store: &TestStore) {
     assert_eq!(disabled.disabled_why.as_deref(), Some("it failed for 5 days"));
     let actions = records.actions(None, 0, 1).await.unwrap();
     assert_eq!((actions[0].action.as_str(), actions[0].actor.name.as_str()), ("disable webhook", "validator"));
-    records.enable_webhook(&id).await.unwrap();
+    let disabled_ms = records.webhook(&id).await.unwrap().unwrap().disabled_ms;
+    records.enable_webhook(&id, None).await.unwrap();
+    assert!(records.webhook(&id).await.unwrap().unwrap().disabled_ms.is_some(), "it was disabled since");
+    records.enable_webhook(&id, disabled_ms).await.unwrap();
     let enabled = records.webhook(&id).await.unwrap().unwrap();
     assert_eq!((enabled.disabled_ms, enabled.delivery.attempts, enabled.delivery.next_ms), (None, 0, None));
     assert_eq!(enabled.delivery.last_event, disabled.delivery.last_event);
