@@ -56,9 +56,14 @@ apt_install() {
   command -v apt-get >/dev/null || die "$what is missing, and there is no apt-get to install it: install $* by hand"
   printf 'installing %s\n' "$*"
   apt_update
-  one_at_a_time as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
-    >"$tools/apt.log" 2>&1 || die "cannot install $*:
+  one_at_a_time packages_installed "$@" >"$tools/apt.log" 2>&1 || die "cannot install $*:
 $(tail -n 20 "$tools/apt.log")"
+}
+
+# packages_installed PACKAGE...: a dpkg that was killed is finished first, for apt-get refuses all work until then.
+packages_installed() {
+  as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
 # need_python_venv REQUIREMENTS: sets python to an interpreter that has these packages, and only these.
