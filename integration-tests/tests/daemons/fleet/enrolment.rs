@@ -141,6 +141,44 @@ async fn the_new_key_of_an_approved_miner_is_approved() {
     assert!(asked.out.starts_with("PASS"), "by its old key: {} {}", asked.out, asked.errors);
 }
 
+/// Also at a validator of the same records where the newer key has not been.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approved_miners_older_key_counts_no_more() {
+    let database = Postgres::shared().database();
+    let flags = vec!["--enrolment=approve".to_owned(), format!("--records={}&sslmode=disable", database.url())];
+    let policy = Policy { flags, ..Policy::default() };
+    let here = TestValidator::start(&policy).await;
+    let others = [TestValidator::start(&policy).await, TestValidator::start(&policy).await];
+    let old = Identity::from_seed(&[0x31; 32]);
+    let following = |seed: u8| {
+        let (new, until) = (Identity::from_seed(&[seed; 32]), unix_ms() as u64 / 1000 + 3600);
+        new.clone().following(&[old.succeed(new.public_key(), until)], old.public_key())
+    };
+    let (new, thief) = (following(0x33), following(0x35));
+    plain(&here, &format!("approve {}", old.public_key()));
+    for (validator, identity) in [(&here, &old), (&others[0], &old), (&others[1], &old), (&here, &new)] {
+        let said = proved(validator, &hello(identity), identity).await;
+        assert!(matches!(said, ValidatorMessage::Accepted(_)), "{}: {said:?}", identity.public_key());
+    }
+    for (number, validator) in others.iter().chain([&here]).enumerate() {
+        let mut comes = [
+            (&thief, RefusedCode::Pending, "waits for the validator's operator"),
+            (&old, RefusedCode::NotAllowed, "has connected with a newer key"),
+        ];
+        comes.rotate_left(number % 2);
+        for (identity, code, why) in comes {
+            match proved(validator, &hello(identity), identity).await {
+                ValidatorMessage::Refused { code: said, detail, .. } if said == code => {
+                    assert!(detail.contains(why), "{detail}")
+                }
+                other => panic!("{}: no such refusal but {other:?}", identity.public_key()),
+            }
+        }
+        let said = proved(validator, &hello(&new), &new).await;
+        assert!(matches!(said, ValidatorMessage::Accepted(_)), "{said:?}");
+    }
+}
+
 /// Also where a key is let in without a token, or waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_used_expired_or_unknown_lets_nobody_in() {

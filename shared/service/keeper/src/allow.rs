@@ -7,7 +7,7 @@ use assay_judge::session::Access;
 use assay_program::utc;
 use assay_protocol::message::RefusedCode;
 use assay_protocol::successor::{Lineage, Successor};
-use assay_records::{Approval, TokenRefusal};
+use assay_records::{Approval, KeyDecision, TokenRefusal};
 use assay_work::PublicKey;
 use clap::ValueEnum;
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ pub enum Enrolment {
 }
 
 /// Operators' decisions about keys, as recorded: no key that is pending.
-pub type KeyDecisions = HashMap<PublicKey, Approval>;
+pub type KeyDecisions = HashMap<PublicKey, KeyDecision>;
 
 /// Miners' keys, by the operator's settings and decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,6 +52,8 @@ assay_work::names! {
         Approved = "approved",
         /// Not admitted, with the status [`Approval::Pending`].
         Pending = "pending",
+        /// Not admitted: a newer key of its miner has its approval.
+        Superseded = "superseded",
         Suspended = "suspended",
         /// Revoked by an operator, in the settings or in the records.
         Revoked = "revoked",
@@ -77,6 +79,12 @@ pub enum AdmissionError {
         utc::text(.0.until_unix_seconds)
     )]
     Ended(FollowedKey),
+    /// The approval is of a newer key.
+    #[error(
+        "this miner was approved and has connected with a newer key, which counts alone since then: use that one, or have \
+         the operator put this one on the list (allowed_miners). If the newer key is not yours, this one was stolen"
+    )]
+    Superseded,
     /// The key that it follows was revoked.
     #[error(
         "this key follows {0}, which was revoked by the validator's operator and vouches for nobody: have the operator \
@@ -126,9 +134,12 @@ impl AdmissionError {
     /// The code of the refusal.
     pub const fn code(self) -> RefusedCode {
         match self {
-            Self::Unlisted | Self::Revoked | Self::Ended(_) | Self::VoucherRevoked(_) | Self::TooManyKeys(_) => {
-                RefusedCode::NotAllowed
-            }
+            Self::Unlisted
+            | Self::Revoked
+            | Self::Ended(_)
+            | Self::Superseded
+            | Self::VoucherRevoked(_)
+            | Self::TooManyKeys(_) => RefusedCode::NotAllowed,
             Self::Suspended => RefusedCode::Suspended,
             Self::Pending => RefusedCode::Pending,
             Self::TokenNeeded | Self::Token(_) | Self::TokenInClear => RefusedCode::JoinToken,
@@ -163,10 +174,11 @@ impl Lists {
             AdmissionReason::Open | AdmissionReason::Listed | AdmissionReason::Approved => return Ok(None),
             AdmissionReason::Revoked => return Err(AdmissionError::Revoked),
             AdmissionReason::Suspended => return Err(AdmissionError::Suspended),
+            AdmissionReason::Superseded => return Err(AdmissionError::Superseded),
             AdmissionReason::Pending => {}
         }
         let is_current = |statement: &Successor| statement.is_current(now_unix_seconds);
-        let stands = |statement: &Successor| is_current(statement) && !self.is_barred(&statement.old_key);
+        let stands = |statement: &Successor| is_current(statement) && self.vouches(&statement.old_key);
         let listed = |statements: Vec<Successor>| statements.into_iter().find(|s| self.is_listed(&s.old_key));
         if let Some(Successor { old_key, .. }) = listed(miner.standing(stands))
             && let Some(until_unix_seconds) = miner.until(&old_key, stands)
@@ -191,15 +203,20 @@ impl Lists {
 
     /// Admission of a key on its own, or the reason to refuse it.
     pub fn admitted(&self, key: &PublicKey) -> AdmissionReason {
-        match self.decided.get(key) {
+        let decided = self.decided.get(key);
+        match decided.map(|decided| decided.status) {
             _ if self.revoked.contains(key) => AdmissionReason::Revoked,
             Some(Approval::Revoked) => AdmissionReason::Revoked,
             Some(Approval::Suspended) => AdmissionReason::Suspended,
             _ if self.allowed.contains(key) => AdmissionReason::Listed,
             _ if self.is_open() => AdmissionReason::Open,
             // With a list and open enrolment, the list alone decides.
-            Some(Approval::Approved) if self.enrolment != Enrolment::Open => AdmissionReason::Approved,
-            _ => AdmissionReason::Pending,
+            _ if self.enrolment == Enrolment::Open => AdmissionReason::Pending,
+            Some(Approval::Approved) if decided.is_some_and(|decided| decided.is_superseded) => {
+                AdmissionReason::Superseded
+            }
+            Some(Approval::Approved) => AdmissionReason::Approved,
+            Some(Approval::Pending) | None => AdmissionReason::Pending,
         }
     }
 
@@ -212,9 +229,19 @@ impl Lists {
         matches!(self.admitted(key), AdmissionReason::Listed | AdmissionReason::Approved)
     }
 
-    /// Whether an operator keeps the key out. Such a key vouches for no other.
+    /// Whether an operator keeps the key out.
     fn is_barred(&self, key: &PublicKey) -> bool {
         matches!(self.admitted(key), AdmissionReason::Revoked | AdmissionReason::Suspended)
+    }
+
+    /// Whether another key can follow this one: it is neither barred nor superseded.
+    fn vouches(&self, key: &PublicKey) -> bool {
+        !self.is_barred(key) && self.admitted(key) != AdmissionReason::Superseded
+    }
+
+    /// Whether the records have the miner of this key as approved, with this key as its newest.
+    fn is_approved(&self, key: &PublicKey) -> bool {
+        self.decided.get(key).is_some_and(|it| it.status == Approval::Approved && !it.is_superseded)
     }
 }
 
@@ -255,20 +282,20 @@ impl AllowList {
     /// Whether an operator admitted this very key: none that it follows.
     pub fn recognises(&self, key: &PublicKey) -> bool {
         let lists = self.0.borrow();
-        lists.is_listed(key) || lists.decided.get(key) == Some(&Approval::Approved)
+        lists.is_listed(key) || lists.is_approved(key)
     }
 
     /// Whether the records have a miner as approved, by its own key or by one that it follows now, whether approval is
     /// required or not.
     pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {
         let lists = self.0.borrow();
-        let is_approved = |key: &PublicKey| lists.decided.get(key) == Some(&Approval::Approved);
-        let stands = |s: &Successor| s.is_current(now_unix_seconds) && !lists.is_barred(&s.old_key);
-        is_approved(&miner.key()) || miner.standing(stands).iter().any(|s| is_approved(&s.old_key))
+        let stands = |s: &Successor| s.is_current(now_unix_seconds) && lists.vouches(&s.old_key);
+        lists.is_approved(&miner.key()) || miner.standing(stands).iter().any(|s| lists.is_approved(&s.old_key))
     }
 
-    pub fn is_barred(&self, key: &PublicKey) -> bool {
-        self.0.borrow().is_barred(key)
+    /// As [`Lists::vouches`].
+    pub fn vouches(&self, key: &PublicKey) -> bool {
+        self.0.borrow().vouches(key)
     }
 
     /// Replaces the settings, and notifies every session. Decisions in the records stay.
@@ -374,8 +401,12 @@ mod tests {
         assert_eq!(says(&lists(&[], &[1]), &[1, 2], NOW), Ok(None));
     }
 
+    fn decision(seed: u8, status: Approval) -> (PublicKey, KeyDecision) {
+        (key(seed), KeyDecision { status, is_superseded: false })
+    }
+
     fn enrolled(enrolment: Enrolment, decided: &[(u8, Approval)]) -> Lists {
-        let decided = decided.iter().map(|(seed, status)| (key(*seed), *status)).collect();
+        let decided = decided.iter().map(|(seed, status)| decision(*seed, *status)).collect();
         Lists { enrolment, decided: Arc::new(decided), ..Lists::default() }
     }
 
@@ -416,6 +447,36 @@ mod tests {
         }
     }
 
+    /// Regression test: a key that had leaked before its miner changed it was admitted for ever, and so were others that
+    /// it signed for.
+    #[test]
+    fn an_approval_is_of_the_newest_key_alone() {
+        let superseded = |enrolment, allowed: &[u8]| {
+            let mut decided: KeyDecisions = [1, 2].map(|seed| decision(seed, Approval::Approved)).into();
+            decided.get_mut(&key(1)).unwrap().is_superseded = true;
+            Lists { enrolment, decided: Arc::new(decided), ..lists(allowed, &[]) }
+        };
+        for (enrolment, unknown) in
+            [(Enrolment::Approve, AdmissionError::Pending), (Enrolment::Token, AdmissionError::TokenNeeded)]
+        {
+            let list = superseded(enrolment, &[]);
+            assert_eq!(says(&list, &[1], NOW), Err(AdmissionError::Superseded));
+            assert_eq!(says(&list, &[1, 3], NOW), Err(unknown), "signed by the old key");
+            assert_eq!(says(&list, &[1, 2], NOW), Ok(None));
+            assert_eq!(says(&list, &[1, 2, 3], NOW), Ok(Some(key(2))));
+            assert_eq!(says(&superseded(enrolment, &[1]), &[1], NOW), Ok(None), "the list names it");
+            let list = AllowList::new(list);
+            assert!(!list.recognises(&key(1)) && list.recognises(&key(2)) && !list.vouches(&key(1)));
+            let follows = Lineage::verify(key(3), &[identity(1).succeed(key(3), END)]);
+            assert!(!list.is_approved(&follows, NOW), "its token counts");
+        }
+        let open = superseded(Enrolment::Open, &[]);
+        assert_eq!([&[1][..], &[1, 3]].map(|chain| says(&open, chain, NOW)), [Ok(None), Ok(None)]);
+        assert!(!AllowList::new(open).recognises(&key(1)));
+        // A list alone admits by it.
+        assert_eq!(says(&superseded(Enrolment::Open, &[4]), &[4, 1, 3], NOW), Ok(Some(key(4))));
+    }
+
     #[test]
     fn a_list_of_keys_goes_with_every_enrolment() {
         let approved = [(2, Approval::Approved), (3, Approval::Suspended)];
@@ -433,10 +494,10 @@ mod tests {
     fn settings_and_records_change_apart() {
         let list = AllowList::new(enrolled(Enrolment::Token, &[]));
         let mut changes = list.changes();
-        list.decide([(key(1), Approval::Approved)].into());
+        list.decide([decision(1, Approval::Approved)].into());
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        list.decide([(key(1), Approval::Approved)].into());
+        list.decide([decision(1, Approval::Approved)].into());
         assert!(!changes.has_changed().unwrap(), "nothing differs");
         list.replace(lists(&[2], &[]));
         list.replace(Lists { enrolment: Enrolment::Approve, ..Lists::default() });

@@ -41,7 +41,7 @@ impl WaitingKeys {
 
 #[cfg(test)]
 mod tests {
-    use assay_records::Approval;
+    use assay_records::{Approval, KeyDecision};
 
     use super::*;
 
@@ -61,7 +61,8 @@ mod tests {
         assert_eq!(noted + MAX_ADDRESS_WAITING_KEYS, MAX_WAITING_KEYS);
         assert!(!waiting.note(key(100_000), address(9999)));
         assert!(!waiting.0.lock().contains_key(&address(9999)), "one that is refused takes no room");
-        waiting.settle(&[(key(0), Approval::Approved), (key(1), Approval::Revoked)].into());
+        let decision = |status| KeyDecision { status, is_superseded: false };
+        waiting.settle(&[(key(0), decision(Approval::Approved)), (key(1), decision(Approval::Revoked))].into());
         assert!(waiting.note(key(100_000), address(9999)) && waiting.note(key(100_001), None));
     }
 }

@@ -97,12 +97,15 @@ pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Approval, at_
         (None, Some(first)) => ensure_miner(tx, first, status, at_ms).await?,
         (None, None) => return Err(RecordsError::NoSuchMiner(String::new())),
     };
-    let sql = "SELECT COALESCE(MAX(position), 0) FROM miner_keys WHERE key = $1";
-    let base: i64 = sqlx::query_scalar(sql).bind(chain.first().copied()).fetch_one(&mut **tx).await?;
-    for (position, key) in (base..).zip(chain) {
+    let mut next = 0;
+    for key in chain {
+        // None falls back: a key that others followed stays older than they are.
+        let sql = "SELECT COALESCE(MAX(position), 0) FROM miner_keys WHERE key = $1";
+        let position = next.max(sqlx::query_scalar::<_, i64>(sql).bind(*key).fetch_one(&mut **tx).await?);
         let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (key) DO UPDATE SET position = $3";
         sqlx::query(sql).bind(*key).bind(&miner).bind(position).bind(at_ms).execute(&mut **tx).await?;
+        next = position + 1;
     }
     let keys: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM miner_keys WHERE miner = $1")
         .bind(&miner)

@@ -124,7 +124,7 @@ pub use leases::Lease;
 pub use location::{Location, LocationError};
 pub use logged::UnloggedVerdict;
 pub use miner::MinerFilter;
-pub use miners::MinerChange;
+pub use miners::{KeyDecision, MinerChange};
 pub use outbox::{MAX_EVENT_AGE, MAX_EVENTS};
 pub use queue::{Job, JobRequest, JobState, MAX_JOB_ATTEMPTS, MAX_JOB_BYTES, WorkerRecord};
 pub use readers::with_api_limit;

@@ -43,6 +43,14 @@ pub struct MinerChange {
     pub standing: Option<StandingChange>,
 }
 
+/// A decision about a miner, for one of its keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyDecision {
+    pub status: Approval,
+    /// Whether the miner has connected with a newer key.
+    pub is_superseded: bool,
+}
+
 pub(crate) fn select(kind: DatabaseKind) -> String {
     SELECT.replace("JOIN_TEXTS", kind.join()).replace("IS_ALIVE", &is_alive(&kind.now()))
 }
@@ -99,12 +107,14 @@ impl Records {
         rows.map_err(|e| RecordsError::from(e).doing("list miners"))
     }
 
-    /// Every key of the miners whose status is not pending, with that status.
-    pub async fn decided(&self) -> Result<Vec<(String, Approval)>> {
-        let sql = "SELECT k.key AS key, m.status AS status FROM miner_keys k JOIN miners m ON m.id = k.miner \
+    /// Every key of the miners whose status is not pending.
+    pub async fn decided(&self) -> Result<Vec<(String, KeyDecision)>> {
+        let sql = "SELECT k.key AS key, m.status AS status, (SELECT MAX(l.position) FROM miner_keys l \
+             WHERE l.miner = k.miner) - k.position AS newer FROM miner_keys k JOIN miners m ON m.id = k.miner \
              WHERE m.status <> 'pending'";
         self.list("list what was decided about miners", sqlx::query(sql), |row| {
-            Ok((get(row, "key")?, status_of(&get::<String>(row, "status")?)?))
+            let status = status_of(&get::<String>(row, "status")?)?;
+            Ok((get(row, "key")?, KeyDecision { status, is_superseded: get::<i64>(row, "newer")? > 0 }))
         })
         .await
     }

@@ -52,7 +52,6 @@ impl Driver {
             counts.refused(error);
             events::not_entered(gate, &who, *error);
         })?;
-        self.follow_approval(&lineage).await;
         counts.entered();
         events::connected(gate, &who, devices, before.as_ref().map(|before| &before.who));
         self.host.noted_devices = connected.devices;
@@ -130,17 +129,6 @@ impl Driver {
             );
         }
         lineage
-    }
-
-    /// Admits the new key of an approved miner on its own: an approval is of the miner, whose key this is by now.
-    async fn follow_approval(&self, lineage: &Lineage) {
-        let allowed = &self.validator.access.allowed;
-        if let Ok(Some(FollowedKey { old_key, .. })) = allowed.check(lineage, unix_seconds())
-            && allowed.admitted(&old_key) == AdmissionReason::Approved
-            && let Err(error) = self.validator.follow_decisions().await
-        {
-            tracing::warn!(%error, "the approval of a miner does not hold for its new key yet");
-        }
     }
 
     /// Key of the miner, once proved.

@@ -41,6 +41,13 @@ pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
     records.conclude(&conclusion(1, 2, &[], 0)).await.unwrap();
     let histories = [events_of(&records, 3).await, events_of(&records, 1).await];
     assert_eq!(histories.each_ref().map(Vec::len), [8, 8]);
+    // The newest key has its approval, also after a connection with an older one.
+    records.change_miner(&key(1), &status_change("approve", Approval::Approved), &operator()).await.unwrap();
+    records.connected(&connected(4, &[1], &[1], THEN_MS + 3)).await.unwrap();
+    records.connected(&connected(5, &[1, 3], &[1], THEN_MS + 3)).await.unwrap();
+    let decided = records.decided().await.unwrap().into_iter();
+    let decided: BTreeMap<_, _> = decided.map(|(key, decided)| (key, decided.is_superseded)).collect();
+    assert_eq!(decided, [(key(1), true), (key(2), true), (key(3), false)].into());
     assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
     assert_eq!(records.miner(&key(9)).await.unwrap().map(|miner| miner.id), None);
 }
