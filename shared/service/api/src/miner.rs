@@ -1,7 +1,7 @@
 //! Miners: their records, and the validator's other facts about them.
 
 use crate::record::flat::Document;
-use crate::record::{Approval, DeviceRecord, MinerRecord, NotedFinding, OperatorAction, Role, SessionRecord};
+use crate::record::{Approval, DeviceRecord, MinerRecord, NotedFinding, OperatorAction, SessionRecord};
 use assay_protocol::claims::Hardware;
 use assay_protocol::verdict::NamedDevice;
 use assay_work::{DeviceId, PublicKey};
@@ -19,13 +19,6 @@ pub struct Miner {
     /// Further data of the validator.
     #[serde(flatten)]
     pub known: MinerSnapshot,
-}
-
-impl Miner {
-    /// Hides the next challenge from the role to read: a host that knows its time can be there for it alone.
-    pub fn hide_due(&mut self, role: Role) {
-        self.record.due = self.record.due.take().filter(|_| role >= Role::Operate);
-    }
 }
 
 /// A validator's data about a miner beside its record.
@@ -74,14 +67,6 @@ pub struct MinerDetail {
     pub actions: Vec<OperatorAction>,
     /// Its connection to this validator.
     pub connection: Option<MinerConnection>,
-}
-
-impl MinerDetail {
-    /// The same of the miner, and of the wait of a challenge that is due.
-    pub fn hide_due(&mut self, role: Role) {
-        self.miner.hide_due(role);
-        self.delayed = self.delayed.take().filter(|_| role >= Role::Operate);
-    }
 }
 
 /// A miner after a decision about it.

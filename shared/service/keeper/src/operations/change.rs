@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_api::{ChangeLabels, CreateJoinToken, CreatedJoinToken, Decision, Miner, MinerChanged, parse_name};
 use assay_policy::Event;
 use assay_policy::state::Word;
-use assay_records::{Actor, Approval, MinerChange, MinerRecord, RecordsError};
+use assay_records::{Actor, Approval, MinerChange, MinerRecord, RecordsError, Role};
 
 use super::labels;
 use super::read::miner_of;
@@ -69,7 +69,7 @@ pub async fn decide(validator: &Validator, miner: &str, decision: Decision, acto
     }
     let decision = decision.name();
     tracing::info!(miner, decision, %before, by = actor.name, uid = actor.uid, "an operator decided about a miner");
-    let miner = miner_of(validator, &miner).await?;
+    let miner = miner_of(validator, &miner, Role::Operate).await?;
     let note = note(validator, &miner.record.key, miner.record.status).map(str::to_owned);
     Ok(MinerChanged { miner, before, note })
 }
@@ -130,7 +130,7 @@ pub async fn label(validator: &Validator, miner: &str, asked: ChangeLabels, acto
         RecordsError::TooMany { max, .. } => OperationError::Invalid(format!("a miner has at most {max} labels")),
         other => other.into(),
     })?;
-    let miner = miner_of(validator, &miner).await?;
+    let miner = miner_of(validator, &miner, Role::Operate).await?;
     for session in miner.record.keys.iter().filter_map(|key| validator.registry.commands(key.parse().ok()?)) {
         // In tasks: a session may be busy, and one that has ended needs none.
         let record = Box::new(miner.record.clone());

@@ -2,7 +2,7 @@
 
 use assay_api::{
     ChallengeDetail, Cursor, CursorError, DeviceDetail, DevicesQuery, ListPage, Miner, MinerDetail, MinerOrder,
-    MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Round, SearchResult, VerdictsQuery,
+    MinerSnapshot, MinersQuery, PageQuery, ReceiptDetail, ReceiptsQuery, Role, Round, SearchResult, VerdictsQuery,
     parse_label,
 };
 use assay_listen::bounds::MAX_PAGE;
@@ -61,7 +61,7 @@ fn not_found(kind: ObjectKind, id: &str) -> OperationError {
 }
 
 /// Lists miners.
-pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPage<Miner>> {
+pub async fn miners(validator: &Validator, query: MinersQuery, role: Role) -> Result<ListPage<Miner>> {
     let MinersQuery { status, state, label, model, outcome, connected, order, text, limit, cursor } = query;
     let (limit, order) = (page(limit)?, order.unwrap_or_default());
     let states = states(given(state).as_deref(), order)?;
@@ -85,7 +85,7 @@ pub async fn miners(validator: &Validator, query: MinersQuery) -> Result<ListPag
     };
     let ListPage { items, next } = ListPage::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
     let items = items.into_iter().map(|(_, miner)| miner).collect();
-    Ok(ListPage { items: shown(validator, items).await?, next })
+    Ok(ListPage { items: shown(validator, items, role).await?, next })
 }
 
 /// The requested states, in order; `None`: any state, in one pass.
@@ -137,11 +137,13 @@ fn labels_of(text: &str) -> Result<Labels> {
     labels::check(each.map_err(|error| OperationError::Invalid(format!("label: {error}")))?)
 }
 
-/// Miners with data beyond their records.
-async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<Miner>> {
+/// Miners with data beyond their records. The role to read is told no time of a next challenge: a host that knows it
+/// can be there for it alone.
+async fn shown(validator: &Validator, records: Vec<MinerRecord>, role: Role) -> Result<Vec<Miner>> {
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let mut summaries = validator.records.miner_summaries(&ids).await?;
-    let known = |record: MinerRecord| {
+    let known = |mut record: MinerRecord| {
+        record.due = record.due.filter(|_| role >= Role::Operate);
         let summary = summaries.remove(&record.id).unwrap_or_default();
         let admitted = record.key.parse().ok().map(|key| validator.access.allowed.admitted(&key));
         let known = MinerSnapshot {
@@ -157,20 +159,20 @@ async fn shown(validator: &Validator, records: Vec<MinerRecord>) -> Result<Vec<M
 }
 
 /// Reads a miner by its id.
-pub(super) async fn miner_of(validator: &Validator, id: &str) -> Result<Miner> {
+pub(super) async fn miner_of(validator: &Validator, id: &str, role: Role) -> Result<Miner> {
     let record = validator.records.miner(id).await?;
-    let mut shown = shown(validator, record.into_iter().collect()).await?;
+    let mut shown = shown(validator, record.into_iter().collect(), role).await?;
     shown.pop().ok_or_else(|| not_found(ObjectKind::Miner, id))
 }
 
 /// Reads a miner with its history, by the first digits of one of its keys.
-pub async fn miner(validator: &Validator, text: &str) -> Result<MinerDetail> {
+pub async fn miner(validator: &Validator, text: &str, role: Role) -> Result<MinerDetail> {
     let id = find::miner_or_name(&validator.records, text).await?;
-    detail(validator, &id).await
+    detail(validator, &id, role).await
 }
 
-async fn detail(validator: &Validator, id: &str) -> Result<MinerDetail> {
-    let (records, miner) = (&validator.records, miner_of(validator, id).await?);
+async fn detail(validator: &Validator, id: &str, role: Role) -> Result<MinerDetail> {
+    let (records, miner) = (&validator.records, miner_of(validator, id, role).await?);
     let devices = DeviceQuery {
         miner: Some(id.to_owned()),
         gone: true,
@@ -361,7 +363,7 @@ async fn round_of(validator: &Validator, id: String) -> Result<Round> {
 }
 
 /// Finds the item of an id, or of its first digits.
-pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult> {
+pub async fn found(validator: &Validator, text: &str, role: Role) -> Result<SearchResult> {
     let ResolvedId { kind, id } = find::any(&validator.records, text).await?;
     Ok(match kind {
         ObjectKind::Challenge => match validator.records.verdict(&id).await? {
@@ -371,7 +373,7 @@ pub async fn found(validator: &Validator, text: &str) -> Result<SearchResult> {
                 SearchResult::Challenge(record.ok_or_else(|| not_found(kind, &id))?)
             }
         },
-        ObjectKind::Miner => SearchResult::Miner(Box::new(detail(validator, &id).await?)),
+        ObjectKind::Miner => SearchResult::Miner(Box::new(detail(validator, &id, role).await?)),
         ObjectKind::Device => SearchResult::Device(device_of(validator, id).await?),
         ObjectKind::Receipt => SearchResult::Receipt(receipt_of(validator, id).await?),
         ObjectKind::Round => SearchResult::Round(round_of(validator, id).await?),

@@ -58,9 +58,7 @@ async fn connected(_: Caller, State(web): WebState, _: Query<PageQuery>) -> Json
 #[utoipa::path(get, path = "/api/v1/miners", tag = "fleet", params(MinersQuery),
     responses((status = 200, description = "A page of them", body = ListPage<Miner>)), security(("token" = ["read"])))]
 async fn miners(caller: Caller, State(web): WebState, Query(query): Query<MinersQuery>) -> ListResult<Miner> {
-    let mut miners = read::miners(&web.running.validator, query).await?;
-    miners.items.iter_mut().for_each(|miner| miner.hide_due(caller.role));
-    Ok(Json(miners))
+    Ok(Json(read::miners(&web.running.validator, query, caller.role).await?))
 }
 
 /// A miner with all that lies behind it
@@ -71,9 +69,7 @@ async fn miner(
     State(web): WebState,
     Path(MinerPath { miner }): Path<MinerPath>,
 ) -> ApiResult<MinerDetail> {
-    let mut detail = read::miner(&web.running.validator, &miner).await?;
-    detail.hide_due(caller.role);
-    Ok(Json(detail))
+    Ok(Json(read::miner(&web.running.validator, &miner, caller.role).await?))
 }
 
 /// What happened to a miner, newest first

@@ -67,11 +67,7 @@ async fn policy(_: Caller, State(web): WebState, _: Query<NoParameters>) -> Json
     responses((status = 200, description = "A challenge, a miner, a device, a receipt or a round",
         body = SearchResult)), security(("token" = ["read"])))]
 async fn find(caller: Caller, State(web): WebState, Path(prefix): Path<String>) -> ApiResult<SearchResult> {
-    let mut found = read::found(&web.running.validator, &prefix).await?;
-    if let SearchResult::Miner(detail) = &mut found {
-        detail.hide_due(caller.role);
-    }
-    Ok(Json(found))
+    Ok(Json(read::found(&web.running.validator, &prefix, caller.role).await?))
 }
 
 /// Reads the settings again

@@ -18,11 +18,10 @@ async fn shown(visitor: &Visitor, filter: &FleetFilter) -> PageResult {
     let order = Some(MinerOrder::Trouble);
     let query = MinersQuery { limit: Some(ROWS), order, ..asked(&filter.address())? };
     let counts = running::counts(validator).await?;
-    let mut miners = match &counts.miners[..] {
+    let miners = match &counts.miners[..] {
         [] => ListPage::all(Vec::new()),
-        _ => read::miners(validator, query).await?,
+        _ => read::miners(validator, query, visitor.role()).await?,
     };
-    miners.items.iter_mut().for_each(|miner| miner.hide_due(visitor.role()));
     Ok(assay_page::fleet(&FleetView {
         frame: visitor.frame(),
         miners: &miners,

@@ -53,8 +53,7 @@ pub(super) async fn page(
 
 async fn shown(visitor: &Visitor, text: &str) -> PageResult {
     let validator = visitor.validator();
-    let mut detail = read::miner(validator, text).await?;
-    detail.hide_due(visitor.role());
+    let detail = read::miner(validator, text, visitor.role()).await?;
     let id = &detail.miner.record.id;
     let series = series::of_miner(validator, id, SeriesQuery { limit: Some(POINTS), ..SeriesQuery::default() }).await?;
     let query = VerdictsQuery { miner: Some(id.clone()), limit: Some(VERDICTS), ..VerdictsQuery::default() };
