@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::documents::source::{read, rust_files, shared_crates, workspace};
 
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "devices",
     "backends",
     "features",
@@ -26,7 +26,8 @@ const STEPS: [&str; 13] = [
     "deploy",
     "aarch64",
     "arm",
-    "platforms",
+    "macos",
+    "windows",
 ];
 
 /// A repository with the scripts, a file of the protocol, and one of the kernels.
@@ -202,22 +203,38 @@ fn every_input_exists() {
 /// The tests of the step `devices` name no crate but those among its inputs, and these depend on no other one.
 #[test]
 fn tests_of_devices_use_nothing_but_the_inputs_of_their_step() {
-    let script = fs::read_to_string(workspace().join("scripts/check")).unwrap();
-    let inputs = script.lines().find(|line| line.starts_with("  [devices]=")).unwrap();
-    let inputs: Vec<_> = inputs.split(['"', ' ']).filter(|input| !input.is_empty()).collect();
     let folder = "integration-tests/tests/daemons/backends/devices";
-    assert!(inputs.contains(&folder));
+    assert!(inputs_of("devices").contains(&folder.to_owned()));
     let files = rust_files(&workspace().join(folder)).into_iter().map(|file| format!("{folder}/{file}"));
     let harness = ["standin", "vulkan"].map(|file| format!("integration-tests/src/{file}.rs"));
     let text: String = files.chain(harness).map(|file| read(&file)).collect();
     let of_harness = text.matches("assay_integration_tests").count();
     let of_two = ["::standin;", "::vulkan as driver;"].map(|end| text.matches(&format!("tests{end}")).count());
     assert_eq!(of_two.iter().sum::<usize>(), of_harness, "nothing else of the harness");
-    // A crate, and what it is compiled from beside others'.
+    assert_crates_are_inputs("devices", |name| text.contains(&format!("{}::", name.replace('-', "_"))));
+}
+
+/// The step `windows` checks the miner: that changes where the validator's crates alone do is none of its inputs.
+#[test]
+fn crates_of_the_miner_are_inputs_of_the_step_for_windows() {
+    let manifest = read("miner/Cargo.toml");
+    assert_crates_are_inputs("windows", |name| manifest.contains(&format!("\n{name}.workspace")));
+    let inputs = inputs_of("windows");
+    assert!(inputs.contains(&"miner".to_owned()) && !inputs.contains(&"shared".to_owned()), "{inputs:?}");
+}
+
+fn inputs_of(step: &str) -> Vec<String> {
+    let script = fs::read_to_string(workspace().join("scripts/check")).unwrap();
+    let row = script.lines().find(|line| line.starts_with(&format!("  [{step}]="))).unwrap();
+    row.split(['"', ' ']).filter(|input| !input.is_empty()).map(str::to_owned).collect()
+}
+
+/// The crates that are named, and those that they depend on, lie in folders that are inputs of a step.
+fn assert_crates_are_inputs(step: &str, is_named: impl Fn(&str) -> bool) {
+    let inputs = inputs_of(step);
     let name = |folder: &str| format!("assay-{}", folder.rsplit('/').next().unwrap());
     let crates: Vec<_> = shared_crates().into_iter().map(|folder| (name(&folder), folder)).collect();
-    let mut needed: BTreeSet<_> =
-        crates.iter().filter(|(name, _)| text.contains(&format!("{}::", name.replace('-', "_")))).collect();
+    let mut needed: BTreeSet<_> = crates.iter().filter(|(name, _)| is_named(name)).collect();
     loop {
         let manifests: String = needed.iter().map(|(_, folder)| read(&format!("{folder}/Cargo.toml"))).collect();
         let all: BTreeSet<_> = crates.iter().filter(|(name, _)| manifests.contains(name)).collect();
