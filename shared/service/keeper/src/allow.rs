@@ -235,13 +235,26 @@ impl Lists {
     }
 
     /// Whether another key can follow this one: it is neither barred nor superseded.
-    fn vouches(&self, key: &PublicKey) -> bool {
+    pub fn vouches(&self, key: &PublicKey) -> bool {
         !self.is_barred(key) && self.admitted(key) != AdmissionReason::Superseded
     }
 
     /// Whether the records have the miner of this key as approved, with this key as its newest.
-    fn is_approved(&self, key: &PublicKey) -> bool {
+    fn is_newest_approved(&self, key: &PublicKey) -> bool {
         self.decided.get(key).is_some_and(|it| it.status == Approval::Approved && !it.is_superseded)
+    }
+
+    /// Whether an operator admitted this very key: no older one, and none that it follows.
+    pub fn recognises(&self, key: &PublicKey) -> bool {
+        self.is_listed(key) || self.is_newest_approved(key)
+    }
+
+    /// Whether the records have a miner as approved, by its own key or by one that it follows now, whether approval is
+    /// required or not.
+    pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {
+        let stands = |s: &Successor| s.is_current(now_unix_seconds) && self.vouches(&s.old_key);
+        let standing = miner.standing(stands);
+        self.is_newest_approved(&miner.key()) || standing.iter().any(|s| self.is_newest_approved(&s.old_key))
     }
 }
 
@@ -254,19 +267,9 @@ impl AllowList {
         Self(watch::Sender::new(lists))
     }
 
-    /// Whether the settings revoke a key, regardless of the records.
-    pub fn is_revoked_by_settings(&self, key: &PublicKey) -> bool {
-        self.0.borrow().revoked.contains(key)
-    }
-
-    /// As [`Lists::is_open`].
-    pub fn is_open(&self) -> bool {
-        self.0.borrow().is_open()
-    }
-
-    /// Admission of keys without a decision.
-    pub fn enrolment(&self) -> Enrolment {
-        self.0.borrow().enrolment
+    /// Those of now, which do not change while they are borrowed.
+    pub fn lists(&self) -> watch::Ref<'_, Lists> {
+        self.0.borrow()
     }
 
     /// As [`Lists::admitted`].
@@ -277,25 +280,6 @@ impl AllowList {
     /// As [`Lists::check`].
     pub fn check(&self, miner: &Lineage, now_unix_seconds: u64) -> Result<Option<FollowedKey>, AdmissionError> {
         self.0.borrow().check(miner, now_unix_seconds)
-    }
-
-    /// Whether an operator admitted this very key: none that it follows.
-    pub fn recognises(&self, key: &PublicKey) -> bool {
-        let lists = self.0.borrow();
-        lists.is_listed(key) || lists.is_approved(key)
-    }
-
-    /// Whether the records have a miner as approved, by its own key or by one that it follows now, whether approval is
-    /// required or not.
-    pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {
-        let lists = self.0.borrow();
-        let stands = |s: &Successor| s.is_current(now_unix_seconds) && lists.vouches(&s.old_key);
-        lists.is_approved(&miner.key()) || miner.standing(stands).iter().any(|s| lists.is_approved(&s.old_key))
-    }
-
-    /// As [`Lists::vouches`].
-    pub fn vouches(&self, key: &PublicKey) -> bool {
-        self.0.borrow().vouches(key)
     }
 
     /// Replaces the settings, and notifies every session. Decisions in the records stay.
@@ -439,7 +423,7 @@ mod tests {
     #[test]
     fn a_miner_is_approved_by_its_key_or_one_that_it_follows() {
         for enrolment in [Enrolment::Open, Enrolment::Approve, Enrolment::Token] {
-            let list = AllowList::new(enrolled(enrolment, &[(1, Approval::Approved), (2, Approval::Suspended)]));
+            let list = enrolled(enrolment, &[(1, Approval::Approved), (2, Approval::Suspended)]);
             let follows = |old: u8| Lineage::verify(key(5), &[identity(old).succeed(key(5), END)]);
             let cases = [Lineage::alone(key(1)), Lineage::alone(key(5)), follows(1), follows(2), follows(3)];
             assert_eq!(cases.map(|miner| list.is_approved(&miner, NOW)), [true, false, true, false, false]);
@@ -465,14 +449,13 @@ mod tests {
             assert_eq!(says(&list, &[1, 2], NOW), Ok(None));
             assert_eq!(says(&list, &[1, 2, 3], NOW), Ok(Some(key(2))));
             assert_eq!(says(&superseded(enrolment, &[1]), &[1], NOW), Ok(None), "the list names it");
-            let list = AllowList::new(list);
             assert!(!list.recognises(&key(1)) && list.recognises(&key(2)) && !list.vouches(&key(1)));
             let follows = Lineage::verify(key(3), &[identity(1).succeed(key(3), END)]);
             assert!(!list.is_approved(&follows, NOW), "its token counts");
         }
         let open = superseded(Enrolment::Open, &[]);
         assert_eq!([&[1][..], &[1, 3]].map(|chain| says(&open, chain, NOW)), [Ok(None), Ok(None)]);
-        assert!(!AllowList::new(open).recognises(&key(1)));
+        assert!(!open.recognises(&key(1)));
         // A list alone admits by it.
         assert_eq!(says(&superseded(Enrolment::Open, &[4]), &[4, 1, 3], NOW), Ok(Some(key(4))));
     }

@@ -69,7 +69,7 @@ impl Validator {
             }
             known = self.check(miner);
         }
-        let token = token.filter(|_| !allowed.is_approved(miner, unix_seconds()));
+        let token = token.filter(|_| !allowed.lists().is_approved(miner, unix_seconds()));
         match (known, token) {
             (Ok(()) | Err(AdmissionError::Pending | AdmissionError::TokenNeeded), Some(token)) => {
                 self.redeem(miner, token, is_private).await

@@ -81,7 +81,7 @@ impl Fleet {
         serving_ms: i64,
         validators: &[ValidatorRecord],
     ) -> Result<(), RecordsError> {
-        let is_revoked = miner.key.parse().is_ok_and(|key| validator.access.allowed.is_revoked_by_settings(&key));
+        let is_revoked = miner.key.parse().is_ok_and(|key| validator.access.allowed.lists().revoked.contains(&key));
         if let Some(word) = unheeded(miner.status, is_revoked, miner.standing().state) {
             return self.happened_to(miner, &Event::Operator(word)).await;
         }

@@ -25,7 +25,7 @@ impl Driver {
     /// The record of a miner that proved its key.
     pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> ConnectedSession {
         let (validator, now) = (&self.validator, unix_seconds());
-        let stands = |s: &Successor| s.is_current(now) && validator.access.allowed.vouches(&s.old_key);
+        let stands = |s: &Successor| s.is_current(now) && validator.access.allowed.lists().vouches(&s.old_key);
         let older = miner.standing(stands).into_iter().rev().map(|statement| statement.old_key);
         let keys = older.chain([miner.key()]).map(|key| key.to_string()).collect();
         ConnectedSession {

@@ -91,7 +91,7 @@ impl Driver {
         };
         let (commands, peer) = (self.commands.clone(), self.peer.as_ref());
         let bounds = &validator.registry.bounds;
-        let most = bounds.address_miners(validator.access.allowed.is_open());
+        let most = bounds.address_miners(validator.access.allowed.lists().is_open());
         let seat = validator.seat(&connected.keys).await?;
         let enter = |most| validator.registry.enter(self.number, seat, miner.clone(), commands.clone(), peer, most);
         let before = match enter(most) {

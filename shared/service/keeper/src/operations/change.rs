@@ -104,7 +104,7 @@ fn note(validator: &Validator, key: &str, status: Approval) -> Option<&'static s
         (Approval::Approved, AdmissionReason::Revoked) => {
             Some("revoked_miners has this key, and counts more: it is not let in")
         }
-        (Approval::Approved, AdmissionReason::Pending) if allowed.enrolment() == Enrolment::Open => {
+        (Approval::Approved, AdmissionReason::Pending) if allowed.lists().enrolment == Enrolment::Open => {
             Some("enrolment is open and allowed_miners is set, which decides alone: it is not let in")
         }
         _ => None,

@@ -79,7 +79,7 @@ pub async fn miners(validator: &Validator, query: MinersQuery, role: Role) -> Re
     };
     let place: Option<(usize, String)> = place(cursor.as_ref())?;
     // Open admission leaves no miner pending.
-    let found = match status == Some(Approval::Pending) && validator.access.allowed.is_open() {
+    let found = match status == Some(Approval::Pending) && validator.access.allowed.lists().is_open() {
         true => Vec::new(),
         false => by_states(&validator.records, &filter, &states, place, limit + 1).await?,
     };
