@@ -99,7 +99,7 @@ impl ReplayPool {
     /// [`TurnRefusal`]: too many wait.
     pub async fn replay(&self, request: ReplayRequest, history: &History) -> Result<ReplayOutcome, TurnRefusal> {
         let ReplayRequest { miner, is_known, work, extent, handle } = request;
-        let waiter = ReplayWaiter { miner, rank: (!is_known, history.replayed_at(miner)) };
+        let waiter = ReplayWaiter { miner, rank: (!is_known, history.replayed_at(miner)), handle: handle.clone() };
         let Some(place) = self.place(waiter, &work.challenge).await? else {
             return Ok(ReplayOutcome::unknown("this validator has no devices of its own"));
         };

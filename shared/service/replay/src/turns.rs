@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use assay_device::Handle;
 use assay_work::PublicKey;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -25,12 +26,14 @@ struct TurnQueue {
 }
 
 /// A miner that wants a turn.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ReplayWaiter {
     pub miner: PublicKey,
     /// Whether it is new, and the time of its last turn: the least rank goes first, or keys that anybody makes would
     /// go before all others.
     pub rank: (bool, Option<Instant>),
+    /// Handle that cancels the replay: a cancelled one has no place in the queue.
+    pub handle: Handle,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,7 @@ struct WaitingReplay {
     /// Its rank, and its number of arrival.
     rank: ((bool, Option<Instant>), u64),
     start: oneshot::Sender<ReplayTurn>,
+    handle: Handle,
 }
 
 impl Default for TurnQueue {
@@ -60,7 +64,7 @@ pub struct ReplayLoad {
     pub waiting: usize,
 }
 
-/// No turn: the queue is full of miners that have waited longer, or has this miner already.
+/// No turn: the queue is full of miners that have waited longer, or has this miner already; or the replay was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_WAITING_REPLAYS} replays wait already, or one of this miner does")]
 pub struct TurnRefusal;
@@ -85,16 +89,13 @@ impl ReplayTurns {
 
     /// Whether as many wait as may, of known miners for a known one: new ones make room for it.
     pub fn is_full(&self, is_known: bool) -> bool {
-        let queue = self.0.lock();
-        let counts = |it: &&WaitingReplay| !(it.start.is_closed() || is_known && it.rank.0.0);
-        queue.waiting.iter().filter(counts).count() >= MAX_WAITING_REPLAYS
+        self.0.lock().waiting().iter().filter(|it| !(is_known && it.rank.0.0)).count() >= MAX_WAITING_REPLAYS
     }
 
     /// Numbers of replays that run and wait.
     pub fn load(&self) -> ReplayLoad {
-        let queue = self.0.lock();
-        let waiting = queue.waiting.iter().filter(|waiting| !waiting.start.is_closed()).count();
-        ReplayLoad { running: queue.running, waiting }
+        let mut queue = self.0.lock();
+        ReplayLoad { waiting: queue.waiting().len(), running: queue.running }
     }
 
     /// Sets the number of concurrent replays, at least one. Running ones go on.
@@ -121,9 +122,14 @@ impl TurnQueue {
         is_free
     }
 
+    /// The replays that wait, without those whose challenge or session has ended.
+    fn waiting(&mut self) -> &mut Vec<WaitingReplay> {
+        self.waiting.retain(|waiting| !(waiting.handle.is_cancelled() || waiting.start.is_closed()));
+        &mut self.waiting
+    }
+
     fn enter(&mut self, waiter: ReplayWaiter) -> Result<oneshot::Receiver<ReplayTurn>, TurnRefusal> {
-        self.waiting.retain(|waiting| !waiting.start.is_closed());
-        if self.waiting.iter().any(|waiting| waiting.miner == waiter.miner) {
+        if waiter.handle.is_cancelled() || self.waiting().iter().any(|waiting| waiting.miner == waiter.miner) {
             return Err(TurnRefusal);
         }
         self.arrivals += 1;
@@ -137,7 +143,7 @@ impl TurnQueue {
             }
         }
         let (start, started) = oneshot::channel();
-        self.waiting.push(WaitingReplay { miner: waiter.miner, rank, start });
+        self.waiting.push(WaitingReplay { miner: waiter.miner, rank, start, handle: waiter.handle });
         Ok(started)
     }
 
@@ -146,7 +152,7 @@ impl TurnQueue {
         if self.running >= self.places {
             return None;
         }
-        let (index, _) = self.waiting.iter().enumerate().min_by_key(|(_, waiting)| waiting.rank)?;
+        let (index, _) = self.waiting().iter().enumerate().min_by_key(|(_, waiting)| waiting.rank)?;
         self.running += 1;
         Some(self.waiting.swap_remove(index))
     }
@@ -166,7 +172,7 @@ mod tests {
 
     /// A known miner with the time of its last turn.
     fn waiter(number: u8, last: Option<Instant>) -> ReplayWaiter {
-        ReplayWaiter { miner: PublicKey([number; 32]), rank: (false, last) }
+        ReplayWaiter { miner: PublicKey([number; 32]), rank: (false, last), handle: Handle::default() }
     }
 
     fn enter(
@@ -225,6 +231,25 @@ mod tests {
         drop(running);
         drop(first.await.unwrap());
         assert!(turns.wait(waiter(11, None)).await.is_ok());
+    }
+
+    /// Regression test: the replay of a challenge that had ended kept its place, and its miner's next one was refused.
+    #[tokio::test]
+    async fn a_cancelled_replay_gives_up_its_place_at_once() {
+        let turns = ReplayTurns::default();
+        let running = turns.now().unwrap();
+        let waiters: Vec<_> = (1..=8).map(|number| waiter(number, None)).collect();
+        let mut waiting: Vec<_> = waiters.iter().map(|waiter| turns.0.lock().enter(waiter.clone()).unwrap()).collect();
+        let next = |number| enter(&turns, number, Some(Instant::now()));
+        assert!(turns.is_full(true) && next(1).is_err() && next(9).is_err());
+        waiters.iter().take(2).for_each(|waiter| waiter.handle.cancel());
+        assert_eq!((turns.is_full(true), turns.load()), (false, ReplayLoad { running: 1, waiting: 6 }));
+        assert!(turns.0.lock().enter(waiters[0].clone()).is_err(), "its challenge ended before it came to the queue");
+        let _kept = [next(1).unwrap(), next(9).unwrap()];
+        waiters[2].handle.cancel();
+        drop(running);
+        assert!(waiting.remove(2).await.is_err(), "it gets no turn");
+        drop(waiting.remove(2).await.unwrap());
     }
 
     #[tokio::test]
