@@ -7,6 +7,8 @@ mod records;
 mod schedule;
 mod stages;
 mod standing;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -76,7 +78,6 @@ pub async fn drive(
     outgoing: mpsc::Sender<OutgoingMessage>,
     permit: OwnedSemaphorePermit,
 ) {
-    let address = peer.as_ref().map(|peer| peer.address);
     let (commands, mut asked) = mpsc::channel(4);
     let (replayed, mut replays) = mpsc::channel(4);
     // Without a listener there is no TLS: a miner on TLS then signs another channel, and is refused.
@@ -138,8 +139,7 @@ pub async fn drive(
             break why;
         }
     };
-    driver.ended(address, &why);
-    driver.leave();
+    driver.leave(&why);
     Box::pin(driver.note_left(&why)).await;
     drop(permit);
 }
@@ -283,7 +283,8 @@ impl Driver {
         self.session.tick(now, &mut self.entropy)
     }
 
-    fn leave(&self) {
+    fn leave(&self, why: &str) {
+        self.log_end(why);
         self.running.replay.cancel();
         self.validator.fleet.presences.left(&self.session_id(), self.end.is_replaced);
         self.leave_seat();
@@ -291,6 +292,17 @@ impl Driver {
             peer.set_greeted(false);
         }
         return_freed_soon();
+    }
+}
+
+impl Drop for Driver {
+    /// Ends a session whose task panicked: its miner can come back at once, and the next sweep records the end.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "an internal error of the validator";
+            self.leave(why);
+            self.validator.registry.unrecorded.keep(self.session_end(why));
+        }
     }
 }
 

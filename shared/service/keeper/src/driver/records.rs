@@ -128,9 +128,13 @@ impl Driver {
     /// Records the end of the session, now or later, if the records have its start.
     pub(super) async fn note_left(&self, why: &str) {
         if self.host.record.is_some() {
-            let end = SessionEnd { session: self.session_id(), at_ms: unix_ms(), why: why.to_owned() };
-            self.validator.registry.unrecorded.end(&self.validator.records, end).await;
+            self.validator.registry.unrecorded.end(&self.validator.records, self.session_end(why)).await;
         }
+    }
+
+    /// The end of the session now.
+    pub(super) fn session_end(&self, why: &str) -> SessionEnd {
+        SessionEnd { session: self.session_id(), at_ms: unix_ms(), why: why.to_owned() }
     }
 }
 

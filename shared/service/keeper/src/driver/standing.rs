@@ -1,6 +1,6 @@
 //! The keys of a miner, and whether it may stay.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +19,8 @@ use crate::allow::{AdmissionError, AdmissionReason, FollowedKey, Lists};
 use crate::events::{self, EventSession};
 use crate::registry::ConnectedMiner;
 use crate::takeover::{EnterError, SessionNonces};
-use crate::unrecorded::SessionEnd;
 use assay_judge::action::Action;
-use assay_program::clock::{self, unix_ms, unix_seconds};
+use assay_program::clock::{self, unix_seconds};
 
 /// Wait after a miner's proof before its first challenge: one ping must have come back.
 const CONNECT_DELAY: Duration = Duration::from_millis(500);
@@ -61,7 +60,6 @@ impl Driver {
         self.due.is_first = true;
         self.due.next_challenge = Some(clock::now() + CONNECT_DELAY);
         self.host.who = Some(who);
-        self.host.standing = Some(MinerKeys { lineage, seat });
         self.look_for_missing().await;
         Ok(())
     }
@@ -69,13 +67,13 @@ impl Driver {
     /// Gives the miner its place and records it, if it may have one: returns the place, the session that had it before,
     /// and the miner's record.
     async fn enter(
-        &self,
+        &mut self,
         lineage: &Lineage,
         (hello, token): (Hello, Option<JoinToken>),
         who: &EventSession,
         connected: &ConnectedSession,
     ) -> Result<(PublicKey, Option<ConnectedMiner>, MinerRecord), EnterError> {
-        let validator = &self.validator;
+        let validator = self.validator.clone();
         validator.listening.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
         // Without a listener the miner is on this machine.
         let is_private = self.peer.as_ref().is_none_or(|peer| is_private(peer.channel(), peer.address.ip()));
@@ -103,12 +101,13 @@ impl Driver {
             }
             entered => entered?,
         };
-        let record = validator.note_connected(connected).await;
-        let record = record.inspect_err(|_| {
-            validator.registry.leave(self.number, seat);
+        // Before the next wait: a session that panics there leaves its seat.
+        self.host.standing = Some(MinerKeys { lineage: lineage.clone(), seat });
+        let record = validator.note_connected(connected).await.inspect_err(|_| {
+            self.leave_seat();
+            self.host.standing = None;
             // The records may have its start: the answer alone was late.
-            let (session, at_ms, why) = (connected.session.clone(), unix_ms(), "it was not admitted".to_owned());
-            validator.registry.unrecorded.keep(SessionEnd { session, at_ms, why });
+            validator.registry.unrecorded.keep(self.session_end("it was not admitted"));
         })?;
         Ok((seat, before, record))
     }
@@ -174,10 +173,11 @@ impl Driver {
         self.session.revoke(reason, why.dismissal())
     }
 
-    pub(super) fn ended(&self, address: Option<SocketAddr>, why: &str) {
+    pub(super) fn log_end(&self, why: &str) {
+        let (gate, address) = (&self.validator.listening.gate, self.peer.as_ref().map(|peer| peer.address));
         match &self.host.who {
-            Some(who) => events::left(&self.validator.listening.gate, who, why),
-            None => events::turned_away(&self.validator.listening.gate, self.number, address, why),
+            Some(who) => events::left(gate, who, why),
+            None => events::turned_away(gate, self.number, address, why),
         }
     }
 }
