@@ -1,7 +1,6 @@
 //! `assay-validator serve`.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -30,6 +29,7 @@ use assay_transport::server::ServerTls;
 use assay_work::{ChallengeId, PublicKey};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::config::{RawConfig, ValidatorConfig, resolve};
 use crate::reload::ValidatorReloader;
@@ -138,9 +138,10 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         let validator = Arc::new(validator(&config, identity, replayer, (evidence, tls, fleet), shutdown)?);
         let reloader = ValidatorReloader::new(flags.clone(), settings, validator.clone(), manager.clone());
         let (reloads, requests) = mpsc::channel(1);
-        tokio::spawn(reloader.run(hangups, requests));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(reloader.run(hangups, requests));
         let served = tokio::select! {
-            served = serve(&config, validator.clone(), reloads, &manager) => served,
+            served = serve(&config, validator.clone(), reloads, &manager, tasks) => served,
             never = manager.attend(validator.shutdown.clone(), || validator.in_a_line()) => match never {},
         };
         manager.stopping();
@@ -201,7 +202,7 @@ fn validator(
     let is_shared = records.is_shared();
     let shared = is_shared.then(|| SharedReplays::new(records.clone(), instance.clone()));
     let leases = if is_shared { MinerLeases::shared(records.clone(), instance.clone()) } else { MinerLeases::alone() };
-    let webhooks = Webhooks::start(records.clone(), instance.clone());
+    let webhooks = Webhooks::new(records.clone(), instance.clone());
     let log = VerdictLog::new(records.clone(), config.log_folder(), identity.clone(), config.log_witnesses.clone());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let allowed = AllowList::new(config.miners.clone());
@@ -260,6 +261,7 @@ async fn serve(
     validator: Arc<Validator>,
     reloads: mpsc::Sender<ReloadRequest>,
     manager: &ServiceManager,
+    mut tasks: JoinSet<()>,
 ) -> anyhow::Result<Exit> {
     let cannot = |error: io::Error| cannot_listen(config, error);
     let host = (config.listen.host.as_str(), config.listen.port);
@@ -269,28 +271,15 @@ async fn serve(
     let http = http::listener::bind(&config.http).await.map_err(|error| cannot_serve(config, error))?;
     // Before the first miner: excluded miners are refused from the start.
     validator.follow_decisions().await.map_err(unusable)?;
-    let socket = config.control_socket.display();
     let key = validator.access.admission.identity.public_key();
     let (records, instance) = (validator.records.clone(), validator.instance.clone());
     let presence = ValidatorPresence::enter(records, key, instance, address.to_string()).await.map_err(unusable)?;
-    let target = config.tls.target(&bound(config, address), key);
-    tracing::info!(%address, control_socket = %socket, %key, %target, "listening");
-    tokio::spawn(warn_of_expiry(validator.listening.tls.clone()));
+    // The bound address, with the host that the operator configured.
+    let target = config.tls.target(&Address { port: address.port(), ..config.listen.clone() }, key);
+    tracing::info!(%address, control_socket = %config.control_socket.display(), %key, %target, "listening");
     manager.ready(format_args!("listening on {address}"));
     preflight::warn_of_few_files(&config.bounds);
-    tokio::spawn(report(validator.listening.gate.clone()));
-    tokio::spawn(validator.listening.lag.clone().watch());
-    let failures = validator.reports.metrics.families.evidence_failures_total.with_label_values(&["upload"]);
-    tokio::spawn(upkeep::deliver(validator.evidence.clone(), failures));
-    let (evidence, records) = (validator.evidence.clone(), validator.records.clone());
-    evidence.limit(config.evidence.limits.max_bytes);
-    tokio::spawn(upkeep::remove_strangers(evidence.clone(), records.clone()));
-    tokio::spawn(upkeep::check_records(records.clone()));
-    let watched = records.clone();
-    tokio::spawn(async move { watched.watch_server().await });
-    tokio::spawn(upkeep::sweep_at_intervals(evidence, records, config.evidence.clone()));
-    tokio::spawn(validator.reports.log.clone().run());
-    share(&validator);
+    start_tasks(config, &validator, &mut tasks);
     let running = RunningValidator {
         validator: validator.clone(),
         reloads,
@@ -307,17 +296,19 @@ async fn serve(
     let web = Web::new(Arc::new(running), config.http.clone());
     let operators = http::serve(&web, control, &config.control_socket, http);
     let both = async { tokio::try_join!(miners, async { Ok(operators.await?) }) };
-    tokio::select! {
-        served = both => served.map(|_| ())?,
-        ended = presence.keep(&validator.registry, |verdict| validator.concluded_lost(&verdict)) => {
-            validator.fleet.finish();
-            return Err(ended.into());
-        }
+    let failure = tokio::select! {
+        served = both => served.map(|_| None)?,
+        failure = presence.keep(&validator.registry, |verdict| validator.concluded_lost(&verdict)) => Some(failure),
+        failure = first_end(&mut tasks) => Some(failure),
         // Endless connections, such as a health check's, are not awaited.
         () = async {
             over(&validator).await;
             tokio::time::sleep(STOP_LIMIT).await;
-        } => {}
+        } => None,
+    };
+    if let Some(failure) = failure {
+        validator.fleet.finish();
+        return Err(failure.into());
     }
     presence.leave().await;
     validator.reports.traces.finish(TRACES_LIMIT).await;
@@ -345,23 +336,31 @@ async fn serve(
     Ok(exit)
 }
 
-/// Runs the tasks of validators that share records, for ever; a single validator runs them too.
-fn share(validator: &Arc<Validator>) {
-    let (leases, sharing) = (validator.leases.clone(), validator.clone());
-    tokio::spawn(async move { leases.keep().await });
-    tokio::spawn(async move {
-        if let Some(shared) = sharing.capacity.replays.shared() {
-            shared.watch().await;
-        }
-    });
-    let following = validator.clone();
-    tokio::spawn(async move { following.follow_operators().await });
-    tokio::spawn(sweep::keep(validator.clone()));
+/// Starts the background tasks, each of which runs for ever.
+fn start_tasks(config: &ValidatorConfig, validator: &Arc<Validator>, tasks: &mut JoinSet<()>) {
+    let Validator { evidence, records, reports, listening, .. } = &**validator;
+    tasks.spawn(warn_of_expiry(listening.tls.clone()));
+    tasks.spawn(report(listening.gate.clone()));
+    tasks.spawn(listening.lag.clone().watch());
+    let failures = reports.metrics.families.evidence_failures_total.with_label_values(&["upload"]);
+    tasks.spawn(upkeep::deliver(evidence.clone(), failures));
+    evidence.limit(config.evidence.limits.max_bytes);
+    tasks.spawn(upkeep::remove_strangers(evidence.clone(), records.clone()));
+    tasks.spawn(upkeep::check_records(records.clone()));
+    tasks.spawn(records.clone().watch_server());
+    tasks.spawn(upkeep::sweep_at_intervals(evidence.clone(), records.clone(), config.evidence.clone()));
+    tasks.spawn(reports.log.clone().run());
+    tasks.spawn(reports.webhooks.clone().keep());
+    tasks.spawn(validator.leases.clone().keep());
+    tasks.extend(validator.capacity.replays.shared().map(|shared| shared.clone().watch()));
+    tasks.spawn(validator.clone().follow_operators());
+    tasks.spawn(sweep::keep(validator.clone()));
 }
 
-/// The bound address, with the host that the operator configured.
-fn bound(config: &ValidatorConfig, address: SocketAddr) -> Address {
-    Address { host: config.listen.host.clone(), port: address.port() }
+/// Waits for the first end of a background task: it panicked, and the validator would go on without its work.
+async fn first_end(tasks: &mut JoinSet<()>) -> Failure {
+    let why = tasks.join_next().await.and_then(Result::err).map(|error| format!(": {error}")).unwrap_or_default();
+    Failure::new(Exit::Internal, format!("a background task of the validator ended{why}"))
 }
 
 /// Logs the counts of refused connections at intervals, for ever.
@@ -489,6 +488,16 @@ mod tests {
         assert!(refused.exit == Exit::Config && refused.message.contains("has no records of assay"), "{refused}");
         let full = RecordsError::File { path: "validator.db".into(), source: io::ErrorKind::StorageFull.into() };
         assert_eq!(unusable(full).exit, Exit::Io);
+    }
+
+    /// Regression test: the validator went on without the task.
+    #[tokio::test]
+    async fn a_background_task_that_panics_ends_the_validator() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(std::future::pending());
+        tasks.spawn(async { panic!("for a test") });
+        let failure = tokio::time::timeout(Duration::from_secs(10), first_end(&mut tasks)).await.unwrap();
+        assert!(failure.exit == Exit::Internal && failure.message.contains("for a test"), "{failure}");
     }
 
     #[test]

@@ -24,8 +24,7 @@ async fn open() -> Records {
 /// The leases of a validator that keeps them.
 fn validator(records: &Records, name: &str) -> (MinerLeases, JoinHandle<()>) {
     let leases = MinerLeases::shared(records.clone(), name.to_owned());
-    let keeping = leases.clone();
-    let kept = tokio::spawn(async move { keeping.keep().await });
+    let kept = tokio::spawn(leases.clone().keep());
     (leases, kept)
 }
 

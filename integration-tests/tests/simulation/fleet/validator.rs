@@ -140,10 +140,10 @@ impl ValidatorHost {
         let address = format!("v{}", self.number);
         let presence = ValidatorPresence::enter(records, key, validator.instance.clone(), address).await;
         let presence = presence.expect("records are written");
-        let (leases, telling) = (validator.leases.clone(), validator.clone());
+        let telling = validator.clone();
         let concludes = !self.world.is_planted(Planted::UnconcludedOrphan);
         let tasks = [
-            tokio::spawn(async move { leases.keep().await }),
+            tokio::spawn(validator.leases.clone().keep()),
             tokio::spawn(sweep::keep(validator.clone())),
             tokio::spawn(async move {
                 if concludes {
@@ -212,7 +212,7 @@ impl ValidatorHost {
             reports: Reports {
                 metrics: ValidatorMetrics::new().expect("metrics"),
                 traces: Traces::off(),
-                webhooks: Webhooks::start(records.clone(), instance.clone()),
+                webhooks: Webhooks::new(records.clone(), instance.clone()),
                 log: Arc::new(log),
             },
             drain: Drain::new(shutdown.clone()),

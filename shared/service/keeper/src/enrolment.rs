@@ -133,7 +133,7 @@ impl Validator {
     }
 
     /// Follows operators' actions at other validators of the same records, for ever.
-    pub async fn follow_operators(&self) {
+    pub async fn follow_operators(self: std::sync::Arc<Self>) {
         let mut last = None;
         loop {
             tokio::time::sleep(FOLLOW_INTERVAL).await;

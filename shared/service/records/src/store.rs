@@ -165,10 +165,10 @@ impl Records {
         matches!(self.location(), Location::File(path) if file::identity(path) != self.store.file)
     }
 
-    /// Polls a server without end, on a connection of its own, so that its loss is detected before the next write.
-    /// Returns at once for a file, which cannot be lost so.
-    pub async fn watch_server(&self) {
-        let Location::Postgres(url) = self.location() else { return };
+    /// Polls a server until the records are closed, on a connection of its own, so that its loss is detected before the
+    /// next write. Waits for ever with a file, which cannot be lost so.
+    pub async fn watch_server(self) {
+        let Location::Postgres(url) = self.location() else { return std::future::pending().await };
         let (mut connection, mut answers) = (None, true);
         while !self.store.writers.is_closed() {
             let answer = tokio::time::timeout(SLOW_LIMIT, ask_server(connection.take(), url)).await;

@@ -37,7 +37,8 @@ pub struct LiveReplayWorker {
     pub capacity: MachineCapacity,
 }
 
-/// The replays of a validator on workers that share its records.
+/// The replays of a validator on workers that share its records. Clones share them.
+#[derive(Clone)]
 pub struct SharedReplays {
     records: Records,
     /// Id of this run of the validator's process.
@@ -76,7 +77,7 @@ impl SharedReplays {
     }
 
     /// Reads the list of workers periodically, for ever.
-    pub async fn watch(&self) {
+    pub async fn watch(self) {
         let mut ticks = tokio::time::interval(LOOK_UP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -91,12 +91,9 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Starts deliveries, inside a Tokio runtime, for a run of this validator's process.
-    pub fn start(records: Records, holder: String) -> Self {
-        let changed = watch::Sender::new(0);
-        let webhooks = Self { records, holder, changed, progress: Arc::default(), counts: Arc::default() };
-        tokio::spawn(webhooks.clone().keep());
-        webhooks
+    /// Creates the webhooks of a run of this validator's process.
+    pub fn new(records: Records, holder: String) -> Self {
+        Self { records, holder, changed: watch::Sender::new(0), progress: Arc::default(), counts: Arc::default() }
     }
 
     /// Signals that webhooks were added, removed, enabled or disabled.
@@ -146,7 +143,7 @@ impl Webhooks {
     }
 
     /// Keeps a task for every enabled webhook, and ends the others; for ever.
-    async fn keep(self) {
+    pub async fn keep(self) {
         let mut tasks: HashMap<String, JoinHandle<()>> = HashMap::new();
         let (mut changes, mut rounds) = (self.changed.subscribe(), 0_u32);
         loop {

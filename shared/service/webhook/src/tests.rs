@@ -81,7 +81,8 @@ impl Store {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
-        let webhooks = Webhooks::start(records.clone(), "run".to_owned());
+        let webhooks = Webhooks::new(records.clone(), "run".to_owned());
+        tokio::spawn(webhooks.clone().keep());
         Self { _folder: folder, records, webhooks }
     }
 

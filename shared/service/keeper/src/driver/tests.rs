@@ -68,7 +68,7 @@ async fn validator(folder: &std::path::Path) -> Arc<Validator> {
         reports: Reports {
             metrics: ValidatorMetrics::new().unwrap(),
             traces: Traces::off(),
-            webhooks: Webhooks::start(records.clone(), "run".to_owned()),
+            webhooks: Webhooks::new(records.clone(), "run".to_owned()),
             log: Arc::new(log),
         },
         drain: Drain::new(shutdown.clone()),

@@ -73,8 +73,8 @@ impl MinerLeases {
     }
 
     /// Takes, renews and returns leases, for ever.
-    pub async fn keep(&self) {
-        let Some(shared) = &self.0 else { return std::future::pending().await };
+    pub async fn keep(self) {
+        let Some(shared) = self.0 else { return std::future::pending().await };
         let mut rounds = tokio::time::interval(RENEWAL);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_failing = false;

@@ -88,10 +88,7 @@ async fn a_server_that_is_gone_is_told_before_anybody_writes() {
     let mut server = Postgres::start();
     let location = server.database().location();
     let records = Records::open(&location).await.unwrap();
-    let watching = tokio::spawn({
-        let records = records.clone();
-        async move { records.watch_server().await }
-    });
+    let watching = tokio::spawn(records.clone().watch_server());
     server.crash();
     let mut troubles = records.troubles();
     troubles.wait_for(Option::is_some).await.unwrap();
