@@ -53,11 +53,7 @@ impl SessionService for Sessions {
         let permit = peer.stream().map_err(|error| Status::resource_exhausted(error.to_string()))?;
         let (incoming, messages) = mpsc::channel(MAX_INCOMING_MESSAGES);
         tokio::spawn(read(request.into_inner(), peer.clone(), incoming));
-        let session = drive(self.0.clone(), Some(peer), messages, outgoing, permit);
-        tokio::spawn(async move {
-            session.await;
-            drop(under_way);
-        });
+        tokio::spawn(drive(self.0.clone(), Some(peer), messages, outgoing, (permit, under_way)));
         Ok(Response::new(Box::pin(stamped(queue))))
     }
 }

@@ -229,7 +229,8 @@ impl ValidatorHost {
         let process = process.as_mut().filter(|process| !*process.calls.lost().borrow())?;
         let (line, far, carriers) = connect(&self.world, (self.number, miner));
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().ok()?;
-        let session = tokio::spawn(drive(process.validator.clone(), None, far.incoming, far.outgoing, permit));
+        let places = (permit, process.validator.drain.enter());
+        let session = tokio::spawn(drive(process.validator.clone(), None, far.incoming, far.outgoing, places));
         process.tasks.retain(|task| !task.is_finished());
         process.tasks.push(session.abort_handle());
         process.tasks.extend(carriers.start());

@@ -32,6 +32,7 @@ use self::verdict::concluded;
 use crate::allow::AdmissionError;
 use crate::case::capture::Capture;
 use crate::course::Course;
+use crate::drain::SessionGuard;
 use crate::events::EventSession;
 use crate::fleet::conclude::ConcludedChallenge;
 use crate::fleet::schedule::ChallengePlaces;
@@ -70,23 +71,22 @@ pub enum ReadFailure {
 /// allocates room for 32 at the start.
 pub type OutgoingMessage = Box<(ValidatorMessage, SentAt)>;
 
-/// Runs a session to its end.
+/// Runs a session to its end, which returns its places.
 pub async fn drive(
     validator: Arc<Validator>,
     peer: Option<Peer>,
     mut incoming: mpsc::Receiver<Box<IncomingMessage>>,
     outgoing: mpsc::Sender<OutgoingMessage>,
-    permit: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, SessionGuard),
 ) {
     let (commands, mut asked) = mpsc::channel(4);
     let (replayed, mut replays) = mpsc::channel(4);
     // Without a listener there is no TLS: a miner on TLS then signs another channel, and is refused.
     let channel = peer.as_ref().map_or(Channel::Plaintext, Peer::channel);
-    let number = validator.registry.session_number();
     let mut driver = Driver {
         session: ValidatorSession::new(validator.access.admission.clone(), channel, clock::now()),
         validator: validator.clone(),
-        number,
+        number: validator.registry.session_number(),
         peer,
         outgoing,
         commands,
@@ -141,7 +141,6 @@ pub async fn drive(
     };
     driver.leave(&why);
     Box::pin(driver.note_left(&why)).await;
-    drop(permit);
 }
 
 struct Driver {

@@ -77,13 +77,11 @@ pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, mut conf
             }
             Err(error) => tracing::error!(%error, "the limits of evidence and verdicts could not be applied"),
         }
-        tokio::select! {
-            () = tokio::time::sleep(SWEEP_INTERVAL) => {}
-            () = async {
-                tokio::time::sleep(PRESSED_INTERVAL).await;
-                store.pressed().await;
-            } => {}
-        }
+        let pressed = async {
+            tokio::time::sleep(PRESSED_INTERVAL).await;
+            store.pressed().await;
+        };
+        let _ = tokio::time::timeout(SWEEP_INTERVAL, pressed).await;
         let all = store.refused();
         let refused = all - std::mem::replace(&mut told, all);
         if refused > 0 {
