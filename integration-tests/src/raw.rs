@@ -187,6 +187,17 @@ pub async fn proved(validator: &TestValidator, hello: &Hello, identity: &Identit
     tokio::time::timeout(PATIENCE, miner.hear()).await.expect("an answer").expect("an answer")
 }
 
+/// The last message to a connected miner; pings may come before it.
+pub async fn last_words(mut miner: RawMiner) -> String {
+    loop {
+        match miner.hear().await {
+            Some(ValidatorMessage::Goodbye(_, detail)) => return detail,
+            Some(ValidatorMessage::Ping(_) | ValidatorMessage::Accepted(_)) => {}
+            other => panic!("no goodbye but {other:?}"),
+        }
+    }
+}
+
 /// Bytes out, messages in.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bytes;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use assay_integration_tests::daemon::run;
 use assay_integration_tests::miner::{TestMiner, device_ids};
-use assay_integration_tests::raw::{RawMiner, hello, proof, proved, welcomed};
+use assay_integration_tests::raw::{hello, last_words, proof, proved, welcomed};
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{RefusedCode, ValidatorMessage};
@@ -79,17 +79,6 @@ async fn a_miner_with_a_new_key_is_the_miner_that_it_was() {
     let ruling = configured.validator.challenge(new, Some(Mode::Audit)).await.unwrap();
     ruling.expect_pass();
     assert!(ruling.verdict.new_devices.is_empty());
-}
-
-/// The last message to a connected miner; pings may come before it.
-async fn last_words(mut miner: RawMiner) -> String {
-    loop {
-        match miner.hear().await {
-            Some(ValidatorMessage::Goodbye(_, detail)) => return detail,
-            Some(ValidatorMessage::Ping(_) | ValidatorMessage::Accepted(_)) => {}
-            other => panic!("no goodbye but {other:?}"),
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,10 +148,11 @@ impl AdmissionError {
 }
 
 impl Access for AllowList {
-    /// A key that waits for an operator is recorded later, and a token is consumed later.
+    /// A key that waits for an operator is recorded later, and a token is consumed later. The newest key of a miner may
+    /// have been another one a moment ago.
     fn check(&self, miner: &Lineage, has_token: bool, now_unix_seconds: u64) -> Result<(), (RefusedCode, String)> {
         match Self::check(self, miner, now_unix_seconds) {
-            Ok(_) | Err(AdmissionError::Pending) => Ok(()),
+            Ok(_) | Err(AdmissionError::Pending | AdmissionError::Superseded) => Ok(()),
             Err(AdmissionError::TokenNeeded) if has_token => Ok(()),
             Err(why) => Err((why.code(), why.to_string())),
         }
@@ -178,7 +179,8 @@ impl Lists {
             AdmissionReason::Pending => {}
         }
         let is_current = |statement: &Successor| statement.is_current(now_unix_seconds);
-        let stands = |statement: &Successor| is_current(statement) && self.vouches(&statement.old_key);
+        let is_over = |s: &Successor| self.admitted(&s.old_key) == AdmissionReason::Superseded;
+        let stands = |s: &Successor| is_current(s) && !is_over(s) && !self.is_barred(&s.old_key);
         let listed = |statements: Vec<Successor>| statements.into_iter().find(|s| self.is_listed(&s.old_key));
         if let Some(Successor { old_key, .. }) = listed(miner.standing(stands))
             && let Some(until_unix_seconds) = miner.until(&old_key, stands)
@@ -203,8 +205,7 @@ impl Lists {
 
     /// Admission of a key on its own, or the reason to refuse it.
     pub fn admitted(&self, key: &PublicKey) -> AdmissionReason {
-        let decided = self.decided.get(key);
-        match decided.map(|decided| decided.status) {
+        match self.decided.get(key).map(|decided| decided.status) {
             _ if self.revoked.contains(key) => AdmissionReason::Revoked,
             Some(Approval::Revoked) => AdmissionReason::Revoked,
             Some(Approval::Suspended) => AdmissionReason::Suspended,
@@ -212,9 +213,7 @@ impl Lists {
             _ if self.is_open() => AdmissionReason::Open,
             // With a list and open enrolment, the list alone decides.
             _ if self.enrolment == Enrolment::Open => AdmissionReason::Pending,
-            Some(Approval::Approved) if decided.is_some_and(|decided| decided.is_superseded) => {
-                AdmissionReason::Superseded
-            }
+            Some(Approval::Approved) if self.is_superseded(key) => AdmissionReason::Superseded,
             Some(Approval::Approved) => AdmissionReason::Approved,
             Some(Approval::Pending) | None => AdmissionReason::Pending,
         }
@@ -234,9 +233,22 @@ impl Lists {
         matches!(self.admitted(key), AdmissionReason::Revoked | AdmissionReason::Suspended)
     }
 
-    /// Whether another key can follow this one: it is neither barred nor superseded.
-    pub fn vouches(&self, key: &PublicKey) -> bool {
-        !self.is_barred(key) && self.admitted(key) != AdmissionReason::Superseded
+    /// Whether the records have the miner of this key as approved, with a newer key.
+    fn is_superseded(&self, key: &PublicKey) -> bool {
+        self.decided.get(key).is_some_and(|it| it.status == Approval::Approved && it.is_superseded)
+    }
+
+    /// Whether another key can become this one's miner under every enrolment. The list can name one that is superseded.
+    fn vouches(&self, key: &PublicKey) -> bool {
+        !self.is_barred(key) && (!self.is_superseded(key) || self.allowed.contains(key))
+    }
+
+    /// The keys of a miner, oldest first, with its own as the last. One that is superseded joins no others.
+    pub fn chain(&self, miner: &Lineage, now_unix_seconds: u64) -> Vec<PublicKey> {
+        let own = miner.key();
+        let stands = |s: &Successor| s.is_current(now_unix_seconds) && self.vouches(&s.old_key);
+        let older = if self.vouches(&own) { miner.standing(stands) } else { Vec::new() };
+        older.iter().rev().map(|statement| statement.old_key).chain([own]).collect()
     }
 
     /// Whether the records have the miner of this key as approved, with this key as its newest.
@@ -252,9 +264,7 @@ impl Lists {
     /// Whether the records have a miner as approved, by its own key or by one that it follows now, whether approval is
     /// required or not.
     pub fn is_approved(&self, miner: &Lineage, now_unix_seconds: u64) -> bool {
-        let stands = |s: &Successor| s.is_current(now_unix_seconds) && self.vouches(&s.old_key);
-        let standing = miner.standing(stands);
-        self.is_newest_approved(&miner.key()) || standing.iter().any(|s| self.is_newest_approved(&s.old_key))
+        self.chain(miner, now_unix_seconds).iter().any(|key| self.is_newest_approved(key))
     }
 }
 
@@ -449,13 +459,23 @@ mod tests {
             assert_eq!(says(&list, &[1, 2], NOW), Ok(None));
             assert_eq!(says(&list, &[1, 2, 3], NOW), Ok(Some(key(2))));
             assert_eq!(says(&superseded(enrolment, &[1]), &[1], NOW), Ok(None), "the list names it");
-            assert!(!list.recognises(&key(1)) && list.recognises(&key(2)) && !list.vouches(&key(1)));
+            assert!(!list.recognises(&key(1)) && list.recognises(&key(2)));
             let follows = Lineage::verify(key(3), &[identity(1).succeed(key(3), END)]);
             assert!(!list.is_approved(&follows, NOW), "its token counts");
         }
         let open = superseded(Enrolment::Open, &[]);
         assert_eq!([&[1][..], &[1, 3]].map(|chain| says(&open, chain, NOW)), [Ok(None), Ok(None)]);
         assert!(!open.recognises(&key(1)));
+        // Its holder makes no key of its own the miner's, nor this one the newest again.
+        for (chain, keys) in [(&[1, 3][..], &[3][..]), (&[4, 1], &[1]), (&[2, 3], &[2, 3]), (&[1, 2], &[2])] {
+            let statements: Vec<_> =
+                chain.windows(2).map(|pair| identity(pair[0]).succeed(key(pair[1]), END)).collect();
+            let miner = Lineage::verify(key(*chain.last().unwrap()), &statements);
+            assert_eq!(open.chain(&miner, NOW), keys.iter().map(|seed| key(*seed)).collect::<Vec<_>>());
+            assert_eq!(superseded(Enrolment::Token, &[]).chain(&miner, NOW), open.chain(&miner, NOW));
+        }
+        let listed = Lineage::verify(key(3), &[identity(1).succeed(key(3), END)]);
+        assert_eq!(superseded(Enrolment::Token, &[1]).chain(&listed, NOW), [key(1), key(3)]);
         // A list alone admits by it.
         assert_eq!(says(&superseded(Enrolment::Open, &[4]), &[4, 1, 3], NOW), Ok(Some(key(4))));
     }

@@ -11,7 +11,7 @@ use assay_protocol::successor::Lineage;
 use assay_records::{Approval, ConnectedSession, MinerRecord, RecordsError};
 use assay_work::PublicKey;
 
-use crate::allow::{AdmissionError, AdmissionReason, FollowedKey, KeyDecisions};
+use crate::allow::{AdmissionError, KeyDecisions};
 use crate::sweep::unheeded;
 use crate::takeover::EnterError;
 use crate::validator::Validator;
@@ -54,17 +54,12 @@ impl Validator {
         connected: &ConnectedSession,
     ) -> Result<(), EnterError> {
         let allowed = &self.access.allowed;
-        // At another validator of the same records a newer key may have come since.
-        if let Ok(Some(FollowedKey { old_key, .. })) = allowed.check(miner, unix_seconds())
-            && allowed.admitted(&old_key) == AdmissionReason::Approved
-        {
-            asked(self.follow_decisions()).await?;
-        }
         let mut known = self.check(miner);
-        // Another one may have admitted it since.
-        if matches!(known, Err(AdmissionError::Pending | AdmissionError::TokenNeeded)) {
-            let record = asked(self.records.miner(&miner.key().to_string())).await?;
-            if record.is_some_and(|record| record.status != Approval::Pending) {
+        // Another validator of the same records may have admitted it since.
+        if matches!(known, Err(AdmissionError::Pending | AdmissionError::TokenNeeded | AdmissionError::Superseded)) {
+            let key = miner.key().to_string();
+            let record = asked(self.records.miner(&key)).await?;
+            if record.is_some_and(|record| record.status != Approval::Pending && record.key == key) {
                 asked(self.follow_decisions()).await?;
             }
             known = self.check(miner);
@@ -174,7 +169,6 @@ impl Validator {
         let refused = match record.status {
             Approval::Suspended => AdmissionError::Suspended,
             Approval::Revoked => AdmissionError::Revoked,
-            Approval::Approved if !self.is_newest(connected, &record).await? => AdmissionError::Superseded,
             Approval::Approved | Approval::Pending => return Ok(record),
         };
         // Its two records may have been merged just now, with the state of the other one.
@@ -184,16 +178,6 @@ impl Validator {
         asked(self.records.disconnected(&connected.session, unix_ms(), "an operator keeps it out")).await?;
         asked(self.follow_decisions()).await?;
         Err(EnterError::NotAllowed(refused))
-    }
-
-    /// Whether an approved miner came with its newest key, which has the approval from now on.
-    async fn is_newest(&self, connected: &ConnectedSession, record: &MinerRecord) -> Result<bool, EnterError> {
-        if *connected.keys == [record.key.as_str()] {
-            return Ok(true);
-        }
-        asked(self.follow_decisions()).await?;
-        let own = connected.keys.last().and_then(|own| own.parse().ok());
-        Ok(own.is_none_or(|own| self.access.allowed.admitted(&own) != AdmissionReason::Superseded))
     }
 }
 

@@ -6,9 +6,9 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sqlx::any::AnyRow;
 
+use crate::action::note_action;
 use crate::column::{get, read};
 use crate::document::json;
-use crate::miners::note_action;
 use crate::tx::Tx;
 use crate::validators::ttl_ms;
 use crate::webhooks::AUTHOR_REVOKED;

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use assay_policy::{Labels, Standing};
 
+use crate::action::note_action;
 use crate::column::get;
 use crate::document::{json, to_json};
 use crate::miner::status_of;
 use crate::rows::Rows;
 use crate::tx::Tx;
-use crate::{Approval, RecordsError, Result};
+use crate::{Actor, Approval, RecordsError, Result};
 
 /// The id of the miner with a key.
 async fn find(tx: &mut Tx, key: &str) -> Result<Option<String>> {
@@ -99,24 +100,30 @@ pub(crate) async fn join_keys(tx: &mut Tx, chain: &[&str], status: Approval, at_
     };
     let mut next = 0;
     for key in chain {
-        // None falls back: a key that others followed stays older than they are.
-        let sql = "SELECT COALESCE(MAX(position), 0) FROM miner_keys WHERE key = $1";
-        let position = next.max(sqlx::query_scalar::<_, i64>(sql).bind(*key).fetch_one(&mut **tx).await?);
+        // A key that is new, or was older than the one before it, comes after all of the miner.
+        let sql = "SELECT COALESCE((SELECT k.position FROM miner_keys k WHERE k.key = $1 AND k.position >= $3), \
+             (SELECT MAX(k.position) + 1 FROM miner_keys k WHERE k.miner = $2), 0)";
+        let position: i64 = sqlx::query_scalar(sql).bind(*key).bind(&miner).bind(next).fetch_one(&mut **tx).await?;
         let sql = "INSERT INTO miner_keys (key, miner, position, since_ms) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (key) DO UPDATE SET position = $3";
         sqlx::query(sql).bind(*key).bind(&miner).bind(position).bind(at_ms).execute(&mut **tx).await?;
         next = position + 1;
     }
-    let keys: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM miner_keys WHERE miner = $1")
-        .bind(&miner)
-        .fetch_one(&mut **tx)
-        .await?;
+    let count = sqlx::query_scalar("SELECT COUNT(*) FROM miner_keys WHERE miner = $1").bind(&miner);
+    let keys: i64 = count.fetch_one(&mut **tx).await?;
     if keys > MAX_KEYS {
         return Err(RecordsError::TooMany { what: "keys of the miner", max: MAX_KEYS });
     }
-    let sql = "UPDATE miners SET key = (SELECT k.key FROM miner_keys k WHERE k.miner = $1 \
-         ORDER BY k.position DESC, k.since_ms DESC LIMIT 1) WHERE id = $1";
-    sqlx::query(sql).bind(&miner).execute(&mut **tx).await?;
+    let newest = "SELECT k.key FROM miner_keys k WHERE k.miner = $1 ORDER BY k.position DESC, k.since_ms DESC LIMIT 1";
+    let sql = sql!("UPDATE miners SET key = ({newest}) WHERE id = $1 AND key <> ({newest}) RETURNING key, status");
+    let changed = sqlx::query(sql).bind(&miner).fetch_optional(&mut **tx).await?;
+    if let Some(row) = changed
+        && status_of(&get::<String>(&row, "status")?)? == Approval::Approved
+    {
+        // As an operator's action, which the other validators of these records follow.
+        let detail = format!("to {}", get::<String>(&row, "key")?);
+        note_action(tx, &Actor::validator(), "rotate", Some(&miner), &detail).await?;
+    }
     Ok(miner)
 }
 

@@ -46,6 +46,7 @@ macro_rules! cursor {
     };
 }
 
+mod action;
 mod api_tokens;
 mod backup;
 mod beats;

@@ -6,9 +6,9 @@ use assay_protocol::wire::limits::MAX_DEVICES;
 use assay_work::Precision;
 use sqlx::any::AnyRow;
 
+use crate::action::note_action;
 use crate::column::{get, read};
 use crate::keys::known_miner;
-use crate::miners::note_action;
 use crate::rows::Rows;
 use crate::tx::Tx;
 use crate::{Actor, Records, RecordsError, Result};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use assay_api::MAX_LABELS;
 use sqlx::any::AnyRow;
 
+use crate::action::{action_of, note_action};
 use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::due::due_of;
@@ -19,8 +20,8 @@ use crate::store::{Store, with_limit};
 use crate::tx::Tx;
 use crate::validators::is_alive;
 use crate::{
-    Actor, Approval, EventDocument, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, OperatorAction, Records,
-    RecordsError, Result, StandingChange, id,
+    Actor, Approval, Labels, LastVerdict, MAX_ROWS, MinerFilter, MinerRecord, OperatorAction, Records, RecordsError,
+    Result, StandingChange, id,
 };
 
 /// Rows that are read at once where not all of them are given.
@@ -285,30 +286,4 @@ fn miner_of(row: &AnyRow) -> Result<MinerRecord> {
         due: due_of(row)?,
         last_verdict,
     }))
-}
-
-pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction> {
-    let uid: Option<i64> = get(row, "uid")?;
-    Ok(read!(row => OperatorAction {
-        id, at_ms, action, miner, detail;
-        actor: Actor { name: get(row, "actor")?, uid: uid.and_then(|uid| u32::try_from(uid).ok()) },
-    }))
-}
-
-pub(crate) async fn note_action(
-    tx: &mut Tx,
-    actor: &Actor,
-    action: &str,
-    miner: Option<&str>,
-    detail: &str,
-) -> Result<()> {
-    let at_ms = id::now_ms();
-    let sql = "INSERT INTO actions (id, at_ms, actor, uid, action, miner, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let id = id::new(at_ms)?;
-    let insert = sqlx::query(sql).bind(&id).bind(at_ms).bind(&actor.name).bind(actor.uid.map(i64::from));
-    insert.bind(action).bind(miner).bind(detail).execute(&mut **tx).await?;
-    let (action, detail) = (action.to_owned(), detail.to_owned());
-    let noted = OperatorAction { id, at_ms, actor: actor.clone(), action, miner: miner.map(str::to_owned), detail };
-    tx.tell(at_ms, miner, None, EventDocument::Action(noted));
-    Ok(())
 }

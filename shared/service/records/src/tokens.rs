@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::action::note_action;
 use crate::api_tokens::ENDED_KEPT_MS;
 use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::keys::ensure_miner;
 use crate::miner::status_of;
-use crate::miners::note_action;
 use crate::validators::ttl_ms;
 use crate::{Actor, Approval, Labels, MAX_ROWS, Records, RecordsError, Result, TokenRecord, id};
 

@@ -2,9 +2,9 @@
 
 use sqlx::any::AnyRow;
 
+use crate::action::note_action;
 use crate::column::{get, read};
 use crate::document::{json, to_json};
-use crate::miners::note_action;
 use crate::tx::Tx;
 use crate::{Actor, DeliveryRecord, EventKind, Records, RecordsError, Result, WebhookRecord, id};
 

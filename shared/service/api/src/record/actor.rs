@@ -40,7 +40,7 @@ pub struct OperatorAction {
     pub at_ms: i64,
     /// Author of the action.
     pub actor: Actor,
-    /// Kind of action: `approve`, `suspend`, `revoke`, `label`, `enroll`, `redeem`, `round`, `forget` ….
+    /// Kind of action: `approve`, `suspend`, `revoke`, `label`, `enroll`, `redeem`, `rotate`, `round`, `forget` ….
     pub action: String,
     /// The miner that it concerns, if any.
     pub miner: Option<String>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_policy::identity::Presence;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory};
-use assay_protocol::successor::{Lineage, Successor};
+use assay_protocol::successor::Lineage;
 use assay_records::{Approval, ConnectedSession, ListedDevice};
 use serde_json::json;
 
@@ -25,14 +25,12 @@ impl Driver {
     /// The record of a miner that proved its key.
     pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> ConnectedSession {
         let (validator, now) = (&self.validator, unix_seconds());
-        let stands = |s: &Successor| s.is_current(now) && validator.access.allowed.lists().vouches(&s.old_key);
-        let older = miner.standing(stands).into_iter().rev().map(|statement| statement.old_key);
-        let keys = older.chain([miner.key()]).map(|key| key.to_string()).collect();
+        let keys = validator.access.allowed.lists().chain(miner, now);
         ConnectedSession {
             session: self.session_id(),
             validator: validator.access.admission.identity.public_key().to_string(),
             instance: validator.instance.clone(),
-            keys,
+            keys: keys.iter().map(ToString::to_string).collect(),
             status: Approval::Pending,
             address: self.peer.as_ref().map(|peer| peer.address.ip().to_string()).unwrap_or_default(),
             software: hello.agent.clone(),

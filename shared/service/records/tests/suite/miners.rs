@@ -48,6 +48,16 @@ pub async fn a_miner_is_the_chain_of_its_keys(store: &TestStore) {
     let decided = records.decided().await.unwrap().into_iter();
     let decided: BTreeMap<_, _> = decided.map(|(key, decided)| (key, decided.is_superseded)).collect();
     assert_eq!(decided, [(key(1), true), (key(2), true), (key(3), false)].into());
+    // One that follows an older key comes after all, and other validators are told as of an action.
+    let seen = records.last_event().await.unwrap();
+    let forked = records.connected(&connected(6, &[1, 4], &[1], THEN_MS + 4)).await.unwrap();
+    assert_eq!((forked.key, forked.keys), (key(4), [1, 2, 3, 4].map(key).to_vec()));
+    assert!(records.actions_since(seen).await.unwrap().1);
+    let actions = records.actions(Some(&key(1)), 0, 1).await.unwrap();
+    assert_eq!((&*actions[0].action, &actions[0].actor), ("rotate", &Actor::validator()));
+    let seen = records.last_event().await.unwrap();
+    records.connected(&connected(7, &[1, 4], &[1], THEN_MS + 5)).await.unwrap();
+    assert!(!records.actions_since(seen).await.unwrap().1, "nothing changed");
     assert_eq!(records.miners(&MinerFilter::default()).await.unwrap().len(), 1);
     assert_eq!(records.miner(&key(9)).await.unwrap().map(|miner| miner.id), None);
 }
