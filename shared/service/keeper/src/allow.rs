@@ -252,7 +252,7 @@ impl Lists {
     }
 
     /// Whether the records have the miner of this key as approved, with this key as its newest.
-    fn is_newest_approved(&self, key: &PublicKey) -> bool {
+    pub fn is_newest_approved(&self, key: &PublicKey) -> bool {
         self.decided.get(key).is_some_and(|it| it.status == Approval::Approved && !it.is_superseded)
     }
 

@@ -11,7 +11,7 @@ use assay_protocol::successor::Lineage;
 use assay_records::{Approval, ConnectedSession, MinerRecord, RecordsError};
 use assay_work::PublicKey;
 
-use crate::allow::{AdmissionError, KeyDecisions};
+use crate::allow::{AdmissionError, AdmissionReason, FollowedKey, KeyDecisions};
 use crate::sweep::unheeded;
 use crate::takeover::EnterError;
 use crate::validator::Validator;
@@ -54,6 +54,12 @@ impl Validator {
         connected: &ConnectedSession,
     ) -> Result<(), EnterError> {
         let allowed = &self.access.allowed;
+        if let Ok(Some(FollowedKey { old_key, .. })) = allowed.check(miner, unix_seconds())
+            && allowed.admitted(&old_key) == AdmissionReason::Approved
+        {
+            // A newer key may have come a moment ago, here or at another validator of the same records.
+            asked(self.follow_decisions()).await?;
+        }
         let mut known = self.check(miner);
         // Another validator of the same records may have admitted it since.
         if matches!(known, Err(AdmissionError::Pending | AdmissionError::TokenNeeded | AdmissionError::Superseded)) {
@@ -169,6 +175,11 @@ impl Validator {
         let refused = match record.status {
             Approval::Suspended => AdmissionError::Suspended,
             Approval::Revoked => AdmissionError::Revoked,
+            Approval::Approved if !self.has_newest(&record) => {
+                // The approval is of this key from now on.
+                asked(self.follow_decisions()).await?;
+                return Ok(record);
+            }
             Approval::Approved | Approval::Pending => return Ok(record),
         };
         // Its two records may have been merged just now, with the state of the other one.
@@ -178,6 +189,10 @@ impl Validator {
         asked(self.records.disconnected(&connected.session, unix_ms(), "an operator keeps it out")).await?;
         asked(self.follow_decisions()).await?;
         Err(EnterError::NotAllowed(refused))
+    }
+
+    fn has_newest(&self, record: &MinerRecord) -> bool {
+        record.key.parse().is_ok_and(|key| self.access.allowed.lists().is_newest_approved(&key))
     }
 }
 

@@ -1,18 +1,7 @@
-//! Operators' actions, as rows.
+//! Notes operators' actions.
 
-use sqlx::any::AnyRow;
-
-use crate::column::{get, read};
 use crate::tx::Tx;
 use crate::{Actor, EventDocument, OperatorAction, Result, id};
-
-pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction> {
-    let uid: Option<i64> = get(row, "uid")?;
-    Ok(read!(row => OperatorAction {
-        id, at_ms, action, miner, detail;
-        actor: Actor { name: get(row, "actor")?, uid: uid.and_then(|uid| u32::try_from(uid).ok()) },
-    }))
-}
 
 pub(crate) async fn note_action(
     tx: &mut Tx,

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::action_of;
 use crate::column::get;
 use crate::devices::event_of;
+use crate::miners::action_of;
 use crate::sessions::session_of;
 use crate::standing::{finding_of, transition_of};
 use crate::{MAX_ROWS, MinerEvent, ObjectKind, Records, RecordsError, ResolvedId, Result, VerdictFilter};

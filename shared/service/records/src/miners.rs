@@ -6,7 +6,7 @@ use std::sync::Arc;
 use assay_api::MAX_LABELS;
 use sqlx::any::AnyRow;
 
-use crate::action::{action_of, note_action};
+use crate::action::note_action;
 use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::due::due_of;
@@ -110,12 +110,12 @@ impl Records {
 
     /// Every key of the miners whose status is not pending.
     pub async fn decided(&self) -> Result<Vec<(String, KeyDecision)>> {
-        let sql = "SELECT k.key AS key, m.status AS status, (SELECT MAX(l.position) FROM miner_keys l \
-             WHERE l.miner = k.miner) - k.position AS newer FROM miner_keys k JOIN miners m ON m.id = k.miner \
-             WHERE m.status <> 'pending'";
+        let sql = "SELECT k.key AS key, m.status AS status, m.key AS newest FROM miner_keys k \
+             JOIN miners m ON m.id = k.miner WHERE m.status <> 'pending'";
         self.list("list what was decided about miners", sqlx::query(sql), |row| {
+            let (key, newest): (String, String) = (get(row, "key")?, get(row, "newest")?);
             let status = status_of(&get::<String>(row, "status")?)?;
-            Ok((get(row, "key")?, KeyDecision { status, is_superseded: get::<i64>(row, "newer")? > 0 }))
+            Ok((key.clone(), KeyDecision { status, is_superseded: key != newest }))
         })
         .await
     }
@@ -285,5 +285,13 @@ fn miner_of(row: &AnyRow) -> Result<MinerRecord> {
         standing: standing.map(|text| json(&text, "standing")).transpose()?,
         due: due_of(row)?,
         last_verdict,
+    }))
+}
+
+pub(crate) fn action_of(row: &AnyRow) -> Result<OperatorAction> {
+    let uid: Option<i64> = get(row, "uid")?;
+    Ok(read!(row => OperatorAction {
+        id, at_ms, action, miner, detail;
+        actor: Actor { name: get(row, "actor")?, uid: uid.and_then(|uid| u32::try_from(uid).ok()) },
     }))
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use assay_policy::identity::Presence;
 use assay_protocol::message::{DeviceClaim, Hello, Inventory};
-use assay_protocol::successor::Lineage;
 use assay_records::{Approval, ConnectedSession, ListedDevice};
 use serde_json::json;
 
@@ -22,15 +21,14 @@ impl Driver {
         self.session.nonce().map(|nonce| nonce.to_string()).unwrap_or_default()
     }
 
-    /// The record of a miner that proved its key.
-    pub(super) fn connected_record(&self, miner: &Lineage, hello: &Hello) -> ConnectedSession {
-        let (validator, now) = (&self.validator, unix_seconds());
-        let keys = validator.access.allowed.lists().chain(miner, now);
+    /// The record of a miner that proved its key, without its keys, which follow from decisions.
+    pub(super) fn connected_record(&self, hello: &Hello) -> ConnectedSession {
+        let validator = &self.validator;
         ConnectedSession {
             session: self.session_id(),
             validator: validator.access.admission.identity.public_key().to_string(),
             instance: validator.instance.clone(),
-            keys: keys.iter().map(ToString::to_string).collect(),
+            keys: Vec::new(),
             status: Approval::Pending,
             address: self.peer.as_ref().map(|peer| peer.address.ip().to_string()).unwrap_or_default(),
             software: hello.agent.clone(),

@@ -43,8 +43,8 @@ impl Driver {
         let devices = hello.inventory.devices.len();
         let (session, address, since) = (self.number, self.peer.as_ref().map(|peer| peer.address), clock::now());
         let who = EventSession { session, miner: hello.miner_key, address, agent: hello.agent.clone(), since };
-        let connected = self.connected_record(&lineage, &hello);
-        let entered = self.enter(&lineage, (hello, token), &who, &connected).await;
+        let mut connected = self.connected_record(&hello);
+        let entered = self.enter(&lineage, (hello, token), &who, &mut connected).await;
         let gate = &self.validator.listening.gate;
         let counts = &self.validator.reports.metrics.families;
         let (seat, before, record) = entered.inspect_err(|error| {
@@ -71,13 +71,15 @@ impl Driver {
         lineage: &Lineage,
         (hello, token): (Hello, Option<JoinToken>),
         who: &EventSession,
-        connected: &ConnectedSession,
+        connected: &mut ConnectedSession,
     ) -> Result<(PublicKey, Option<ConnectedMiner>, MinerRecord), EnterError> {
         let validator = self.validator.clone();
         validator.listening.gate.begin_session(who.miner, who.since).map_err(EnterError::TooOften)?;
         // Without a listener the miner is on this machine.
         let is_private = self.peer.as_ref().is_none_or(|peer| is_private(peer.channel(), peer.address.ip()));
         validator.admit(lineage, token.as_ref(), is_private, connected).await?;
+        let keys = validator.access.allowed.lists().chain(lineage, unix_seconds());
+        connected.keys = keys.iter().map(ToString::to_string).collect();
         let miner = ConnectedMiner {
             who: who.clone(),
             inventory: hello.inventory,
