@@ -40,6 +40,7 @@ use crate::freed_memory::return_freed_soon;
 use crate::order::Order;
 use crate::registry::SessionCommand;
 use crate::sharing::leases::MinerLease;
+use crate::unrecorded::SessionEnd;
 use crate::validator::Validator;
 use assay_judge::action::{Action, ChallengeFacts, SentAt};
 use assay_judge::entropy::EntropySource;
@@ -295,12 +296,13 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Ends a session whose task panicked: its miner can come back at once, and the next sweep records the end.
+    /// Ends a session whose task panicked: its miner can come back at once, and the next sweep records the end. Its
+    /// challenge is then concluded as that of a lost validator.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let why = "an internal error of the validator";
             self.leave(why);
-            self.validator.registry.unrecorded.keep(self.session_end(why));
+            self.validator.registry.unrecorded.keep(SessionEnd { has_panicked: true, ..self.session_end(why) });
         }
     }
 }

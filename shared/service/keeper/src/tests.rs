@@ -7,7 +7,7 @@ use assay_policy::FleetRules;
 use assay_protocol::message::Inventory;
 use assay_protocol::verdict::{Reason, ReasonCode, Verdict};
 use assay_receipts::Signer;
-use assay_records::{Approval, Conclusion, ConnectedSession, Location, Records, RoundRecord};
+use assay_records::{Approval, ChallengeStart, Conclusion, ConnectedSession, Location, Records, RoundRecord};
 use assay_work::{ChallengeId, Nonce, PublicKey};
 
 use crate::events::EventSession;
@@ -71,6 +71,23 @@ pub fn session(nonce: Nonce, miner: PublicKey, validator: PublicKey) -> Connecte
         devices: Vec::new(),
         inventory: String::new(),
         at_ms: 1,
+    }
+}
+
+/// A challenge that a run of a validator began.
+pub fn begun(session: Nonce, miner: PublicKey, validator: PublicKey) -> ChallengeStart {
+    ChallengeStart {
+        challenge: ChallengeId([1; 16]).to_string(),
+        miner: miner.to_string(),
+        validator: validator.to_string(),
+        instance: "run".to_owned(),
+        session: session.to_string(),
+        group: String::new(),
+        kind: String::new(),
+        asked: "schedule".to_owned(),
+        round: None,
+        begun_ms: 1,
+        device_ms: 1,
     }
 }
 

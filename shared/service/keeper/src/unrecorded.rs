@@ -22,6 +22,8 @@ pub struct SessionEnd {
     pub at_ms: i64,
     /// The reason.
     pub why: String,
+    /// The session's task panicked: no other task concludes its challenge.
+    pub has_panicked: bool,
 }
 
 /// Ends that wait for the records, by session.
@@ -54,6 +56,9 @@ impl UnrecordedEnds {
         loop {
             let Some(end) = self.0.lock().first_key_value().map(|(_, end)| end.clone()) else { return Ok(()) };
             records.disconnected(&end.session, end.at_ms, &end.why).await?;
+            if end.has_panicked {
+                records.orphan(&end.session).await?;
+            }
             self.0.lock().remove(&end.session);
         }
     }
@@ -78,7 +83,11 @@ mod tests {
         records.connected(&connected).await.unwrap();
         records.close().await;
         let ends = UnrecordedEnds::default();
-        ends.end(&records, SessionEnd { session: connected.session, at_ms: 4000, why: "gone".to_owned() }).await;
+        ends.end(
+            &records,
+            SessionEnd { session: connected.session, at_ms: 4000, why: "gone".to_owned(), has_panicked: false },
+        )
+        .await;
         assert!(ends.record(&records).await.is_err());
 
         let records = Records::open(&location).await.unwrap();

@@ -50,6 +50,12 @@ impl Records {
         .await
     }
 
+    /// Makes the challenge of a session an orphan, whose task has ended without a verdict.
+    pub async fn orphan(&self, session: &str) -> Result<()> {
+        let sql = "UPDATE challenges SET instance = '' WHERE session = $1 AND ended_ms IS NULL";
+        self.execute("give a challenge up", sqlx::query(sql).bind(session)).await.map(drop)
+    }
+
     pub async fn due(&self, miner: &str) -> Result<Option<NextChallenge>> {
         let sql = "SELECT due_ms, due_kind FROM miners \
              WHERE id = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)";

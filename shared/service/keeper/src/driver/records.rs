@@ -130,7 +130,7 @@ impl Driver {
 
     /// The end of the session now.
     pub(super) fn session_end(&self, why: &str) -> SessionEnd {
-        SessionEnd { session: self.session_id(), at_ms: unix_ms(), why: why.to_owned() }
+        SessionEnd { session: self.session_id(), at_ms: unix_ms(), why: why.to_owned(), has_panicked: false }
     }
 }
 

@@ -11,6 +11,7 @@ use assay_policy::Policy;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{Hello, Inventory, PROTOCOL_VERSIONS};
+use assay_records::ChallengeStart;
 use assay_replay::pool::ReplayPool;
 use assay_transport::certificate;
 use assay_transport::server::ServerTls;
@@ -24,6 +25,8 @@ use crate::drain::Drain;
 use crate::metrics::ValidatorMetrics;
 use crate::registry::Registry;
 use crate::sharing::leases::MinerLeases;
+use crate::sharing::presence::ValidatorPresence;
+use crate::tests::begun;
 use crate::validator::{Capacity, Listening, MinerAccess, Reports};
 use crate::verdict_log::VerdictLog;
 use crate::waiting::WaitingKeys;
@@ -97,7 +100,8 @@ fn driver(validator: &Arc<Validator>, commands: mpsc::Sender<SessionCommand>) ->
     }
 }
 
-/// Regression test: the seat stayed taken until the validator restarted, and the records had the session as open.
+/// Regression test: the seat stayed taken until the validator restarted, and the records had the session and its challenge
+/// as open.
 #[tokio::test]
 async fn a_session_that_panics_leaves_its_seat() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,14 +122,29 @@ async fn a_session_that_panics_leaves_its_seat() {
     let replay = driver.running.replay.clone();
     driver.established(hello, None).await.unwrap();
     assert_eq!(validator.registry.miners().len(), 1);
+    let records = &validator.records;
+    let own = validator.access.admission.identity.public_key();
+    let presence = ValidatorPresence::enter(records.clone(), own, validator.instance.clone(), String::new());
+    let presence = presence.await.unwrap();
+    for (challenge, session) in
+        ["aa", "bb"].map(|id| id.repeat(16)).into_iter().zip([driver.session_id(), String::new()])
+    {
+        let instance = validator.instance.clone();
+        let begun = ChallengeStart { challenge, session, instance, ..begun(Nonce([3; 32]), miner_key, own) };
+        records.begin_challenge(&begun).await.unwrap();
+    }
     let panicking = async move {
         let _driver = driver;
         panic!("a session's task");
     };
     assert!(tokio::spawn(panicking).await.is_err_and(|error| error.is_panic()));
     assert!(validator.registry.miners().is_empty() && replay.is_cancelled());
-    validator.registry.unrecorded.record(&validator.records).await.unwrap();
-    let sessions = validator.records.sessions(&miner_key.to_string(), 9).await.unwrap();
+    presence.conclude_lost(&|verdict| panic!("{verdict:?}")).await.unwrap();
+    validator.registry.unrecorded.record(records).await.unwrap();
+    let told = std::sync::Mutex::new(Vec::new());
+    presence.conclude_lost(&|verdict| told.lock().unwrap().push(verdict.challenge_id.to_string())).await.unwrap();
+    assert_eq!(*told.lock().unwrap(), ["aa".repeat(16)]);
+    let sessions = records.sessions(&miner_key.to_string(), 9).await.unwrap();
     assert_eq!(sessions.len(), 1);
     assert!(sessions[0].why.as_deref().is_some_and(|why| why.contains("internal error")));
 }

@@ -203,7 +203,7 @@ impl ValidatorPresence {
     fn verdict(&self, orphan: &OrphanChallenge) -> Option<Verdict> {
         let begun = &orphan.begun;
         let detail = format!(
-            "the process of the validator that began it ended before its verdict; validator {} concluded it",
+            "the validator that began it ended, or failed, before its verdict; validator {} concluded it",
             self.key
         );
         let [miner, validator] = [&begun.miner, &begun.validator].map(|key| key.parse().ok());
@@ -252,33 +252,17 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use assay_listen::bounds::ConnectionBounds;
+    use assay_records::Location;
     use assay_records::testing::Postgres;
-    use assay_records::{ChallengeStart, Location};
-    use assay_work::{ChallengeId, Nonce};
+    use assay_work::Nonce;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::registry::ConnectedMiner;
     use crate::takeover::SessionNonces;
-    use crate::tests::{connected, round, session};
+    use crate::tests::{begun, connected, round, session};
 
     const NONCE: Nonce = Nonce([5; 32]);
-
-    fn challenge(miner: PublicKey, validator: PublicKey) -> ChallengeStart {
-        ChallengeStart {
-            challenge: ChallengeId([1; 16]).to_string(),
-            miner: miner.to_string(),
-            validator: validator.to_string(),
-            instance: "run".to_owned(),
-            session: NONCE.to_string(),
-            group: String::new(),
-            kind: String::new(),
-            asked: "schedule".to_owned(),
-            round: None,
-            begun_ms: 1,
-            device_ms: 1,
-        }
-    }
 
     /// Regression test: after an outage of the database the first validator back concluded the challenges of the others,
     /// and ended their sessions for good.
@@ -296,7 +280,7 @@ mod tests {
         let connected = ConnectedMiner { resumption, ..connected(miner) };
         registry.enter(1, miner, connected, mpsc::channel(1).0, None, 1).unwrap();
         late.records.connected(&session(NONCE, miner, second)).await.unwrap();
-        let begun = challenge(miner, second);
+        let begun = begun(NONCE, miner, second);
         late.records.begin_challenge(&begun).await.unwrap();
         database.sql("UPDATE validators SET expires_ms = 0");
         let told = AtomicUsize::new(0);

@@ -48,6 +48,13 @@ pub async fn challenges_of_lost_validators_are_found(store: &TestStore) {
     dead.conclude(&conclusion(1, 1, &[], 0)).await.unwrap();
     assert_eq!(alive.orphans(10).await.unwrap(), []);
     assert_eq!(alive.lost().await.unwrap(), []);
+    // The task of its session panicked.
+    let mut abandoned = begun(5, 2, "run-1");
+    abandoned.session = "of another miner".to_owned();
+    dead.begin_challenge(&abandoned).await.unwrap();
+    dead.orphan(&abandoned.session).await.unwrap();
+    assert_eq!(alive.orphans(10).await.unwrap().len(), 1);
+    alive.conclude(&conclusion(5, 2, &[], 0)).await.unwrap();
 
     // Its time is over.
     dead.heartbeat(&validator, "run-1", "[::]:1", Duration::ZERO).await.unwrap();
