@@ -200,7 +200,7 @@ pub fn specs(config: &CpuConfig) -> Result<Vec<CpuSpec>, CpuConfigError> {
     let memory = for_each("memory", &config.memory_bytes, devices, || {
         machine::available_bytes() / DEFAULT_SHARE.1 * DEFAULT_SHARE.0 / devices as u64
     })?;
-    let threads = for_each("threads", &config.threads, devices, || (machine::parallelism() / devices).max(1))?;
+    let threads = for_each("threads", &config.threads, devices, || share_of(machine::parallelism(), devices))?;
     if let Some(&wrong) = threads.iter().find(|&&threads| threads == 0 || threads > MAX_THREADS) {
         return Err(CpuConfigError::Threads(wrong));
     }
@@ -219,6 +219,11 @@ pub fn specs(config: &CpuConfig) -> Result<Vec<CpuSpec>, CpuConfigError> {
 /// have another machine id or `seed`.
 fn device_id(seed: &[u8], index: u32) -> DeviceId {
     machine::derive_id("assay v1 cpu device id", seed, &index.to_le_bytes())
+}
+
+/// The threads of each of several devices that share `threads` of the host.
+fn share_of(threads: usize, devices: usize) -> usize {
+    (threads / devices).clamp(1, MAX_THREADS)
 }
 
 /// A setting's value for each device.
@@ -255,6 +260,12 @@ mod tests {
         assert_eq!(ids(b"a"), ids(b"a"));
         assert_ne!(ids(b"a"), ids(b"b"));
         assert_ne!(ids(b"a")[0], ids(b"a")[1]);
+    }
+
+    /// Regression test: a host with more threads than a device may have got none.
+    #[test]
+    fn devices_share_the_threads_of_the_host() {
+        assert_eq!([(384, 1), (384, 2), (2, 3)].map(|(threads, devices)| share_of(threads, devices)), [256, 192, 1]);
     }
 
     #[test]

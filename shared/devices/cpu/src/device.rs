@@ -167,7 +167,12 @@ impl CpuDevice {
         let run = PassRun { pass: &part, plan: &plan, kernel, slots, scratch, stages };
         // SAFETY: both mappings were fitted to this pass and this plan, and the exclusive reference to the device
         // keeps everyone else out.
-        let digests = unsafe { run.run(handle) }?;
+        let filled = unsafe { run.run(handle) };
+        if filled.is_err() {
+            // The part of them that was touched is not known, and would not count as free.
+            (self.slots, self.scratch) = (None, None);
+        }
+        let digests = filled?;
         for map in [&mut self.slots, &mut self.scratch].into_iter().flatten() {
             map.note_touched(map.bytes());
         }
@@ -398,4 +403,25 @@ fn fill_chaining_values(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_work::PassKey;
+
+    use super::*;
+
+    /// Regression test: memory that a cancelled pass had touched did not count as free.
+    #[test]
+    fn a_pass_that_was_cancelled_holds_no_memory() {
+        let kernel = KernelKind::available().next().unwrap();
+        let mut device = CpuDevice::new(DeviceId([1; 16]), "a processor".into(), 1 << 30, 1, kernel).unwrap();
+        let pass = Pass { precision: Precision::Int8, key: PassKey([1; 32]), n: 256, offset: 0, count: 4 };
+        device.fill(&pass, &Handle::default()).unwrap();
+        assert!(device.slots.is_some() && device.scratch.is_some());
+        let handle = Handle::default();
+        handle.cancel();
+        assert_eq!(device.fill(&pass, &handle), Err(DeviceError::Cancelled));
+        assert!(device.slots.is_none() && device.scratch.is_none());
+    }
 }
