@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use BackendKind::{Cpu, Cuda, Wgpu};
@@ -215,16 +216,17 @@ fn a_listing_that_dies_is_a_backend_without_devices() {
     assert!(said.starts_with("cpu: its devices cannot be listed: "), "{said}");
 }
 
-/// Workers whose first ones are killed before they read a request.
-struct KilledAtFirst {
-    left: AtomicU32,
-    others: Threads,
+/// Workers of which some are killed before they read a request.
+struct KilledSome {
+    /// Which of them, from 1.
+    killed: Range<u32>,
+    all: Threads,
 }
 
-impl Launcher for KilledAtFirst {
+impl Launcher for KilledSome {
     fn launch(&self) -> io::Result<LaunchedWorker> {
-        let worker = self.others.launch()?;
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+        let worker = self.all.launch()?;
+        if !self.killed.contains(&self.all.started.load(Ordering::Relaxed)) {
             return Ok(worker);
         }
         let (output, _) = io::pipe()?;
@@ -233,16 +235,16 @@ impl Launcher for KilledAtFirst {
     }
 }
 
-/// A host whose kernel killed the process that lists its devices came up without any.
+/// A host whose kernel killed the process that lists its devices, or the one that opens the only one, came up without any.
 #[test]
-fn a_listing_whose_process_is_killed_is_made_again() {
-    for (killed, is_listed) in [(1, true), (2, true), (3, false)] {
-        let launcher = Arc::new(KilledAtFirst { left: killed.into(), others: Threads::default() });
+fn a_process_that_is_killed_while_it_lists_or_opens_is_started_again() {
+    for (killed, is_open) in [(1..2, true), (1..3, true), (1..4, false), (2..3, true), (2..4, true), (2..5, false)] {
+        let launcher = Arc::new(KilledSome { killed: killed.clone(), all: Threads::default() });
         let launch = WorkerLaunch { launcher, silence: LONG };
         let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
         let machine: Machine = &[(Cpu, &[(1, FakeFault::None, "")])];
         let chosen = start_with(&host, vec![fake(Cpu, machine)], &launch, &mut |_, _| ());
-        assert_eq!(chosen.as_ref().is_ok_and(|chosen| ids(chosen) == [1]), is_listed, "{killed} were killed");
+        assert_eq!(chosen.as_ref().is_ok_and(|chosen| ids(chosen) == [1]), is_open, "{killed:?} were killed");
     }
 }
 

@@ -64,8 +64,9 @@ impl Default for WorkerConfig {
     }
 }
 
-/// Attempts to list the devices of a backend whose process is lost meanwhile: killed, say, for want of host memory.
-const LISTINGS: u32 = 3;
+/// Attempts to list the devices of a backend, or to open one, whose process is lost meanwhile: killed, say, for want of
+/// host memory.
+const ATTEMPTS: u64 = 3;
 /// The pause before another attempt.
 const LISTING_PAUSE: Duration = Duration::from_millis(500);
 
@@ -79,7 +80,7 @@ pub fn detect(
     silence: Duration,
 ) -> Result<Vec<DetectedDevice>, Absence> {
     let mut listed = list(backend, launcher, silence);
-    for _ in 1..LISTINGS {
+    for _ in 1..ATTEMPTS {
         let Err(DeviceError::Lost(why)) = &listed else { break };
         tracing::warn!(backend = %backend.kind(), "the devices are listed again: {why}");
         std::thread::sleep(LISTING_PAUSE);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::ATTEMPTS;
 use super::link::{RequestError, Timeouts, WorkerLink};
 use super::message::{Reply, Request};
 use super::process::{Launcher, Process};
@@ -91,7 +92,7 @@ enum WorkerState {
     Rejected(DeviceError),
 }
 
-/// How the first attempt to open a device ended.
+/// How the first attempts to open a device ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartOutcome {
     Ready,
@@ -109,7 +110,7 @@ impl SharedWorker {
         Self { state, changed, over, preparing, loss, current: Mutex::default() }
     }
 
-    /// How the first attempt ended, once it has.
+    /// How the first attempts ended, once they have.
     pub fn start_outcome(&self) -> Option<StartOutcome> {
         match &*self.state.lock() {
             WorkerState::Starting => None,
@@ -249,8 +250,14 @@ pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
                 if !shared.is_over() {
                     tracing::error!(device = %id, "{} cannot be used now: {why}", spec.found.info.name);
                 }
-                shared.set(WorkerState::Down(why));
-                spec.changes.note();
+                // A device that was open before is noted as lost already.
+                let is_starting = matches!(*shared.state.lock(), WorkerState::Starting);
+                if !is_starting || number == ATTEMPTS || !matches!(why, DeviceError::Lost(_)) {
+                    shared.set(WorkerState::Down(why));
+                    if is_starting {
+                        spec.changes.note();
+                    }
+                }
                 left
             }
         };

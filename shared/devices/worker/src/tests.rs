@@ -53,6 +53,17 @@ fn fill(device: &mut dyn Device) -> Result<Vec<Digest>, DeviceError> {
     device.fill(&PASS, &Handle::default())
 }
 
+/// Regression test: each attempt counted as a change of devices, for which a miner declined what it was offered.
+#[test]
+fn a_device_that_stays_away_changes_once() {
+    let threads = Arc::new(Threads::default());
+    let spec = spec(FakeFault::Taken, threads.clone());
+    let changes = spec.changes.clone();
+    let device = WorkerDevice::start(spec).unwrap();
+    wait_until(|| threads.started.load(Ordering::Relaxed) > 2);
+    assert_eq!((changes.count(), device.start_outcome().is_some()), (1, true));
+}
+
 /// The registry of workers that drive the processor.
 fn processor(_: BackendKind, settings: &str) -> Result<Box<dyn Backend>, String> {
     let config: CpuConfig = serde_json::from_str(settings).map_err(|error| error.to_string())?;
