@@ -1,11 +1,11 @@
 //! A program's own key: read or made at the start, shown by its command `key`, replaced by `key rotate`.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, print};
+use assay_program::exit::{Exit, Failure, of_file_error, print};
 use assay_program::lock::StateLock;
 use assay_program::utc;
 use assay_protocol::identity::Identity;
@@ -40,8 +40,9 @@ pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
 
 /// The program's failure where its key cannot be had.
 pub fn failure(error: KeyFileError) -> Failure {
-    let exit = match error {
-        KeyFileError::File { .. } => Exit::Io,
+    let exit = match &error {
+        KeyFileError::File { source, .. } if source.kind() == ErrorKind::NotFound => Exit::Io,
+        KeyFileError::File { source, .. } => of_file_error(source),
         KeyFileError::Random(_) => Exit::Internal,
         _ => Exit::Config,
     };
@@ -112,4 +113,19 @@ fn say(lines: impl Iterator<Item = String>) {
     let lines: Vec<_> = lines.collect();
     // The text cannot be shown when standard error is closed.
     let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a service manager started a program again for ever that may not read its key.
+    #[test]
+    fn a_key_that_no_restart_mends_is_an_error_of_settings() {
+        let of = |kind: ErrorKind| failure(KeyFileError::File { path: "miner.key".into(), source: kind.into() }).exit;
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem, ErrorKind::NotADirectory] {
+            assert_eq!(of(kind), Exit::Config, "{kind}");
+        }
+        assert_eq!([ErrorKind::NotFound, ErrorKind::StorageFull].map(of), [Exit::Io; 2]);
+    }
 }
