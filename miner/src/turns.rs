@@ -33,10 +33,15 @@ pub enum Busy {
         "this miner works on a challenge of another validator; this one's turn comes next or soon after: ask again"
     )]
     Runs,
+    #[error("this miner has not cleared {MAX_UNCLEARED} challenges of this validator away yet: ask again")]
+    Uncleared,
     /// It is another one's turn.
     #[error("this miner's devices are kept for another validator, whose turn it is: ask again in {} s", .0.as_secs() + 1)]
     Kept(Duration),
 }
+
+/// The most challenges of a validator that are not yet cleared away: ended ones wait for the devices.
+const MAX_UNCLEARED: u32 = 4;
 
 #[derive(Debug, Default)]
 struct TurnsState {
@@ -70,6 +75,7 @@ impl TurnsState {
                 self.wait(validator);
                 return Err(Busy::Kept(until.saturating_duration_since(now)));
             }
+            (Some((_, MAX_UNCLEARED..)), ..) => return Err(Busy::Uncleared),
             _ => {}
         }
         self.waiting.retain(|waiting| *waiting != validator);
@@ -198,11 +204,15 @@ mod tests {
     #[test]
     fn one_validator_alone_is_never_busy() {
         let (mut turns, now) = (TurnsState::default(), Instant::now());
-        for _ in 0..3 {
+        for _ in 0..MAX_UNCLEARED {
             // The one before is not cleared away yet.
             assert_eq!(turns.take(A, now), Ok(()));
         }
-        for _ in 0..3 {
+        // Regression test: a validator that ended each challenge at once queued work without bound.
+        assert_eq!(turns.take(A, now), Err(Busy::Uncleared));
+        turns.give_back(now);
+        assert_eq!(turns.take(A, now), Ok(()));
+        for _ in 0..MAX_UNCLEARED {
             turns.give_back(now);
         }
         assert_eq!(turns.holder, None);
