@@ -420,7 +420,7 @@ impl Default for Policy {
             },
             openings: OpeningsPolicy {
                 deadline: Duration::from_secs(120),
-                least_rate_per_s: 8000,
+                least_rate_per_s: 64_000,
                 limit: DEFAULT_OPENINGS_LIMIT,
             },
             challenge_on_connect: true,

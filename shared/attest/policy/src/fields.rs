@@ -261,7 +261,7 @@ fields! {
     openings_limit: Duration, Settings, "", "", "", Bounds::Seconds(1, DAY_S),
         "at least openings_deadline, and a day is the longest wait";
     /// Least rate of a miner's link, in kB/s: openings, roots and digests may take as long as they need at this rate
-    link_min_kb_per_s: u32, Settings, "", "", "8", Bounds::Whole(1, 1_000_000_000),
+    link_min_kb_per_s: u32, Settings, "", "", "64", Bounds::Whole(1, 1_000_000_000),
         "a slower link carries no openings in a day, and no link is faster than 1 TB/s";
     /// Challenge miners that connect, at most ten times in the interval
     challenge_on_connect: bool, Settings, "challenge_on_connect", "BOOL", "true", Bounds::Switch, "";
