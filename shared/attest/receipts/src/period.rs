@@ -203,13 +203,13 @@ const fn host(receipt: &Claims) -> &HostResult {
     &receipt.submods.host.ear_verifier_claims
 }
 
-/// The receipts by the policy of the one that proves most memory: others ask for less, such as those of light challenges.
+/// The receipts by the policy of the one that proves most memory of a whole host: others ask for less, such as those of
+/// light challenges. One in which a device took no part proves less.
 fn fullest<'a>(proven: &[&'a Claims]) -> Vec<&'a Claims> {
     let asked = |receipt: &'a Claims| &receipt.submods.host.ear_appraisal_policy_ids;
-    // Of the whole host alone.
-    let whole: Vec<_> = proven.iter().copied().filter(|receipt| host(receipt).not_challenged.is_empty()).collect();
-    let most = whole.iter().max_by_key(|receipt| proven_bytes(receipt)).map(|receipt| asked(receipt));
-    whole.into_iter().filter(|receipt| Some(asked(receipt)) == most).collect()
+    let whole = proven.iter().filter(|receipt| host(receipt).not_challenged.is_empty());
+    let most = whole.max_by_key(|receipt| proven_bytes(receipt)).map(|receipt| asked(receipt));
+    proven.iter().copied().filter(|receipt| Some(asked(receipt)) == most).collect()
 }
 
 fn proven_bytes(receipt: &Claims) -> Option<u64> {

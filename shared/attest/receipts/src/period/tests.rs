@@ -84,6 +84,16 @@ fn challenges_that_ask_for_less_are_no_less_capacity() {
     assert_eq!((found.rates[0].tops.least.value, found.devices[0].receipts), (1500.0, 2));
 }
 
+/// Regression test: a host that listed one more device, without memory, on its weak days left them out.
+#[test]
+fn a_device_that_takes_no_part_hides_no_weak_day() {
+    let ids = json!(["02".repeat(16)]);
+    let weak =
+        edited(2, 1, START + 2 * HOUR, "affirming", &[(1, "H200", 14, 1500.0)], |host| host["not_challenged"] = ids);
+    let found = report(vec![receipt(1, 1, START + HOUR, "affirming", &[(1, "H200", 140, 1500.0)]), weak]);
+    assert_eq!(found.bytes.unwrap().least, Stated { value: 14, receipt: "r2".to_owned() });
+}
+
 #[test]
 fn changes_of_keys_models_and_devices_are_told_once_each() {
     let at = |number: u32| START + u64::from(number) * HOUR;
