@@ -59,14 +59,18 @@ impl Speeds {
         (precision, n): (Precision, u32),
         operator: Option<&str>,
     ) -> Result<BTreeMap<String, Distribution>, RecordsError> {
+        let mut found = BTreeMap::new();
         for model in models {
-            self.freshen(records, &(model.clone(), precision)).await?;
+            let key = (model.clone(), precision);
+            self.freshen(records, &key).await?;
+            // At once: the names after it may take its place.
+            let known = self.0.lock().get_mut(&key).and_then(|known| known.distribution(n, operator));
+            found.extend(known.map(|known| (key.0, known)));
         }
         let mut known = self.0.lock();
         let of_kind = known.iter_mut().filter(|((_, of), _)| *of == precision);
-        let distributions =
-            of_kind.filter_map(|((name, _), model)| Some((name.clone(), model.distribution(n, operator)?)));
-        Ok(distributions.collect())
+        found.extend(of_kind.filter_map(|((name, _), model)| Some((name.clone(), model.distribution(n, operator)?))));
+        Ok(found)
     }
 
     /// Has old samples of a model read again; waits only where there are no samples.
@@ -127,12 +131,17 @@ mod tests {
             tops: 1.0,
             gb_per_s: 1.0,
         };
-        let old = Model {
-            read: Instant::now().checked_sub(FRESH).unwrap(),
-            samples: (0..100).map(sample).collect(),
-            distributions: HashMap::new(),
+        let insert = |read| {
+            let known = Model { read, samples: (0..100).map(sample).collect(), distributions: HashMap::new() };
+            speeds.0.lock().insert((model.clone(), Precision::Int8), known);
         };
-        speeds.0.lock().insert((model.clone(), Precision::Int8), old);
+        insert(Instant::now());
+        // Regression test: a host that listed many names had its model's figures left out of its verdict.
+        let names: Vec<_> = (0..MAX_MODELS).map(|name| name.to_string()).collect();
+        let listed = [&model].into_iter().chain(&names);
+        let found = speeds.distributions(&records, listed, (Precision::Int8, 256), None).await.unwrap();
+        assert!(found.contains_key("H200") && !speeds.0.lock().contains_key(&(model.clone(), Precision::Int8)));
+        insert(Instant::now().checked_sub(FRESH).unwrap());
         // The closed records answer no reader from here on.
         records.close().await;
         assert_eq!(ask().await.unwrap().len(), 1);
