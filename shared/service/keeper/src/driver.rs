@@ -235,6 +235,8 @@ struct OngoingChallenge {
     probe_began: Option<Instant>,
     /// Delays of the validator until the commitment, and in the probes.
     delays: ValidatorDelays,
+    /// The miner ended it.
+    has_given_up: bool,
     /// Time spent in its phases.
     stages: ChallengePhases,
     /// Start, in milliseconds since 1970.

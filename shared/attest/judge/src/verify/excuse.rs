@@ -12,10 +12,12 @@ pub struct ValidatorDelays {
     pub at_the_end: Option<Duration>,
     /// Delay of at least a tenth of the challenge.
     pub for_long: Option<Duration>,
-    /// The longest delay between the first probe and the last answer of one.
+    /// The longest delay between the first probe and its answer.
     pub timed: Option<Duration>,
     /// The longest delay between the start of the challenge and the commitment.
     pub worked: Option<Duration>,
+    /// The longest delay between the first probe and the last answer of a later one.
+    pub linked: Option<Duration>,
 }
 
 impl ValidatorDelays {
@@ -32,7 +34,7 @@ impl ValidatorDelays {
             ReasonCode::ExpectationMissed | ReasonCode::ModelMismatch => self.for_long.max(worked).max(probed),
             ReasonCode::TooSlow => self.for_long.max(worked),
             ReasonCode::BandwidthBelowClaim | ReasonCode::MemoryBelowClaim => self.for_long.max(probed),
-            ReasonCode::LinkSlow => self.for_long.max(tenth_of(self.timed, linked)),
+            ReasonCode::LinkSlow => self.for_long.max(tenth_of(self.linked.max(self.timed), linked)),
             // The miner chooses the end, which comes long after the probe.
             ReasonCode::ResidencyShare => probed,
             code if code.class() == Class::Late => self.at_the_end,

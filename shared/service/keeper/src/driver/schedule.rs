@@ -166,6 +166,7 @@ impl Driver {
                     began,
                     probe_began: None,
                     delays: ValidatorDelays::default(),
+                    has_given_up: false,
                     stages,
                     began_ms: unix_ms(),
                     order,

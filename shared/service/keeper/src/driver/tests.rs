@@ -3,20 +3,22 @@
 use assay_evidence::{EvidenceLocation, EvidenceStore};
 use assay_judge::history::History;
 use assay_judge::session::Admission;
-use assay_listen::bounds::ConnectionBounds;
+use assay_listen::bounds::{ConnectionBounds, HELD_UP_LIMIT};
 use assay_listen::gate::Gate;
 use assay_listen::lag::Lag;
 use assay_observe::Traces;
 use assay_policy::Policy;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
-use assay_protocol::message::{Hello, Inventory, PROTOCOL_VERSIONS};
+use assay_protocol::message::{Hello, Inventory, PROTOCOL_VERSIONS, SignedChecksum, Stop, StopCode};
+use assay_protocol::successor::Successor;
+use assay_protocol::verdict::{Mode, ReasonCode, Verdict};
 use assay_records::ChallengeStart;
 use assay_replay::pool::ReplayPool;
 use assay_transport::certificate;
 use assay_transport::server::ServerTls;
 use assay_webhook::Webhooks;
-use assay_work::Nonce;
+use assay_work::{Checksum, Nonce, Precision, PublicKey, Signature};
 use tokio::sync::Semaphore;
 
 use super::*;
@@ -100,6 +102,110 @@ fn driver(validator: &Arc<Validator>, commands: mpsc::Sender<SessionCommand>) ->
     }
 }
 
+fn hello(miner_key: PublicKey, successors: Vec<Successor>) -> Hello {
+    Hello {
+        versions: PROTOCOL_VERSIONS.to_vec(),
+        miner_key,
+        miner_nonce: Nonce([3; 32]),
+        agent: "test".to_owned(),
+        inventory: Inventory::default(),
+        successors,
+        resumes: None,
+    }
+}
+
+/// A challenge that has begun now, of a miner that committed to its work.
+fn ongoing(id: ChallengeId) -> OngoingChallenge {
+    let (mode, precision, now) = (Mode::Audit, Precision::Int8, clock::now());
+    let facts =
+        ChallengeFacts { id, nonce: Nonce([4; 32]), mode, precision, n: 256, iterations: 1, devices: 1, slots: 4 };
+    let signed = CommitmentRecord {
+        checksum: String::new(),
+        signature: String::new(),
+        probe_checksum: None,
+        probe_signature: None,
+    };
+    OngoingChallenge {
+        facts: Some(facts),
+        began: now,
+        probe_began: Some(now),
+        delays: ValidatorDelays::default(),
+        has_given_up: false,
+        stages: ChallengePhases::begin(None),
+        began_ms: 1,
+        order: Order::manual(Arc::default()),
+        models: BTreeMap::new(),
+        is_known: false,
+        signed: Some(signed),
+        shown: Vec::new(),
+    }
+}
+
+/// Regression test: a miner that did not like a kind declined it by another code than busy, and was asked for the next
+/// one; one that gave up while the validator was held up was excused.
+#[tokio::test]
+async fn a_miner_that_gives_up_gains_nothing_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let validator = validator(folder.path()).await;
+    let (key, id) = (Identity::from_seed(&[2; 32]).public_key(), ChallengeId([7; 16]));
+    let mut driver = driver(&validator, mpsc::channel(1).0);
+    driver.established(hello(key, Vec::new()), None).await.unwrap();
+    driver.running.challenge = Some(ongoing(id));
+    // No beat of the runtime is measured here.
+    tokio::time::sleep(3 * HELD_UP_LIMIT).await;
+    let reasons = vec![Reason::new(ReasonCode::StaleInventory, "")];
+    let verdict = Box::new(Verdict::without_work(id, key, key, reasons, 1));
+    let next = || validator.access.admission.history.next_kind(key, [Precision::Int8, Precision::Fp8]);
+    let stop = |challenge_id| Stop { challenge_id, code: StopCode::StaleInventory, detail: String::new() };
+    driver.note_signed(&MinerMessage::Abort(stop(ChallengeId([8; 16]))));
+    assert!(driver.held_up().at_the_end.is_some(), "another challenge's");
+    driver.note_signed(&MinerMessage::Abort(stop(id)));
+    assert!(driver.held_up().at_the_end.is_none() && driver.held_up().for_long.is_some());
+    driver.draft(verdict.clone());
+    assert_eq!(next(), Some(Precision::Int8));
+    driver.running.challenge = Some(ongoing(id));
+    driver.note_signed(&MinerMessage::Declined(stop(id)));
+    driver.draft(verdict.clone());
+    assert_eq!(next(), Some(Precision::Int8));
+    driver.running.challenge = Some(ongoing(id));
+    driver.draft(verdict);
+    assert_eq!(next(), Some(Precision::Fp8), "the validator ended it");
+}
+
+/// Regression test: a miner held a later answer back until the validator was held up, which excused its first one.
+#[tokio::test]
+async fn a_delay_after_the_first_probe_does_not_excuse_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let validator = validator(folder.path()).await;
+    let mut driver = driver(&validator, mpsc::channel(1).0);
+    let challenge_id = ChallengeId([7; 16]);
+    driver.running.challenge = Some(ongoing(challenge_id));
+    let (checksum, signature) = (Checksum([1; 32]), Signature([1; 64]));
+    let answer = SignedChecksum { challenge_id, checksum, signature, claimed: HELD_UP_LIMIT };
+    driver.note_signed(&MinerMessage::ProbeAnswer(answer.clone()));
+    tokio::time::sleep(3 * HELD_UP_LIMIT).await;
+    driver.note_signed(&MinerMessage::ProbeAnswer(answer));
+    let delays = driver.held_up();
+    assert!(delays.timed.is_none() && delays.linked.is_some(), "{delays:?}");
+}
+
+/// Regression test: each key had sessions of its own to begin, so a miner of several was always connected and never
+/// challenged.
+#[tokio::test]
+async fn a_miner_that_takes_turns_with_its_keys_connects_as_often_as_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let validator = validator(folder.path()).await;
+    let root = Identity::from_seed(&[2; 32]);
+    let until = unix_seconds() + 1000;
+    let keys = [3, 4, 5].map(|seed| Identity::from_seed(&[seed; 32]).public_key());
+    let mut entered = 0;
+    for key in keys.iter().cycle().take(60) {
+        let mut driver = driver(&validator, mpsc::channel(1).0);
+        entered += usize::from(driver.established(hello(*key, vec![root.succeed(*key, until)]), None).await.is_ok());
+    }
+    assert!((1..30).contains(&entered), "{entered}");
+}
+
 /// Regression test: the seat stayed taken until the validator restarted, and the records had the session and its challenge
 /// as open.
 #[tokio::test]
@@ -107,15 +213,7 @@ async fn a_session_that_panics_leaves_its_seat() {
     let folder = tempfile::tempdir().unwrap();
     let validator = validator(folder.path()).await;
     let miner_key = Identity::from_seed(&[2; 32]).public_key();
-    let hello = Hello {
-        versions: PROTOCOL_VERSIONS.to_vec(),
-        miner_key,
-        miner_nonce: Nonce([3; 32]),
-        agent: "test".to_owned(),
-        inventory: Inventory::default(),
-        successors: Vec::new(),
-        resumes: None,
-    };
+    let hello = hello(miner_key, Vec::new());
     let mut driver = driver(&validator, mpsc::channel(1).0);
     let message = IncomingMessage { message: Ok(MinerMessage::Hello(hello.clone())), at: clock::now() };
     assert!(!driver.incoming(Some(Box::new(message))).is_empty());

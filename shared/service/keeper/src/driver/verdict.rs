@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
-use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict};
+use assay_protocol::verdict::{Class, Outcome, ReasonCode, Verdict};
 use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
@@ -27,26 +27,19 @@ use assay_listen::bounds::HELD_UP_LIMIT;
 /// The least time for evidence that is excused: less is lost in the variation of any message.
 const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 
-/// Whether a miner can end a challenge of its own accord with this reason.
-fn is_evasive(reason: &Reason) -> bool {
-    use ReasonCode::{MinerBusy, MinerDeclined, MinerDraining, MinerStopped};
-    let code = reason.code;
-    code.class() == Class::Network || [MinerBusy, MinerDeclined, MinerDraining, MinerStopped].contains(&code)
-}
-
 impl Driver {
     /// Keeps the messages that the miner signs: the first of each, unchanged.
     pub(super) fn note_signed(&mut self, message: &MinerMessage) {
-        let Some(OngoingChallenge { facts: Some(facts), signed, began, probe_began, delays, .. }) =
+        let Some(OngoingChallenge { facts: Some(facts), signed, began, probe_began, delays, has_given_up, .. }) =
             &mut self.running.challenge
         else {
             return;
         };
         let (lag, now) = (&self.validator.listening.lag, clock::now());
-        if matches!(message, MinerMessage::ProbeAnswer(head) if head.challenge_id == facts.id) {
-            delays.timed = probe_began.and_then(|began| lag.since(began, now));
-        }
         match (message, &mut *signed) {
+            (MinerMessage::Declined(stop) | MinerMessage::Abort(stop), _) if stop.challenge_id == facts.id => {
+                *has_given_up = true;
+            }
             (MinerMessage::Commitment(head), None) if head.challenge_id == facts.id => {
                 delays.worked = lag.since(*began, now);
                 *signed = Some(CommitmentRecord {
@@ -59,8 +52,12 @@ impl Driver {
             (MinerMessage::ProbeAnswer(head), Some(signed))
                 if head.challenge_id == facts.id && signed.probe_checksum.is_none() =>
             {
+                delays.timed = probe_began.and_then(|began| lag.since(began, now));
                 signed.probe_checksum = Some(head.checksum.to_string());
                 signed.probe_signature = Some(head.signature.to_string());
+            }
+            (MinerMessage::ProbeAnswer(head), _) if head.challenge_id == facts.id => {
+                delays.linked = probe_began.and_then(|began| lag.since(began, now));
             }
             _ => {}
         }
@@ -85,15 +82,17 @@ impl Driver {
         self.running.recording = Some(tokio::spawn(async move { validator.fleet.conclude(draft, case).await }));
     }
 
-    fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
+    pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
         let held_up = self.held_up();
         held_up.excuse(&mut verdict);
-        // A kind that it declined comes again.
-        let was_declined = verdict.outcome == Outcome::Inconclusive && verdict.reasons.iter().any(is_evasive);
+        let challenge = self.running.challenge.as_ref();
+        // A kind whose challenge the miner ended comes again, whatever it says: its words are no evidence.
+        let was_ended = challenge.is_some_and(|it| it.has_given_up)
+            || verdict.reasons.iter().any(|reason| reason.code.class() == Class::Network);
+        let was_declined = verdict.outcome == Outcome::Inconclusive && was_ended;
         if let (false, Some(seat)) = (was_declined, self.seat()) {
             self.validator.access.admission.history.judged(seat, verdict.precision);
         }
-        let challenge = self.running.challenge.as_ref();
         let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());
         let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
         Draft {
@@ -126,12 +125,14 @@ impl Driver {
     }
 
     /// Delays of this validator itself.
-    fn held_up(&self) -> ValidatorDelays {
-        let Some(OngoingChallenge { began, delays, .. }) = &self.running.challenge else {
+    pub(super) fn held_up(&self) -> ValidatorDelays {
+        let Some(OngoingChallenge { began, delays, has_given_up, .. }) = &self.running.challenge else {
             return ValidatorDelays::default();
         };
         let (now, lag) = (clock::now(), &self.validator.listening.lag);
-        let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
+        // A miner that gives up does so by its own clock, at a time that it chooses.
+        let end = (!has_given_up).then(|| now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began));
+        let at_the_end = end.and_then(|end| lag.since(end, now));
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
         ValidatorDelays { at_the_end, for_long, ..*delays }
     }
