@@ -20,11 +20,14 @@ pub struct ValidatorDelays {
     pub linked: Option<Duration>,
 }
 
+/// A delay of the validator in which it may take a miner for gone, or a miner the validator.
+const SILENCE: Duration = Duration::from_secs(3);
+
 impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
     /// ended: a miner that was late before it has no excuse. A rate that is too low is ours where we were held up for a
-    /// tenth of the challenge, or for a tenth of the work or the probe by which it is measured. Returns whether it was
-    /// excused.
+    /// tenth of the challenge, or for a tenth of the work or the probe by which it is measured. An end of the
+    /// connection is ours after seconds in which we sent nothing. Returns whether it was excused.
     pub fn excuse(&self, verdict: &mut Verdict) -> bool {
         let tenth_of = |delay: Option<Duration>, seconds| delay.filter(|delay| delay.as_secs_f64() * 10.0 >= seconds);
         let worked = tenth_of(self.worked, verdict.whole.seconds);
@@ -38,10 +41,11 @@ impl ValidatorDelays {
             // The miner chooses the end, which comes long after the probe.
             ReasonCode::ResidencyShare => probed,
             code if code.class() == Class::Late => self.at_the_end,
+            code if is_end(code) => self.at_the_end.filter(|delay| *delay >= SILENCE),
             _ => None,
         };
-        let failing = verdict.reasons.iter().filter(|reason| reason.code.class().fails());
-        let excuses: Option<Vec<_>> = failing.map(held_up).collect();
+        let counts = verdict.reasons.iter().filter(|reason| reason.code.class().fails() || is_end(reason.code));
+        let excuses: Option<Vec<_>> = counts.map(held_up).collect();
         let longest = excuses.and_then(|excuses| excuses.into_iter().max());
         if let Some(longest) = longest {
             let why: Vec<_> =
@@ -52,6 +56,11 @@ impl ValidatorDelays {
         }
         longest.is_some()
     }
+}
+
+/// Whether a challenge ended so for the end of its connection.
+fn is_end(code: ReasonCode) -> bool {
+    code.class() == Class::Network || code == ReasonCode::AbandonedRepeatedly
 }
 
 #[cfg(test)]
@@ -71,9 +80,10 @@ mod tests {
     #[test]
     fn rates_are_excused_by_a_delay_while_they_were_measured() {
         use ReasonCode::{
-            BandwidthBelowClaim, CommitmentLate, ExpectationMissed, LinkSlow, MemoryBelowClaim, ModelMismatch,
-            ResidencyShare, RootMismatch, TooSlow,
+            Abandoned, AbandonedRepeatedly, BandwidthBelowClaim, CommitmentLate, Disconnected, ExpectationMissed,
+            LinkSlow, MemoryBelowClaim, ModelMismatch, PeerSilent, ResidencyShare, RootMismatch, TooSlow,
         };
+        let delays = ValidatorDelays::default();
         let timed = |ms| ValidatorDelays { timed: Some(Duration::from_millis(ms)), ..ValidatorDelays::default() };
         let outcome = |delays: ValidatorDelays, codes: &[ReasonCode]| {
             let mut verdict = failed(codes);
@@ -115,5 +125,13 @@ mod tests {
         assert_eq!(outcome(timed(250), &[CommitmentLate]), Outcome::Fail, "it was not held up at the end");
         let at_the_end = ValidatorDelays { at_the_end: Some(Duration::from_secs(9)), ..ValidatorDelays::default() };
         assert_eq!(outcome(at_the_end, &[ResidencyShare]), Outcome::Fail, "its probe was answered long before");
+        for code in [AbandonedRepeatedly, Abandoned, PeerSilent, Disconnected] {
+            for (ms, is_excused) in [(2999, false), (3000, true)] {
+                let at_the_end = Some(Duration::from_millis(ms));
+                let mut ended = Verdict { outcome: Outcome::Inconclusive, ..failed(&[code]) };
+                assert_eq!(ValidatorDelays { at_the_end, ..delays }.excuse(&mut ended), is_excused, "{code}");
+                assert_eq!(ended.reasons[0].code == ReasonCode::ValidatorOverloaded, is_excused);
+            }
+        }
     }
 }
