@@ -12,7 +12,7 @@ use assay_integration_tests::daemon::{Daemon, program, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, Ruling, SLOW_KERNEL, TestValidator};
 use assay_integration_tests::web::Caller;
-use assay_protocol::verdict::{Mode, Outcome, Verdict};
+use assay_protocol::verdict::{Mode, Outcome, Reason, ReasonCode, Verdict};
 use assay_receipts::{EatNonce, STATE_PASSING, Signer, Subject, read_trusted};
 use assay_webhook::SigningSecret;
 use assay_work::PublicKey;
@@ -164,9 +164,22 @@ async fn a_renter_checks_a_receipt_with_public_keys_alone() {
     assert_eq!(host["ear_verifier_claims"]["challenge_id"], hex::encode(&renter.ruling.verdict.challenge_id));
     assert!(host["eat_nonce"].is_string(), "the challenge's nonce: {host}");
     assert_eq!(claims["iss"], renter.validator.key.to_string());
-    let text = renter.command(&["receipt", "verify", "receipt.jwt", "--keys", "keys.json"]);
-    let text = String::from_utf8(text.stdout).unwrap();
+    let verify = |asked: &[&str]| {
+        let verified = renter.command(&[&["receipt", "verify", "receipt.jwt", "--keys", "keys.json"], asked].concat());
+        (verified.status.code(), String::from_utf8(verified.stdout).unwrap())
+    };
+    let (_, text) = verify(&[]);
     assert!(text.starts_with("VALID  affirming: ") && text.contains("Not proven: "), "{text}");
+    assert_eq!(verify(&["--min-gib", "1"]).0, Some(65));
+    // Regression test: a fail, which proves no memory, was refused as if it were another host's.
+    let failed = renter.issued(now_s, |verdict| {
+        verdict.outcome = Outcome::Fail;
+        verdict.reasons = vec![Reason::new(ReasonCode::ProbeLate, "")];
+    });
+    renter.present(&failed);
+    let (code, text) = verify(&["--min-gib", "1"]);
+    assert!(code == Some(1) && text.starts_with("VALID  contraindicated: "), "{text}");
+    renter.present(&renter.token);
     for language in ["python", "node"] {
         assert_eq!(accepts(&renter, language, NONCE), (true, String::new()), "{language}");
         let miner = hex::encode(&renter.ruling.verdict.miner_key);

@@ -22,8 +22,8 @@ pub struct EatNonce(String);
 /// The text is not a nonce.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a nonce of 9 to 64 bytes in base64url without padding (12 to 86 of A-Z a-z 0-9 - _), such as \
-     `openssl rand -hex 16` prints"
+    "expected a nonce of 9 to 64 bytes in base64url without padding (12 to 86 of A-Z a-z 0-9 - _; a text of your \
+     own has a multiple of 4), such as `openssl rand -hex 16` prints"
 )]
 pub struct NonceError;
 

@@ -5,7 +5,7 @@ use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print, print_document};
 use assay_program::file;
 use assay_program::render::Screen;
-use assay_receipts::{Claims, ReceiptExpectations, Tier, verify};
+use assay_receipts::{Claims, ReceiptError, ReceiptExpectations, Tier, verify};
 use serde_json::json;
 
 use super::input::LEEWAY_S;
@@ -47,15 +47,22 @@ fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
         nonce: args.nonce.as_ref(),
         miner: args.miner,
         validator: args.validator,
-        min_bytes: u64::from(args.min_gib) << 30,
+        min_bytes: 0,
         may_have_expired: args.past,
         now_s: unix_seconds(),
         leeway_s: LEEWAY_S,
     };
-    let claims = verify(token.trim(), &keys, &expect).map_err(|error| ReceiptRefusal {
+    let refused = |error: ReceiptError| ReceiptRefusal {
         code: error.code(),
         failure: Failure::new(Exit::Data, format!("the receipt is refused: {error}")),
-    })?;
+    };
+    let claims = verify(token.trim(), &keys, &expect).map_err(refused)?;
+    let host = &claims.submods.host.ear_verifier_claims;
+    let (expected, found) = (u64::from(args.min_gib) << 30, host.proven.map_or(0, |proven| proven.bytes));
+    // A fail proves no memory: its status says more.
+    if found < expected && matches!(claims.ear_status, Tier::Affirming | Tier::Warning) {
+        return Err(refused(ReceiptError::TooLittleMemory { expected, found }));
+    }
     if let Some(proof) = &args.proof {
         let of_log = |failure| ReceiptRefusal { code: "log_proof", failure };
         let proof = file::read_at_most(proof, MAX_PROOF_BYTES as u64).map_err(of_log)?;
