@@ -12,15 +12,17 @@ use assay_backends::start::{WorkerHealth, WorkerMonitor};
 use assay_device::DeviceError;
 use assay_program::clock::unix_seconds;
 use assay_protocol::message::Stop;
-use assay_protocol::verdict::{Outcome, Verdict};
+use assay_protocol::verdict::{Class, Outcome, Verdict};
 use assay_telemetry::Reading;
-use assay_work::{Challenge, DeviceId, PublicKey};
+use assay_work::{Challenge, ChallengeId, DeviceId, PublicKey};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, ReportedDevice};
 use crate::limits::{Limits, SharedLimits};
 
+/// The outcome of a verdict that did not come.
+pub const UNKNOWN: &str = "unknown";
 /// The most reasons of a verdict that are kept and logged: a person reads no more.
 pub const MAX_REASONS: usize = 16;
 
@@ -111,7 +113,7 @@ pub struct VerdictStatus {
     pub challenge_id: String,
     /// Arrival, in seconds since 1970.
     pub at: u64,
-    /// pass, fail or inconclusive.
+    /// pass, fail or inconclusive; [`UNKNOWN`] where it did not come.
     pub outcome: String,
     /// The rate shown, in 10¹² operations a second.
     pub tops: f64,
@@ -412,13 +414,26 @@ impl StatusBoard {
             tops: verdict.whole.tops,
             reasons: verdict.reasons.iter().take(MAX_REASONS).map(reason).collect(),
         };
-        self.change(|validator| {
-            validator.last_verdict = Some(shown.clone());
-            validator.verdicts.add(verdict.outcome);
+        self.show(shown);
+        self.change(|validator| validator.verdicts.add(verdict.outcome));
+        self.status.lock().verdicts.add(verdict.outcome);
+    }
+
+    /// The session ended before the verdict on this challenge: the one before it is not the last.
+    pub fn lost_verdict(&self, challenge: ChallengeId) {
+        let detail = "the session ended before the verdict came: the validator's operator knows it".to_owned();
+        self.show(VerdictStatus {
+            challenge_id: challenge.to_string(),
+            at: unix_seconds(),
+            outcome: UNKNOWN.to_owned(),
+            tops: 0.0,
+            reasons: vec![ReasonStatus { code: "no_verdict".into(), class: Class::Network.name().into(), detail }],
         });
-        let mut status = self.status.lock();
-        status.last_verdict = Some(shown);
-        status.verdicts.add(verdict.outcome);
+    }
+
+    fn show(&self, verdict: VerdictStatus) {
+        self.change(|validator| validator.last_verdict = Some(verdict.clone()));
+        self.status.lock().last_verdict = Some(verdict);
     }
 
     /// Notes the end of the miner.

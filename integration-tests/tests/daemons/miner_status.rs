@@ -85,7 +85,7 @@ async fn a_miner_that_serves_shows_what_it_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_that_runs_is_shown_with_its_progress() {
     let policy = Policy { iterations: 60_000, ..Policy::default() };
-    let validator = TestValidator::start(&policy).await;
+    let mut validator = TestValidator::start(&policy).await;
     let miner = TestMiner::start(validator.address, 1, &[]);
     let key_file = miner.file("miner.key");
     validator.wait_for_miner(miner.key, true).await;
@@ -99,6 +99,20 @@ async fn a_challenge_that_runs_is_shown_with_its_progress() {
         text.contains("n = 256, iterations 60000, devices 1: work, ") && text.contains(" of 720000 slots"),
         "{text}"
     );
+    // Regression test: where its verdict did not come, an earlier pass stayed the last one.
+    let id = challenge["challenge_id"].clone();
+    validator.daemon.kill();
+    let shown = wait_for(&key_file, |shown| shown["status"]["last_verdict"].is_object());
+    let verdict = &shown["status"]["last_verdict"];
+    assert_eq!((&verdict["outcome"], &verdict["challenge_id"]), (&"unknown".into(), &id));
+    let key = format!("--key-file={}", key_file.display());
+    let check = run("assay-miner", ["check", "--running", "--last-verdict-within", "1h", &key]);
+    assert_eq!(check.status.code(), Some(1), "{check:?}");
+    let receipt = key_file.with_file_name("miner.key.receipt");
+    std::fs::write(&receipt, "of an earlier pass").unwrap();
+    let receipt = run("assay-miner", ["receipt", &key]);
+    let warning = String::from_utf8_lossy(&receipt.stderr);
+    assert!(warning.contains("this is the receipt of an earlier one"), "{receipt:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,6 +218,7 @@ fn the_key_is_printed_alone_with_a_hint_beside_it() {
     assert!(made.status.success() && key.len() == 64 && text(&made).lines().count() == 1, "{made:?}");
     let hint = String::from_utf8_lossy(&made.stderr).into_owned();
     assert!(hint.contains(&format!("--allowed-miners {key}")), "{hint}");
+    assert!(hint.starts_with("A new key: ") && hint.contains("was not there"), "{hint}");
     let again = run("assay-miner", ["key", "--json", &flag]);
     let shown: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&shown["miner_key"], &shown["key_file"]), (&key.into(), &key_file.display().to_string().into()));

@@ -330,6 +330,13 @@ impl SessionLog {
         }
     }
 
+    /// The verdict on a challenge that a lost connection took with it does not come.
+    fn lose_verdict(&mut self) {
+        if let Some(challenge) = self.challenge.take() {
+            self.board.lost_verdict(challenge);
+        }
+    }
+
     fn seconds(&self) -> f64 {
         (self.since.map_or(0.0, |since| since.elapsed().as_secs_f64()) * 1000.0).round() / 1000.0
     }
@@ -344,8 +351,7 @@ impl Drop for SessionLog {
 
 impl Observer for SessionLog {
     fn established(&mut self, validator_key: PublicKey) {
-        // One that a lost connection took with it is over.
-        self.challenge = None;
+        self.lose_verdict();
         self.board.connected(&validator_key);
         let address = self.validator.as_deref();
         tracing::info!(validator = %validator_key, address, "connected: waiting for challenges");
@@ -361,6 +367,7 @@ impl Observer for SessionLog {
 
     fn disconnected(&mut self, why: &str, again_in: Duration) {
         self.board.disconnected(why, again_in);
+        self.lose_verdict();
         let validator = self.validator.as_deref();
         tracing::info!(validator, "connecting again in {:.1} s", again_in.as_secs_f64());
     }

@@ -56,8 +56,12 @@ fn not_printed(error: std::io::Error) -> Failure {
 impl KeyTexts {
     /// Prints the public key, which is made on first use, and on standard error its use.
     pub fn show(&self, key_file: &Path, as_json: bool) -> Result<Exit, Failure> {
+        let is_new = !key_file.exists();
         let identity = identity(key_file)?;
         let key = identity.public_key();
+        if is_new {
+            say(std::iter::once(format!("A new key: {} was not there.", key_file.display())));
+        }
         if as_json {
             let follows: Vec<_> = identity.successors().iter().map(|s| s.old_key).collect();
             let shown = json!({
