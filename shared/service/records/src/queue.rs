@@ -238,7 +238,7 @@ fn state_of(row: &AnyRow) -> Result<JobState> {
             let last = result.unwrap_or_else(|| "the last worker was lost".to_owned());
             JobState::Failed { why: format!("{attempts} workers took it, and none finished it: {last}") }
         }
-        "running" => JobState::Running { worker: worker.unwrap_or_default() },
-        _ => JobState::Waiting { ahead: get(row, "ahead")? },
+        _ if is_free => JobState::Waiting { ahead: get(row, "ahead")? },
+        _ => JobState::Running { worker: worker.unwrap_or_default() },
     })
 }

@@ -54,6 +54,8 @@ pub async fn a_lost_worker_loses_its_job_and_its_result(store: &TestStore) {
     let id = records.submit(&request("c1", b"work")).await.unwrap();
     let lost = records.take("lost", MEMORY, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(lost.id, id);
+    // Regression test: it passed for running, and its submitter waited for a worker until the job's end.
+    assert_eq!(records.job(&id).await.unwrap(), Some(JobState::Waiting { ahead: 0 }));
     let other = records.take("other", MEMORY, LONG).await.unwrap().unwrap();
     assert_eq!((other.id.as_str(), other.attempt), (id.as_str(), 2));
     assert_eq!(records.job(&id).await.unwrap(), Some(JobState::Running { worker: "other".to_owned() }));
