@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::validators::ttl_ms;
+
 /// The heartbeats since the last gap; `None` before the first one.
 #[derive(Debug, Default)]
 pub(crate) struct Beats(Mutex<Option<Series>>);
@@ -13,16 +15,21 @@ pub(crate) struct Beats(Mutex<Option<Series>>);
 struct Series {
     first: Instant,
     last: Instant,
+    /// The last one by the database's clock, in ms since 1970.
+    database_ms: i64,
     /// How long a heartbeat counts.
     ttl: Duration,
 }
 
 impl Beats {
-    /// Notes a heartbeat. A gap is half its time: during a shorter outage no heartbeat of another validator expires.
-    pub(crate) fn note(&self, now: Instant, ttl: Duration) {
+    /// Notes a heartbeat. A gap is half its time: during a shorter outage no heartbeat of another validator expires. By
+    /// the database's clock a gap is also a step of that clock, or a pause of this machine that its own does not count.
+    pub(crate) fn note(&self, now: Instant, database_ms: i64, ttl: Duration) {
         let mut series = self.0.lock();
-        let first = series.filter(|series| series.goes_on(now)).map_or(now, |series| series.first);
-        *series = Some(Series { first, last: now, ttl });
+        let first = series
+            .filter(|last| last.goes_on(now) && (0..=ttl_ms(ttl) / 2).contains(&(database_ms - last.database_ms)))
+            .map_or(now, |last| last.first);
+        *series = Some(Series { first, last: now, database_ms, ttl });
     }
 
     /// Whether they have gone on for as long as one of them counts.
@@ -47,17 +54,33 @@ mod tests {
         let at = |second: u64| start + Duration::from_secs(second);
         assert!(!beats.are_steady(at(0)), "before the first");
         for second in [0, 3, 6, 9] {
-            beats.note(at(second), ttl);
+            beats.note(at(second), second as i64 * 1000, ttl);
             assert!(!beats.are_steady(at(second)));
         }
         assert!(beats.are_steady(at(10)) && beats.are_steady(at(14)));
         assert!(!beats.are_steady(at(15)), "an outage may have begun");
         // After an outage it begins anew.
-        beats.note(at(18), ttl);
+        beats.note(at(18), 18_000, ttl);
         for second in [18, 22, 26, 27] {
-            beats.note(at(second), ttl);
+            beats.note(at(second), second as i64 * 1000, ttl);
             assert!(!beats.are_steady(at(second)));
         }
         assert!(beats.are_steady(at(28)));
+    }
+
+    #[test]
+    fn a_step_of_the_databases_clock_is_a_gap() {
+        let (start, ttl) = (Instant::now(), Duration::from_secs(10));
+        let at = |second: u64| start + Duration::from_secs(second);
+        for (step_ms, is_steady) in [(0, true), (1000, true), (-3000, true), (1001, false), (-4001, false)] {
+            let beats = Beats::default();
+            for (second, step_ms) in [(0, 0), (4, 0), (8, 0), (12, step_ms)] {
+                beats.note(at(second), second as i64 * 1000 + step_ms, ttl);
+            }
+            assert_eq!(beats.are_steady(at(12)), is_steady, "{step_ms} ms");
+            beats.note(at(16), 16_000 + step_ms, ttl);
+            beats.note(at(20), 20_000 + step_ms, ttl);
+            assert!(beats.are_steady(at(22)), "it goes on from there");
+        }
     }
 }

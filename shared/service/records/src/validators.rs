@@ -48,17 +48,19 @@ impl Records {
             "INSERT INTO validators (key, instance, address, started_ms, heartbeat_ms, expires_ms, schema_version) \
              VALUES ($1, $2, $3, {now}, {now}, {now} + $4, {SCHEMA_VERSION}) ON CONFLICT (key) DO UPDATE SET instance = $2, \
              address = $3, schema_version = {SCHEMA_VERSION}, started_ms = CASE WHEN validators.instance = $2 THEN validators.started_ms ELSE {now} END, \
-             heartbeat_ms = {now}, expires_ms = {now} + $4"
+             heartbeat_ms = {now}, expires_ms = {now} + $4 RETURNING heartbeat_ms"
         );
         check_schema(self.read(), self.location()).await?;
-        let beat = sqlx::query(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
-        self.execute("note the validator's heartbeat", beat).await?;
-        self.store.beats.note(clock::now(), ttl);
+        let beat = sqlx::query_scalar(sql).bind(key).bind(instance).bind(address).bind(ttl_ms(ttl));
+        let database_ms =
+            transaction!(self, "note the validator's heartbeat", |tx| { beat.fetch_one(&mut *tx).await? })?;
+        self.store.beats.note(clock::now(), database_ms, ttl);
         Ok(())
     }
 
     /// Whether a validator whose heartbeat has expired is lost: not so in the time after an outage of the database, in
-    /// which none could be sent. This process' heartbeats tell, which have gone on for as long as one counts.
+    /// which none could be sent, or a step of its clock. This process' heartbeats tell, which have gone on for as long as
+    /// one counts.
     pub fn is_steady(&self) -> bool {
         !self.is_shared() || self.store.beats.are_steady(clock::now())
     }

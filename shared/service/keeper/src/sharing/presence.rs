@@ -252,6 +252,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use assay_listen::bounds::ConnectionBounds;
+    use assay_program::clock;
+    use assay_program::clock::testing::{SimulatedTime, simulate};
     use assay_records::Location;
     use assay_records::testing::Postgres;
     use assay_work::Nonce;
@@ -265,9 +267,12 @@ mod tests {
     const NONCE: Nonce = Nonce([5; 32]);
 
     /// Regression test: after an outage of the database the first validator back concluded the challenges of the others,
-    /// and ended their sessions for good.
+    /// and ended their sessions for good; after a step of the database's clock too, which looked like none.
     #[tokio::test]
     async fn after_an_outage_no_validator_is_lost_before_it_could_send_a_heartbeat() {
+        let today = Duration::from_millis(unix_ms().unsigned_abs());
+        let mut time = SimulatedTime { began: clock::now(), database: today, daemons: today };
+        simulate(Some(time));
         let database = Postgres::shared().database();
         let (miner, [first, second]) = (PublicKey([7; 32]), [1, 2].map(|key| PublicKey([key; 32])));
         let enter = async |key| {
@@ -297,6 +302,22 @@ mod tests {
         assert!(ended().await.is_some());
         late.round(&registry, &tell).await.unwrap();
         assert_eq!(ended().await, None);
+        for _ in 0..3 {
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(4)).await;
+            tokio::time::resume();
+            early.round(&empty, &tell).await.unwrap();
+            late.round(&registry, &tell).await.unwrap();
+        }
+        assert!(early.records.is_steady() && late.records.is_steady());
+        time.database += Duration::from_secs(3600);
+        simulate(Some(time));
+        early.round(&empty, &tell).await.unwrap();
+        assert_eq!((told.load(Ordering::Relaxed), ended().await), (0, None));
+        assert_eq!(early.records.end_lost_sessions().await.unwrap(), 1);
+        late.round(&registry, &tell).await.unwrap();
+        assert_eq!(ended().await, None);
+        simulate(None);
     }
 
     #[tokio::test]
