@@ -11,8 +11,8 @@ use bytes::Bytes;
 use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
-use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig, WriteMultipart};
-use tokio::task::spawn_blocking;
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_stream::StreamExt;
 
 use crate::bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
@@ -340,20 +340,30 @@ impl EvidenceStore {
             self.objects.put(&to, PutPayload::from_bytes(part)).await?;
             return Ok(());
         }
-        let mut upload = WriteMultipart::new_with_chunk_size(self.objects.put_multipart(&to).await?, PART_BYTES);
-        loop {
-            let part = upload.wait_for_capacity(MAX_PARTS).await;
-            part?;
-            let (rest, part) = read_part(file).await.map_err(EvidenceError::file(&path))?;
-            if part.is_empty() {
-                break;
+        let (mut upload, mut parts) = (self.objects.put_multipart(&to).await?, JoinSet::new());
+        let uploaded = async {
+            loop {
+                let (rest, part) = read_part(file).await.map_err(EvidenceError::file(&path))?;
+                let most = if part.is_empty() { 0 } else { MAX_PARTS - 1 };
+                while parts.len() > most
+                    && let Some(ended) = parts.join_next().await
+                {
+                    ended.map_err(lost_thread(&self.folder))??;
+                }
+                if part.is_empty() {
+                    return upload.complete().await.map(drop).map_err(EvidenceError::from);
+                }
+                parts.spawn(upload.put_part(part.into()));
+                file = rest;
             }
-            upload.put(part);
-            file = rest;
         }
-        // A part that failed aborts the upload.
-        upload.finish().await?;
-        Ok(())
+        .await;
+        if uploaded.is_err() {
+            parts.shutdown().await;
+            // Without this the bucket keeps the parts.
+            let _ = upload.abort().await;
+        }
+        uploaded
     }
 
     /// An object's bytes in a temporary file, once they have hashed to its name.

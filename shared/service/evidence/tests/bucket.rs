@@ -51,18 +51,21 @@ impl Server {
     }
 }
 
-/// A bucket that takes objects, but for those with a part of a name. It counts how often it was asked.
+/// A bucket that takes objects, but refuses requests with a part of a line. It counts requests, and uploads without an
+/// end.
 struct Choosy {
     address: SocketAddr,
     refuses: Arc<Mutex<String>>,
     asked: Arc<AtomicUsize>,
+    uploads: Arc<AtomicUsize>,
 }
 
 impl Choosy {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let bucket = Self { address: listener.local_addr().unwrap(), refuses: Arc::default(), asked: Arc::default() };
-        let (refuses, asked) = (bucket.refuses.clone(), bucket.asked.clone());
+        let address = listener.local_addr().unwrap();
+        let bucket = Self { address, refuses: Arc::default(), asked: Arc::default(), uploads: Arc::default() };
+        let (refuses, asked, uploads) = (bucket.refuses.clone(), bucket.asked.clone(), bucket.uploads.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = BufReader::new(stream.unwrap());
@@ -75,10 +78,20 @@ impl Choosy {
                 }
                 stream.read_exact(&mut vec![0; length]).unwrap();
                 asked.fetch_add(1, Ordering::SeqCst);
-                let is_refused = head.lines().next().unwrap().contains(&*refuses.lock().unwrap());
+                let request = head.lines().next().unwrap();
+                let is_refused = request.contains(&*refuses.lock().unwrap());
                 let status = if is_refused { "403 Forbidden" } else { "200 OK" };
-                let answer =
-                    format!("HTTP/1.1 {status}\r\nETag: \"1\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                let mut body = "";
+                if request.contains("?uploads") {
+                    uploads.fetch_add(1, Ordering::SeqCst);
+                    body = "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>";
+                } else if request.starts_with("DELETE") && request.contains("uploadId=7") {
+                    uploads.fetch_sub(1, Ordering::SeqCst);
+                }
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nETag: \"1\"\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
                 stream.get_mut().write_all(answer.as_bytes()).unwrap();
             }
         });
@@ -253,4 +266,21 @@ async fn a_bucket_that_refuses_everything_is_asked_once_each_time() {
     }
     bucket.refuse("nothing");
     assert_eq!(store.deliver().await.unwrap().objects, 3, "nothing has stepped aside");
+}
+
+/// Regression test: the bucket kept the parts of an upload that failed, once more at each attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_fails_leaves_no_parts_in_the_bucket() {
+    let (bucket, outbox) = (Choosy::start(), tempfile::tempdir().unwrap());
+    let store = store_at(bucket.address, outbox.path());
+    keep(&store, &noise(21, 20_000_001)).await;
+    for (refused, requests) in [("partNumber=1&", None), ("partNumber=3&", Some(5)), (".zst?uploadId=7 HTTP", Some(6))]
+    {
+        bucket.refuse(refused);
+        bucket.asked();
+        assert!(matches!(store.deliver().await, Err(EvidenceError::Store(_))), "{refused}");
+        assert_eq!(bucket.uploads.load(Ordering::SeqCst), 0, "{refused}");
+        assert!(requests.is_none_or(|requests| bucket.asked() == requests), "{refused}");
+    }
+    assert_eq!(waiting(outbox.path()), 1);
 }
