@@ -78,7 +78,11 @@ impl Records {
         transaction!(self, "remove strangers", |tx| {
             let mut removed = RemovedStrangers::default();
             for id in &ids {
-                remove(&mut tx, id, &mut removed).await?;
+                // One that is being changed now stays: it is a decision, or work.
+                let sql = sql!("SELECT id FROM miners WHERE id = $1 {}", self.store.kind.skip_locked());
+                if sqlx::query(sql).bind(id).fetch_optional(&mut *tx).await?.is_some() {
+                    remove(&mut tx, id, &mut removed).await?;
+                }
             }
             removed
         })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use assay_protocol::verdict::{Outcome, ReasonCode};
 use assay_records::{Approval, DeviceQuery, EventKind, EventRecord, ListedDevice, RoundRecord, STRANGER_AGE_MS};
 use sqlx::Row;
+use tokio::runtime::Handle;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, invited, key, round, status_change};
 use crate::store::TestStore;
@@ -81,6 +82,24 @@ pub async fn strangers_are_removed_with_all_that_is_known_of_them(store: &TestSt
     }
     assert_eq!(remove(1).await.miners, 0);
     assert_eq!(records.remove_strangers(1, THEN_MS + STRANGER_AGE_MS + 10_000).await.unwrap().miners, 1, "it is old");
+}
+
+/// Regression test: a decision that was being made, and that the check before the removal could not see, was removed.
+pub async fn a_stranger_stays_that_is_being_decided_about(store: &TestStore) {
+    let TestStore::Postgres(database) = store else { return };
+    let records = store.open().await;
+    let session = connected(1, &[1], &[1], THEN_MS);
+    records.connected(&session).await.unwrap();
+    records.disconnected(&session.session, THEN_MS + 1, "gone").await.unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| database.sql("BEGIN; UPDATE miners SET status = 'approved'; SELECT pg_sleep(3); COMMIT"));
+        let sleeps = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+        while database.sql(sleeps).is_empty() {}
+        let removed =
+            tokio::task::block_in_place(|| Handle::current().block_on(records.remove_strangers(0, THEN_MS + 20)));
+        assert_eq!(removed.unwrap().miners, 0);
+    });
+    assert_eq!(database.sql("SELECT status FROM miners"), "approved");
 }
 
 pub async fn work_that_held_makes_no_stranger_whatever_the_outcome(store: &TestStore) {

@@ -48,7 +48,8 @@ suite! {
         a_token_ends_with_the_one_that_made_it, a_token_that_is_being_made_ends_with_its_maker, a_token_that_ended_long_ago_is_removed, a_use_is_noted_once_a_minute,
         tokens_are_listed_in_pages;
     bounds: devices_that_are_made_up_are_bounded, sessions_of_a_miner_are_bounded,
-        strangers_are_removed_with_all_that_is_known_of_them, work_that_held_makes_no_stranger_whatever_the_outcome,
+        strangers_are_removed_with_all_that_is_known_of_them, a_stranger_stays_that_is_being_decided_about,
+        work_that_held_makes_no_stranger_whatever_the_outcome,
         evidence_of_strangers_is_told_from_that_of_others, old_verdicts_are_removed_unless_something_rests_on_them,
         old_rounds_are_removed_with_their_members, rounds_that_are_cut_short_end;
     challenges: the_next_challenge_survives_a_restart, device_time_is_summed, challenges_of_lost_validators_are_found;
