@@ -286,7 +286,8 @@ impl EvidenceStore {
         }
     }
 
-    const fn has_outbox(&self) -> bool {
+    /// Whether it is a bucket, which several validators may share. Its objects wait in the outbox.
+    pub const fn has_outbox(&self) -> bool {
         matches!(self.location, EvidenceLocation::Bucket { .. })
     }
 

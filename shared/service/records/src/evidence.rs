@@ -26,12 +26,13 @@ impl Records {
         self.list("list needed evidence", sqlx::query(sql), |row| get(row, "digest")).await
     }
 
-    /// The names of evidence beyond `most` bytes of its miner, the newest bytes first.
-    pub async fn excess_evidence(&self, most: i64) -> Result<Vec<String>> {
+    /// The names of evidence beyond `most` bytes of its miner, the newest bytes first: of a validator, or of all.
+    pub async fn excess_evidence(&self, most: i64, validator: Option<&str>) -> Result<Vec<String>> {
         let sql = "SELECT digest FROM (SELECT e.digest, SUM(e.stored_bytes) OVER (PARTITION BY v.miner \
              ORDER BY e.at_ms DESC, e.challenge) AS bytes FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
-             WHERE e.dropped_ms IS NULL) AS held WHERE bytes > $1";
-        self.list("list evidence beyond a miner's share", sqlx::query(sql).bind(most), |row| get(row, "digest")).await
+             WHERE e.dropped_ms IS NULL AND $2 IN ('', v.validator)) AS held WHERE bytes > $1";
+        let query = sqlx::query(sql).bind(most).bind(validator.unwrap_or_default());
+        self.list("list evidence beyond a miner's share", query, |row| get(row, "digest")).await
     }
 
     /// Notes that evidence of this name was removed.

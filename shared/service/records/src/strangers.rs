@@ -88,12 +88,12 @@ impl Records {
         })
     }
 
-    /// The size of the strangers' evidence, and the oldest objects of it beyond `most` bytes.
-    pub async fn stranger_evidence(&self, most: i64) -> Result<StrangerEvidence> {
+    /// The size of the strangers' evidence, and the oldest objects of it beyond `most` bytes: of a validator, or of all.
+    pub async fn stranger_evidence(&self, most: i64, validator: Option<&str>) -> Result<StrangerEvidence> {
         let sql = "SELECT e.digest, e.stored_bytes FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
-             WHERE e.dropped_ms IS NULL AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.miner = v.miner \
-             AND d.last_pass_ms IS NOT NULL) ORDER BY e.at_ms DESC, e.challenge";
-        let rows = sqlx::query(sql).fetch_all(self.read()).await;
+             WHERE e.dropped_ms IS NULL AND $1 IN ('', v.validator) AND NOT EXISTS (SELECT 1 FROM devices d \
+             WHERE d.miner = v.miner AND d.last_pass_ms IS NOT NULL) ORDER BY e.at_ms DESC, e.challenge";
+        let rows = sqlx::query(sql).bind(validator.unwrap_or_default()).fetch_all(self.read()).await;
         let mut found = StrangerEvidence::default();
         for row in &rows.map_err(|e| RecordsError::from(e).doing("look for evidence of strangers"))? {
             found.stored_bytes += get::<i64>(row, "stored_bytes")?;

@@ -7,6 +7,7 @@ use assay_evidence::{Digest, EvidenceError, EvidenceStore, SweepReport};
 use assay_observe::prometheus::IntCounter;
 use assay_program::clock::unix_ms;
 use assay_records::{MAX_STRANGERS, Records, RecordsError, RemovedStrangers};
+use assay_work::PublicKey;
 
 use super::settings::EvidenceConfig;
 
@@ -60,12 +61,12 @@ pub async fn deliver(store: EvidenceStore, failures: IntCounter) {
 }
 
 /// Applies the limits for ever: at intervals, and when the store was full.
-pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, mut config: EvidenceConfig) {
+pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, own: PublicKey, mut config: EvidenceConfig) {
     // Leaves room for new evidence until the next sweep.
     config.limits.max_bytes = config.limits.max_bytes.map(|most| most - most / SWEPT_PART);
     let mut told = 0;
     loop {
-        match sweep(&store, &records, &config, SystemTime::now()).await {
+        match sweep(&store, &records, own, &config, SystemTime::now()).await {
             Ok(SweepReport { removed, removed_bytes, kept, kept_bytes, bytes_over, failure: _ }) => {
                 if bytes_over > 0 {
                     tracing::warn!(bytes_over, kept, kept_bytes, "evidence is above its limit: states rest on it");
@@ -138,13 +139,15 @@ async fn check_records_once(records: &Records, checked: &mut Option<Instant>) {
     }
 }
 
-/// Applies the limits once, and removes old verdicts and join tokens. What an attestation state rests on stays.
+/// Applies the limits once, and removes old verdicts and join tokens. What an attestation state rests on stays. Of a
+/// folder, which other validators do not share, only evidence of the own verdicts counts.
 ///
 /// # Errors
 /// [`SweepError`]. Without an answer of the records no evidence is removed.
 pub async fn sweep(
     store: &EvidenceStore,
     records: &Records,
+    own: PublicKey,
     config: &EvidenceConfig,
     now: SystemTime,
 ) -> Result<SweepReport, SweepError> {
@@ -152,16 +155,17 @@ pub async fn sweep(
     if let Some(max_age) = config.verdicts_max_age {
         records.remove_old(max_age, unix_ms()).await?;
     }
+    let validator = (records.is_shared() && !store.has_outbox()).then(|| own.to_string());
     let needed = records.needed_evidence().await?;
     let digests = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect::<HashSet<Digest>>();
     let needed = digests(&needed);
     let excess = match config.limits.max_bytes.map(|most| i64::try_from(most / MINER_PART).unwrap_or(i64::MAX)) {
-        Some(share) => digests(&records.excess_evidence(share).await?),
+        Some(share) => digests(&records.excess_evidence(share, validator.as_deref()).await?),
         None => HashSet::new(),
     };
     // Down to three quarters of the strangers' share, which leaves room for further ones.
     let most = i64::try_from(store.max_stranger_bytes() / 4 * 3).unwrap_or(i64::MAX);
-    let strangers = records.stranger_evidence(most).await?;
+    let strangers = records.stranger_evidence(most, validator.as_deref()).await?;
     let spare: Vec<Digest> = strangers.spare.iter().filter_map(|digest| digest.parse().ok()).collect();
     for digest in &spare {
         store.remove(digest).await?;
@@ -181,7 +185,8 @@ mod tests {
     use std::fs;
 
     use assay_evidence::{EvidenceLocation, StoreLimits};
-    use assay_records::{Location, RoundRecord};
+    use assay_records::{EvidenceRecord, Location, RoundRecord};
+    use assay_work::ChallengeId;
 
     use super::*;
 
@@ -199,8 +204,34 @@ mod tests {
         for (verdicts_max_age, stays) in [(None, true), (Some(Duration::from_secs(86_400)), false)] {
             let (location, outbox, limits) = (location.clone(), outbox.clone(), StoreLimits::default());
             let config = EvidenceConfig { location, outbox, limits, verdicts_max_age };
-            sweep(&store, &records, &config, SystemTime::now()).await.unwrap();
+            sweep(&store, &records, PublicKey([2; 32]), &config, SystemTime::now()).await.unwrap();
             assert_eq!(records.round("old").await.unwrap().is_some(), stays);
+        }
+    }
+
+    /// Regression test: a validator noted the evidence in the folder of another one as removed.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_sweep_of_a_folder_leaves_the_evidence_of_other_validators() {
+        let (folder, database) = (tempfile::tempdir().unwrap(), assay_records::testing::Postgres::shared().database());
+        let records = Records::open(&database.location()).await.unwrap();
+        for validator in [1, 2] {
+            let keys = [PublicKey([9; 32]), PublicKey([validator; 32])];
+            let mut conclusion = crate::tests::conclusion(ChallengeId([validator; 16]), keys[0], keys[1], validator);
+            let digest = Digest([validator; 32]).to_string();
+            let evidence = EvidenceRecord { digest, bytes: 1 << 40, stored_bytes: 1 << 40, why: "fail".to_owned() };
+            conclusion.evidence = Some(evidence);
+            records.conclude(&conclusion).await.unwrap();
+        }
+        let location = EvidenceLocation::Folder(folder.path().join("evidence"));
+        let outbox = folder.path().join("outbox");
+        let store = EvidenceStore::open(&location, &outbox).unwrap();
+        let limits = StoreLimits { max_age: None, max_bytes: Some(1 << 30) };
+        let config = EvidenceConfig { location, outbox, limits, verdicts_max_age: None };
+        sweep(&store, &records, PublicKey([2; 32]), &config, SystemTime::now()).await.unwrap();
+        for (validator, is_dropped) in [(1, false), (2, true)] {
+            let kept = records.evidence_of(&ChallengeId([validator; 16]).to_string()).await.unwrap().unwrap();
+            assert_eq!(kept.dropped_ms.is_some(), is_dropped, "{validator}");
         }
     }
 
