@@ -2,6 +2,7 @@
 //! it. The records have the index of each entry; an entry that they do not know of, since a crash came between, is noted
 //! when the log is opened.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use assay_log::{
     VerdictEntry, WitnessAddress, add_checkpoint, log_key,
 };
 use assay_protocol::identity::Identity;
-use assay_records::{Records, RecordsError};
+use assay_protocol::verdict::ReasonCode;
+use assay_records::{Records, RecordsError, UnloggedVerdict};
 use assay_work::PublicKey;
 use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -19,6 +21,8 @@ use tokio::time::timeout;
 
 /// How long the witnesses may take to cosign a checkpoint, all at once: the log waits for them, verdicts do not.
 const WITNESS_LIMIT: Duration = Duration::from_secs(5);
+/// Entries of a full tile.
+const WIDTH: u64 = assay_log::TILE_WIDTH as u64;
 /// Verdicts that are appended at once.
 const BATCH: u32 = 256;
 /// The least time between two appends: each takes a dozen flushes of the disk.
@@ -106,6 +110,9 @@ impl VerdictLog {
             if unlogged.is_empty() {
                 break;
             }
+            if self.note_restored(open.writer.size(), &unlogged).await? {
+                continue;
+            }
             let entries = unlogged.iter().map(|it| {
                 let challenge = it.challenge.parse().map_err(|_| malformed("an id in the records"))?;
                 Ok(VerdictEntry::of(challenge, &it.document, it.receipt.as_deref()))
@@ -142,14 +149,34 @@ impl VerdictLog {
         if noted > size {
             return Err(lacks(size).into());
         }
-        let (source, width) = (self.source(&self.key()), u64::from(assay_log::TILE_WIDTH));
-        for index in noted / width..size.div_ceil(width) {
-            let Some(tile) = Tile::in_tree(TileKind::Entries, index, size) else { break };
-            let (_, entries) = source.entries(tile).await?;
-            let challenges: Vec<_> = entries.iter().map(|(entry, _)| entry.challenge.to_string()).collect();
-            self.records.note_logged(index * width, &challenges).await?;
+        for index in noted / WIDTH..size.div_ceil(WIDTH) {
+            self.records.note_logged(index * WIDTH, &self.challenges(index, size).await?).await?;
         }
         self.cosign(OpenLog { writer, cosigned: vec![(size, None); self.witnesses.len()], asked: None }).await
+    }
+
+    /// Notes the entries that the log has of challenges whose new verdict is that they were lost, and returns whether there
+    /// was one: records that were restored lack the first verdicts, and a second entry would break the log.
+    async fn note_restored(&self, size: u64, unlogged: &[UnloggedVerdict]) -> Result<bool, VerdictLogError> {
+        let lost = unlogged.iter().filter(|it| it.document.contains(ReasonCode::ValidatorLost.name()));
+        let (lost, mut found): (HashSet<_>, _) = (lost.map(|it| &it.challenge).collect(), false);
+        let tiles = if lost.is_empty() { 0 } else { size.div_ceil(WIDTH) };
+        for index in 0..tiles {
+            for (at, challenge) in (index * WIDTH..).zip(self.challenges(index, size).await?) {
+                if lost.contains(&challenge) {
+                    self.records.note_logged(at, &[challenge]).await?;
+                    found = true;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The challenges of a tile's entries in the log of this size.
+    async fn challenges(&self, index: u64, size: u64) -> Result<Vec<String>, LogError> {
+        let Some(tile) = Tile::in_tree(TileKind::Entries, index, size) else { return Ok(Vec::new()) };
+        let (_, entries) = self.source(&self.key()).entries(tile).await?;
+        Ok(entries.iter().map(|(entry, _)| entry.challenge.to_string()).collect())
     }
 
     /// Has the witnesses cosign the last checkpoint that have not. One that is away or refuses is asked again later.
@@ -203,11 +230,11 @@ impl VerdictLog {
         let key: PublicKey = validator.parse().map_err(|_| malformed("a key in the records"))?;
         let (key, source): (NoteKey, _) = (log_key(key), self.source(&validator));
         let signed = SignedCheckpoint::open(&source.checkpoint().await?, &key, &[])?;
-        let (size, width) = (signed.checkpoint.size, u64::from(assay_log::TILE_WIDTH));
+        let size = signed.checkpoint.size;
         let beyond = || LogError::Inconsistent(format!("entry {index} is not in the log of {size}"));
-        let tile = Tile::in_tree(TileKind::Entries, index / width, size).ok_or_else(beyond)?;
+        let tile = Tile::in_tree(TileKind::Entries, index / WIDTH, size).ok_or_else(beyond)?;
         let entries = source.entries(tile).await?.1;
-        let (entry, _) = entries.get((index % width) as usize).copied().ok_or_else(beyond)?;
+        let (entry, _) = entries.get((index % WIDTH) as usize).copied().ok_or_else(beyond)?;
         let hashes = TreeReader::new(&source, size).inclusion(index).await?;
         let proof = ReceiptProof { entry, index, hashes, note: signed.note };
         let challenge = challenge.parse().map_err(|_| malformed("an id in the records"))?;

@@ -99,6 +99,31 @@ async fn a_verdict_is_logged_once_in_order_wherever_a_crash_comes() {
     assert_eq!(place.indices(255..=255).await, [Some(254)]);
 }
 
+/// Regression test: records of before some verdicts concluded their challenges as lost, and the log got them twice.
+#[tokio::test]
+async fn verdicts_that_the_log_has_and_restored_records_lack_are_not_appended_again() {
+    let (place, mut restored) = (Place::new().await, Place::new().await);
+    place.conclude(1).await;
+    restored.conclude(1).await;
+    for number in 2..=250 {
+        place.conclude(number).await;
+    }
+    place.log().catch_up().await.unwrap();
+    copy(&place.folder.path().join("log"), &restored.folder.path().join("log"));
+    restored.identity = place.identity.clone();
+    let log = restored.log();
+    log.catch_up().await.unwrap();
+    // Its index is beyond those that the records lack.
+    restored.conclude(251).await;
+    log.catch_up().await.unwrap();
+    for number in [7, 252, 249] {
+        restored.conclude(number).await;
+    }
+    log.catch_up().await.unwrap();
+    assert_eq!(restored.indices(249..=252).await, [Some(248), None, Some(250), Some(251)]);
+    assert_eq!(restored.indices(7..=7).await, [Some(6)]);
+}
+
 #[tokio::test]
 async fn an_old_copy_of_the_log_is_not_appended_to() {
     let (place, aside) = (Place::new().await, tempfile::tempdir().unwrap());
