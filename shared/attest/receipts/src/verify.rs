@@ -258,7 +258,8 @@ fn signed_claims(token: &str, key: &ReceiptKey) -> Result<Claims, ReceiptError> 
     if let Some(claim) = ["aud", "nbf"].into_iter().find(|claim| json.get(claim).is_some()) {
         return Err(ReceiptError::NotReceipt(format!("it has {claim}, which no receipt has")));
     }
-    Claims::deserialize(json).map_err(|error| ReceiptError::NotReceipt(named(&error.to_string())))
+    // Not from the value, in which the last of two equal names has taken the place of the first.
+    read_trusted(token)
 }
 
 /// No summary is better than its parts.
