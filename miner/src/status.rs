@@ -289,7 +289,9 @@ impl StatusBoard {
     pub fn recall(&self, earlier: MinerStatus) {
         let mut status = self.status.lock();
         if earlier.miner_key == status.miner_key {
-            status.last_verdict = earlier.last_verdict;
+            // One that was killed has a challenge without a verdict.
+            let lost = earlier.challenge.map(|challenge| lost(challenge.challenge_id));
+            status.last_verdict = lost.or(earlier.last_verdict);
         }
     }
 
@@ -421,14 +423,7 @@ impl StatusBoard {
 
     /// The session ended before the verdict on this challenge: the one before it is not the last.
     pub fn lost_verdict(&self, challenge: ChallengeId) {
-        let detail = "the session ended before the verdict came: the validator's operator knows it".to_owned();
-        self.show(VerdictStatus {
-            challenge_id: challenge.to_string(),
-            at: unix_seconds(),
-            outcome: UNKNOWN.to_owned(),
-            tops: 0.0,
-            reasons: vec![ReasonStatus { code: "no_verdict".into(), class: Class::Network.name().into(), detail }],
-        });
+        self.show(lost(challenge.to_string()));
     }
 
     fn show(&self, verdict: VerdictStatus) {
@@ -450,4 +445,11 @@ impl StatusBoard {
     fn change(&self, change: impl FnOnce(&mut ValidatorStatus)) {
         self.status.lock().validators.get_mut(self.validator).map(change);
     }
+}
+
+/// In place of a verdict that did not come.
+fn lost(challenge_id: String) -> VerdictStatus {
+    let detail = "the session ended before the verdict came: the validator's operator knows it".to_owned();
+    let reasons = vec![ReasonStatus { code: "no_verdict".into(), class: Class::Network.name().into(), detail }];
+    VerdictStatus { challenge_id, at: unix_seconds(), outcome: UNKNOWN.to_owned(), tops: 0.0, reasons }
 }

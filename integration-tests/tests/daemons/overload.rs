@@ -88,7 +88,7 @@ async fn a_validator_that_stood_still_takes_no_miner_for_gone() {
     stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
     let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
     stage.validator.daemon.wait_for("challenge started");
-    stage.validator.daemon.hold_up(Duration::from_secs(8));
+    stage.validator.daemon.hold_up(Duration::from_secs(12));
     let ruling = running.ruling().await.unwrap();
     ruling.expect(ReasonCode::ValidatorOverloaded);
 }

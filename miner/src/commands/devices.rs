@@ -19,6 +19,7 @@ use assay_program::shutdown::Signals;
 use assay_program::utc;
 use assay_protocol::claims::HostClaims;
 use assay_protocol::identity::Identity;
+use assay_protocol::key_file::KeyFileError;
 use assay_protocol::message::MATRIX_SIZES;
 use assay_telemetry::HostClaimsError;
 use assay_transport::own_key;
@@ -53,12 +54,12 @@ pub fn execute(config: &MinerConfig, args: &DevicesArgs) -> anyhow::Result<Exit>
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);
     // Device ids are derived from the key: the one that `run` uses.
-    let identity = match own_key::identity(&config.key_file) {
-        Err(failure) if failure.exit == Exit::Io => {
-            tracing::warn!("{failure}; the ids of the devices are not those of run");
+    let identity = match Identity::load_or_create(&config.key_file) {
+        Err(error @ KeyFileError::File { .. }) => {
+            tracing::warn!("{error}; the ids of the devices are not those of run");
             None
         }
-        found => Some(found?),
+        found => Some(found.map_err(own_key::failure)?),
     };
     let key = identity.as_ref().map(Identity::public_key);
     let origin = identity.as_ref().map_or(PublicKey([0; 32]), Identity::origin);

@@ -214,11 +214,13 @@ async fn serve_each(
     }
     let (mut has_drained, mut cut_short, mut failed) = (false, None, Vec::new());
     while let Some(session) = sessions.join_next().await {
-        let (served, log, address) = session.context("a session failed")?;
+        let (served, mut log, address) = session.context("a session failed")?;
+        let running = log.challenge;
+        log.lose_verdict();
         match served {
             Ok(()) => {
                 has_drained = true;
-                cut_short = cut_short.or(log.challenge);
+                cut_short = cut_short.or(running);
             }
             Err(error @ (ConnectionError::Operator(_) | ConnectionError::Untrusted(_))) => {
                 if !is_only_one {

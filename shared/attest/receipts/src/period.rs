@@ -1,7 +1,7 @@
 //! The receipts of one host over a period, as a lender reads them: the time with proof, the least and the median
 //! capacity, the devices, and each change. Figures name the receipts that they rest on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use assay_work::{Precision, PublicKey};
 use serde::{Deserialize, Serialize};
@@ -207,9 +207,13 @@ const fn host(receipt: &Claims) -> &HostResult {
 /// light challenges. One in which a device took no part proves less.
 fn fullest<'a>(proven: &[&'a Claims]) -> Vec<&'a Claims> {
     let asked = |receipt: &'a Claims| &receipt.submods.host.ear_appraisal_policy_ids;
-    let whole = proven.iter().filter(|receipt| host(receipt).not_challenged.is_empty());
-    let most = whole.max_by_key(|receipt| proven_bytes(receipt)).map(|receipt| asked(receipt));
-    proven.iter().copied().filter(|receipt| Some(asked(receipt)) == most).collect()
+    let whole: Vec<_> = proven.iter().copied().filter(|receipt| host(receipt).not_challenged.is_empty()).collect();
+    let most = whole.iter().max_by_key(|receipt| proven_bytes(receipt)).map(|receipt| asked(receipt));
+    let of_most = |receipt: &&'a Claims| Some(asked(receipt)) == most;
+    // Not every device computes each kind.
+    let kinds: BTreeSet<_> = whole.into_iter().filter(of_most).map(|receipt| host(receipt).precision.code()).collect();
+    let is_whole = |receipt: &&Claims| kinds.contains(&host(receipt).precision.code());
+    proven.iter().copied().filter(|receipt| of_most(receipt) && is_whole(receipt)).collect()
 }
 
 fn proven_bytes(receipt: &Claims) -> Option<u64> {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use BackendKind::{Cpu, Cuda, Wgpu};
 use assay_worker::testing::{FakeBackend, FakeFault, FakeProcess, LONG, Threads, found};
-use assay_worker::{LaunchedWorker, Launcher};
+use assay_worker::{LaunchedWorker, Launcher, Process};
 
 use super::*;
 use crate::filter::{DeviceFilter, DeviceSelector};
@@ -246,6 +246,41 @@ fn a_process_that_is_killed_while_it_lists_or_opens_is_started_again() {
         let chosen = start_with(&host, vec![fake(Cpu, machine)], &launch, &mut |_, _| ());
         assert_eq!(chosen.as_ref().is_ok_and(|chosen| ids(chosen) == [1]), is_open, "{killed:?} were killed");
     }
+}
+
+/// A worker that is killed at its start, whose driver holds its process.
+struct Held;
+
+impl Process for Held {
+    fn id(&self) -> u32 {
+        0
+    }
+    fn kill(&mut self) {}
+    fn wait(&mut self, limit: Duration) -> Option<String> {
+        thread::sleep(limit);
+        None
+    }
+}
+
+/// A start waited for ever for the second attempt, which waits for the process of the first.
+#[test]
+fn a_process_that_does_not_end_holds_up_no_start() {
+    struct AfterListing(Threads);
+    impl Launcher for AfterListing {
+        fn launch(&self) -> io::Result<LaunchedWorker> {
+            let worker = self.0.launch()?;
+            if self.0.started.load(Ordering::Relaxed) == 1 {
+                return Ok(worker);
+            }
+            let (output, _) = io::pipe()?;
+            Ok(LaunchedWorker { input: worker.input, output: Box::new(output), process: Box::new(Held) })
+        }
+    }
+    let launch = WorkerLaunch { launcher: Arc::new(AfterListing(Threads::default())), silence: LONG };
+    let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
+    let machine: Machine = &[(Cpu, &[(1, FakeFault::None, "")])];
+    let chosen = start_with(&host, vec![fake(Cpu, machine)], &launch, &mut |_, _| ());
+    assert!(chosen.is_err());
 }
 
 #[test]

@@ -250,9 +250,9 @@ pub fn supervise(spec: &WorkerSpec, shared: &SharedWorker) {
                 if !shared.is_over() {
                     tracing::error!(device = %id, "{} cannot be used now: {why}", spec.found.info.name);
                 }
-                // A device that was open before is noted as lost already.
+                // A device that was open before is noted as lost already; a process that stays holds up the next one.
                 let is_starting = matches!(*shared.state.lock(), WorkerState::Starting);
-                if !is_starting || number == ATTEMPTS || !matches!(why, DeviceError::Lost(_)) {
+                if !is_starting || left.is_some() || number == ATTEMPTS || !matches!(why, DeviceError::Lost(_)) {
                     shared.set(WorkerState::Down(why));
                     if is_starting {
                         spec.changes.note();

@@ -304,7 +304,10 @@ impl Drop for Driver {
         if std::thread::panicking() {
             let why = "an internal error of the validator";
             self.leave(why);
-            self.validator.registry.unrecorded.keep(SessionEnd { has_panicked: true, ..self.session_end(why) });
+            self.validator
+                .registry
+                .unrecorded
+                .keep(SessionEnd { has_panicked: self.running.recording.is_none(), ..self.session_end(why) });
         }
     }
 }

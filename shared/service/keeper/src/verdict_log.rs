@@ -158,7 +158,9 @@ impl VerdictLog {
     /// Notes the entries that the log has of challenges whose new verdict is that they were lost, and returns whether there
     /// was one: records that were restored lack the first verdicts, and a second entry would break the log.
     async fn note_restored(&self, size: u64, unlogged: &[UnloggedVerdict]) -> Result<bool, VerdictLogError> {
-        let lost = unlogged.iter().filter(|it| it.document.contains(ReasonCode::ValidatorLost.name()));
+        // A text in a document has no quotes.
+        let lost = format!("\"code\":\"{}\"", ReasonCode::ValidatorLost);
+        let lost = unlogged.iter().filter(|it| it.document.contains(&lost));
         let (lost, mut found): (HashSet<_>, _) = (lost.map(|it| &it.challenge).collect(), false);
         let tiles = if lost.is_empty() { 0 } else { size.div_ceil(WIDTH) };
         for index in 0..tiles {

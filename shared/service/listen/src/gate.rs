@@ -46,6 +46,8 @@ struct GateState {
     all_told: Bucket,
     known: HashMap<IpAddr, Instant>,
     sessions: Buckets<PublicKey>,
+    /// By the miner's seat: a key that is refused takes none of its miner's.
+    seats: Buckets<PublicKey>,
     lines: Buckets<IpAddr>,
     all_lines: Bucket,
     report: Report,
@@ -81,6 +83,7 @@ impl Gate {
             all_told: Bucket::full(TOLD, now),
             known: HashMap::new(),
             sessions: Buckets::new(SESSIONS_PER_KEY, MAX_COUNTED_KEYS, now),
+            seats: Buckets::new(SESSIONS_PER_KEY, MAX_COUNTED_KEYS, now),
             lines: Buckets::new(LINES_PER_ADDRESS, MAX_ADDRESSES, now),
             all_lines: Bucket::full(LINES, now),
             report: Report::default(),
@@ -127,6 +130,14 @@ impl Gate {
     /// The wait until the key may begin the next one.
     pub fn begin_session(&self, key: PublicKey, now: Instant) -> Result<(), Duration> {
         self.0.lock().sessions.take(key, now).map(|_| ()).map_err(|refused| refused.until)
+    }
+
+    /// Counts a session of a miner that is admitted, with any of its keys.
+    ///
+    /// # Errors
+    /// The wait until the miner may begin the next one.
+    pub fn take_seat(&self, seat: PublicKey, now: Instant) -> Result<(), Duration> {
+        self.0.lock().seats.take(seat, now).map(|_| ()).map_err(|refused| refused.until)
     }
 
     /// Counts a connection without a session that was closed for a newer one.

@@ -21,7 +21,7 @@ pub struct ValidatorDelays {
 }
 
 /// A delay of the validator in which it may take a miner for gone, or a miner the validator.
-const SILENCE: Duration = Duration::from_secs(3);
+pub const SILENCE: Duration = Duration::from_secs(10);
 
 impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
@@ -59,7 +59,7 @@ impl ValidatorDelays {
 }
 
 /// Whether a challenge ended so for the end of its connection.
-fn is_end(code: ReasonCode) -> bool {
+pub fn is_end(code: ReasonCode) -> bool {
     code.class() == Class::Network || code == ReasonCode::AbandonedRepeatedly
 }
 
@@ -126,7 +126,7 @@ mod tests {
         let at_the_end = ValidatorDelays { at_the_end: Some(Duration::from_secs(9)), ..ValidatorDelays::default() };
         assert_eq!(outcome(at_the_end, &[ResidencyShare]), Outcome::Fail, "its probe was answered long before");
         for code in [AbandonedRepeatedly, Abandoned, PeerSilent, Disconnected] {
-            for (ms, is_excused) in [(2999, false), (3000, true)] {
+            for (ms, is_excused) in [(9999, false), (10_000, true)] {
                 let at_the_end = Some(Duration::from_millis(ms));
                 let mut ended = Verdict { outcome: Outcome::Inconclusive, ..failed(&[code]) };
                 assert_eq!(ValidatorDelays { at_the_end, ..delays }.excuse(&mut ended), is_excused, "{code}");

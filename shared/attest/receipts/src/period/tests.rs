@@ -92,6 +92,14 @@ fn a_device_that_takes_no_part_hides_no_weak_day() {
         edited(2, 1, START + 2 * HOUR, "affirming", &[(1, "H200", 14, 1500.0)], |host| host["not_challenged"] = ids);
     let found = report(vec![receipt(1, 1, START + HOUR, "affirming", &[(1, "H200", 140, 1500.0)]), weak]);
     assert_eq!(found.bytes.unwrap().least, Stated { value: 14, receipt: "r2".to_owned() });
+    // One that does not compute a kind hides nothing.
+    let ids = json!(["02".repeat(16)]);
+    let fp8 = edited(2, 1, START + 2 * HOUR, "affirming", &[(1, "H200", 14, 1500.0)], |host| {
+        host["not_challenged"] = ids;
+        host["precision"] = json!(Precision::Fp8.code());
+    });
+    let found = report(vec![receipt(1, 1, START + HOUR, "affirming", &[(1, "H200", 140, 1500.0)]), fp8]);
+    assert_eq!(found.bytes.unwrap().least, Stated { value: 140, receipt: "r1".to_owned() });
 }
 
 #[test]

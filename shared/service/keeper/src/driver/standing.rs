@@ -93,10 +93,8 @@ impl Driver {
         let bounds = &validator.registry.bounds;
         let most = bounds.address_miners(validator.access.allowed.lists().is_open());
         let seat = validator.seat(&connected.keys).await?;
-        if seat != who.miner {
-            // A miner that took turns with its keys would never stay until its challenge is due.
-            validator.listening.gate.begin_session(seat, who.since).map_err(EnterError::TooOften)?;
-        }
+        // A miner that took turns with its keys would never stay until its challenge is due.
+        validator.listening.gate.take_seat(seat, who.since).map_err(EnterError::TooOften)?;
         let enter = |most| validator.registry.enter(self.number, seat, miner.clone(), commands.clone(), peer, most);
         let before = match enter(most) {
             // A neighbour's new keys keep no attested miner of the address out: it has as many places again.

@@ -168,6 +168,9 @@ async fn a_miner_that_gives_up_gains_nothing_by_it() {
     driver.draft(verdict.clone());
     assert_eq!(next(), Some(Precision::Int8));
     driver.running.challenge = Some(ongoing(id));
+    let left = vec![Reason::new(ReasonCode::Disconnected, "")];
+    driver.draft(Box::new(Verdict::without_work(id, key, key, left, 1)));
+    assert_eq!(next(), Some(Precision::Int8));
     driver.draft(verdict);
     assert_eq!(next(), Some(Precision::Fp8), "the validator ended it");
 }
@@ -204,6 +207,11 @@ async fn a_miner_that_takes_turns_with_its_keys_connects_as_often_as_one_key() {
         entered += usize::from(driver.established(hello(*key, vec![root.succeed(*key, until)]), None).await.is_ok());
     }
     assert!((1..30).contains(&entered), "{entered}");
+    // Regression test: a key that was refused took the place of its miner's newer one.
+    for _ in 0..40 {
+        let _ = validator.listening.gate.begin_session(PublicKey([9; 32]), clock::now());
+    }
+    assert!(validator.listening.gate.take_seat(PublicKey([9; 32]), clock::now()).is_ok());
 }
 
 /// Regression test: the seat stayed taken until the validator restarted, and the records had the session and its challenge

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
-use assay_protocol::verdict::{Class, Outcome, ReasonCode, Verdict};
+use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
 use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
@@ -21,7 +21,7 @@ use assay_api::VERDICT_PHASE;
 use assay_judge::action::Action;
 use assay_judge::case::entry::CaseEntry;
 use assay_judge::facts::FleetFinding;
-use assay_judge::verify::excuse::ValidatorDelays;
+use assay_judge::verify::excuse::{SILENCE, ValidatorDelays, is_end};
 use assay_listen::bounds::HELD_UP_LIMIT;
 
 /// The least time for evidence that is excused: less is lost in the variation of any message.
@@ -84,11 +84,10 @@ impl Driver {
 
     pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
         let held_up = self.held_up();
-        held_up.excuse(&mut verdict);
         let challenge = self.running.challenge.as_ref();
         // A kind whose challenge the miner ended comes again, whatever it says: its words are no evidence.
-        let was_ended = challenge.is_some_and(|it| it.has_given_up)
-            || verdict.reasons.iter().any(|reason| reason.code.class() == Class::Network);
+        let was_ended = challenge.is_some_and(|it| it.has_given_up) || verdict.reasons.iter().any(|it| is_end(it.code));
+        held_up.excuse(&mut verdict);
         let was_declined = verdict.outcome == Outcome::Inconclusive && was_ended;
         if let (false, Some(seat)) = (was_declined, self.seat()) {
             self.validator.access.admission.history.judged(seat, verdict.precision);
@@ -130,9 +129,9 @@ impl Driver {
             return ValidatorDelays::default();
         };
         let (now, lag) = (clock::now(), &self.validator.listening.lag);
-        // A miner that gives up does so by its own clock, at a time that it chooses.
-        let end = (!has_given_up).then(|| now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began));
-        let at_the_end = end.and_then(|end| lag.since(end, now));
+        let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
+        // A miner that gives up does so by its own clock, at a time that it chooses: no long delay can be awaited.
+        let at_the_end = at_the_end.filter(|held_up| !has_given_up || *held_up >= SILENCE);
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
         ValidatorDelays { at_the_end, for_long, ..*delays }
     }
