@@ -7,10 +7,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sqlx::any::AnyRow;
 
 use crate::action::note_action;
+use crate::column::ttl_ms;
 use crate::column::{get, read};
 use crate::document::json;
 use crate::tx::Tx;
-use crate::validators::ttl_ms;
 use crate::webhooks::AUTHOR_REVOKED;
 use crate::{Actor, ApiTokenRecord, MAX_ROWS, Records, RecordsError, Result, Role, id};
 

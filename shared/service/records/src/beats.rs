@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::validators::ttl_ms;
+use crate::column::ttl_ms;
 
 /// The heartbeats since the last gap; `None` before the first one.
 #[derive(Debug, Default)]

@@ -1,4 +1,6 @@
-//! Columns of rows that were read.
+//! Columns of rows.
+
+use std::time::Duration;
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, Decode, Row, Type};
@@ -19,3 +21,8 @@ macro_rules! read {
     };
 }
 pub(crate) use read;
+
+/// A time to live in milliseconds.
+pub(crate) fn ttl_ms(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::column::read;
-use crate::validators::ttl_ms;
+use crate::column::ttl_ms;
 use crate::{Records, Result};
 
 /// A lease that has not ended.

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::any::AnyRow;
 
+use crate::column::ttl_ms;
 use crate::column::{get, read};
 use crate::document::json;
 use crate::schema::{SCHEMA_VERSION, check_schema};
-use crate::validators::ttl_ms;
 use crate::{Records, RecordsError, Result, id};
 
 /// The largest job: far more than the roots and inputs of the largest challenge.

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::note_action;
 use crate::api_tokens::ENDED_KEPT_MS;
+use crate::column::ttl_ms;
 use crate::column::{get, read};
 use crate::document::{json, to_json};
 use crate::keys::ensure_miner;
 use crate::miner::status_of;
-use crate::validators::ttl_ms;
 use crate::{Actor, Approval, Labels, MAX_ROWS, Records, RecordsError, Result, TokenRecord, id};
 
 /// The prefix of every token, by which a leaked one is recognised.

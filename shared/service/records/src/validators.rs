@@ -5,7 +5,7 @@ use std::time::Duration;
 use assay_program::clock;
 use serde::{Deserialize, Serialize};
 
-use crate::column::{get, read};
+use crate::column::{get, read, ttl_ms};
 use crate::schema::{SCHEMA_VERSION, check_schema};
 use crate::sessions::{LOST, tell_left};
 use crate::{Records, RecordsError, Result, id};
@@ -23,11 +23,6 @@ pub struct ValidatorRecord {
     pub heartbeat_ms: i64,
     /// Whether it counts as alive.
     pub is_alive: bool,
-}
-
-/// A time to live in milliseconds.
-pub(crate) fn ttl_ms(ttl: Duration) -> i64 {
-    i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }
 
 /// The condition that the process of the validator `v` counts as alive. Its end lies further ahead than twice the time of
