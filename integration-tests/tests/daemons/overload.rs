@@ -80,7 +80,7 @@ async fn a_validator_that_was_held_up_fails_nobody_for_it() {
     ruling.expect("it was asked").expect(ReasonCode::CommitmentLate);
 }
 
-/// It reads what its miner sent meanwhile after the time by which it takes a silent one for gone.
+/// It reads the messages that its miner sent meanwhile after the time by which it takes a silent one for gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_validator_that_stood_still_takes_no_miner_for_gone() {
     let policy = Policy { ping_interval_ms: 1000, ..Policy::default() };
@@ -88,7 +88,7 @@ async fn a_validator_that_stood_still_takes_no_miner_for_gone() {
     stage.miner.lies.in_work(WorkLie::Slow(Duration::from_secs(60)));
     let running = stage.validator.ask(stage.miner.key, Some(Mode::Audit)).await.unwrap();
     stage.validator.daemon.wait_for("challenge started");
-    stage.validator.daemon.hold_up(Duration::from_secs(12));
+    stage.validator.daemon.hold_up(Duration::from_secs(8));
     let ruling = running.ruling().await.unwrap();
     ruling.expect(ReasonCode::ValidatorOverloaded);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use assay_program::clock::unix_seconds;
-use assay_program::exit::{Exit, Failure, of_file_error, print};
+use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
 use assay_program::utc;
 use assay_protocol::identity::Identity;
@@ -40,9 +40,14 @@ pub fn identity(key_file: &Path) -> Result<Identity, Failure> {
 
 /// The program's failure where its key cannot be had.
 pub fn failure(error: KeyFileError) -> Failure {
+    use ErrorKind::{NotADirectory, PermissionDenied, ReadOnlyFilesystem};
     let exit = match &error {
-        KeyFileError::File { source, .. } if source.kind() == ErrorKind::NotFound => Exit::Io,
-        KeyFileError::File { source, .. } => of_file_error(source),
+        // Others may pass, such as a full disk.
+        KeyFileError::File { source, .. }
+            if !matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem | NotADirectory) =>
+        {
+            Exit::Io
+        }
         KeyFileError::Random(_) => Exit::Internal,
         _ => Exit::Config,
     };

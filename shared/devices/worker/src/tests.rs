@@ -53,7 +53,7 @@ fn fill(device: &mut dyn Device) -> Result<Vec<Digest>, DeviceError> {
     device.fill(&PASS, &Handle::default())
 }
 
-/// Regression test: each attempt counted as a change of devices, for which a miner declined what it was offered.
+/// Regression test: each attempt counted as a change of devices, for which a miner declined offers.
 #[test]
 fn a_device_that_stays_away_changes_once() {
     let threads = Arc::new(Threads::default());

@@ -1,6 +1,6 @@
 //! An S3 bucket, at a real server: evidence waits on disk until the bucket has it, and is read from its present place.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -67,32 +67,10 @@ impl Choosy {
         let bucket = Self { address, refuses: Arc::default(), asked: Arc::default(), uploads: Arc::default() };
         let (refuses, asked, uploads) = (bucket.refuses.clone(), bucket.asked.clone(), bucket.uploads.clone());
         std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = BufReader::new(stream.unwrap());
-                let (mut head, mut line, mut length) = (String::new(), String::new(), 0);
-                while stream.read_line(&mut line).unwrap() > 2 {
-                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                    head.push_str(&std::mem::take(&mut line));
-                }
-                stream.read_exact(&mut vec![0; length]).unwrap();
-                asked.fetch_add(1, Ordering::SeqCst);
-                let request = head.lines().next().unwrap();
-                let is_refused = request.contains(&*refuses.lock().unwrap());
-                let status = if is_refused { "403 Forbidden" } else { "200 OK" };
-                let mut body = "";
-                if request.contains("?uploads") {
-                    uploads.fetch_add(1, Ordering::SeqCst);
-                    body = "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>";
-                } else if request.starts_with("DELETE") && request.contains("uploadId=7") {
-                    uploads.fetch_sub(1, Ordering::SeqCst);
-                }
-                let length = body.len();
-                let answer = format!(
-                    "HTTP/1.1 {status}\r\nETag: \"1\"\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-                );
-                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            for stream in listener.incoming().flatten() {
+                let (refuses, asked, uploads) = (refuses.clone(), asked.clone(), uploads.clone());
+                // A store that gave an upload up breaks the connections of its parts.
+                std::thread::spawn(move || drop(answer(stream, &refuses, &asked, &uploads)));
             }
         });
         bucket
@@ -105,6 +83,34 @@ impl Choosy {
     fn asked(&self) -> usize {
         self.asked.swap(0, Ordering::SeqCst)
     }
+}
+
+/// Answers the request of a connection.
+fn answer(stream: TcpStream, refuses: &Mutex<String>, asked: &AtomicUsize, uploads: &AtomicUsize) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut head, mut line, mut length) = (String::new(), String::new(), 0);
+    while stream.read_line(&mut line)? > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        head.push_str(&std::mem::take(&mut line));
+    }
+    stream.read_exact(&mut vec![0; length])?;
+    asked.fetch_add(1, Ordering::SeqCst);
+    let request = head.lines().next().unwrap_or_default();
+    let is_refused = request.contains(&*refuses.lock().unwrap());
+    let status = if is_refused { "403 Forbidden" } else { "200 OK" };
+    let mut body = "";
+    if request.contains("?uploads") {
+        uploads.fetch_add(1, Ordering::SeqCst);
+        body = "<InitiateMultipartUploadResult><UploadId>7</UploadId></InitiateMultipartUploadResult>";
+    } else if request.starts_with("DELETE") && request.contains("uploadId=7") {
+        uploads.fetch_sub(1, Ordering::SeqCst);
+    }
+    let length = body.len();
+    let answer =
+        format!("HTTP/1.1 {status}\r\nETag: \"1\"\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    stream.get_mut().write_all(answer.as_bytes())
 }
 
 impl Drop for Server {
@@ -274,13 +280,10 @@ async fn an_upload_that_fails_leaves_no_parts_in_the_bucket() {
     let (bucket, outbox) = (Choosy::start(), tempfile::tempdir().unwrap());
     let store = store_at(bucket.address, outbox.path());
     keep(&store, &noise(21, 20_000_001)).await;
-    for (refused, requests) in [("partNumber=1&", None), ("partNumber=3&", Some(5)), (".zst?uploadId=7 HTTP", Some(6))]
-    {
+    for refused in ["partNumber=1&", "partNumber=3&", ".zst?uploadId=7 HTTP"] {
         bucket.refuse(refused);
-        bucket.asked();
         assert!(matches!(store.deliver().await, Err(EvidenceError::Store(_))), "{refused}");
         assert_eq!(bucket.uploads.load(Ordering::SeqCst), 0, "{refused}");
-        assert!(requests.is_none_or(|requests| bucket.asked() == requests), "{refused}");
     }
     assert_eq!(waiting(outbox.path()), 1);
 }

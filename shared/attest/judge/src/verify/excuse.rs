@@ -18,10 +18,9 @@ pub struct ValidatorDelays {
     pub worked: Option<Duration>,
     /// The longest delay between the first probe and the last answer of a later one.
     pub linked: Option<Duration>,
+    /// Delay at the end in which it may take a miner for gone, or a miner the validator.
+    pub silent: Option<Duration>,
 }
-
-/// A delay of the validator in which it may take a miner for gone, or a miner the validator.
-pub const SILENCE: Duration = Duration::from_secs(10);
 
 impl ValidatorDelays {
     /// Excuses a miner for time that may be our own. A missed deadline is ours where we were held up when the time
@@ -41,7 +40,7 @@ impl ValidatorDelays {
             // The miner chooses the end, which comes long after the probe.
             ReasonCode::ResidencyShare => probed,
             code if code.class() == Class::Late => self.at_the_end,
-            code if is_end(code) => self.at_the_end.filter(|delay| *delay >= SILENCE),
+            code if is_end(code) => self.silent,
             _ => None,
         };
         let counts = verdict.reasons.iter().filter(|reason| reason.code.class().fails() || is_end(reason.code));
@@ -126,10 +125,11 @@ mod tests {
         let at_the_end = ValidatorDelays { at_the_end: Some(Duration::from_secs(9)), ..ValidatorDelays::default() };
         assert_eq!(outcome(at_the_end, &[ResidencyShare]), Outcome::Fail, "its probe was answered long before");
         for code in [AbandonedRepeatedly, Abandoned, PeerSilent, Disconnected] {
-            for (ms, is_excused) in [(9999, false), (10_000, true)] {
-                let at_the_end = Some(Duration::from_millis(ms));
+            for (delays, is_excused) in
+                [(at_the_end, false), (ValidatorDelays { silent: at_the_end.at_the_end, ..delays }, true)]
+            {
                 let mut ended = Verdict { outcome: Outcome::Inconclusive, ..failed(&[code]) };
-                assert_eq!(ValidatorDelays { at_the_end, ..delays }.excuse(&mut ended), is_excused, "{code}");
+                assert_eq!(delays.excuse(&mut ended), is_excused, "{code}");
                 assert_eq!(ended.reasons[0].code == ReasonCode::ValidatorOverloaded, is_excused);
             }
         }

@@ -19,11 +19,14 @@ use crate::operations::rounds;
 use crate::order::{Order, OrderOrigin};
 use assay_api::VERDICT_PHASE;
 use assay_judge::action::Action;
+use assay_judge::bounds::MISSED_PINGS;
 use assay_judge::case::entry::CaseEntry;
 use assay_judge::facts::FleetFinding;
-use assay_judge::verify::excuse::{SILENCE, ValidatorDelays, is_end};
+use assay_judge::verify::excuse::{ValidatorDelays, is_end};
 use assay_listen::bounds::HELD_UP_LIMIT;
 
+/// A delay in which a side takes the other one for gone at any interval of pings.
+const SILENCE: Duration = Duration::from_secs(10);
 /// The least time for evidence that is excused: less is lost in the variation of any message.
 const CAPTURE_EXCUSED: Duration = Duration::from_millis(1);
 
@@ -85,7 +88,7 @@ impl Driver {
     pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
         let held_up = self.held_up();
         let challenge = self.running.challenge.as_ref();
-        // A kind whose challenge the miner ended comes again, whatever it says: its words are no evidence.
+        // A kind whose challenge the miner ended comes again: its words are no evidence.
         let was_ended = challenge.is_some_and(|it| it.has_given_up) || verdict.reasons.iter().any(|it| is_end(it.code));
         held_up.excuse(&mut verdict);
         let was_declined = verdict.outcome == Outcome::Inconclusive && was_ended;
@@ -130,10 +133,12 @@ impl Driver {
         };
         let (now, lag) = (clock::now(), &self.validator.listening.lag);
         let at_the_end = lag.since(now.checked_sub(2 * HELD_UP_LIMIT).unwrap_or(*began), now);
+        let silence = SILENCE.min((MISSED_PINGS - 1) * self.validator.access.admission.ping_interval);
+        let silent = at_the_end.filter(|held_up| *held_up >= silence);
         // A miner that gives up does so by its own clock, at a time that it chooses: no long delay can be awaited.
-        let at_the_end = at_the_end.filter(|held_up| !has_given_up || *held_up >= SILENCE);
+        let at_the_end = if *has_given_up { silent } else { at_the_end };
         let for_long = lag.since(*began, now).filter(|held_up| *held_up * 10 >= now.duration_since(*began));
-        ValidatorDelays { at_the_end, for_long, ..*delays }
+        ValidatorDelays { at_the_end, for_long, silent, ..*delays }
     }
 
     /// Requests a round with the other miners that showed a disputed device.

@@ -302,9 +302,9 @@ mod tests {
         assert!(ended().await.is_some());
         late.round(&registry, &tell).await.unwrap();
         assert_eq!(ended().await, None);
-        for _ in 0..3 {
+        for _ in 0..6 {
             tokio::time::pause();
-            tokio::time::advance(Duration::from_secs(4)).await;
+            tokio::time::advance(Duration::from_secs(2)).await;
             tokio::time::resume();
             early.round(&empty, &tell).await.unwrap();
             late.round(&registry, &tell).await.unwrap();

@@ -92,9 +92,12 @@ pub async fn a_stranger_stays_that_is_being_decided_about(store: &TestStore) {
     records.connected(&session).await.unwrap();
     records.disconnected(&session.session, THEN_MS + 1, "gone").await.unwrap();
     std::thread::scope(|threads| {
-        threads.spawn(|| database.sql("BEGIN; UPDATE miners SET status = 'approved'; SELECT pg_sleep(3); COMMIT"));
+        let decides = "BEGIN; UPDATE miners SET status = 'approved'; SELECT pg_sleep(10); COMMIT";
+        let deciding = threads.spawn(|| database.sql(decides));
         let sleeps = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
-        while database.sql(sleeps).is_empty() {}
+        while database.sql(sleeps).is_empty() {
+            assert!(!deciding.is_finished(), "it was not seen");
+        }
         let removed =
             tokio::task::block_in_place(|| Handle::current().block_on(records.remove_strangers(0, THEN_MS + 20)));
         assert_eq!(removed.unwrap().miners, 0);
