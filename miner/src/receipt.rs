@@ -43,10 +43,12 @@ impl ReceiptFile {
         Self(Arc::new(Mutex::new(path_of(key_file))))
     }
 
-    /// Keeps a receipt in the place of the one before. That it cannot be written is in the log: nothing rests on it.
+    /// Keeps a receipt in the place of the one before. Where it cannot be written none is kept: an earlier one would
+    /// pass for it.
     pub fn keep(&self, token: &str) {
         let path = self.0.lock();
         if let Err(error) = write_whole(&path, &format!("{token}\n")) {
+            let _ = fs::remove_file(&*path);
             tracing::warn!(path = %path.display(), "the receipt of a verdict cannot be kept: {error}");
         }
     }
@@ -69,5 +71,9 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
         fs::write(&path, "a".repeat(MAX_RECEIPT_BYTES + 2)).unwrap();
         assert!(read(&path).is_err());
+        // Regression test: on a full disk the receipt of an earlier pass stayed.
+        fs::create_dir(with_suffix(&path, ".new")).unwrap();
+        file.keep("g.h.i");
+        assert_eq!(read(&path).unwrap(), None);
     }
 }

@@ -16,7 +16,8 @@ pub fn execute(config: &MinerConfig) -> anyhow::Result<Exit> {
     let path = path_of(&config.key_file);
     let found =
         read(&path).map_err(|error| Failure::because(Exit::Io, format!("cannot read {}", path.display()), error))?;
-    let none = || Failure::new(Exit::Inconclusive, "no verdict came with a receipt yet");
+    let none =
+        || Failure::new(Exit::Inconclusive, "no verdict came with a receipt yet, or the last one could not be kept");
     let receipt = found.ok_or_else(none)?;
     let last = file::read(&file::path_of(&config.key_file)).ok().flatten().and_then(|status| status.last_verdict);
     if let Some(VerdictStatus { challenge_id, .. }) = last.filter(|last| last.outcome == UNKNOWN) {

@@ -64,6 +64,7 @@ fn every_bound_is_kept_and_explained() {
     for (flag, part) in [
         ("--validator=127.0.0.1:0", "port 0"),
         ("--validator=127.0.0.1", "such as 127.0.0.1:7400"),
+        ("--validator=", "such as 127.0.0.1:7400"),
         ("--max-memory-percent=0", "from 1 to 100"),
         ("--max-memory-percent=101", "from 1 to 100"),
         ("--max-challenge-s=604801", "from 0 to 604800"),

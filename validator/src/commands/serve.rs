@@ -348,8 +348,7 @@ fn start_tasks(config: &ValidatorConfig, validator: &Arc<Validator>, tasks: &mut
     tasks.spawn(upkeep::remove_strangers(evidence.clone(), records.clone()));
     tasks.spawn(upkeep::check_records(records.clone()));
     tasks.spawn(records.clone().watch_server());
-    let own = validator.access.admission.identity.public_key();
-    tasks.spawn(upkeep::sweep_at_intervals(evidence.clone(), records.clone(), own, config.evidence.clone()));
+    tasks.spawn(upkeep::sweep_at_intervals(evidence.clone(), records.clone(), config.evidence.clone()));
     tasks.spawn(reports.log.clone().run());
     tasks.spawn(reports.webhooks.clone().keep());
     tasks.spawn(validator.leases.clone().keep());

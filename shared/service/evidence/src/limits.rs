@@ -39,17 +39,14 @@ pub struct SweepReport {
 impl EvidenceStore {
     /// Removes objects that are too old, then those beyond the limit of size, the `excess` ones first, then the oldest;
     /// keeps all that `is_needed`, and all younger than [`YOUNG`].
-    ///
-    /// # Errors
-    /// [`EvidenceError`], when the objects cannot be listed.
     pub async fn sweep(
         &self,
+        mut objects: Vec<ObjectEntry>,
         limits: &StoreLimits,
         is_needed: &(dyn Fn(&Digest) -> bool + Sync),
         excess: &HashSet<Digest>,
         now: SystemTime,
-    ) -> Result<SweepReport, EvidenceError> {
-        let mut objects = self.list().await?;
+    ) -> SweepReport {
         let mut swept = SweepReport {
             kept: objects.len(),
             kept_bytes: objects.iter().map(|h| h.bytes).sum(),
@@ -73,6 +70,6 @@ impl EvidenceStore {
         }
         self.room.counted(swept.kept_bytes);
         swept.bytes_over = limits.max_bytes.map_or(0, |most| swept.kept_bytes.saturating_sub(most));
-        Ok(swept)
+        swept
     }
 }

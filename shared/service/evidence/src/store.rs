@@ -191,11 +191,8 @@ impl EvidenceStore {
     pub fn keep_blocking(&self, spooled: SpooledObject, is_stranger: bool) -> Result<StoredObject, EvidenceError> {
         let SpooledObject { digest, bytes, stored_bytes, file } = spooled;
         self.room.take(stored_bytes, is_stranger)?;
-        if self.has_outbox() {
-            let waiting: u64 = self.waiting()?.iter().map(|(_, bytes)| bytes).sum();
-            if waiting + stored_bytes > MAX_OUTBOX_BYTES {
-                return Err(EvidenceError::OutboxFull);
-            }
+        if self.has_outbox() && self.backlog()?.bytes + stored_bytes > MAX_OUTBOX_BYTES {
+            return Err(EvidenceError::OutboxFull);
         }
         let path = self.folder.join(file_name(&digest));
         file.persist(&path).map_err(|error| EvidenceError::File { path: path.clone(), source: error.error })?;
@@ -213,9 +210,6 @@ impl EvidenceStore {
     /// bucket does not take.
     pub async fn deliver(&self) -> Result<UploadTotals, EvidenceError> {
         let mut delivered = UploadTotals::default();
-        if !self.has_outbox() {
-            return Ok(delivered);
-        }
         let store = self.clone();
         let mut waiting = spawn_blocking(move || store.waiting()).await.map_err(lost_thread(&self.folder))??;
         self.refusals.sort(&mut waiting);
@@ -265,7 +259,7 @@ impl EvidenceStore {
         }
     }
 
-    /// Every object of the store, those that wait for a bucket included.
+    /// Every object of the folder or bucket. Those that wait for the bucket are not among them.
     pub async fn list(&self) -> Result<Vec<ObjectEntry>, EvidenceError> {
         let prefix = self.prefix();
         let mut listed = self.objects.list(prefix.as_ref());
@@ -286,8 +280,8 @@ impl EvidenceStore {
         }
     }
 
-    /// Whether it is a bucket, which several validators may share. Its objects wait in the outbox.
-    pub const fn has_outbox(&self) -> bool {
+    /// Whether it is a bucket. Its objects wait in the outbox.
+    const fn has_outbox(&self) -> bool {
         matches!(self.location, EvidenceLocation::Bucket { .. })
     }
 
@@ -307,15 +301,15 @@ impl EvidenceStore {
     /// # Errors
     /// [`EvidenceError::File`]: the outbox cannot be read.
     pub fn backlog(&self) -> Result<Backlog, EvidenceError> {
-        if !self.has_outbox() {
-            return Ok(Backlog::default());
-        }
         let waiting = self.waiting()?;
         Ok(Backlog { objects: waiting.len(), bytes: waiting.iter().map(|(_, bytes)| bytes).sum() })
     }
 
-    /// The objects that wait for the bucket, the oldest first, with their bytes.
-    fn waiting(&self) -> Result<Vec<(Digest, u64)>, EvidenceError> {
+    /// The objects that wait for the bucket, the oldest first, with their bytes; nothing for a folder. Reads the outbox.
+    pub fn waiting(&self) -> Result<Vec<(Digest, u64)>, EvidenceError> {
+        if !self.has_outbox() {
+            return Ok(Vec::new());
+        }
         let list = || {
             let mut waiting = Vec::new();
             for entry in fs::read_dir(&self.folder)? {

@@ -1,5 +1,6 @@
 //! An S3 bucket, at a real server: evidence waits on disk until the bucket has it, and is read from its present place.
 
+use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -179,7 +180,7 @@ async fn a_bucket_has_what_was_kept() {
     let is_needed = move |digest: &Digest| *digest == first.digest;
     let later = SystemTime::now() + Duration::from_secs(7200);
     assert_eq!(
-        store.sweep(&none, &is_needed, &std::collections::HashSet::new(), later).await.unwrap().removed,
+        store.sweep(store.list().await.unwrap(), &none, &is_needed, &HashSet::new(), later).await.removed,
         [second.digest]
     );
     assert!(matches!(store.read(&second.digest).await, Err(EvidenceError::Missing(_))));

@@ -6,6 +6,17 @@ use crate::column::{get, read};
 use crate::tx::Tx;
 use crate::{EvidenceRecord, KeptEvidence, MAX_ROWS, Records, Result};
 
+/// Whose share of the room an object of evidence takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceShare {
+    pub digest: String,
+    /// Its bytes, compressed.
+    pub stored_bytes: i64,
+    pub miner: String,
+    /// No device of the miner ever passed.
+    pub is_stranger: bool,
+}
+
 impl Records {
     /// The evidence that is kept, oldest first, from a time and challenge on.
     pub async fn kept_evidence(&self, after: Option<(i64, &str)>, limit: u32) -> Result<Vec<KeptEvidence>> {
@@ -26,13 +37,17 @@ impl Records {
         self.list("list needed evidence", sqlx::query(sql), |row| get(row, "digest")).await
     }
 
-    /// The names of evidence beyond `most` bytes of its miner, the newest bytes first: of a validator, or of all.
-    pub async fn excess_evidence(&self, most: i64, validator: Option<&str>) -> Result<Vec<String>> {
-        let sql = "SELECT digest FROM (SELECT e.digest, SUM(e.stored_bytes) OVER (PARTITION BY v.miner \
-             ORDER BY e.at_ms DESC, e.challenge) AS bytes FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
-             WHERE e.dropped_ms IS NULL AND $2 IN ('', v.validator)) AS held WHERE bytes > $1";
-        let query = sqlx::query(sql).bind(most).bind(validator.unwrap_or_default());
-        self.list("list evidence beyond a miner's share", query, |row| get(row, "digest")).await
+    /// The shares of all evidence that is kept, of all validators, newest first.
+    pub async fn evidence_shares(&self) -> Result<Vec<EvidenceShare>> {
+        let sql = "SELECT e.digest, e.stored_bytes, v.miner, CASE WHEN EXISTS (SELECT 1 FROM devices d \
+             WHERE d.miner = v.miner AND d.last_pass_ms IS NOT NULL) THEN 0 ELSE 1 END AS is_stranger \
+             FROM evidence e JOIN verdicts v ON v.challenge = e.challenge WHERE e.dropped_ms IS NULL \
+             ORDER BY e.at_ms DESC, e.challenge";
+        self.list("list the shares of evidence", sqlx::query(sql), |row| {
+            let is_stranger = get::<i64>(row, "is_stranger")? == 1;
+            Ok(read!(row => EvidenceShare { digest, stored_bytes, miner; is_stranger }))
+        })
+        .await
     }
 
     /// Notes that evidence of this name was removed.

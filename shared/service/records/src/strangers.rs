@@ -45,15 +45,6 @@ pub struct RemovedStrangers {
     pub evidence: Vec<String>,
 }
 
-/// The evidence of strangers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StrangerEvidence {
-    /// Bytes of all of it, compressed.
-    pub stored_bytes: i64,
-    /// The names of the oldest of it that are more than there may be.
-    pub spare: Vec<String>,
-}
-
 impl Records {
     /// Removes strangers with all that is known of them: some of those that came last before [`STRANGER_AGE_MS`], or
     /// that are more than `most`. When it removes none, no more are left.
@@ -86,22 +77,6 @@ impl Records {
             }
             removed
         })
-    }
-
-    /// The size of the strangers' evidence, and the oldest objects of it beyond `most` bytes: of a validator, or of all.
-    pub async fn stranger_evidence(&self, most: i64, validator: Option<&str>) -> Result<StrangerEvidence> {
-        let sql = "SELECT e.digest, e.stored_bytes FROM evidence e JOIN verdicts v ON v.challenge = e.challenge \
-             WHERE e.dropped_ms IS NULL AND $1 IN ('', v.validator) AND NOT EXISTS (SELECT 1 FROM devices d \
-             WHERE d.miner = v.miner AND d.last_pass_ms IS NOT NULL) ORDER BY e.at_ms DESC, e.challenge";
-        let rows = sqlx::query(sql).bind(validator.unwrap_or_default()).fetch_all(self.read()).await;
-        let mut found = StrangerEvidence::default();
-        for row in &rows.map_err(|e| RecordsError::from(e).doing("look for evidence of strangers"))? {
-            found.stored_bytes += get::<i64>(row, "stored_bytes")?;
-            if found.stored_bytes > most {
-                found.spare.push(get(row, "digest")?);
-            }
-        }
-        Ok(found)
     }
 }
 

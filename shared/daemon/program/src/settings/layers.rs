@@ -171,7 +171,11 @@ fn setting(argument: &Arg, entry: SettingEntry) -> Setting {
     let parsed = argument.get_value_parser().type_id();
     let numbers = [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>(), TypeId::of::<f64>()];
     let is_list = is_list(argument);
-    let values = if is_list { split(&entry.values) } else { entry.values };
+    let mut values = if is_list { split(&entry.values) } else { entry.values };
+    if values.is_empty() && !argument.get_default_values().is_empty() {
+        // The parser would take the default.
+        values.push(String::new());
+    }
     let is_plain = is_switch(argument) || numbers.into_iter().any(|id| parsed == id);
     Setting { key: argument.get_id().as_str().to_owned(), values, is_list, is_plain, origin: entry.origin }
 }

@@ -1,13 +1,12 @@
 //! Background tasks of the evidence store and the records: uploads to the bucket, and removal by age and size.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, SweepReport};
 use assay_observe::prometheus::IntCounter;
 use assay_program::clock::unix_ms;
-use assay_records::{MAX_STRANGERS, Records, RecordsError, RemovedStrangers};
-use assay_work::PublicKey;
+use assay_records::{EvidenceShare, MAX_STRANGERS, Records, RecordsError, RemovedStrangers};
 
 use super::settings::EvidenceConfig;
 
@@ -61,12 +60,12 @@ pub async fn deliver(store: EvidenceStore, failures: IntCounter) {
 }
 
 /// Applies the limits for ever: at intervals, and when the store was full.
-pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, own: PublicKey, mut config: EvidenceConfig) {
+pub async fn sweep_at_intervals(store: EvidenceStore, records: Records, mut config: EvidenceConfig) {
     // Leaves room for new evidence until the next sweep.
     config.limits.max_bytes = config.limits.max_bytes.map(|most| most - most / SWEPT_PART);
     let mut told = 0;
     loop {
-        match sweep(&store, &records, own, &config, SystemTime::now()).await {
+        match sweep(&store, &records, &config, SystemTime::now()).await {
             Ok(SweepReport { removed, removed_bytes, kept, kept_bytes, bytes_over, failure: _ }) => {
                 if bytes_over > 0 {
                     tracing::warn!(bytes_over, kept, kept_bytes, "evidence is above its limit: states rest on it");
@@ -139,15 +138,14 @@ async fn check_records_once(records: &Records, checked: &mut Option<Instant>) {
     }
 }
 
-/// Applies the limits once, and removes old verdicts and join tokens. What an attestation state rests on stays. Of a
-/// folder, which other validators do not share, only evidence of the own verdicts counts.
+/// Applies the limits once, and removes old verdicts and join tokens. What an attestation state rests on stays. Evidence
+/// that is not in this store is another validator's, and counts for nothing.
 ///
 /// # Errors
 /// [`SweepError`]. Without an answer of the records no evidence is removed.
 pub async fn sweep(
     store: &EvidenceStore,
     records: &Records,
-    own: PublicKey,
     config: &EvidenceConfig,
     now: SystemTime,
 ) -> Result<SweepReport, SweepError> {
@@ -155,25 +153,40 @@ pub async fn sweep(
     if let Some(max_age) = config.verdicts_max_age {
         records.remove_old(max_age, unix_ms()).await?;
     }
-    let validator = (records.is_shared() && !store.has_outbox()).then(|| own.to_string());
-    let needed = records.needed_evidence().await?;
-    let digests = |texts: &[String]| texts.iter().filter_map(|text| text.parse().ok()).collect::<HashSet<Digest>>();
-    let needed = digests(&needed);
-    let excess = match config.limits.max_bytes.map(|most| i64::try_from(most / MINER_PART).unwrap_or(i64::MAX)) {
-        Some(share) => digests(&records.excess_evidence(share, validator.as_deref()).await?),
-        None => HashSet::new(),
-    };
+    let needed: HashSet<Digest> =
+        records.needed_evidence().await?.iter().filter_map(|digest| digest.parse().ok()).collect();
+    // Before the list: an upload between the two is in both.
+    let waiting: HashSet<Digest> = store.waiting()?.into_iter().map(|(digest, _)| digest).collect();
+    let mut objects = store.list().await?;
+    let listed: HashSet<Digest> = objects.iter().map(|object| object.digest).collect();
+    let miner_bytes = config.limits.max_bytes.map_or(u64::MAX, |most| most / MINER_PART);
     // Down to three quarters of the strangers' share, which leaves room for further ones.
-    let most = i64::try_from(store.max_stranger_bytes() / 4 * 3).unwrap_or(i64::MAX);
-    let strangers = records.stranger_evidence(most, validator.as_deref()).await?;
-    let spare: Vec<Digest> = strangers.spare.iter().filter_map(|digest| digest.parse().ok()).collect();
-    for digest in &spare {
+    let most = store.max_stranger_bytes() / 4 * 3;
+    let (mut of_miners, mut of_strangers) = (HashMap::<_, u64>::new(), 0);
+    let (mut excess, mut spare) = (HashSet::new(), HashMap::new());
+    for EvidenceShare { digest, stored_bytes, miner, is_stranger } in records.evidence_shares().await? {
+        let Ok(digest) = digest.parse() else { continue };
+        if !listed.contains(&digest) && !waiting.contains(&digest) {
+            continue;
+        }
+        let bytes = stored_bytes.unsigned_abs();
+        let of_miner = of_miners.entry(miner).or_default();
+        *of_miner += bytes;
+        if *of_miner > miner_bytes {
+            excess.insert(digest);
+        }
+        of_strangers += if is_stranger { bytes } else { 0 };
+        if is_stranger && of_strangers > most && listed.contains(&digest) {
+            spare.insert(digest, bytes);
+        }
+    }
+    for digest in spare.keys() {
         store.remove(digest).await?;
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }
-    let strangers = if spare.is_empty() { strangers.stored_bytes } else { most };
-    store.counted_of_strangers(strangers.unsigned_abs());
-    let mut swept = store.sweep(&config.limits, &|digest| needed.contains(digest), &excess, now).await?;
+    store.counted_of_strangers(of_strangers - spare.values().sum::<u64>());
+    objects.retain(|object| !spare.contains_key(&object.digest));
+    let mut swept = store.sweep(objects, &config.limits, &|digest| needed.contains(digest), &excess, now).await;
     for digest in &swept.removed {
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }
@@ -186,7 +199,7 @@ mod tests {
 
     use assay_evidence::{EvidenceLocation, StoreLimits};
     use assay_records::{EvidenceRecord, Location, RoundRecord};
-    use assay_work::ChallengeId;
+    use assay_work::{ChallengeId, PublicKey};
 
     use super::*;
 
@@ -204,35 +217,41 @@ mod tests {
         for (verdicts_max_age, stays) in [(None, true), (Some(Duration::from_secs(86_400)), false)] {
             let (location, outbox, limits) = (location.clone(), outbox.clone(), StoreLimits::default());
             let config = EvidenceConfig { location, outbox, limits, verdicts_max_age };
-            sweep(&store, &records, PublicKey([2; 32]), &config, SystemTime::now()).await.unwrap();
+            sweep(&store, &records, &config, SystemTime::now()).await.unwrap();
             assert_eq!(records.round("old").await.unwrap().is_some(), stays);
         }
     }
 
-    /// Regression test: a validator noted the evidence in the folder of another one as removed.
+    /// Regression test: a validator noted the evidence of another one's folder, or prefix of a bucket, as removed.
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_sweep_of_a_folder_leaves_the_evidence_of_other_validators() {
+    async fn a_sweep_leaves_the_evidence_of_other_validators() {
         let (folder, database) = (tempfile::tempdir().unwrap(), assay_records::testing::Postgres::shared().database());
         let records = Records::open(&database.location()).await.unwrap();
-        for validator in [1, 2] {
-            let keys = [PublicKey([9; 32]), PublicKey([validator; 32])];
-            let mut conclusion = crate::tests::conclusion(ChallengeId([validator; 16]), keys[0], keys[1], validator);
-            let digest = Digest([validator; 32]).to_string();
-            let evidence = EvidenceRecord { digest, bytes: 1 << 40, stored_bytes: 1 << 40, why: "fail".to_owned() };
-            conclusion.evidence = Some(evidence);
-            records.conclude(&conclusion).await.unwrap();
-        }
         let location = EvidenceLocation::Folder(folder.path().join("evidence"));
         let outbox = folder.path().join("outbox");
         let store = EvidenceStore::open(&location, &outbox).unwrap();
+        let kept = {
+            let mut spool = store.spool().unwrap();
+            spool.write(b"own").unwrap();
+            store.keep(spool.finish().unwrap(), false).await.unwrap()
+        };
+        for (validator, digest) in [(1, Digest([1; 32])), (2, kept.digest)] {
+            let keys = [PublicKey([9; 32]), PublicKey([validator; 32])];
+            let mut conclusion = crate::tests::conclusion(ChallengeId([validator; 16]), keys[0], keys[1], validator);
+            let (digest, why) = (digest.to_string(), "fail".to_owned());
+            conclusion.evidence = Some(EvidenceRecord { digest, bytes: 1 << 40, stored_bytes: 1 << 40, why });
+            records.conclude(&conclusion).await.unwrap();
+        }
         let limits = StoreLimits { max_age: None, max_bytes: Some(1 << 30) };
+        store.limit(limits.max_bytes);
         let config = EvidenceConfig { location, outbox, limits, verdicts_max_age: None };
-        sweep(&store, &records, PublicKey([2; 32]), &config, SystemTime::now()).await.unwrap();
+        sweep(&store, &records, &config, SystemTime::now()).await.unwrap();
         for (validator, is_dropped) in [(1, false), (2, true)] {
             let kept = records.evidence_of(&ChallengeId([validator; 16]).to_string()).await.unwrap().unwrap();
             assert_eq!(kept.dropped_ms.is_some(), is_dropped, "{validator}");
         }
+        assert!(store.list().await.unwrap().is_empty());
     }
 
     /// A page of SQLite's files.

@@ -132,20 +132,12 @@ pub async fn evidence_of_strangers_is_told_from_that_of_others(store: &TestStore
             .unwrap();
     }
     records.conclude(&conclusion(4, 3, &[], 4)).await.unwrap();
-    let each = 20 << 20;
-    let found = records.stranger_evidence(i64::MAX, None).await.unwrap();
-    assert_eq!((found.stored_bytes, found.spare.len()), (2 * each, 0));
-    let found = records.stranger_evidence(each, None).await.unwrap();
-    assert_eq!(found.spare, [format!("{:064x}", 1)], "the oldest");
-    // Regression test: a miner that passed once drove out the evidence of all others.
-    assert_eq!(records.excess_evidence(each, None).await.unwrap(), [format!("{:064x}", 3)], "the older one of two");
-    assert_eq!(records.excess_evidence(2 * each, None).await.unwrap(), [""; 0]);
-    // Of one validator's.
-    let author = conclusion(1, 1, &[], 1).verdict.validator_key.to_string();
-    for (validator, count) in [(&*author, 1), ("another", 0)] {
-        assert_eq!(records.stranger_evidence(each, Some(validator)).await.unwrap().spare.len(), count);
-        assert_eq!(records.excess_evidence(each, Some(validator)).await.unwrap().len(), count);
-    }
+    let shares = records.evidence_shares().await.unwrap();
+    let shares: Vec<_> = shares.iter().map(|share| (&*share.digest, &*share.miner, share.is_stranger)).collect();
+    let (digests, miners) =
+        ([1, 2, 3, 4].map(|number| format!("{number:064x}")), [1, 2, 3].map(|miner| key(miner).to_string()));
+    let expected = [(3, 2, false), (2, 2, false), (1, 1, true), (0, 0, true)];
+    assert_eq!(shares, expected.map(|(digest, miner, is_stranger)| (&*digests[digest], &*miners[miner], is_stranger)));
 }
 
 pub async fn old_verdicts_are_removed_unless_something_rests_on_them(store: &TestStore) {

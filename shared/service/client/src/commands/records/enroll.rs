@@ -24,8 +24,10 @@ pub fn execute(place: &ApiLocation, args: &EnrollArgs) -> anyhow::Result<Exit> {
         format!(
             "It lets one miner in, until {} UTC, and is shown only here. The miner takes it at its first start:\n  \
              assay-miner run --join-token-file FILE      (- for standard input), or\n  \
-             ASSAY_MINER_JOIN_TOKEN in its environment",
-            moment(&made, "expires_ms")
+             ASSAY_MINER_JOIN_TOKEN in its environment\n\
+             `assay-validator token revoke {}` takes it back.",
+            moment(&made, "expires_ms"),
+            short(text(&made, "hash"))
         )
     })
 }

@@ -116,6 +116,9 @@ fn miner(detail: &MinerDetail, document: &Value, verdicts: &[Value], screen: &Sc
     );
     let about = State::named(&record.state).map_or("", State::meaning);
     line(&mut out, "state", &format!("{}: {about}", record.state));
+    if !standing.because.is_empty() {
+        line(&mut out, "cause", &standing.because);
+    }
     if let Some(reason) = &known.reason {
         line(&mut out, "why", &reason.why);
         line(&mut out, "remedy", &reason.remedy);
@@ -227,7 +230,9 @@ mod tests {
 
     #[test]
     fn a_miner_is_shown_by_its_state_why_and_what_to_do() {
-        let standing = json!({ "state": "quarantined", "quarantine": { "time": AT_MS / 1000 }, "last_pass_s": 0 });
+        let (quarantine, because) = (json!({ "time": AT_MS / 1000 }), "audit_element: 3 fails within 7 days");
+        let standing =
+            json!({ "state": "quarantined", "quarantine": quarantine, "last_pass_s": 0, "because": because });
         let document = json!({
             "found": "miner", "id": "ab".repeat(32), "key": "ab".repeat(32), "keys": ["ab".repeat(32)],
             "status": "approved", "labels": { "rack": "7\u{202e}" }, "state": "quarantined", "standing": standing,
@@ -247,6 +252,7 @@ mod tests {
         assert!(shown.starts_with(&format!("miner {} (\"node-07", "ab".repeat(32))), "{shown}");
         for part in [
             "state      quarantined: Not attested",
+            "cause      audit_element: 3 fails within 7 days",
             "why        it is in quarantine",
             "remedy     look at its verdicts",
             "quarantine until 2025-12-31 23:59:59 UTC",
