@@ -96,7 +96,8 @@ pub struct World {
     /// How long the probe of a committed miner is held, as in a round.
     hold: Option<Duration>,
     /// Whether the transport takes probes.
-    takes_probes: bool,
+    /// How long the transport keeps a probe back; `None`: for ever.
+    probe_waits: Option<Duration>,
     /// When the first chunk was waited for, and the bytes that came since.
     opened: Option<(Instant, u64)>,
     pub policy: Policy,
@@ -151,7 +152,7 @@ impl World {
             pauses: VecDeque::new(),
             lag: None,
             hold: None,
-            takes_probes: true,
+            probe_waits: Some(Duration::ZERO),
             opened: None,
             policy,
             history: MinerHistory::default(),
@@ -284,8 +285,11 @@ impl World {
         let mut queue = VecDeque::from(actions);
         while let Some(action) = queue.pop_front() {
             match action {
-                Action::Send(ValidatorMessage::Probe { .. }, _) if !self.takes_probes => {}
+                Action::Send(ValidatorMessage::Probe { .. }, _) if self.probe_waits.is_none() => {}
                 Action::Send(message, sent) => {
+                    if let ValidatorMessage::Probe { .. } = message {
+                        self.now += self.probe_waits.unwrap_or_default();
+                    }
                     sent.set(self.now);
                     let message = self.liar.iter().fold(message, |message, liar| liar.hears(message));
                     self.recording.miner.push(MinerStep::Message(message.clone()));
@@ -401,13 +405,28 @@ fn a_committed_member_of_a_round_is_held_and_bound() {
     assert!(world.now < began + Duration::from_secs(60));
 }
 
+/// Regression test: memory was filled again while a shut window kept the probe back, and its time ran from the end of that.
+#[test]
+fn a_probe_is_timed_while_it_waits_for_the_window() {
+    let after = |ms| {
+        let mut world = World::new(3);
+        world.policy.probe.deadline = Duration::from_secs(2);
+        world.probe_waits = Some(Duration::from_millis(ms));
+        world.challenge()
+    };
+    let times = [50, 1100].map(|ms| after(ms).whole.probe_seconds.round());
+    assert_eq!(times, [0.0, 1.0], "less the slack");
+    assert_eq!(after(2050).outcome, Outcome::Pass);
+    assert_eq!(after(2200).reasons[0].code, ReasonCode::NotReading, "no time of its own was over");
+}
+
 /// The first probe that is never read may be the link's fault; each further one counts.
 #[test]
 fn probes_that_are_never_read_are_abandoned_challenges() {
     let mut history = MinerHistory::default();
     let mut unread = |seed| {
         let mut world = World::new(seed);
-        (world.history, world.takes_probes) = (std::mem::take(&mut history), false);
+        (world.history, world.probe_waits) = (std::mem::take(&mut history), None);
         world.start();
         let code = world.concluded().reasons[0].code;
         history = world.history;

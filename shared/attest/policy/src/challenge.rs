@@ -131,6 +131,9 @@ pub struct HidingPolicy {
     /// Peak of the devices' model in field operations per second, if known.
     #[serde(default)]
     pub peak_field_per_s: Option<f64>,
+    /// The peaks are of some of the host's models, and those of the others unknown.
+    #[serde(default)]
+    pub has_unknown_models: bool,
     /// Bytes per second of all paths into a device; `None`: by its backend.
     pub bus_bytes_per_s: Option<f64>,
     /// Bytes per second that processors elsewhere read of a copy of a device's slots.
@@ -337,6 +340,9 @@ impl Policy {
             peak_fp4_per_s: own.peak_fp4_per_s.or_else(|| peak(Precision::Fp4)),
             memory_bytes_per_s: own.memory_bytes_per_s.or_else(|| giga(|model| &model.memory_gb_per_s)),
             peak_field_per_s: own.peak_field_per_s.or_else(|| giga(|model| &model.field_gops)),
+            has_unknown_models: !known.is_empty()
+                && known.len() < models.len()
+                && self.kinds.iter().any(|kind| own.peak_per_s(*kind).is_none()),
             chip_bytes: chips.fold(own.chip_bytes, f64::max),
             // A model of a GPU has its bus, whatever backend its miner claims.
             bus_bytes_per_s: own
@@ -413,6 +419,7 @@ impl Default for Policy {
                 memory_bytes_per_s: None,
                 chip_bytes: chip_bytes(),
                 peak_field_per_s: None,
+                has_unknown_models: false,
                 bus_bytes_per_s: None,
                 copy_bytes_per_s: 0.0,
                 rule: HIDING_RULE,

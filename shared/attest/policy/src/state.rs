@@ -27,6 +27,8 @@ pub enum Event {
         codes: Vec<ReasonCode>,
         /// Whether the challenge was heavy.
         heavy: bool,
+        /// Seconds since its work was done: a pass counts from there.
+        age_s: u64,
     },
     /// A challenge was due while the miner was not connected.
     Missed,

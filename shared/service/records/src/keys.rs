@@ -188,10 +188,14 @@ async fn merge(tx: &mut Tx, kept: &str, gone: &str) -> Result<()> {
     let sql = "UPDATE miners SET status = $2, state = $3, standing = $4, labels = $5, first_seen_ms = $6, \
          due_ms = (SELECT MIN(m.due_ms) FROM miners m WHERE m.id IN ($1, $7)), \
          due_kind = (SELECT MIN(m.due_kind) FROM miners m WHERE m.id IN ($1, $7)) WHERE id = $1";
+    let last = "UPDATE miners SET last_challenge = o.last_challenge, last_outcome = o.last_outcome, \
+         last_verdict_ms = o.last_verdict_ms FROM miners o WHERE miners.id = $1 AND o.id = $2 \
+         AND o.last_verdict_ms > COALESCE(miners.last_verdict_ms, 0)";
     let update = sqlx::query(sql).bind(kept).bind(ours.status.stricter(theirs.status).name());
     let update =
         update.bind(standing.state.name()).bind(to_json(&standing, "standing")?).bind(to_json(&labels, "labels")?);
     update.bind(ours.first_seen_ms.min(theirs.first_seen_ms)).bind(gone).execute(&mut **tx).await?;
+    sqlx::query(last).bind(kept).bind(gone).execute(&mut **tx).await?;
     raise_devices(tx, kept, gone).await?;
     // Rows that both have are kept once.
     for (table, column) in [("devices", "device_id"), ("round_members", "round")] {

@@ -9,6 +9,8 @@ use super::{AnswerDigests, AnsweredProbe, ChallengeRun, CommitmentRoots, RunStag
 
 /// The longest wait of a message for the transport: longer means that the miner does not read.
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
+/// How long a probe may wait for the transport before its time runs: the validator's own delays.
+pub const HANDOVER_SLACK: Duration = Duration::from_millis(100);
 /// The most that roots and digests may lag behind their head, beyond the allowance for the link.
 pub const FOLLOW_UP_LIMIT: Duration = Duration::from_secs(2);
 /// Round trips that a link is allowed: a lost packet is sent again after one, then two, then four more.

@@ -8,6 +8,7 @@ use assay_protocol::verdict::{Mode, Reason, ReasonCode};
 use assay_work::commitment::CommitmentError;
 use assay_work::probe::{AnswerError, Link, MemoryProbe, ProbeStage};
 
+use super::limits::HANDOVER_SLACK;
 use super::pace::OpeningsPace;
 use super::signed::{answer_reason, check_answer, check_commitment, commitment_reason};
 use super::{
@@ -149,10 +150,16 @@ impl ChallengeRun {
             return Err(Reason::new(ReasonCode::Protocol, "a probe answer came before the last of the digests"));
         }
         let limit = *deadline;
-        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        let taken = self.taken().unwrap_or(self.stage_began);
+        let alone = received.saturating_duration_since(taken);
+        // Memory can be filled again while a shut window keeps the probe back.
+        let took = received.saturating_duration_since(taken.min(self.stage_began + HANDOVER_SLACK));
         if took > limit {
-            let detail = format!("the {} took {took:.1?}, {limit:?} were allowed", probe.stage().name());
-            return Err(Reason::new(ReasonCode::ProbeLate, detail));
+            let code = if alone > limit { ReasonCode::ProbeLate } else { ReasonCode::NotReading };
+            let waited = took.saturating_sub(alone);
+            let waited = (!waited.is_zero()).then(|| format!(", {waited:.1?} of it before it was read"));
+            let (name, waited) = (probe.stage().name(), waited.unwrap_or_default());
+            return Err(Reason::new(code, format!("the {name} took {took:.1?}{waited}, {limit:?} were allowed")));
         }
         let (commitment, evidence, mut answered, probe) =
             (commitment.clone(), evidence.clone(), answered.clone(), *probe);

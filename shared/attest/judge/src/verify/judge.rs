@@ -204,7 +204,10 @@ impl Findings<'_> {
             rate_per_s: timed.multiply_accumulates_per_s,
             rate_is_shown_only: match operands {
                 Some(reads) if reads.alone => self.hiding.peak_field_per_s.is_none(),
-                _ => self.hiding.peak_per_s(self.challenge.precision()).is_none(),
+                _ => {
+                    let peak = self.hiding.peak_per_s(self.challenge.precision());
+                    peak.is_none() || self.hiding.has_unknown_models
+                }
             },
             computed: bound.computed,
             over_buses: bound.over_buses,

@@ -103,6 +103,7 @@ fn a_policy_takes_the_figures_of_the_models_that_it_is_for() {
     let beside = of(&default, &["NVIDIA H200", "llvmpipe"]);
     assert_eq!(beside.peak_per_s, h200.peak_per_s, "an unknown model takes no peak from the others");
     assert_eq!((beside.memory_bytes_per_s, beside.peak_field_per_s), (None, None), "it may have faster memory");
+    assert_eq!((h200.has_unknown_models, beside.has_unknown_models), (false, true), "a bound rests on its shown rate");
     assert_eq!((of(&default, &["llvmpipe"]), beside.bus_bytes_per_s), (default.hiding, Some(64e9)));
     let claim = DeviceClaim {
         id: DeviceId([1; 16]),
@@ -122,4 +123,5 @@ fn a_policy_takes_the_figures_of_the_models_that_it_is_for() {
     assert_eq!(of(&default, &[]), default.hiding);
     let stated = Policy { hiding: HidingPolicy { peak_per_s: Some(1.0), ..default.hiding }, ..default };
     assert_eq!(of(&stated, &["NVIDIA H200"]).peak_per_s, Some(1.0), "the operator's own figure stands");
+    assert!(!of(&stated, &["NVIDIA H200", "llvmpipe"]).has_unknown_models, "it is for all models");
 }

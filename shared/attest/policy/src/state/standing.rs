@@ -189,12 +189,12 @@ impl Standing {
 
     pub(super) fn apply(&mut self, event: &Event, rules: &Rules, now_s: u64) -> StateChange {
         match event {
-            Event::Verdict { outcome: Outcome::Pass, heavy, .. } => self.passed(*heavy, rules, now_s),
-            Event::Verdict { outcome: Outcome::Fail, codes, heavy } => {
+            Event::Verdict { outcome: Outcome::Pass, heavy, age_s, .. } => self.passed((*heavy, *age_s), rules, now_s),
+            Event::Verdict { outcome: Outcome::Fail, codes, heavy, .. } => {
                 self.heavy_due |= *heavy;
                 self.failed(StateReason::Failed, &names(codes), rules, now_s)
             }
-            Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy } => {
+            Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy, .. } => {
                 self.heavy_due |= *heavy;
                 self.totals.inconclusive += 1;
                 let mut causes: Vec<_> = codes.iter().filter_map(|code| Cause::of(*code)).collect();
@@ -233,15 +233,16 @@ impl Standing {
         (from != to).then_some((why, detail))
     }
 
-    fn passed(&mut self, heavy: bool, rules: &Rules, now_s: u64) -> StateChange {
+    fn passed(&mut self, (heavy, age_s): (bool, u64), rules: &Rules, now_s: u64) -> StateChange {
         self.totals.passes += 1;
         // A pass does not count for a miner that is not challenged or is in quarantine.
         if !self.state.is_challenged() || self.state == State::Quarantined {
             return None;
         }
-        self.last_pass_s = Some(now_s);
+        let shown_s = Some(now_s.saturating_sub(age_s));
+        self.last_pass_s = self.last_pass_s.max(shown_s);
         if heavy {
-            (self.last_heavy_s, self.heavy_due) = (Some(now_s), false);
+            (self.last_heavy_s, self.heavy_due) = (self.last_heavy_s.max(shown_s), false);
         }
         let needs_heavy = rules.heavy_expires_after_s.is_some() && rules.returning.heavy;
         let counts = heavy || !needs_heavy || self.debt != Some(Debt::Fail);

@@ -5,19 +5,19 @@ use proptest::prelude::*;
 const DAY: u64 = 86_400;
 
 fn pass() -> Event {
-    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: false }
+    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: false, age_s: 0 }
 }
 
 fn heavy_pass() -> Event {
-    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: true }
+    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: true, age_s: 0 }
 }
 
 fn fail() -> Event {
-    Event::Verdict { outcome: Outcome::Fail, codes: vec![ReasonCode::AuditElement], heavy: false }
+    Event::Verdict { outcome: Outcome::Fail, codes: vec![ReasonCode::AuditElement], heavy: false, age_s: 0 }
 }
 
 fn unclear(code: ReasonCode) -> Event {
-    Event::Verdict { outcome: Outcome::Inconclusive, codes: vec![code], heavy: false }
+    Event::Verdict { outcome: Outcome::Inconclusive, codes: vec![code], heavy: false, age_s: 0 }
 }
 
 /// A miner with events one minute apart.
@@ -187,7 +187,7 @@ fn what_the_validator_could_not_do_counts_against_nobody() {
     let mut miner = Miner::new();
     miner.sees(&pass());
     let codes = vec![ReasonCode::Abandoned, ReasonCode::ValidatorOverloaded];
-    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: false });
+    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: false, age_s: 0 });
     assert_eq!(miner.state(), State::Suspect);
 }
 
@@ -279,7 +279,7 @@ fn light_passes_do_not_stand_in_for_heavy_ones() {
     assert!(!miner.standing.needs_heavy(&miner.rules, miner.now_s));
     // A heavy challenge without a result is repeated.
     let codes = vec![ReasonCode::MinerBusy];
-    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: true });
+    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: true, age_s: 0 });
     miner.sees(&pass());
     assert!(miner.standing.needs_heavy(&miner.rules, miner.now_s));
     let change = miner.after(DAY / 2, &pass()).unwrap();
@@ -358,8 +358,10 @@ fn event() -> impl Strategy<Value = Event> {
         outcome: Outcome::Inconclusive,
         codes: vec![code],
         heavy,
+        age_s: 0,
     });
-    let passed = any::<bool>().prop_map(|heavy| Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy });
+    let passed =
+        any::<bool>().prop_map(|heavy| Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy, age_s: 0 });
     let words = vec![Word::Suspend, Word::Resume, Word::Quarantine, Word::Release, Word::Revoke];
     prop_oneof![
         6 => passed,

@@ -8,6 +8,7 @@ use assay_policy::{Change, DeviceRate, Event, Group, Policy, Standing, step};
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{Receipt, Subject, SubjectFinding};
 use assay_records::{CommitmentRecord, Conclusion, EvidenceRecord, FindingRecord, ReceiptRecord, RecordsError};
+use assay_work::challenge::MAX_TOTAL;
 use assay_work::{DeviceId, Nonce};
 use tokio::sync::MutexGuard;
 
@@ -183,6 +184,7 @@ impl Fleet {
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
             // In a group with one kind only, every challenge is heavy.
             heavy: group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == draft.order.kind),
+            age_s: age_s(verdict),
         };
         let is_forged = verdict.reasons.iter().any(|reason| reason.code.class() == Class::Forged);
         let (standing, change) = match draft.order.counts || is_forged {
@@ -258,7 +260,10 @@ impl Fleet {
             .distributions(&self.records, claimed(), (draft.verdict.precision, draft.verdict.n), operator)
             .await?;
         let policy = &draft.order.policy;
-        let fill_share = policy.fills_memory().then(|| f64::from(policy.fill_percent) / 100.0);
+        // Of the most slots that a challenge has, a device may have fewer than it has room for.
+        let matrices: u64 = draft.verdict.devices.iter().map(|device| device.work.matrices).sum();
+        let fills_memory = policy.fills_memory() && matrices < MAX_TOTAL;
+        let fill_share = fills_memory.then(|| f64::from(policy.fill_percent) / 100.0);
         if draft.verdict.work_held() {
             self.presences.heard(&draft.session, unix_seconds());
         }
@@ -307,12 +312,18 @@ impl Fleet {
             policy_id: &policy_id(group, &draft.order.policy),
             eat_nonce: draft.order.eat_nonce.as_ref(),
             findings: &findings,
-            lifetime_s: until.map_or(lifetime_s, |until| lifetime_s.min(until.saturating_sub(now_s))),
+            lifetime_s: until
+                .map_or(lifetime_s, |until| lifetime_s.saturating_sub(age_s(verdict)).min(until.saturating_sub(now_s))),
             now_s,
         };
         let issued = self.signer.issue(&subject);
         issued.inspect_err(|error| tracing::error!(challenge = %verdict.challenge_id, "no receipt: {error}")).ok()
     }
+}
+
+/// Seconds since the work of a verdict was done: the records may have been away since.
+fn age_s(verdict: &Verdict) -> u64 {
+    unix_seconds().saturating_sub(verdict.unix_seconds.saturating_add(verdict.timed_seconds() as u64))
 }
 
 /// Keeps or drops the evidence, now that the verdict is known.
@@ -420,4 +431,42 @@ fn receipt_record(receipt: &Receipt, draft: &Draft) -> ReceiptRecord {
 
 fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use assay_work::{ChallengeId, PublicKey};
+
+    use super::*;
+
+    /// Regression test: a pass that was written when the records came back attested a host from then on.
+    #[tokio::test]
+    async fn a_pass_counts_from_the_end_of_its_work() {
+        const HOUR_S: u64 = 3600;
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = crate::tests::fleet(folder.path()).await;
+        let (id, miner, now_s) = (ChallengeId([1; 16]), PublicKey([9; 32]), unix_seconds());
+        let mut verdict = Verdict::without_work(id, miner, PublicKey([2; 32]), Vec::new(), now_s - 20 * HOUR_S);
+        verdict.whole.seconds = 60.0;
+        let draft = Draft {
+            verdict: Box::new(verdict),
+            nonce: Some(Nonce([3; 32])),
+            order: Order { counts: true, ..Order::manual(Arc::new(Policy::default())) },
+            session: String::new(),
+            models: BTreeMap::new(),
+            shown: Vec::new(),
+            commitment: None,
+            held_up: ValidatorDelays::default(),
+            is_recognised: true,
+            busy: 0,
+        };
+        let concluded = fleet.conclude(draft, None).await;
+        let record = fleet.records.miner(&miner.to_string()).await.unwrap().unwrap();
+        assert_eq!(record.standing().last_pass_s, Some(now_s - 20 * HOUR_S + 60));
+        let receipt = fleet.records.receipt_of(&id.to_string()).await.unwrap().unwrap();
+        assert_eq!(concluded.verdict.receipt, Some(receipt.token));
+        assert!(receipt.expires_s <= now_s as i64 + 4 * HOUR_S as i64 + 60, "{}", receipt.expires_s);
+    }
 }

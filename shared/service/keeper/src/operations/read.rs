@@ -6,8 +6,10 @@ use assay_api::{
     parse_label,
 };
 use assay_listen::bounds::MAX_PAGE;
+use assay_policy::rules::Rules;
 use assay_policy::state::State;
-use assay_program::clock::unix_ms;
+use assay_policy::{Event, step};
+use assay_program::clock::{unix_ms, unix_seconds};
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
     ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, HistoryCursor,
@@ -85,7 +87,9 @@ pub async fn miners(validator: &Validator, query: MinersQuery, role: Role) -> Re
     };
     let ListPage { items, next } = ListPage::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
     let items = items.into_iter().map(|(_, miner)| miner).collect();
-    Ok(ListPage { items: shown(validator, items, role).await?, next })
+    let mut items = shown(validator, items, role).await?;
+    items.retain(|miner| states.contains(&None) || states.contains(&State::named(&miner.record.state)));
+    Ok(ListPage { items, next })
 }
 
 /// The requested states, in order; `None`: any state, in one pass.
@@ -142,7 +146,12 @@ fn labels_of(text: &str) -> Result<Labels> {
 async fn shown(validator: &Validator, records: Vec<MinerRecord>, role: Role) -> Result<Vec<Miner>> {
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let mut summaries = validator.records.miner_summaries(&ids).await?;
+    let rules = validator.fleet.rules();
     let known = |mut record: MinerRecord| {
+        let models: Vec<_> =
+            summaries.get(&record.id).into_iter().flat_map(|summary| summary.models.keys().cloned()).collect();
+        let group = rules.policy.group_of(&record.labels, &models);
+        age(&mut record, &group.rules);
         record.due = record.due.filter(|_| role >= Role::Operate);
         let summary = summaries.remove(&record.id).unwrap_or_default();
         let admitted = record.key.parse().ok().map(|key| validator.access.allowed.admitted(&key));
@@ -156,6 +165,17 @@ async fn shown(validator: &Validator, records: Vec<MinerRecord>, role: Role) -> 
         Miner { record, known }
     };
     Ok(records.into_iter().map(known).collect())
+}
+
+/// Ends an attestation that is too old: records that cannot be written still say that it holds.
+fn age(record: &mut MinerRecord, rules: &Rules) {
+    if State::named(&record.state).is_some_and(State::is_attested) {
+        let (standing, change) = step(&record.standing(), &Event::Tick, rules, unix_seconds());
+        if change.is_some() {
+            record.state = standing.state.name().to_owned();
+            record.standing = serde_json::value::to_raw_value(&standing).ok();
+        }
+    }
 }
 
 /// Reads a miner by its id.
@@ -396,7 +416,10 @@ pub async fn join_tokens(validator: &Validator, query: PageQuery) -> Result<List
 
 #[cfg(test)]
 mod tests {
+    use assay_policy::Standing;
     use assay_records::{Actor, Location, MinerChange, StandingChange, Transition};
+
+    use serde_json::json;
 
     use super::*;
 
@@ -453,5 +476,26 @@ mod tests {
             assert_eq!(listed(Some("passing"), MinerOrder::Trouble, limit).await, "14", "{limit}");
         }
         assert!(super::states(Some("nothing"), MinerOrder::Id).is_err());
+    }
+
+    /// Regression test: where the records could be read and not written, an attestation had no end.
+    #[test]
+    fn an_attestation_ends_though_the_records_still_say_that_it_holds() {
+        let rules = Rules::default();
+        let state_after = |seconds: u64| {
+            let last_pass_s = Some(unix_seconds() - seconds);
+            let standing = Standing { state: State::Passing, last_pass_s, ..Standing::enrolled(0) };
+            let mut record = serde_json::from_value(json!({
+                "id": "a", "key": "a", "keys": ["a"], "status": "approved", "labels": {}, "state": "passing",
+                "standing": standing, "first_seen_ms": 0, "last_seen_ms": 0, "address": "", "software": "", "due": null,
+                "last_verdict": null, "connected_to": null,
+            }))
+            .unwrap();
+            age(&mut record, &rules);
+            (record.state.clone(), record.standing().state.name().to_owned())
+        };
+        let both = |state: State| (state.name().to_owned(), state.name().to_owned());
+        assert_eq!(state_after(rules.expires_after_s - 60), both(State::Passing));
+        assert_eq!(state_after(rules.expires_after_s + 60), both(State::Expired));
     }
 }

@@ -123,7 +123,7 @@ fn status(miner: &Value) -> &str {
 
 /// One line per device.
 pub(super) fn devices_table(found: &[Value], screen: &Screen) -> String {
-    let header = ["device", "miner", "name", "GiB", "seen (UTC)", "last pass (UTC)", "notes"];
+    let header = ["device", "miner", "name", "GiB", "seen (UTC)", "last held (UTC)", "notes"];
     let mut table = table::new(screen, &header);
     table.leave_out_where_narrow(&["seen (UTC)", "GiB"]);
     let (devices, miners) = (ids(found, "device_id"), ids(found, "miner"));
