@@ -62,7 +62,7 @@ fn roots_and_digests_that_lag() {
     let digests: fn(&MinerMessage) -> bool = |message| matches!(message, MinerMessage::DeviceDigests(_));
     for (reason, is_late) in [(ReasonCode::RootsLate, roots), (ReasonCode::DigestsLate, digests)] {
         // Longer than they may take, with any round trips.
-        stage.catches_late(&[Mode::Audit], reason, (is_late, Duration::from_secs(8)));
+        stage.catches_late(&[Mode::Audit], reason, (is_late, Duration::from_secs(16)));
     }
 }
 

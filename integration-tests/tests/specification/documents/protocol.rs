@@ -6,7 +6,7 @@ use std::mem::size_of;
 use std::time::Duration;
 
 use assay_judge::bounds::{HANDSHAKE_LIMIT, MAX_MESSAGES_PER_PING, MISSED_PINGS};
-use assay_judge::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
+use assay_judge::run::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, HANDOVER_SLACK, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 use assay_listen::bounds::{ConnectionBounds, MAX_STREAMS, STRANGER_LIMIT};
 use assay_miner::session as miner;
 use assay_policy::Policy;
@@ -246,6 +246,7 @@ fn sentences_have_the_figures_of_the_code() {
             "keeps back for {0} s ends the challenge as `not_reading`; a `Ping` that it keeps back for {0} s ends",
             seconds_of(HANDOVER_LIMIT)
         ),
+        format!("or from {} ms after it was due.", HANDOVER_SLACK.as_millis()),
         format!("At most {} such connections stand", ConnectionBounds::default().handshakes()),
         format!("is closed after {} s, also one that had a session before", STRANGER_LIMIT.as_secs()),
         format!("`devices`: at most {MAX_DEVICES}, in strictly ascending order"),

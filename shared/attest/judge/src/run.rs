@@ -11,7 +11,7 @@ mod positions;
 mod signed;
 mod steps;
 
-pub use limits::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
+pub use limits::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, HANDOVER_SLACK, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 pub use signed::commitment_reason;
 
 use std::sync::Arc;

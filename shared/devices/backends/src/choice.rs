@@ -114,10 +114,11 @@ pub fn detect_all(
     detect: impl Fn(&dyn Backend) -> Result<Vec<DetectedDevice>, Absence>,
     passed_over: &mut Vec<String>,
 ) -> Result<Vec<Vec<DetectedDevice>>, ChooseError> {
-    let mut lists = Vec::with_capacity(stage.len());
+    let (mut lists, mut forbidden) = (Vec::with_capacity(stage.len()), Vec::new());
     for backend in stage {
         let mut found = detect(&**backend);
         let refused = found.iter_mut().flat_map(|found| found.extract_if(.., |found| found.refusal.is_some()));
+        let refused = refused.inspect(|found| forbidden.extend(found.forbidden.then(|| found.place.clone())));
         let refused: Vec<_> = refused.filter_map(|found| found.refusal).collect();
         refused.iter().for_each(|why| tracing::warn!("not used: {why}"));
         match found {
@@ -134,6 +135,9 @@ pub fn detect_all(
             }
         }
     }
+    let is_forbidden = |found: &mut DetectedDevice| forbidden.iter().any(|place| found.place.is_known_as(place));
+    lists.iter_mut().for_each(|list| drop(list.extract_if(.., is_forbidden).collect::<Vec<_>>()));
+    lists.retain(|list| !list.is_empty());
     if gpus_are_hidden && *choice == BackendChoice::Auto {
         passed_over.extend(exclude_hidden(&mut lists).iter().map(ToString::to_string));
     }
@@ -218,7 +222,14 @@ mod tests {
             free_bytes: 1,
         };
         let place = DevicePlace { pci_address: "0000:03:00.0".parse().ok(), uuid: None, vendor: Some(NVIDIA) };
-        let found = vec![DetectedDevice { info, place, integrated: false, refusal: None, spec: String::new() }];
+        let found = vec![DetectedDevice {
+            info,
+            place,
+            integrated: false,
+            refusal: None,
+            forbidden: false,
+            spec: String::new(),
+        }];
         let looked = |gpus_are_hidden, choice| {
             let (mut passed_over, wgpu) = (Vec::new(), backends(&[Wgpu]));
             let lists = detect_all(&choice, gpus_are_hidden, &wgpu, |_| Ok(found.clone()), &mut passed_over).unwrap();

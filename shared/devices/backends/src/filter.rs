@@ -155,7 +155,14 @@ mod tests {
                 total_bytes: 1,
                 free_bytes: 1,
             };
-            DetectedDevice { info, place: Default::default(), integrated: false, refusal: None, spec: String::new() }
+            DetectedDevice {
+                info,
+                place: Default::default(),
+                integrated: false,
+                refusal: None,
+                forbidden: false,
+                spec: String::new(),
+            }
         };
         vec![device(0xcc, "NVIDIA RTX 4090"), device(0xab, "NVIDIA H200"), device(0x11, "NVIDIA H200")]
     }

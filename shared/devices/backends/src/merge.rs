@@ -141,7 +141,7 @@ mod tests {
             total_bytes: 1,
             free_bytes: 1,
         };
-        DetectedDevice { info, place, integrated: false, refusal: None, spec: String::new() }
+        DetectedDevice { info, place, integrated: false, refusal: None, forbidden: false, spec: String::new() }
     }
 
     fn at(address: &str, vendor: u32) -> DevicePlace {

@@ -248,6 +248,20 @@ fn a_process_that_is_killed_while_it_lists_or_opens_is_started_again() {
     }
 }
 
+/// The processor took the place of a GPU whose processes were killed, say for want of memory, until the program ended.
+#[test]
+fn nothing_takes_the_place_of_a_gpu_whose_processes_are_killed() {
+    let machine: Machine = &[(Cuda, &[(1, FakeFault::None, "0000:02:00.0")]), PROCESSOR];
+    for killed in [1..4, 2..5] {
+        let launcher = Arc::new(KilledSome { killed: killed.clone(), all: Threads::default() });
+        let launch = WorkerLaunch { launcher, silence: LONG };
+        let backends = [Cuda, Cpu].map(|kind| fake(kind, machine)).into();
+        let chosen = start_with(&HostConfig::default(), backends, &launch, &mut |_, _| ());
+        let error = chosen.map(|chosen| chosen.backend).unwrap_err();
+        assert!(matches!(error, ChooseError::NotNow(_)), "{killed:?}: {error}");
+    }
+}
+
 /// A worker that is killed at its start, whose driver holds its process.
 struct Held;
 
@@ -339,9 +353,17 @@ fn auto_takes_integrated_gpus_alone_or_by_name() {
 
 #[test]
 fn a_refused_gpu_is_named_beside_those_of_another_backend() {
+    // One that the operator forbids was used through the other backend.
+    for (forbidden, expected) in [(false, vec![2, 3]), (true, vec![2])] {
+        assert_eq!(ids_beside_refused(forbidden), expected, "{forbidden}");
+    }
+}
+
+fn ids_beside_refused(forbidden: bool) -> Vec<u8> {
     let at = |address: &str| DevicePlace { pci_address: address.parse().ok(), ..DevicePlace::default() };
     let old = DetectedDevice {
         refusal: Some("card 1 at 0000:02:00.0: compute capability 6.1".into()),
+        forbidden,
         ..found(Cuda, 1, FakeFault::None, at("0000:02:00.0"))
     };
     let cuda = vec![old, found(Cuda, 2, FakeFault::None, at("0000:03:00.0"))];
@@ -351,6 +373,7 @@ fn a_refused_gpu_is_named_beside_those_of_another_backend() {
     let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
     let chosen = start_with(&HostConfig::default(), backends.into(), &launch, &mut |_, _| ());
     let chosen = chosen.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((ids(&chosen), chosen.indices.len()), (vec![2, 3], 2));
+    assert_eq!(chosen.indices.len(), ids(&chosen).len());
     assert_eq!(chosen.why, "auto; cuda: card 1 at 0000:02:00.0: compute capability 6.1");
+    ids(&chosen)
 }

@@ -27,7 +27,14 @@ impl Backend for CpuConfig {
         let found = |spec: &CpuSpec| {
             let info = spec.open().map_err(|error| error.to_string())?.info();
             let spec = serde_json::to_string(spec).map_err(|error| error.to_string())?;
-            Ok(DetectedDevice { info, place: DevicePlace::default(), integrated: true, refusal: None, spec })
+            Ok(DetectedDevice {
+                info,
+                place: DevicePlace::default(),
+                integrated: true,
+                refusal: None,
+                forbidden: false,
+                spec,
+            })
         };
         specs.iter().map(found).collect::<Result<_, String>>().map_err(Absence::from)
     }

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs, io};
 
 use super::describe::Capability;
@@ -89,6 +90,8 @@ pub(super) struct Trial(Option<(PathBuf, fs::File)>);
 impl Trial {
     /// Tests that may have ended with their process before a unit is not tested again: one may have been interrupted.
     const MAX_UNENDED: u64 = 2;
+    /// How long it is not tested then: the device may have been sick, or the process stopped.
+    const BARRED: Duration = Duration::from_secs(86_400);
 
     /// Begins a test of a module's unit on a device. Where no file can be written, or another process tests the same at
     /// this moment, the test leaves no file.
@@ -106,8 +109,13 @@ impl Trial {
         if file.try_lock().is_err() {
             return Ok(Self(None));
         }
-        if file.metadata().is_ok_and(|data| data.len() >= Self::MAX_UNENDED) {
-            return Err(path);
+        if let Ok(data) = file.metadata()
+            && data.len() >= Self::MAX_UNENDED
+        {
+            let age = data.modified().ok().and_then(|at| at.elapsed().ok());
+            if age.is_none_or(|age| age < Self::BARRED) || file.set_len(0).is_err() {
+                return Err(path);
+            }
         }
         let noted = io::Write::write_all(&mut &file, b".").and_then(|()| file.sync_all());
         if let Err(error) = noted {
@@ -162,7 +170,14 @@ mod tests {
         // Other devices and drivers have tests of their own.
         begin(13_000, b"two").unwrap().end();
         begin(13_010, b"one").unwrap().end();
-        fs::remove_file(path).unwrap();
+        // Regression test: a sick device, or a stop while it was tested, barred its units for good.
+        let at = |age: Duration| {
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age).unwrap();
+        };
+        at(Trial::BARRED - Duration::from_secs(60));
+        assert_eq!(begin(13_000, b"one").unwrap_err(), path);
+        at(Trial::BARRED + Duration::from_secs(60));
         begin(13_000, b"one").unwrap().end();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -52,6 +52,8 @@ pub struct DeviceDescription {
     pub pci_address: String,
     /// The reason that it cannot be used; `None` when it can.
     pub refusal: Option<String>,
+    /// Whether the operator forbids its use.
+    pub forbidden: bool,
 }
 
 impl DeviceDescription {
@@ -127,6 +129,7 @@ fn describe(_library: Library, ordinal: i32) -> Result<DeviceDescription, Fault>
         integrated: number(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0,
         pci_address,
         refusal: refusal(capability, mode),
+        forbidden: mode == MODE_PROHIBITED,
     })
 }
 

@@ -13,7 +13,7 @@ use super::driver::{Context, CudaEvent, DeviceMemory, PinnedMemory, Priority, St
 use super::error::{CudaError, Fault};
 use super::family::{self, FAMILIES, KernelFamily};
 use super::flow::{Flow, Lane, LaunchMarks};
-use super::kernels::Kernels;
+use super::kernels::{KEYSTREAM_BLOCK_BYTES, Kernels};
 use super::memory::Memory;
 use super::multiply::Multiplier;
 use super::pass::FillPass;
@@ -123,6 +123,7 @@ impl CudaDevice {
             if self.context.is_lost() {
                 return Err(LoadFailure::Family("not tested: the device was lost before".into()));
             }
+            self.launch_plain().map_err(|error| LoadFailure::Family(format!("not tested: {error}")))?;
             let trial = self.begin_trial(family)?;
             // A launch that fails says nothing about the unit, and a lost device is found at its next use.
             let tested = self_test::test(self.bench(), &self.kernels, loaded, precision);
@@ -139,6 +140,16 @@ impl CudaDevice {
             Some(failed) => Err(LoadFailure::Family(format!("its unit is not exact for {precision}: {failed}"))),
             None => Ok(()),
         }
+    }
+
+    /// Launches a plain kernel: a sick device fails here, and not in the test of a unit.
+    fn launch_plain(&self) -> Result<(), DeviceError> {
+        let memory = DeviceMemory::new(&self.context, KEYSTREAM_BLOCK_BYTES)?;
+        // SAFETY: the memory lives until the wait has ended, or the context is lost.
+        let enqueued =
+            unsafe { self.kernels.keystream(&self.compute, &[0; 32], 0, memory.address(), KEYSTREAM_BLOCK_BYTES) };
+        let doing = || "running a first kernel".to_owned();
+        wait::for_enqueued(&self.compute, &self.copied, self.config.stall_limit, enqueued, doing)
     }
 
     /// The device as self-tests are launched on it.

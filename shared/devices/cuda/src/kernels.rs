@@ -31,7 +31,7 @@ const THREADS: u32 = 256;
 /// Threads that make the steps of one walk.
 const PROBE_LANES: u32 = 4;
 /// Bytes of a block of ChaCha.
-const KEYSTREAM_BLOCK_BYTES: u64 = 64;
+pub(super) const KEYSTREAM_BLOCK_BYTES: u64 = 64;
 /// Columns of the box that a tensor map moves: as wide as its swizzle.
 const BOX_COLUMNS: u32 = 128;
 /// Modules that every device loads, beside those of its families.

@@ -209,5 +209,6 @@ fn found(device: &DeviceDescription) -> DetectedDevice {
     let place =
         DevicePlace { pci_address: device.pci_address.parse().ok(), uuid: Some(device.id.0), vendor: Some(NVIDIA) };
     let refusal = refused(device).map(|error| error.to_string());
-    DetectedDevice { info, place, integrated: device.integrated, refusal, spec: spec(device.id) }
+    let DeviceDescription { integrated, forbidden, .. } = *device;
+    DetectedDevice { info, place, integrated, refusal, forbidden, spec: spec(device.id) }
 }

@@ -66,12 +66,16 @@ impl Memory {
     /// # Errors
     /// [`DeviceError::Busy`] when there is less.
     pub(super) fn fit(&mut self, layout: &MemoryLayout) -> Result<(), DeviceError> {
+        (self.stepped, self.peers) = (None, None);
+        let sizes = [layout.slots_bytes(), layout.scratch_bytes, layout.states_bytes];
+        let held = [&self.slots, &self.scratch, &self.states].into_iter().zip(sizes);
+        if held.into_iter().all(|(memory, bytes)| memory.as_ref().is_some_and(|memory| memory.bytes() >= bytes)) {
+            return Ok(());
+        }
         let (needed_bytes, free_bytes) = (layout.total_bytes(), self.free_bytes()?);
         if needed_bytes > free_bytes {
             return Err(DeviceError::Busy { needed_bytes, free_bytes });
         }
-        (self.stepped, self.peers) = (None, None);
-        let sizes = [layout.slots_bytes(), layout.scratch_bytes, layout.states_bytes];
         // Larger memory than needed stays, unless the rest does not fit beside it.
         let kept = [&self.slots, &self.scratch, &self.states].into_iter().zip(sizes);
         let kept = kept.map(|(memory, bytes)| paged(memory.as_ref().map_or(0, DeviceMemory::bytes).max(bytes)));

@@ -18,6 +18,8 @@ pub struct DetectedDevice {
     pub integrated: bool,
     /// The reason that it cannot be used, in one sentence with its name; `None` when it can.
     pub refusal: Option<String>,
+    /// Whether the operator forbids its use: no other backend takes it either.
+    pub forbidden: bool,
     /// The part that [`Backend::open`] needs to open this device and no other, in the backend's own form, at most
     /// [`MAX_SPEC_BYTES`]: all decisions over the host as a whole.
     pub spec: String,

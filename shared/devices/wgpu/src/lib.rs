@@ -117,7 +117,7 @@ fn found(adapter: &AdapterDescription, config: &WgpuConfig) -> DetectedDevice {
     let refusal = refusal(adapter).map(|error| error.to_string());
     // A struct of plain fields: turning it into text cannot fail.
     let spec = serde_json::to_string(&WgpuSpec { id: adapter.id }).unwrap_or_default();
-    DetectedDevice { info, place, integrated, refusal, spec }
+    DetectedDevice { info, place, integrated, refusal, forbidden: false, spec }
 }
 
 /// Opens one device.

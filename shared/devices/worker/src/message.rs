@@ -278,7 +278,7 @@ impl Reply {
         match self {
             Self::Detected(Ok(found)) => found
                 .iter_mut()
-                .flat_map(|DetectedDevice { info, spec, refusal, place: _, integrated: _ }| {
+                .flat_map(|DetectedDevice { info, spec, refusal, place: _, integrated: _, forbidden: _ }| {
                     let refusal = refusal.as_mut().map(|why| ("Found.refusal", MAX_DEVICE_DETAIL_BYTES, why));
                     texts_of(info).chain([("Found.spec", MAX_SPEC_BYTES, spec)]).chain(refusal)
                 })
@@ -384,7 +384,7 @@ mod tests {
     fn found(id: u8) -> DetectedDevice {
         let info = DeviceInfo { id: DeviceId([id; 16]), ..info() };
         let refusal = Some("too old".into());
-        DetectedDevice { info, place: place(), integrated: true, refusal, spec: "{}".into() }
+        DetectedDevice { info, place: place(), integrated: true, refusal, forbidden: true, spec: "{}".into() }
     }
 
     fn reply(reply: Reply) -> FromWorker {

@@ -98,7 +98,7 @@ pub struct FakeBackend {
 /// A device of a backend, with a fault.
 pub fn found(backend: BackendKind, id: u8, fault: FakeFault, place: DevicePlace) -> DetectedDevice {
     let info = DeviceInfo { id: DeviceId([id; 16]), name: format!("card {id}"), backend, ..reference().info() };
-    DetectedDevice { info, place, integrated: false, refusal: None, spec: format!("{fault:?} {id}") }
+    DetectedDevice { info, place, integrated: false, refusal: None, forbidden: false, spec: format!("{fault:?} {id}") }
 }
 
 /// The registry of workers that have fakes for backends.

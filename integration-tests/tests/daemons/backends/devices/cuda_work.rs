@@ -214,6 +214,23 @@ fn a_self_test_that_never_ends_is_left_out_in_the_end() {
     }
 }
 
+/// Regression test: a GPU that ran no kernel at all lost its units for good, one after the other.
+#[test]
+fn a_sick_device_bars_no_unit() {
+    let test = "a_sick_device_bars_no_unit";
+    let folder = tempfile::tempdir().unwrap();
+    for (start, fault) in [("first", "assay_keystream:1:700"), ("second", "assay_keystream:1:700"), ("well", "")] {
+        let scenario =
+            Scenario::new(test, start).with("DEVICES", "1").with("CAPABILITY", "10.3").with("DRIVER", "13000");
+        scenario.with("FAULT", fault).with_variable("CUDA_CACHE_PATH", folder.path()).run(|| {
+            let device = try_open(0, with_float_units(KernelChoice::Auto)).unwrap();
+            let (info, is_well) = (device.info(), fault.is_empty());
+            assert_eq!(info.precisions.contains(&Precision::F16), is_well, "{}", info.detail);
+            assert!(!info.detail.contains("did not end"), "{}", info.detail);
+        });
+    }
+}
+
 /// Two streams, ahead of and behind one another as the seed has it, over memory that changes its use from pass to pass.
 #[test]
 fn random_passes_and_rounds_give_the_references_bits() {

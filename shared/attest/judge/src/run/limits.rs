@@ -11,8 +11,9 @@ use super::{AnswerDigests, AnsweredProbe, ChallengeRun, CommitmentRoots, RunStag
 pub const HANDOVER_LIMIT: Duration = Duration::from_secs(5);
 /// How long a probe may wait for the transport before its time runs: the validator's own delays.
 pub const HANDOVER_SLACK: Duration = Duration::from_millis(100);
-/// The most that roots and digests may lag behind their head, beyond the allowance for the link.
-pub const FOLLOW_UP_LIMIT: Duration = Duration::from_secs(2);
+/// The most that roots and digests may lag behind their head, which binds them, beyond the allowance for the link: it may
+/// stall for seconds.
+pub const FOLLOW_UP_LIMIT: Duration = Duration::from_secs(10);
 /// Round trips that a link is allowed: a lost packet is sent again after one, then two, then four more.
 pub const LINK_ROUND_TRIPS: u32 = 10;
 /// The most that round trips add to a deadline: a miner can answer pings late.
