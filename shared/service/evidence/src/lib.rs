@@ -22,7 +22,7 @@ mod store;
 pub use bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
 pub use digest::{Digest, NotADigest};
 pub use error::{EvidenceError, StorageShortage};
-pub use limits::{StoreLimits, SweepReport, YOUNG};
+pub use limits::{NamedEvidence, StoreLimits, SweepReport, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};
 pub use read::EvidenceReader;
 pub use spool::{Spool, SpooledObject};

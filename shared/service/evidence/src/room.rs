@@ -26,7 +26,7 @@ pub(crate) struct Room {
     /// Bytes of all evidence: those of the last sweep, and those added since.
     bytes: AtomicU64,
     /// The same of strangers.
-    pub(crate) stranger_bytes: AtomicU64,
+    stranger_bytes: AtomicU64,
     /// Count of refusals for lack of room.
     refused: AtomicU64,
     /// How often evidence could not be written.
@@ -79,6 +79,11 @@ impl Room {
     /// Takes over the bytes that a sweep counted.
     pub(crate) fn counted(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes over the bytes of strangers that a sweep counted.
+    pub(crate) fn counted_of_strangers(&self, bytes: u64) {
+        self.stranger_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn refused(&self) -> u64 {

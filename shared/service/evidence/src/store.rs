@@ -141,16 +141,6 @@ impl EvidenceStore {
         self.room.limit(max_bytes);
     }
 
-    /// The part of the limit of size that strangers have.
-    pub fn max_stranger_bytes(&self) -> u64 {
-        self.room.max_stranger_bytes()
-    }
-
-    /// Notes the bytes of the strangers' evidence according to the records.
-    pub fn counted_of_strangers(&self, bytes: u64) {
-        self.room.stranger_bytes.store(bytes, Ordering::Relaxed);
-    }
-
     /// Waits until there was no room for something.
     pub async fn pressed(&self) {
         self.room.pressed.notified().await;
@@ -306,7 +296,7 @@ impl EvidenceStore {
     }
 
     /// The objects that wait for the bucket, the oldest first, with their bytes; nothing for a folder. Reads the outbox.
-    pub fn waiting(&self) -> Result<Vec<(Digest, u64)>, EvidenceError> {
+    pub(crate) fn waiting(&self) -> Result<Vec<(Digest, u64)>, EvidenceError> {
         if !self.has_outbox() {
             return Ok(Vec::new());
         }

@@ -1,15 +1,14 @@
 //! A folder: kept evidence is there and whole, changed evidence is refused, and limits remove evidence that is not
 //! needed.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use assay_evidence::{
-    Digest, EvidenceError, EvidenceLocation, EvidenceStore, MAX_CONTENT_BYTES, Spool, StoreLimits, StoredObject,
-    SweepReport, YOUNG,
+    Digest, EvidenceError, EvidenceLocation, EvidenceStore, MAX_CONTENT_BYTES, NamedEvidence, Spool, StoreLimits,
+    StoredObject, YOUNG,
 };
 
 fn open(folder: &Path) -> EvidenceStore {
@@ -142,14 +141,9 @@ async fn an_object_that_asks_for_much_memory_is_refused() {
     assert!(planted(folder.path(), b"no zstd at all").await.is_err());
 }
 
-async fn sweep(
-    store: &EvidenceStore,
-    limits: &StoreLimits,
-    is_needed: &(dyn Fn(&Digest) -> bool + Sync),
-    excess: &HashSet<Digest>,
-    now: SystemTime,
-) -> SweepReport {
-    store.sweep(store.list().await.unwrap(), limits, is_needed, excess, now).await
+/// Evidence of a miner of its own, larger than its share.
+fn large(digest: Digest, is_stranger: bool) -> NamedEvidence {
+    NamedEvidence { digest, bytes: 1 << 40, miner: digest.to_string(), is_stranger }
 }
 
 #[tokio::test]
@@ -171,33 +165,39 @@ async fn limits_remove_the_oldest_that_nobody_needs() {
     let digests: Vec<_> = objects.iter().map(|stored| stored.digest).collect();
     let needed = digests[1];
     let is_needed = move |digest: &Digest| *digest == needed;
-    let (nothing, none) = (StoreLimits::default(), HashSet::new());
-    let swept = sweep(&store, &nothing, &is_needed, &none, at(1000)).await;
+    let nothing = StoreLimits::default();
+    let swept = store.sweep(&nothing, &[], &is_needed, at(1000)).await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![], 5), "no limits");
 
     // The third is young while it is not an hour old.
     let of_age = StoreLimits { max_age: Some(Duration::from_secs(60)), max_bytes: None };
-    let swept = sweep(&store, &of_age, &is_needed, &none, at(20) + YOUNG - Duration::from_secs(1)).await;
+    let swept = store.sweep(&of_age, &[], &is_needed, at(20) + YOUNG - Duration::from_secs(1)).await.unwrap();
     assert_eq!(swept.removed, [digests[0]], "the second is needed, the third young, the others younger");
 
     let size = objects[4].stored_bytes;
     let of_size = StoreLimits { max_age: None, max_bytes: Some(2 * size + size / 2) };
-    let swept = sweep(&store, &of_size, &is_needed, &HashSet::from([digests[4]]), at(100)).await;
+    let swept = store.sweep(&of_size, &[large(digests[4], false)], &is_needed, at(100)).await.unwrap();
     assert_eq!(
         (swept.removed, swept.kept, swept.bytes_over),
         (vec![digests[4], digests[2]], 2, 0),
         "excess goes first"
     );
     let least = StoreLimits { max_age: None, max_bytes: Some(1) };
-    let swept = sweep(&store, &least, &is_needed, &none, at(100)).await;
+    let swept = store.sweep(&least, &[], &is_needed, at(100)).await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![digests[3]], 1));
     assert_eq!(swept.bytes_over, objects[1].stored_bytes - 1, "what is needed stays, and is said");
     assert!(content(&store, &needed).await.is_ok());
 
     let [old, other] = [write(5, 0).await.digest, write(6, 50).await.digest];
     let both = StoreLimits { max_age: Some(Duration::from_secs(65 * 3600)), ..of_size };
-    let swept = sweep(&store, &both, &is_needed, &HashSet::from([other]), at(100)).await;
+    let swept = store.sweep(&both, &[large(other, false)], &is_needed, at(100)).await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![old], 2), "what is old makes room for excess");
+    // Strangers have a part of the limit, however young and needed; evidence that is elsewhere takes none of it.
+    store.limit(Some(1 << 40));
+    let elsewhere = large(digests[0], true);
+    let named = [elsewhere, NamedEvidence { bytes: 1, ..large(other, true) }, large(needed, true)];
+    let swept = store.sweep(&nothing, &named, &is_needed, start).await.unwrap();
+    assert_eq!((swept.removed, swept.kept), (vec![needed], 1));
 }
 
 /// Regression test: a sweep that could not remove an object said nothing of those before it, which the records had as
@@ -224,7 +224,7 @@ async fn a_sweep_that_fails_tells_the_objects_it_removed() {
         false
     };
     let all = StoreLimits { max_age: Some(Duration::ZERO), max_bytes: None };
-    let swept = sweep(&store, &all, &is_needed, &HashSet::new(), start + 2 * YOUNG).await;
+    let swept = store.sweep(&all, &[], &is_needed, start + 2 * YOUNG).await.unwrap();
     assert!(swept.failure.is_some());
     assert_eq!((swept.removed, swept.kept), (vec![objects[0].digest], 2));
 }

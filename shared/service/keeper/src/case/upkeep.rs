@@ -1,9 +1,9 @@
 //! Background tasks of the evidence store and the records: uploads to the bucket, and removal by age and size.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use assay_evidence::{Digest, EvidenceError, EvidenceStore, SweepReport};
+use assay_evidence::{Digest, EvidenceError, EvidenceStore, NamedEvidence, SweepReport};
 use assay_observe::prometheus::IntCounter;
 use assay_program::clock::unix_ms;
 use assay_records::{EvidenceShare, MAX_STRANGERS, Records, RecordsError, RemovedStrangers};
@@ -18,8 +18,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 const PRESSED_INTERVAL: Duration = Duration::from_secs(60);
 /// The part of the limit on size, as a divisor, that a sweep leaves free.
 const SWEPT_PART: u64 = 20;
-/// Beyond one part in this count of the limit, a miner's evidence is removed before that of others.
-const MINER_PART: u64 = 8;
 /// Interval of checking the file of the records for damage.
 const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
 /// Interval of checking that it is still in its place.
@@ -155,38 +153,11 @@ pub async fn sweep(
     }
     let needed: HashSet<Digest> =
         records.needed_evidence().await?.iter().filter_map(|digest| digest.parse().ok()).collect();
-    // Before the list: an upload between the two is in both.
-    let waiting: HashSet<Digest> = store.waiting()?.into_iter().map(|(digest, _)| digest).collect();
-    let mut objects = store.list().await?;
-    let listed: HashSet<Digest> = objects.iter().map(|object| object.digest).collect();
-    let miner_bytes = config.limits.max_bytes.map_or(u64::MAX, |most| most / MINER_PART);
-    // Down to three quarters of the strangers' share, which leaves room for further ones.
-    let most = store.max_stranger_bytes() / 4 * 3;
-    let (mut of_miners, mut of_strangers) = (HashMap::<_, u64>::new(), 0);
-    let (mut excess, mut spare) = (HashSet::new(), HashMap::new());
-    for EvidenceShare { digest, stored_bytes, miner, is_stranger } in records.evidence_shares().await? {
-        let Ok(digest) = digest.parse() else { continue };
-        if !listed.contains(&digest) && !waiting.contains(&digest) {
-            continue;
-        }
-        let bytes = stored_bytes.unsigned_abs();
-        let of_miner = of_miners.entry(miner).or_default();
-        *of_miner += bytes;
-        if *of_miner > miner_bytes {
-            excess.insert(digest);
-        }
-        of_strangers += if is_stranger { bytes } else { 0 };
-        if is_stranger && of_strangers > most && listed.contains(&digest) {
-            spare.insert(digest, bytes);
-        }
-    }
-    for digest in spare.keys() {
-        store.remove(digest).await?;
-        records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
-    }
-    store.counted_of_strangers(of_strangers - spare.values().sum::<u64>());
-    objects.retain(|object| !spare.contains_key(&object.digest));
-    let mut swept = store.sweep(objects, &config.limits, &|digest| needed.contains(digest), &excess, now).await;
+    let named = |EvidenceShare { digest, stored_bytes, miner, is_stranger }: EvidenceShare| {
+        Some(NamedEvidence { digest: digest.parse().ok()?, bytes: stored_bytes.unsigned_abs(), miner, is_stranger })
+    };
+    let named: Vec<_> = records.evidence_shares().await?.into_iter().filter_map(named).collect();
+    let mut swept = store.sweep(&config.limits, &named, &|digest| needed.contains(digest), now).await?;
     for digest in &swept.removed {
         records.evidence_dropped(&digest.to_string(), unix_ms()).await?;
     }
