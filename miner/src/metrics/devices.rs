@@ -9,7 +9,7 @@ use super::Families;
 use crate::status::SeenDevice;
 
 /// A device can take work, or why it cannot, as a label.
-const STATES: [&str; 6] = ["up", "memory", "sick", "lost", "cancelled", "unsupported"];
+const STATES: [&str; 7] = ["up", "memory", "sick", "lost", "cancelled", "unsupported", "unavailable"];
 
 impl Families {
     /// Sets the gauges of each device. A series that a device had and no longer has is removed.
@@ -78,10 +78,12 @@ impl Families {
 const fn state_name(fault: Option<&DeviceError>) -> &'static str {
     match fault {
         None => STATES[0],
-        Some(DeviceError::Busy { .. } | DeviceError::NoMemory(_) | DeviceError::NotNow(_)) => STATES[1],
+        Some(DeviceError::Busy { .. } | DeviceError::NoMemory(_)) => STATES[1],
         Some(DeviceError::Sick(_)) => STATES[2],
         Some(DeviceError::Lost(_)) => STATES[3],
         Some(DeviceError::Cancelled) => STATES[4],
         Some(DeviceError::Unsupported(_)) => STATES[5],
+        // Another process has it, or the system is not ready.
+        Some(DeviceError::NotNow(_)) => STATES[6],
     }
 }

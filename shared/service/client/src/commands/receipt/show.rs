@@ -27,7 +27,12 @@ pub fn execute(place: &ApiLocation, id: &Prefix, shown: &ShownArgs) -> anyhow::R
         record = ask(place, async |client| client.get(&format!("/receipts/{}", escaped(of))).await)?;
     }
     if shown.proof {
-        let later = || Failure::new(Exit::Inconclusive, "the receipt is not in the validator's log yet");
+        let later = || {
+            Failure::new(
+                Exit::Inconclusive,
+                "the receipt is not in this validator's log yet, or is another validator's",
+            )
+        };
         print(record["log_proof"].as_str().ok_or_else(later)?.trim_end_matches('\n'))?;
         return Ok(Exit::Done);
     }
