@@ -420,6 +420,17 @@ fn a_probe_is_timed_while_it_waits_for_the_window() {
     assert_eq!(after(2200).reasons[0].code, ReasonCode::NotReading, "no time of its own was over");
 }
 
+/// Regression test: a slow card beside one of an unknown model gave that one's bound a peak.
+#[test]
+fn a_bound_beside_unknown_models_rests_on_the_rate_shown() {
+    let is_shown_only = |(peak_per_s, has_unknown_models)| {
+        let mut world = World::new(5);
+        (world.policy.hiding.peak_per_s, world.policy.hiding.has_unknown_models) = (peak_per_s, has_unknown_models);
+        world.challenge().devices[0].hiding.as_ref().unwrap().rate_is_shown_only
+    };
+    assert_eq!([(None, false), (Some(1e9), false), (Some(1e9), true)].map(is_shown_only), [true, false, true]);
+}
+
 /// The first probe that is never read may be the link's fault; each further one counts.
 #[test]
 fn probes_that_are_never_read_are_abandoned_challenges() {

@@ -299,7 +299,8 @@ impl Fleet {
     fn receipt(&self, judged: &JudgedChallenge, standing: &Standing) -> Option<Receipt> {
         let JudgedChallenge { draft, verdict, found, subjected: VerdictSubject { group, .. }, .. } = judged;
         let now_s = unix_seconds();
-        let lifetime_s = group.receipts.lifetime.as_secs();
+        let age_s = if verdict.outcome == Outcome::Pass { age_s(verdict) } else { 0 };
+        let lifetime_s = group.receipts.lifetime.as_secs().saturating_sub(age_s);
         // No receipt outlives the attestation that it states.
         let until = standing.attested_until_s(&group.rules);
         let findings: Vec<_> = found.iter().map(finding).collect();
@@ -312,8 +313,7 @@ impl Fleet {
             policy_id: &policy_id(group, &draft.order.policy),
             eat_nonce: draft.order.eat_nonce.as_ref(),
             findings: &findings,
-            lifetime_s: until
-                .map_or(lifetime_s, |until| lifetime_s.saturating_sub(age_s(verdict)).min(until.saturating_sub(now_s))),
+            lifetime_s: until.map_or(lifetime_s, |until| lifetime_s.min(until.saturating_sub(now_s))),
             now_s,
         };
         let issued = self.signer.issue(&subject);

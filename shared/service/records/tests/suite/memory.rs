@@ -5,7 +5,7 @@ use assay_protocol::verdict::ReasonCode;
 use assay_records::{Actor, Conclusion, DeviceQuery, Records, RecordsError};
 use assay_work::Precision;
 
-use crate::examples::{THEN_MS, conclusion, connected, key, shown};
+use crate::examples::{THEN_MS, challenge, conclusion, connected, key, shown};
 use crate::store::TestStore;
 
 /// A conclusion whose challenge named positions, or did not.
@@ -86,6 +86,9 @@ pub async fn the_memory_of_keys_that_turn_out_one_miners_is_joined(store: &TestS
     records.conclude(&conclusion(6, 5, &[ReasonCode::AuditElement], 6)).await.unwrap();
     let joined = records.connected(&connected(7, &[1, 5], &[1], THEN_MS)).await.unwrap();
     assert_eq!((joined.id, joined.state.as_str()), (key(1), "failed"), "no fail is shed by joining");
+    // Regression test: the last verdict of the older key hid a newer fail.
+    let last = records.miner(&key(1)).await.unwrap().unwrap().last_verdict.unwrap();
+    assert_eq!((last.challenge, last.outcome.as_str()), (challenge(6), "fail"));
     let [own, other] = [records.memory(&key(1)).await.unwrap(), records.memory(&key(5)).await.unwrap()];
     assert_eq!((&own.ends, &own.shown), (&other.ends, &other.shown));
     assert_eq!((&own.lineage[..], &other.lineage[..]), (&[key(1), key(5)][..], &[key(5), key(1)][..]), "its own first");
