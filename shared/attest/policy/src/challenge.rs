@@ -32,6 +32,8 @@ const MAX_BUSY_DOUBLINGS: u32 = 2;
 const DEFAULT_OPENINGS_LIMIT: Duration = Duration::from_secs(3600);
 /// The least factor from a shown rate to the one that a device may have, in kinds with a detour (WORK.md, Residency probe).
 const LEAST_DETOUR_FACTOR: f64 = 2.5;
+/// Products of F16 for one of INT8, by two of INT8 and one of 1 bit (WORK.md, the known detours).
+const F16_BY_INT8: f64 = 0.475;
 /// The default deadline of a probe, in multiples of its target.
 pub const PROBE_DEADLINE_TARGETS: u32 = 10;
 /// The fewest steps of a linked probe: the first one of a round need not cross.
@@ -327,7 +329,11 @@ impl Policy {
         };
         // One multiply-accumulate is two operations.
         let known: Vec<_> = models.iter().copied().filter(Option::is_some).collect();
-        let peak = |kind| highest(&known, &|model| model.dense_tops(kind)).map(|tops| tops * 1e12 / 2.0);
+        let peak_of = |tops: &dyn Fn(&Profile) -> Option<f64>| highest(&known, tops).map(|tops| tops * 1e12 / 2.0);
+        let peak = |kind| peak_of(&|model| model.dense_tops(kind));
+        // A GeForce computes F16 faster by its INT8 units.
+        let by_int8 = |model: &Profile| model.dense_tops(Precision::Int8).map_or(0.0, |tops| tops * F16_BY_INT8);
+        let peak_f16 = || peak_of(&|model| Some(model.dense_tops(Precision::F16)?.max(by_int8(model))));
         let giga = |figure: fn(&Profile) -> &Option<ProfileFigure>| {
             highest(models, &|model| Some(figure(model).as_ref()?.value)).map(|value| value * 1e9)
         };
@@ -335,7 +341,7 @@ impl Policy {
         let own = self.hiding;
         let hiding = HidingPolicy {
             peak_per_s: own.peak_per_s.or_else(|| peak(Precision::Int8)),
-            peak_f16_per_s: own.peak_f16_per_s.or_else(|| peak(Precision::F16)),
+            peak_f16_per_s: own.peak_f16_per_s.or_else(peak_f16),
             peak_fp8_per_s: own.peak_fp8_per_s.or_else(|| peak(Precision::Fp8)),
             peak_fp4_per_s: own.peak_fp4_per_s.or_else(|| peak(Precision::Fp4)),
             memory_bytes_per_s: own.memory_bytes_per_s.or_else(|| giga(|model| &model.memory_gb_per_s)),

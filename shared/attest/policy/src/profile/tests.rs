@@ -97,6 +97,8 @@ fn a_policy_takes_the_figures_of_the_models_that_it_is_for() {
     assert_eq!((h200.peak_per_s, h200.peak_f16_per_s), (Some(989.5e12), Some(494.75e12)));
     assert_eq!((h200.memory_bytes_per_s, h200.peak_field_per_s), (Some(4.8e12), Some(144e9)));
     assert_eq!((h200.peak_fp4_per_s, h200.chip_bytes), (None, 256e6), "no unit computes FP4 itself");
+    let geforce = of(&default, &["NVIDIA GeForce RTX 4090"]).peak_f16_per_s.unwrap();
+    assert!(geforce >= 1.6 * 82.6e12, "its INT8 units are faster than its own for F16: {geforce}");
     let both = of(&default, &["NVIDIA H200", "AMD Instinct MI300X"]);
     assert_eq!((both.peak_per_s, both.peak_field_per_s), (Some(1307.45e12), None), "one states no rate of the field");
     assert_eq!(both.chip_bytes, 512e6);
