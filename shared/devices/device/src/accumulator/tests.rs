@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::*;
-use crate::testing::units::{self, ModelUnderTest, UnitModel};
+use units::{ModelUnderTest, UnitModel};
+
+mod units;
 
 /// Operands of a row where every element is computed by a model; longer rows have the diagonal alone.
 const SHORT: u32 = 128;

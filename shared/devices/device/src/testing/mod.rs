@@ -1,9 +1,8 @@
 //! For tests: the requirements on every device ([`conformance`]), the [`vectors`], small challenges worked out by the
-//! reference, a device whose answers a test replaces, and models of matrix [`units`].
+//! reference, and a device whose answers a test replaces.
 
 pub mod conformance;
 mod fake;
-pub mod units;
 pub mod vectors;
 mod worked;
 
