@@ -5,7 +5,7 @@ use assay_integration_tests::dishonest::WorkLie;
 use assay_judge::entropy::SeededEntropy;
 use assay_judge::verify::draw;
 use assay_protocol::verdict::ReasonCode;
-use assay_work::bounds::pass_probability;
+use assay_work::bounds::pass_log2;
 use assay_work::opening::PassSample;
 
 /// Two of forty slots, in mid-chain: 5 %.
@@ -29,7 +29,7 @@ fn caught_as_often_as_said(audited: &mut Audited, touched: f64) {
             result.is_err()
         })
         .count();
-    let probability = 1.0 - pass_probability(touched, SAMPLES.into());
+    let probability = 1.0 - pass_log2(touched, SAMPLES.into()).exp2();
     let expected = SEEDS as f64 * probability;
     let deviation = (expected * (1.0 - probability)).sqrt();
     let off = (caught as f64 - expected) / deviation;

@@ -84,11 +84,6 @@ impl Distribution {
         Self::of_operators(n, &hosts_by_operator(others, n))
     }
 
-    /// The distribution of all samples at `n`, for display.
-    pub fn of_all<'a>(samples: impl IntoIterator<Item = &'a Sample>, n: u32) -> Option<Self> {
-        Self::of_operators(n, &hosts_by_operator(samples, n))
-    }
-
     fn of_operators(n: u32, operators: &[Vec<Host>]) -> Option<Self> {
         let all = speed(operators.iter())?;
         let without = |left_out: usize| {

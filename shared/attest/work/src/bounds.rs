@@ -4,15 +4,8 @@
 use super::challenge::Challenge;
 use super::probe::{LINE_BYTES, Probe};
 
-/// The chance that `samples` independent draws all miss a fraction `faked` of the drawn-from set: `(1 - g)^q`.
-///
-/// # Panics
-/// When `faked` is not from 0 to 1.
-pub fn pass_probability(faked: f64, samples: u64) -> f64 {
-    if samples == 0 { 1.0 } else { pass_log2(faked, samples).exp2() }
-}
-
-/// The binary logarithm of [`pass_probability`], which stays meaningful where that is too small to print.
+/// The binary logarithm of the chance that `samples` independent draws all miss a fraction `faked` of the drawn-from
+/// set, `(1 - g)^q`: it stays meaningful where the chance is too small to print.
 ///
 /// # Panics
 /// When `faked` is not from 0 to 1.
@@ -289,6 +282,10 @@ mod tests {
         close(sweep.hidden_share(), (650e12 / 8192.0 + 500e9) / 4.8e12 + 256.0 / 141e3 + sweep.open_sums);
         assert!((0.011..0.012).contains(&sweep.open_sums), "{}", sweep.open_sums);
         close(TimedSweep { seconds: 100.0, ..sweep }.hidden_share(), 1.0);
+    }
+
+    fn pass_probability(faked: f64, samples: u64) -> f64 {
+        pass_log2(faked, samples).exp2()
     }
 
     #[test]

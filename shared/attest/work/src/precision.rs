@@ -40,7 +40,6 @@ struct Kind {
     code: u32,
     name: &'static str,
     terms_per_byte: u32,
-    largest_product: u32,
     largest_detour: f64,
 }
 
@@ -50,21 +49,20 @@ const KINDS: [Kind; 6] = {
         precision: Precision,
         code: u32,
         name: &'static str,
-        products: (u32, u32),
+        terms_per_byte: u32,
         largest_detour: f64,
     ) -> Kind {
-        let (terms_per_byte, largest_product) = products;
-        Kind { precision, code, name, terms_per_byte, largest_product, largest_detour }
+        Kind { precision, code, name, terms_per_byte, largest_detour }
     }
     [
-        kind(Int8, 1, "int8", (1, 1 << 14), 1.0),
+        kind(Int8, 1, "int8", 1, 1.0),
         // Two INT8 products and one of 1 bit, on a GeForce.
-        kind(F16, 2, "f16", (1, 192 * 192), 1.9),
-        kind(Fp8, 5, "fp8", (1, 120 * 120), 1.0),
-        kind(Fp4, 6, "fp4", (2, 12 * 12), 1.0),
-        kind(Field, 7, "field", (1, 1 << 14), 1.0),
+        kind(F16, 2, "f16", 1, 1.9),
+        kind(Fp8, 5, "fp8", 1, 1.0),
+        kind(Fp4, 6, "fp4", 2, 1.0),
+        kind(Field, 7, "field", 1, 1.0),
         // Winograd's convolutions in FP16, on a B300.
-        kind(Network, 8, "network", (1, 127 * 128), 1.25),
+        kind(Network, 8, "network", 1, 1.25),
     ]
 };
 
@@ -132,11 +130,6 @@ impl Precision {
     pub fn field_operations_per_s(self, n: u32, multiply_accumulates_per_s: f64) -> f64 {
         let of_product = f64::from(self.field_operations_of_row(n)) * f64::from(n);
         multiply_accumulates_per_s * of_product / self.multiply_accumulates_of_product(n) as f64
-    }
-
-    /// P: the largest magnitude of a product of two operands.
-    pub const fn largest_product(self) -> u32 {
-        self.kind().largest_product
     }
 
     /// The factor by which the fastest known detour over another unit beats the unit made for the kind (WORK.md, Kinds
@@ -261,13 +254,15 @@ mod tests {
 
     #[test]
     fn the_largest_product_is_reached_and_its_sum_fits_32_bits() {
-        for precision in Precision::ALL {
+        // P of each kind (WORK.md, Kinds of work).
+        let products = [1 << 14, 192 * 192, 120 * 120, 12 * 12, 1 << 14, 127 * 128];
+        for (precision, largest_product) in Precision::ALL.into_iter().zip(products) {
             let magnitudes = precision.table().iter().flatten().map(|x| x.unsigned_abs());
             let largest = magnitudes.max().unwrap();
             // The operands of x are at most 127 in a network.
             let of_x = if precision == Precision::Network { 127 } else { largest };
-            assert_eq!(u32::from(largest) * u32::from(of_x), precision.largest_product(), "{precision}");
-            let sum = u64::from(precision.terms(32_768)) * u64::from(precision.largest_product());
+            assert_eq!(u32::from(largest) * u32::from(of_x), largest_product, "{precision}");
+            let sum = u64::from(precision.terms(32_768)) * u64::from(largest_product);
             assert!(sum < 1 << 31, "{precision}");
         }
     }

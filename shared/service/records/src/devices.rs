@@ -27,8 +27,7 @@ pub struct ListedDevice {
 }
 
 /// A selection of devices; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceQuery {
     /// Any key of the miner.
     pub miner: Option<String>,

@@ -1,13 +1,10 @@
 //! A miner as it is recorded.
 
-use serde::{Deserialize, Serialize};
-
 use crate::document::json;
 use crate::{Approval, Labels, MinerRecord, Result};
 
 /// A selection of miners; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MinerFilter {
     pub status: Option<Approval>,
     pub state: Option<String>,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
@@ -19,8 +18,7 @@ cursor! {
 }
 
 /// A selection of rounds; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoundFilter {
     pub group: Option<String>,
     /// The page after this one.

@@ -1,6 +1,5 @@
 //! Attestation states of miners, their changes, and findings.
 
-use serde::{Deserialize, Serialize};
 use sqlx::any::AnyRow;
 
 use crate::column::{get, read};
@@ -12,14 +11,11 @@ use crate::{
 };
 
 /// A selection of findings; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FindingFilter {
     /// Any key of the miner.
     pub miner: Option<String>,
     pub code: Option<String>,
-    /// Not before this time.
-    pub since_ms: Option<i64>,
     /// The most rows, [`MAX_ROWS`] at most.
     pub limit: Option<u32>,
 }
@@ -67,13 +63,11 @@ impl Records {
             None => "$1 = ''",
         };
         let sql = sql!(
-            "SELECT * FROM findings WHERE {of_miner} AND ($2 = '' OR code = $2) AND at_ms >= $3 \
-             ORDER BY at_ms DESC, id DESC LIMIT $4"
+            "SELECT * FROM findings WHERE {of_miner} AND ($2 = '' OR code = $2) ORDER BY at_ms DESC, id DESC LIMIT $3"
         );
         let query = sqlx::query(sql)
             .bind(filter.miner.as_deref().unwrap_or(""))
             .bind(filter.code.as_deref().unwrap_or(""))
-            .bind(filter.since_ms.unwrap_or(0))
             .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
         self.list("list findings", query, finding_of).await
     }

@@ -16,8 +16,7 @@ cursor! {
 }
 
 /// A selection of verdicts; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerdictFilter {
     /// Any key of the miner.
     pub miner: Option<String>,

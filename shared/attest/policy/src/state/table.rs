@@ -104,27 +104,6 @@ pub enum Input {
     ResumedBarred,
 }
 
-impl Input {
-    /// Every input, in the order of the table's columns.
-    pub const ALL: [Self; 15] = [
-        Self::Passed,
-        Self::Cleared,
-        Self::ClearedInDoubt,
-        Self::Unclear,
-        Self::Doubted,
-        Self::Exhausted,
-        Self::Outdated,
-        Self::Failed,
-        Self::Barred,
-        Self::Served,
-        Self::Suspended,
-        Self::Revoked,
-        Self::ResumedClean,
-        Self::ResumedOwing,
-        Self::ResumedBarred,
-    ];
-}
-
 /// Returns the next state.
 #[rustfmt::skip]
 pub const fn next(state: State, input: Input) -> State {

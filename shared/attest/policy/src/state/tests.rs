@@ -294,10 +294,29 @@ fn light_passes_do_not_stand_in_for_heavy_ones() {
     assert_eq!(miner.sees(&heavy_pass()).unwrap().to, State::Passing);
 }
 
+/// Every input, in the order of the table's columns.
+const INPUTS: [Input; 15] = [
+    Input::Passed,
+    Input::Cleared,
+    Input::ClearedInDoubt,
+    Input::Unclear,
+    Input::Doubted,
+    Input::Exhausted,
+    Input::Outdated,
+    Input::Failed,
+    Input::Barred,
+    Input::Served,
+    Input::Suspended,
+    Input::Revoked,
+    Input::ResumedClean,
+    Input::ResumedOwing,
+    Input::ResumedBarred,
+];
+
 #[test]
 fn only_passes_lead_to_an_attestation() {
     for state in State::ALL {
-        for input in Input::ALL {
+        for input in INPUTS {
             let after = next(state, input);
             let by_pass = matches!(input, Input::Cleared | Input::ClearedInDoubt);
             if after.is_attested() && !state.is_attested() {
