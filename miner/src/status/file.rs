@@ -25,11 +25,9 @@ pub fn path_of(key_file: &Path) -> PathBuf {
     with_suffix(key_file, SUFFIX)
 }
 
-/// A path whose name has this at its end.
+/// A path whose name has this suffix, which begins with a dot.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
+    path.with_added_extension(suffix.trim_start_matches('.'))
 }
 
 /// Reads a state; `None` where no miner has written one.

@@ -195,9 +195,8 @@ impl LocalValidator {
     fn keep_keys(&self, args: &TryArgs) -> anyhow::Result<()> {
         let Some(receipt) = &args.receipt else { return Ok(()) };
         let keys: serde_json::Value = self.runtime.block_on(self.client.receipt_keys()).map_err(Failure::from)?;
-        let mut path = receipt.clone().into_os_string();
-        path.push(".keys.json");
-        Ok(file::write_text(Path::new(&path), &format!("{keys:#}"))?)
+        let path = receipt.with_added_extension("keys.json");
+        Ok(file::write_text(&path, &format!("{keys:#}"))?)
     }
 }
 

@@ -106,13 +106,7 @@ impl Identity {
 
 /// The file with the statements about a key file.
 pub fn successors_file(key_file: &Path) -> PathBuf {
-    beside(key_file, ".successors")
-}
-
-fn beside(key_file: &Path, suffix: &str) -> PathBuf {
-    let mut path = key_file.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
+    key_file.with_added_extension("successors")
 }
 
 /// The key in a file; `None` where there is no file.

@@ -15,8 +15,8 @@ use super::clock::unix_seconds;
 use super::exit::{Failure, of_file_error};
 use super::utc;
 
-/// The suffix that the lock's name adds to the key file's.
-const SUFFIX: &str = ".lock";
+/// The extension that the lock's name adds to the key file's.
+const EXTENSION: &str = "lock";
 /// Attempts to take a lock that is held: a process that asks for the holder has it for a moment.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -118,9 +118,7 @@ impl StateLock {
 }
 
 fn path_of(file: &Path) -> PathBuf {
-    let mut path = file.as_os_str().to_owned();
-    path.push(SUFFIX);
-    path.into()
+    file.with_added_extension(EXTENSION)
 }
 
 fn write(file: &mut File, who: &str) -> io::Result<()> {

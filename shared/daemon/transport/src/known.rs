@@ -159,8 +159,7 @@ impl KnownValidators {
 
     /// A crash leaves the old file or the new one.
     fn replace(&self, text: &str) -> io::Result<()> {
-        let mut temporary = self.path.clone().into_os_string();
-        temporary.push(".new");
+        let temporary = self.path.with_added_extension("new");
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder)?;
         }

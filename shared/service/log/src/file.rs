@@ -14,8 +14,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), LogError> {
     let write = || {
         let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         fs::create_dir_all(folder)?;
-        let mut name = path.as_os_str().to_owned();
-        name.push(NEW);
+        let name = path.with_added_extension(&NEW[1..]);
         let mut file = File::create(&name)?;
         file.write_all(bytes).and_then(|()| file.sync_all())?;
         fs::rename(&name, path)?;

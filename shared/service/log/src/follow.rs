@@ -1,7 +1,7 @@
 //! A follower of another's log: it keeps the last checkpoint, and each new one must go on from there.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{Checkpoint, SignedCheckpoint};
@@ -57,9 +57,8 @@ impl Follower {
             // With the one that is kept, it proves to others that the validator signed both. Each has a file of its own,
             // and one that cannot be written hides no fork.
             let digits = hex::encode(&sha256(signed.note.as_bytes())[..4]);
-            let mut path = self.file.clone().into_os_string();
-            path.push(format!(".fork-{digits}"));
-            let _ = file::replace(Path::new(&path), signed.note.as_bytes());
+            let path = self.file.with_added_extension(format!("fork-{digits}"));
+            let _ = file::replace(&path, signed.note.as_bytes());
         }
         grown?;
         file::replace(&self.file, signed.note.as_bytes())?;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sqlx::{AnyConnection, Connection};
 
@@ -27,7 +27,7 @@ impl Records {
             let why = "a file is there already: give another name";
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, why)));
         }
-        let part = part_of(to);
+        let part = to.with_added_extension("part");
         // Made by us first, so that only its owner reads it.
         new_file(&part).map_err(failed)?;
         let copied = self.copy_to(&part, to).await;
@@ -84,13 +84,6 @@ impl Records {
         fs::hard_link(part, to).and_then(|()| fs::remove_file(part)).map_err(failed)?;
         sync_folder(to).map_err(failed)
     }
-}
-
-/// The name of a file that is not whole yet.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
 }
 
 /// Makes a file's name last.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use sqlx::{AnyConnection, Connection, Executor};
@@ -26,9 +26,7 @@ pub(crate) async fn make(path: &Path) -> Result<bool> {
     if path.symlink_metadata().is_ok() {
         return Ok(false);
     }
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", id::new(id::now_ms())?));
-    let new = PathBuf::from(name);
+    let new = path.with_added_extension(format!("{}.new", id::new(id::now_ms())?));
     new_file(&new).map_err(failed)?;
     let marked = mark(&Location::File(new.clone())).await;
     let named = marked.and_then(|()| match fs::hard_link(&new, path) {

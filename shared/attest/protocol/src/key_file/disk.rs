@@ -2,11 +2,11 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use super::{KeyFileError, MAX_FILE_BYTES, beside};
+use super::{KeyFileError, MAX_FILE_BYTES};
 use crate::identity::random_bytes;
 
 /// Bytes that are overwritten when they are dropped.
@@ -44,7 +44,7 @@ pub fn create(path: &Path, content: &[u8]) -> Result<bool, KeyFileError> {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     let suffix: [u8; 4] = random_bytes().map_err(KeyFileError::Random)?;
-    let temporary = beside(path, &format!(".{}", hex::encode(suffix)));
+    let temporary = path.with_added_extension(hex::encode(suffix));
     write(&temporary, content, service_of(path).as_ref()).map_err(failed)?;
     let linked = match fs::hard_link(&temporary, path) {
         Ok(()) => Ok(true),
@@ -87,7 +87,7 @@ pub fn install(written: &Path, path: &Path) -> io::Result<()> {
 
 /// Writes a file and puts it in the place of another.
 pub fn replace(path: &Path, content: &[u8], owner: Option<&Metadata>) -> io::Result<()> {
-    let new: PathBuf = beside(path, ".new");
+    let new = path.with_added_extension("new");
     write(&new, content, owner)?;
     install(&new, path)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use assay_work::PublicKey;
 
-use super::{KeyFileError, beside, disk, following, hex_line, new_seed, read_key, successors_file, successors_text};
+use super::{KeyFileError, disk, following, hex_line, new_seed, read_key, successors_file, successors_text};
 use crate::identity::Identity;
 use crate::successor::{MAX_OVERLAP_S, MAX_SUCCESSORS, Successor};
 
@@ -107,7 +107,7 @@ impl Rotation {
     }
 
     fn new_file(&self) -> PathBuf {
-        beside(&self.target, ".new")
+        self.target.with_added_extension("new")
     }
 }
 
