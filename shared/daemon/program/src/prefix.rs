@@ -51,7 +51,7 @@ fn listed(candidates: &[String]) -> String {
 impl Prefix {
     /// Whether a key or an id starts with these digits.
     pub fn matches(&self, bytes: &[u8]) -> bool {
-        hex(bytes).starts_with(&self.0)
+        hex::encode(bytes).starts_with(&self.0)
     }
 
     /// The one candidate that starts with these digits.
@@ -61,22 +61,13 @@ impl Prefix {
     pub fn find<T: AsRef<[u8]>>(&self, candidates: impl IntoIterator<Item = T>) -> Result<T, PrefixError> {
         let (mut matching, others): (Vec<T>, Vec<T>) =
             candidates.into_iter().partition(|candidate| self.matches(candidate.as_ref()));
-        let short = |of: &[T]| short_ids(of.iter().map(|candidate| hex(candidate.as_ref())));
+        let short = |of: &[T]| short_ids(of.iter().map(hex::encode));
         match matching.len() {
             1 => Ok(matching.remove(0)),
             0 => Err(PrefixError::None { prefix: self.clone(), candidates: short(&others) }),
             _ => Err(PrefixError::Several { prefix: self.clone(), candidates: short(&matching) }),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut digits, byte| {
-        // Writing into memory cannot fail.
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
 }
 
 impl FromStr for Prefix {

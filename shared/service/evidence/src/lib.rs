@@ -20,7 +20,7 @@ mod spool;
 mod store;
 
 pub use bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
-pub use digest::{Digest, NotADigest};
+pub use digest::Digest;
 pub use error::{EvidenceError, StorageShortage};
 pub use limits::{NamedEvidence, StoreLimits, SweepReport, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};

@@ -10,7 +10,7 @@ pub struct Seed(pub [u8; 32]);
 
 impl std::fmt::Display for Seed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -18,15 +18,8 @@ impl std::str::FromStr for Seed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "expected 64 hexadecimal digits, as a report has them".to_owned();
-        if text.len() != 64 || !text.is_ascii() {
-            return Err(wrong());
-        }
         let mut seed = [0; 32];
-        for (byte, digits) in seed.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digits = str::from_utf8(digits).map_err(|_| wrong())?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
+        hex::decode_to_slice(text, &mut seed).map_err(|_| "expected 64 hexadecimal digits, as a report has them")?;
         Ok(Self(seed))
     }
 }
