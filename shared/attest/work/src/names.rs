@@ -3,12 +3,13 @@
 /// Declares an enum as a table of variants and their names, `Variant = "name"`, without payloads.
 ///
 /// It has `ALL` in the order of declaration, `name`, `named`, and a `Display` that pads. The attributes have to derive
-/// `Clone` and `Copy`; the form in serde is theirs too.
+/// `Clone` and `Copy`; the form in serde is theirs too. `else Error = |text| …` behind the table adds a `FromStr` whose
+/// error this is for any other text.
 #[macro_export]
 macro_rules! names {
     ($(#[$($of_type:tt)*])* $visibility:vis enum $type:ident {
         $($(#[$($of_variant:tt)*])* $variant:ident = $name:literal,)+
-    }) => {
+    } $(else $error:ty = $unknown:expr)?) => {
         $(#[$($of_type)*])*
         $visibility enum $type {
             $($(#[$($of_variant)*])* $variant,)+
@@ -35,6 +36,15 @@ macro_rules! names {
                 f.pad(self.name())
             }
         }
+
+        $(impl ::std::str::FromStr for $type {
+            type Err = $error;
+
+            fn from_str(name: &str) -> ::std::result::Result<Self, $error> {
+                let unknown: fn(&str) -> $error = $unknown;
+                Self::named(name).ok_or_else(|| unknown(name))
+            }
+        })?
     };
 }
 
@@ -45,7 +55,7 @@ mod tests {
         enum Leg {
             There = "there",
             BackAgain = "back again",
-        }
+        } else String = |name| format!("no leg {name}")
     }
 
     #[test]
@@ -53,6 +63,7 @@ mod tests {
         assert_eq!(Leg::ALL, [Leg::There, Leg::BackAgain]);
         assert_eq!(Leg::ALL.map(|leg| Leg::named(leg.name())), Leg::ALL.map(Some));
         assert_eq!(Leg::named("back"), None);
+        assert_eq!(("there".parse(), "back".parse::<Leg>()), (Ok(Leg::There), Err("no leg back".to_owned())));
         assert_eq!(format!("{:>6}, {}", Leg::There, Leg::BackAgain), " there, back again");
     }
 }

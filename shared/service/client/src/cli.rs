@@ -25,10 +25,10 @@ pub fn possible<'w>(words: impl IntoIterator<Item = &'w (&'static str, &'static 
 }
 
 /// Parses one of these values by its name.
-fn one_of<T, const COUNT: usize>(values: [(&'static str, T); COUNT]) -> impl TypedValueParser<Value = T>
-where
-    T: Copy + Send + Sync + 'static,
-{
-    let found = move |name: String| values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-    PossibleValuesParser::new(values.map(|(name, _)| name)).try_map(move |name| found(name).ok_or("no such value"))
+fn one_of<T: Copy + Send + Sync + 'static, const COUNT: usize>(
+    values: [T; COUNT],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let found = move |text: String| values.into_iter().find(|value| name(*value) == text).ok_or("no such value");
+    PossibleValuesParser::new(values.map(name)).try_map(found)
 }

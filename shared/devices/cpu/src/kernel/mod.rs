@@ -26,8 +26,6 @@ mod qualify;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use std::str::FromStr;
-
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +56,7 @@ assay_work::names! {
         NeonDot = "neon-dot",
         /// Portable Rust, for any CPU.
         Portable = "portable",
-    }
+    } else UnknownKernel = |text| UnknownKernel(text.to_owned())
 }
 
 /// A text that is not the name of a kernel.
@@ -109,14 +107,6 @@ impl KernelKind {
             #[allow(unreachable_patterns)] // which patterns are left depends on the architecture
             _ => None,
         }
-    }
-}
-
-impl FromStr for KernelKind {
-    type Err = UnknownKernel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownKernel> {
-        Self::named(text).ok_or_else(|| UnknownKernel(text.to_owned()))
     }
 }
 

@@ -1,7 +1,5 @@
 //! Events, as they are sent to programs that follow them.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -33,7 +31,7 @@ macro_rules! told {
             #[serde(rename_all = "snake_case")]
             pub enum EventKind {
                 $($(#[doc = $about])* $variant = $name,)+
-            }
+            } else String = |text| format!("no kind of event {text:?}: there are {}", [$($name),+].join(", "))
         }
 
         /// What happened, by the kind of the event.
@@ -103,15 +101,6 @@ impl EventRecord {
     /// Its kind.
     pub const fn kind(&self) -> EventKind {
         self.told.kind()
-    }
-}
-
-impl FromStr for EventKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || format!("no kind of event {text:?}: there are {}", Self::ALL.map(Self::name).join(", "));
-        Self::named(text).ok_or_else(unknown)
     }
 }
 

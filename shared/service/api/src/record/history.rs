@@ -1,7 +1,5 @@
 //! The events of a miner, from all tables, and the objects of an id.
 
-use std::fmt;
-
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -80,29 +78,19 @@ pub struct ResolvedId {
     pub id: String,
 }
 
-/// The kinds of objects with an id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObjectKind {
-    /// A challenge.
-    Challenge,
-    /// A miner.
-    Miner,
-    /// A device.
-    Device,
-    /// A receipt.
-    Receipt,
-    /// A round.
-    Round,
-}
-
-impl fmt::Display for ObjectKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Challenge => "challenge",
-            Self::Miner => "miner",
-            Self::Device => "device",
-            Self::Receipt => "receipt",
-            Self::Round => "round",
-        })
+assay_work::names! {
+    /// The kinds of objects with an id.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ObjectKind {
+        /// A challenge.
+        Challenge = "challenge",
+        /// A miner.
+        Miner = "miner",
+        /// A device.
+        Device = "device",
+        /// A receipt.
+        Receipt = "receipt",
+        /// A round.
+        Round = "round",
     }
 }

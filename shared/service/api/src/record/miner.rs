@@ -1,7 +1,5 @@
 //! A miner as it is recorded.
 
-use std::str::FromStr;
-
 pub use assay_policy::Labels;
 use assay_policy::Standing;
 use serde::{Deserialize, Serialize};
@@ -24,7 +22,7 @@ assay_work::names! {
         Suspended = "suspended",
         /// It is excluded permanently.
         Revoked = "revoked",
-    }
+    } else String = |text| format!("no status {text:?}: there are pending, approved, suspended and revoked")
 }
 
 impl Approval {
@@ -38,15 +36,6 @@ impl Approval {
             Self::Revoked => 3,
         };
         if strictness(other) > strictness(self) { other } else { self }
-    }
-}
-
-impl FromStr for Approval {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unknown = || format!("no status {text:?}: there are pending, approved, suspended and revoked");
-        Self::named(text).ok_or_else(unknown)
     }
 }
 

@@ -1,7 +1,5 @@
 //! The rights of a caller of the API.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,13 +14,5 @@ assay_work::names! {
         Operate = "operate",
         /// Also decides about miners, creates tokens and webhooks, and reloads the settings.
         Admin = "admin",
-    }
-}
-
-impl FromStr for Role {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::named(text).ok_or_else(|| format!("no role {text:?}: there are read, operate and admin"))
-    }
+    } else String = |text| format!("no role {text:?}: there are read, operate and admin")
 }

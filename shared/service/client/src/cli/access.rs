@@ -8,8 +8,6 @@ use clap::{Args, Subcommand};
 use super::one_of;
 use super::records::CommonArgs;
 
-const ROLES: [(&str, Role); 3] = [("read", Role::Read), ("operate", Role::Operate), ("admin", Role::Admin)];
-
 /// What is done with tokens of the HTTP API.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -31,7 +29,7 @@ pub enum TokenCommand {
 #[derive(Debug, Args)]
 pub struct CreateTokenArgs {
     /// What it lets its holder do: read shows everything, operate acts on miners and challenges, admin does all
-    #[arg(long, value_parser = one_of(ROLES), default_value = "read")]
+    #[arg(long, value_parser = one_of(Role::ALL, Role::name), default_value = "read")]
     pub role: Role,
     /// What it is called in lists and in the records of what was done
     #[arg(long, value_name = "NAME")]
@@ -89,7 +87,7 @@ pub struct AddWebhookArgs {
 #[derive(Debug, Args)]
 pub struct PageArgs {
     /// What whoever opens it may do: look, challenge miners too, or decide about them too
-    #[arg(long, value_parser = one_of(ROLES), default_value = "admin")]
+    #[arg(long, value_parser = one_of(Role::ALL, Role::name), default_value = "admin")]
     pub role: Role,
     /// What all have.
     #[command(flatten)]

@@ -11,9 +11,6 @@ use clap::builder::NonEmptyStringValueParser as NonEmpty;
 use super::one_of;
 use super::server::ValidatorFlags;
 
-const OUTCOMES: [(&str, Outcome); 3] =
-    [("pass", Outcome::Pass), ("fail", Outcome::Fail), ("inconclusive", Outcome::Inconclusive)];
-
 /// How each of these commands reaches a validator, and prints.
 #[derive(Debug, Args)]
 pub struct CommonArgs {
@@ -121,7 +118,7 @@ pub struct VerdictsArgs {
     #[arg(long, value_name = "KEY", value_parser = NonEmpty::new())]
     pub miner: Option<String>,
     /// Verdicts with this outcome
-    #[arg(long, value_name = "OUTCOME", value_parser = one_of(OUTCOMES))]
+    #[arg(long, value_name = "OUTCOME", value_parser = one_of(Outcome::ALL, Outcome::name))]
     pub outcome: Option<Outcome>,
     /// Verdicts with a reason of this code
     #[arg(long, value_name = "CODE", value_parser = NonEmpty::new())]

@@ -33,7 +33,7 @@ pub struct MinersArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
     pub label: Vec<(String, String)>,
     /// Of these, those with a status
-    #[arg(long, value_parser = one_of(Approval::ALL.map(|status| (status.name(), status))))]
+    #[arg(long, value_parser = one_of(Approval::ALL, Approval::name))]
     pub status: Option<Approval>,
     /// Of these, those in an attestation state; not_passing: in any but passing, suspended and revoked
     #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
