@@ -8,7 +8,7 @@ mod opening;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use assay_device::host::{DeviceReport, Host, PendingResult};
+use assay_device::host::{DeviceReport, Host, PendingResult, wait_for_all};
 use assay_device::run::ShareTask;
 use assay_device::{DeviceError, DeviceInfo, Handle};
 use assay_protocol::identity::Identity;
@@ -221,7 +221,7 @@ impl Engine {
             self.host.submit(task.share.device_id, move |device| cancel_on_error(&handle, task.run(device, &handle)))
         };
         let jobs = tasks.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
-        let results = first_error(jobs)?;
+        let results = wait_for_all(jobs)?;
         let mut roots = Vec::with_capacity(results.len());
         let mut devices = Vec::with_capacity(results.len());
         let mut times = Vec::with_capacity(results.len());
@@ -301,7 +301,7 @@ impl Engine {
                 cancel_on_error(&handle, digests.map(|d| (d, began.elapsed())))
             })
         };
-        first_error(held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?)
+        wait_for_all(held.devices.iter().map(submit).collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Opens items, each device on its own thread, and gives the chunks in the order of the items. Stops
@@ -407,16 +407,6 @@ pub(crate) fn cancel_on_error<T>(handle: &Handle, result: Result<T>) -> Result<T
         handle.cancel();
     }
     result
-}
-
-/// Waits for every job. Gives the failure that made the others stop.
-pub(crate) fn first_error<T>(jobs: Vec<PendingResult<Result<T>>>) -> Result<Vec<T>> {
-    let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
-    let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
-    match cause {
-        Some(error) => Err(error),
-        None => results.into_iter().collect(),
-    }
 }
 
 fn last_root(roots: &[Root]) -> Root {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use assay_device::host::{FitTask, Host};
+use assay_device::host::{FitTask, Host, wait_for_all};
 use assay_device::linked::{self, LinkedPart};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle};
@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::cli::WorkArgs;
 use crate::config::MinerConfig;
-use crate::engine::{cancel_on_error, first_error};
+use crate::engine::cancel_on_error;
 
 /// Evidence, answer and openings of the work, in the form of the vectors.
 #[derive(Debug, Serialize)]
@@ -177,7 +177,7 @@ fn compute_linked(
         host.submit(*id, move |device| cancel_on_error(&handle, task.run(device, &handle)))
     };
     let jobs = ShareTask::of(challenge).into_iter().zip(&devices).map(fill).collect::<Result<Vec<_>, _>>()?;
-    let roots: Vec<_> = first_error(jobs)?.into_iter().map(|result| result.roots).collect();
+    let roots: Vec<_> = wait_for_all(jobs)?.into_iter().map(|result| result.roots).collect();
     let last: Vec<_> = roots.iter().map(|roots| roots.last().copied().unwrap_or(Root::BEFORE_FIRST)).collect();
     let walk = |(part, id): (LinkedPart, &DeviceId)| {
         let handle = handle.clone();
@@ -185,13 +185,13 @@ fn compute_linked(
     };
     let parts = linked::parts(challenge, probe, &last)?;
     let jobs = parts.into_iter().zip(&devices).map(walk).collect::<Result<Vec<_>, _>>()?;
-    let walked = first_error(jobs)?;
+    let walked = wait_for_all(jobs)?;
     let sum = |((task, last), id): ((ShareTask, &Root), &DeviceId)| {
         let (handle, last) = (handle.clone(), *last);
         host.submit(*id, move |device| cancel_on_error(&handle, sums(device, &task, sweep, &last, &handle)))
     };
     let tasks = ShareTask::of(challenge).into_iter().zip(&last);
-    let summed = first_error(tasks.zip(&devices).map(sum).collect::<Result<Vec<_>, _>>()?)?;
+    let summed = wait_for_all(tasks.zip(&devices).map(sum).collect::<Result<Vec<_>, _>>()?)?;
     let products = roots.into_iter().zip(walked).zip(summed);
     Ok(products.map(|((roots, probe), sweep)| ShareProduct { roots, probe, sweep }).collect())
 }

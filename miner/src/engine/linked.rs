@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use assay_device::host::{Host, PendingResult};
+use assay_device::host::{Host, PendingResult, wait_for_all};
 use assay_device::linked::{self, LinkedPart};
 use assay_device::open::{LinkedPlan, LinkedSegment, OpenedLinkedProbe, SegmentPiece, join_segment};
 use assay_device::{Device, DeviceError, Handle};
@@ -13,7 +13,7 @@ use assay_work::segment::{Segment, SegmentOpenings};
 use assay_work::{Digest, Root};
 
 use super::opening::{digest_parts, distrust_if_sick, segments_at_a_time};
-use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, Result, cancel_on_error, first_error, last_root};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, Result, cancel_on_error, last_root};
 
 /// A device's part of the linked segments of an open: its digests, then its piece of each segment in order.
 enum LinkedOpeningPart {
@@ -96,7 +96,7 @@ impl HeldChallenge {
             })
         };
         let parts = linked::parts(&self.challenge, probe, &self.last_roots())?;
-        first_error(self.devices.iter().zip(parts).map(walk).collect::<Result<Vec<_>, _>>()?)
+        wait_for_all(self.devices.iter().zip(parts).map(walk).collect::<Result<Vec<_>, _>>()?)
     }
 
     fn last_roots(&self) -> Vec<Root> {
@@ -181,7 +181,7 @@ impl LinkedOpening {
 
     /// Waits for the devices, once every segment was taken.
     fn finish(self) -> Result<()> {
-        first_error(self.devices.into_iter().map(|device| device.done).collect()).map(drop)
+        wait_for_all(self.devices.into_iter().map(|device| device.done).collect()).map(drop)
     }
 
     /// Why a device gave less than it should: its own error, before that of those that stopped for it. All of them end.
@@ -193,6 +193,6 @@ impl LinkedOpening {
             drop(device.opened);
             device.done
         });
-        first_error(jobs.collect()).err().unwrap_or(DeviceError::Cancelled)
+        wait_for_all(jobs.collect()).err().unwrap_or(DeviceError::Cancelled)
     }
 }

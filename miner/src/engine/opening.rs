@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 
-use assay_device::host::Host;
+use assay_device::host::{Host, wait_for_all};
 use assay_device::open::{AuditedPass, ProbedDevice, SamplePlan, SegmentPlan, SumPlan, SweptDevice};
 use assay_device::{Device, DeviceError, Handle};
 use assay_protocol::message::{OpenItem, OpenTarget, OpeningsPart};
@@ -13,7 +13,7 @@ use assay_work::probe::{Probe, SweepSample, probe_key};
 use assay_work::segment::Segment;
 use assay_work::{DeviceId, Digest, Root};
 
-use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, Result, first_error, last_root};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, Result, last_root};
 
 /// Digests in one chunk, 32 KiB: on a slow link nothing else arrives while one is on its way.
 const DIGESTS_PER_CHUNK: usize = 1024;
@@ -76,7 +76,7 @@ pub(super) fn open_own_items(
     }
     // Devices that have more to give stop.
     drop(streams);
-    first_error(jobs).map(drop)
+    wait_for_all(jobs).map(drop)
 }
 
 /// Tells a device that its slots did not come out as before.

@@ -61,6 +61,16 @@ impl<T> PendingResult<T> {
     }
 }
 
+/// Waits for every job.
+///
+/// # Errors
+/// The failure that made the others stop, before those of the others.
+pub fn wait_for_all<T>(jobs: Vec<PendingResult<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
+    let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
+    let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
+    cause.map_or_else(|| results.into_iter().collect(), Err)
+}
+
 /// A device as a session describes it, with the slots that fit for each matrix size asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceReport {

@@ -4,7 +4,7 @@
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use assay_device::host::{DeviceReport, Host, PendingResult};
+use assay_device::host::{DeviceReport, Host, wait_for_all};
 use assay_device::run::ShareTask;
 use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, StateBytes, linked};
 use assay_work::bounds::Crossing;
@@ -290,13 +290,6 @@ fn fill(host: &Host, challenge: &Challenge) -> Result<Vec<Root>, DeviceError> {
     };
     let jobs = ShareTask::of(challenge).into_iter().map(fill).collect::<Result<Vec<_>, _>>()?;
     Ok(wait_for_all(jobs)?.concat())
-}
-
-/// Waits for every job. Returns the failure that made the others stop, if there is one.
-fn wait_for_all<T>(jobs: Vec<PendingResult<Result<T, DeviceError>>>) -> Result<Vec<T>, DeviceError> {
-    let results: Vec<_> = jobs.into_iter().map(|job| job.wait().and_then(|result| result)).collect();
-    let cause = results.iter().filter_map(|r| r.as_ref().err()).find(|e| **e != DeviceError::Cancelled).cloned();
-    cause.map_or_else(|| results.into_iter().collect(), Err)
 }
 
 fn slot_bytes(n: u32) -> u64 {
