@@ -346,7 +346,7 @@ fn start_tasks(config: &ValidatorConfig, validator: &Arc<Validator>, tasks: &mut
     tasks.spawn(upkeep::deliver(evidence.clone(), failures));
     evidence.limit(config.evidence.limits.max_bytes);
     tasks.spawn(upkeep::remove_strangers(evidence.clone(), records.clone()));
-    tasks.spawn(upkeep::check_records(records.clone()));
+    tasks.spawn(records.clone().watch_file());
     tasks.spawn(records.clone().watch_server());
     tasks.spawn(upkeep::sweep_at_intervals(evidence.clone(), records.clone(), config.evidence.clone()));
     tasks.spawn(reports.log.clone().run());

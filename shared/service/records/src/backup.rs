@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use sqlx::{AnyConnection, Connection};
 
@@ -10,6 +11,11 @@ use crate::file::new_file;
 use crate::kind::DatabaseKind;
 use crate::trouble::is_damage;
 use crate::{Location, Records, RecordsError, Result};
+
+/// Interval of reading a file whole.
+const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
+/// Interval of checking that it is still in its place.
+const PLACE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Records {
     /// Copies a store of SQLite into a new file, as it is at one moment, while it is written. The file has no gaps, and
@@ -63,6 +69,28 @@ impl Records {
         Ok(damage)
     }
 
+    /// Checks for ever that the file is in its place, and reads it whole at the start and once a day. Damage is trouble,
+    /// and checked again until it is repaired: a disk that cannot be read for a while looks the same.
+    pub async fn watch_file(self) {
+        let mut checked = None;
+        loop {
+            self.look_at_file(&mut checked).await;
+            tokio::time::sleep(PLACE_INTERVAL).await;
+        }
+    }
+
+    async fn look_at_file(&self, checked: &mut Option<Instant>) {
+        self.check_place();
+        let is_damaged = self.is_damaged();
+        if is_damaged || checked.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL) {
+            *checked = Some(Instant::now());
+            match self.check(is_damaged).await {
+                Ok(damage) => tracing::debug!(?damage, "the file of the records was checked for damage"),
+                Err(error) => tracing::warn!(%error, "the file of the records was not checked for damage"),
+            }
+        }
+    }
+
     /// Refuses a store that a thorough check finds damaged.
     ///
     /// # Errors
@@ -114,5 +142,33 @@ mod tests {
         assert!(records.check(false).await.unwrap().is_some());
         let trouble = records.trouble().unwrap();
         assert!(trouble.contains("restore a backup"), "{trouble}");
+    }
+
+    /// A page of SQLite's files.
+    const PAGE_BYTES: usize = 4096;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn damage_ends_with_its_repair_without_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("validator.db");
+        let location = Location::File(path.clone());
+        // A store that is closed is one file.
+        Records::open(&location).await.unwrap().close().await;
+        let records = Records::open(&location).await.unwrap();
+        let mut checked = None;
+        records.look_at_file(&mut checked).await;
+        assert!(checked.is_some() && !records.is_damaged());
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[2 * PAGE_BYTES..].fill(0xff);
+        fs::write(&path, damaged).unwrap();
+        records.look_at_file(&mut checked).await;
+        assert!(!records.is_damaged(), "it is read whole once a day");
+        assert!(records.check(false).await.unwrap().is_some() && records.is_damaged());
+        records.look_at_file(&mut checked).await;
+        assert!(records.is_damaged(), "it still is");
+        fs::write(&path, whole).unwrap();
+        records.look_at_file(&mut checked).await;
+        assert_eq!(records.trouble(), None);
     }
 }

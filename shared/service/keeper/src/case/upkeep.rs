@@ -1,7 +1,7 @@
 //! Background tasks of the evidence store and the records: uploads to the bucket, and removal by age and size.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use assay_evidence::{Digest, EvidenceError, EvidenceStore, NamedEvidence, SweepReport};
 use assay_observe::prometheus::IntCounter;
@@ -18,10 +18,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
 const PRESSED_INTERVAL: Duration = Duration::from_secs(60);
 /// The part of the limit on size, as a divisor, that a sweep leaves free.
 const SWEPT_PART: u64 = 20;
-/// Interval of checking the file of the records for damage.
-const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
-/// Interval of checking that it is still in its place.
-const PLACE_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval of removing strangers: at the default rate of connections some two thousand may have come.
 const STRANGERS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -113,29 +109,6 @@ pub async fn remove_strangers(store: EvidenceStore, records: Records) {
     }
 }
 
-/// Checks for ever that the file of the records is in its place, and reads it whole at the start and once a day. Damage
-/// is reported as trouble of the records, and checked again until it is repaired: a disk that cannot be read for a while
-/// looks the same.
-pub async fn check_records(records: Records) {
-    let mut checked = None;
-    loop {
-        check_records_once(&records, &mut checked).await;
-        tokio::time::sleep(PLACE_INTERVAL).await;
-    }
-}
-
-async fn check_records_once(records: &Records, checked: &mut Option<Instant>) {
-    records.check_place();
-    let is_damaged = records.is_damaged();
-    if is_damaged || checked.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL) {
-        *checked = Some(Instant::now());
-        match records.check(is_damaged).await {
-            Ok(damage) => tracing::debug!(?damage, "the file of the records was checked for damage"),
-            Err(error) => tracing::warn!(%error, "the file of the records was not checked for damage"),
-        }
-    }
-}
-
 /// Applies the limits once, and removes old verdicts and join tokens. What an attestation state rests on stays. Evidence
 /// that is not in this store is another validator's, and counts for nothing.
 ///
@@ -166,8 +139,6 @@ pub async fn sweep(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use assay_evidence::{EvidenceLocation, StoreLimits};
     use assay_records::{EvidenceRecord, Location, RoundRecord};
     use assay_work::{ChallengeId, PublicKey};
@@ -223,33 +194,5 @@ mod tests {
             assert_eq!(kept.dropped_ms.is_some(), is_dropped, "{validator}");
         }
         assert!(store.list().await.unwrap().is_empty());
-    }
-
-    /// A page of SQLite's files.
-    const PAGE_BYTES: usize = 4096;
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn damage_ends_with_its_repair_without_a_restart() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("validator.db");
-        let location = Location::File(path.clone());
-        // A store that is closed is one file.
-        Records::open(&location).await.unwrap().close().await;
-        let records = Records::open(&location).await.unwrap();
-        let mut checked = None;
-        check_records_once(&records, &mut checked).await;
-        assert!(checked.is_some() && !records.is_damaged());
-        let whole = fs::read(&path).unwrap();
-        let mut damaged = whole.clone();
-        damaged[2 * PAGE_BYTES..].fill(0xff);
-        fs::write(&path, damaged).unwrap();
-        check_records_once(&records, &mut checked).await;
-        assert!(!records.is_damaged(), "it is read whole once a day");
-        assert!(records.check(false).await.unwrap().is_some() && records.is_damaged());
-        check_records_once(&records, &mut checked).await;
-        assert!(records.is_damaged(), "it still is");
-        fs::write(&path, whole).unwrap();
-        check_records_once(&records, &mut checked).await;
-        assert_eq!(records.trouble(), None);
     }
 }
