@@ -1,11 +1,14 @@
 //! The log of verdicts of a real validator: proofs of receipts, a witness, kill -9, an old backup.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use assay_integration_tests::daemon::{self, PATIENCE, run};
+use assay_integration_tests::daemon::{self, Daemon, PATIENCE, run};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_log::Witness;
@@ -51,15 +54,19 @@ impl Scene {
     fn start_witness(&mut self) -> WitnessProcess {
         self.port = None;
         let (url, key) = self.witness.split_once('#').unwrap();
-        let state = format!("--state={}", self.folder.path().join("witness").display());
-        let (listen, of) = (url.trim_start_matches("http://"), self.validator.key.to_string());
-        let mut command = daemon::command("assay-validator");
-        command.args(["log", "witness", "--listen", listen, &state, "--validator", &of]);
+        let mut command = self.witness_at(url.trim_start_matches("http://"));
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line.trim_end(), format!("{url}#{key}"), "as the validator's setting has it");
         WitnessProcess(child)
+    }
+
+    fn witness_at(&self, listen: &str) -> Command {
+        let state = format!("--state={}", self.folder.path().join("witness").display());
+        let mut command = daemon::command("assay-validator");
+        command.args(["log", "witness", "--listen", listen, &state, "--validator", &self.validator.key.to_string()]);
+        command
     }
 
     fn log(&self) -> PathBuf {
@@ -112,6 +119,26 @@ impl Scene {
         (output.status.code(), said)
     }
 
+    /// Regression test: a folder above, which only its owner lists, kept the state from being written. Root runs it as
+    /// another user here, as root may list any folder.
+    fn watch_below_an_unlisted_folder(&self, log: &str) {
+        let above = tempfile::tempdir().unwrap();
+        let (folder, key) = (above.path().join("own"), self.validator.key.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let mut command = daemon::command("assay-validator");
+        command.args(["log", "watch", "--once", log, "--validator", &key]);
+        command.arg(format!("--state={}", folder.join("last").display()));
+        if std::fs::metadata(&folder).unwrap().uid() == 0 {
+            chown(&folder, Some(65_534), Some(65_534)).unwrap();
+            command.uid(65_534).gid(65_534);
+        }
+        let mode = |bits| std::fs::set_permissions(above.path(), Permissions::from_mode(bits)).unwrap();
+        mode(0o311);
+        let output = command.output().unwrap();
+        mode(0o700);
+        assert!(output.status.success() && folder.join("last").exists(), "{output:?}");
+    }
+
     fn watch(&self, log: &str) -> (Option<i32>, String) {
         let state = format!("--state={}", self.folder.path().join("last").display());
         self.log_command(&["watch", "--once", &state], log)
@@ -132,6 +159,10 @@ async fn a_receipt_has_its_proof_and_the_log_goes_on_after_a_kill() {
     assert_ne!(scene.check(&first, false), Some(65));
     assert_eq!(scene.check(&first, true), Some(65), "nobody cosigned it");
     let witness = scene.start_witness();
+    // Regression test: two witnesses with one folder cosigned a fork.
+    let mut second = Daemon::spawn(&mut scene.witness_at("127.0.0.1:0"));
+    second.wait_for(&format!("process {}", witness.0.id()));
+    assert_eq!(second.wait().code(), Some(78));
     let second = scene.receipt("second").await;
     assert_eq!(scene.check(&[first[0].clone(), second[1].clone()], false), Some(65), "another receipt's");
     let url = format!("http://{}/log/{}", scene.validator.http_address(), scene.validator.key);
@@ -149,6 +180,7 @@ async fn a_receipt_has_its_proof_and_the_log_goes_on_after_a_kill() {
         "{said}"
     );
     assert_eq!(scene.watch(&url).0, Some(0));
+    scene.watch_below_an_unlisted_folder(&url);
 
     let (mut expected, old) = (2, scene.folder.path().join("old"));
     copy(&scene.log(), &old);

@@ -6,6 +6,7 @@ use anyhow::Context;
 use assay_log::{Follower, LogError, VerifiedLog, Witness, log_key, verify};
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
+use assay_program::lock::StateLock;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::identity::Identity;
 use tokio::net::TcpListener;
@@ -66,7 +67,11 @@ async fn watch(args: WatchLogArgs) -> anyhow::Result<Exit> {
 
 async fn witness(args: &WitnessArgs) -> anyhow::Result<Exit> {
     let mut shutdown = Shutdown::on_signals(Duration::ZERO).context("no signal handlers")?;
-    let secret = Identity::load_or_create(&args.state.join(WITNESS_KEY))?;
+    let key_file = args.state.join(WITNESS_KEY);
+    let secret = Identity::load_or_create(&key_file)?;
+    // Two processes with one folder would cosign a fork. Held until the end.
+    let lock = StateLock::acquire_for("state", &key_file, &secret.public_key().to_string());
+    let _lock = lock.map_err(Failure::from)?;
     let witness = Witness::new(&args.state, secret, args.validator.iter().copied().map(log_key).collect());
     let cannot = |error| Failure::because(Exit::Io, format!("cannot listen on {}", args.listen), error);
     let listener = TcpListener::bind(&args.listen).await.map_err(cannot)?;

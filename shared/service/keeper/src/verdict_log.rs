@@ -203,15 +203,18 @@ impl VerdictLog {
             return Ok(open);
         }
         open.asked = Some(Instant::now());
-        for (at, answer, known) in asked.join_all().await {
+        while let Some(answered) = asked.join_next().await {
+            let (at, answer, known) = answered.map_err(|_| malformed("the answer of a task that ended"))?;
             match answer {
                 Ok(line) => open.cosigned[at] = (known, Some(line)),
                 Err(error @ LogError::Inconsistent(_)) => return Err(error.into()),
-                Err(error) => tracing::warn!(%error, "a witness does not cosign the log"),
+                Err(error) => {
+                    tracing::warn!(%error, "a witness does not cosign the log");
+                    continue;
+                }
             }
-        }
-        let lines: String = open.cosigned.iter().filter_map(|(_, line)| line.as_deref()).collect();
-        if !lines.is_empty() {
+            // Published at once: another witness may hang.
+            let lines: String = open.cosigned.iter().filter_map(|(_, line)| line.as_deref()).collect();
             let mut writer = open.writer;
             open.writer = blocking(move || writer.cosign(&lines).map(|()| writer)).await?;
         }

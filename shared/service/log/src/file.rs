@@ -23,10 +23,15 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), LogError> {
     write().map_err(LogError::file(path))
 }
 
-/// The names of a new folder are on disk with the folders above.
+/// The names of a new folder are on disk with the folders above. Those that others own may be unreadable.
 fn sync(folder: &Path) -> io::Result<()> {
-    for folder in folder.ancestors().take(MAX_DEPTH).take_while(|folder| !folder.as_os_str().is_empty()) {
-        File::open(folder)?.sync_all()?;
+    let flush = |folder: &Path| File::open(folder).and_then(|folder| folder.sync_all());
+    flush(folder)?;
+    for above in folder.ancestors().take(MAX_DEPTH).skip(1).take_while(|above| !above.as_os_str().is_empty()) {
+        match flush(above) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            flushed => flushed?,
+        }
     }
     Ok(())
 }
@@ -49,19 +54,27 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, LogError> {
     Ok(Some(bytes))
 }
 
-/// The paths of all files below a folder, with `/` between their parts.
+/// The paths of all files below a folder, with `/` between their parts. Those that are removed meanwhile may be left out.
 pub fn files(folder: &Path) -> Result<Vec<String>, LogError> {
     let (mut found, mut folders) = (Vec::new(), vec![String::new()]);
     while let Some(below) = folders.pop() {
         let path = folder.join(&below);
-        for entry in fs::read_dir(&path).map_err(LogError::file(&path))? {
-            let entry = entry.map_err(LogError::file(&path))?;
-            let name = format!("{below}{}", entry.file_name().to_string_lossy());
-            match entry.file_type().map_err(LogError::file(&path))? {
-                kind if kind.is_dir() => folders.push(name + "/"),
-                _ => found.push(name),
-            }
+        match list(&path, &below, &mut found, &mut folders) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !below.is_empty() => {}
+            listed => listed.map_err(LogError::file(&path))?,
         }
     }
     Ok(found)
+}
+
+fn list(path: &Path, below: &str, files: &mut Vec<String>, folders: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        match entry.file_type()? {
+            kind if kind.is_dir() => folders.push(name + "/"),
+            _ => files.push(name),
+        }
+    }
+    Ok(())
 }

@@ -52,37 +52,36 @@ impl Follower {
             }
         };
         let now = signed.checkpoint;
-        let grown = self.check_growth(kept.as_ref(), &now).await;
-        if let Err(LogError::Inconsistent(_)) = grown {
+        if let Some(why) = self.contradiction(kept.as_ref(), &now).await? {
             // With the one that is kept, it proves to others that the validator signed both. Each has a file of its own,
             // and one that cannot be written hides no fork.
             let digits = hex::encode(&sha256(signed.note.as_bytes())[..4]);
             let path = self.file.with_added_extension(format!("fork-{digits}"));
             let _ = file::replace(&path, signed.note.as_bytes());
+            return Err(LogError::Inconsistent(why));
         }
-        grown?;
         file::replace(&self.file, signed.note.as_bytes())?;
         Ok(now)
     }
 
-    /// Checks a signed checkpoint against the one before it, and then against the tiles, which may be kept back.
-    async fn check_growth(&self, before: Option<&Checkpoint>, now: &Checkpoint) -> Result<(), LogError> {
+    /// Checks a signed checkpoint against the one before it, and then against the tiles, which may be kept back: a missing
+    /// tile is an error, and no contradiction.
+    async fn contradiction(&self, before: Option<&Checkpoint>, now: &Checkpoint) -> Result<Option<String>, LogError> {
         let (old, root) = before.map_or((0, Hash::empty()), |before| (before.size, before.root));
         let size = now.size;
         let forked = format!("the log was forked: its first {old} entries are not those that it had");
         if size < old {
-            let why = format!("the log was rolled back: it has {size} entries, and had {old}");
-            return Err(LogError::inconsistent(why));
+            return Ok(Some(format!("the log was rolled back: it has {size} entries, and had {old}")));
         }
         if size == old && root != now.root {
-            return Err(LogError::inconsistent(forked));
+            return Ok(Some(forked));
         }
         let mut tree = TreeReader::new(&self.source, size);
         if tree.root().await? != now.root {
-            return Err(LogError::inconsistent("the tiles are not those of the checkpoint"));
+            return Ok(Some("the tiles are not those of the checkpoint".to_owned()));
         }
         let holds = is_consistent((old, &root), (size, &now.root), &tree.consistency(old).await?);
-        if holds { Ok(()) } else { Err(LogError::inconsistent(forked)) }
+        Ok((!holds).then_some(forked))
     }
 
     /// The checkpoint that is kept: this program wrote it, and it was checked.

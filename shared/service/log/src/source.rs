@@ -73,7 +73,7 @@ impl Source {
     }
 
     /// A tile's bytes, of the full tile where the partial one is gone.
-    async fn tile(&self, tile: Tile) -> Result<Vec<u8>, LogError> {
+    pub(crate) async fn tile(&self, tile: Tile) -> Result<Vec<u8>, LogError> {
         if let Some(bytes) = self.read(&tile.path(), tile.max_bytes()).await? {
             return Ok(bytes);
         }
@@ -82,13 +82,8 @@ impl Source {
             true => self.read(&full.path(), full.max_bytes()).await?,
             false => None,
         };
-        let mut bytes = bytes.ok_or_else(|| LogError::inconsistent(format!("{} is missing", tile.path())))?;
-        let end = match tile.kind {
-            TileKind::Hashes(_) => usize::from(tile.width) * 32,
-            TileKind::Entries => unbundle(&bytes, TILE_WIDTH)?[usize::from(tile.width) - 1].1,
-        };
-        bytes.truncate(end);
-        Ok(bytes)
+        let bytes = bytes.ok_or_else(|| LogError::inconsistent(format!("{} is missing", tile.path())))?;
+        beginning(tile, bytes)
     }
 
     /// The hashes of a tile.
@@ -102,6 +97,16 @@ impl Source {
         let entries = unbundle(&bytes, tile.width).map_err(|error| inside(tile, &error))?;
         Ok((bytes, entries))
     }
+}
+
+/// The bytes of a partial tile, of those of the full one.
+pub(crate) fn beginning(tile: Tile, mut full: Vec<u8>) -> Result<Vec<u8>, LogError> {
+    let end = match tile.kind {
+        TileKind::Hashes(_) => usize::from(tile.width) * 32,
+        TileKind::Entries => unbundle(&full, TILE_WIDTH)?[usize::from(tile.width) - 1].1,
+    };
+    full.truncate(end);
+    Ok(full)
 }
 
 fn inside(tile: Tile, error: &LogError) -> LogError {

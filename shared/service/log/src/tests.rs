@@ -16,7 +16,7 @@ use crate::error::LogError;
 use crate::note::NoteKey;
 use crate::source::Source;
 use crate::tree::TreeReader;
-use crate::verify::{VerifiedLog, verify};
+use crate::verify::{VerifiedLog, verify, verify_listed};
 use crate::writer::LogWriter;
 
 const SEED: [u8; 32] = [7; 32];
@@ -106,6 +106,61 @@ async fn a_crash_at_any_point_leaves_a_log_that_goes_on() {
         }
         assert_eq!(verified(crashed.path()).await.problems, Vec::<String>::new());
     }
+}
+
+/// Regression test: a live log did not hold where a tile filled, which removes its partial ones, while it was checked.
+#[tokio::test]
+async fn a_log_that_grows_while_it_is_verified_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = folder.path().join("tile/0/000.p/200");
+    log(folder.path(), 250, 50);
+    let listed = || Some(crate::verify::files(folder.path()).unwrap());
+    let problems = async |files| verify_listed(&source(folder.path()), files, &key(), &[]).await.unwrap().problems;
+    let files = listed();
+    std::fs::rename(&partial, folder.path().join("aside")).unwrap();
+    let gone = problems(files).await;
+    assert!(gone.len() == 1 && gone[0].starts_with("tile/0/000.p/200 is"), "{gone:?}");
+    std::fs::rename(folder.path().join("aside"), &partial).unwrap();
+    let files = listed();
+    log(folder.path(), 300, 50);
+    assert!(!partial.exists());
+    assert_eq!(problems(files).await, Vec::<String>::new());
+}
+
+/// Regression test: a backup whose tiles filled after its checkpoint was taken could not be opened.
+#[tokio::test]
+async fn a_copy_of_a_log_that_grew_meanwhile_is_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    log(folder.path(), 250, 50);
+    let checkpoint = std::fs::read(folder.path().join("checkpoint")).unwrap();
+    log(folder.path(), 300, 50);
+    std::fs::write(folder.path().join("checkpoint"), checkpoint).unwrap();
+    let found = verified(folder.path()).await;
+    assert_eq!((found.problems, found.checkpoint.unwrap().size), (vec![], 250));
+    let writer = log(folder.path(), 251, 1);
+    assert_eq!((verified(folder.path()).await.problems, writer.size()), (vec![], 251));
+}
+
+/// Regression test: a folder of partial tiles that was removed meanwhile was an error.
+#[test]
+fn folders_that_vanish_are_not_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |number: usize| folder.path().join(format!("{number:03}.p"));
+    std::fs::write(folder.path().join("checkpoint"), "").unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200 {
+                (0..50).for_each(|number| std::fs::create_dir(path(number)).unwrap());
+                (0..50).for_each(|number| std::fs::remove_dir(path(number)).unwrap());
+            }
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+            assert_eq!(crate::file::files(folder.path()).unwrap(), ["checkpoint"]);
+        }
+    });
+    assert!(crate::file::files(&path(0)).is_err(), "the folder itself");
 }
 
 /// The checkpoint comes last: where a tile or a bundle cannot be written, nothing was appended.

@@ -38,6 +38,16 @@ pub async fn verify(source: &Source, log: &NoteKey, witnesses: &[NoteKey]) -> Re
         Source::Folder(folder) => Some(files(folder)?),
         Source::Url(_) => None,
     };
+    verify_listed(source, files, log, witnesses).await
+}
+
+/// Checks a log whose files were listed before.
+pub(crate) async fn verify_listed(
+    source: &Source,
+    files: Option<Files>,
+    log: &NoteKey,
+    witnesses: &[NoteKey],
+) -> Result<VerifiedLog, LogError> {
     let mut found = VerifiedLog { checkpoint: None, cosigned: Vec::new(), uncommitted: 0, problems: Vec::new() };
     let opened = async { SignedCheckpoint::open(&source.checkpoint().await?, log, witnesses) };
     let Some(signed) = found.note(opened.await)? else { return Ok(found) };
@@ -55,12 +65,12 @@ pub async fn verify(source: &Source, log: &NoteKey, witnesses: &[NoteKey]) -> Re
 }
 
 /// The tiles of a folder by kind and index, and other files.
-struct Files {
+pub(crate) struct Files {
     tiles: BTreeMap<String, Vec<Tile>>,
     others: Vec<String>,
 }
 
-fn files(folder: &std::path::Path) -> Result<Files, LogError> {
+pub(crate) fn files(folder: &std::path::Path) -> Result<Files, LogError> {
     let mut files = Files { tiles: BTreeMap::new(), others: Vec::new() };
     for name in file::files(folder)? {
         match name.parse::<Tile>() {
@@ -139,9 +149,10 @@ impl LogCheck<'_> {
                 self.found.uncommitted += 1;
                 continue;
             };
-            let read = self.source.read(&copy.path(), copy.max_bytes()).await;
+            // The full tile has replaced a partial one that is gone.
+            let read = self.source.tile(copy).await;
             if let Some(read) = self.found.note(read)?
-                && read.as_deref() != bytes.get(..*end)
+                && Some(&*read) != bytes.get(..*end)
             {
                 self.found.problem(format!("{} is not the beginning of {}", copy.path(), tile.path()));
             }

@@ -13,7 +13,7 @@ use crate::error::LogError;
 use crate::file;
 use crate::hash::Hash;
 use crate::note::{MAX_NOTE_BYTES, NoteKey};
-use crate::source::{CHECKPOINT, hashes};
+use crate::source::{CHECKPOINT, beginning, hashes};
 use crate::tile::{TILE_WIDTH, Tile, TileKind};
 
 /// The one writer of a log. It blocks on the disk.
@@ -150,13 +150,26 @@ fn read_tile(folder: &Path, tile: Tile) -> Result<Vec<u8>, LogError> {
 /// Removes tiles beyond the checkpoint: of an append that a crash cut short.
 fn remove_uncommitted(folder: &Path, size: u64) -> Result<(), LogError> {
     for name in file::files(folder)? {
-        let is_beyond = name.parse::<Tile>().is_ok_and(|tile| {
-            Tile::in_tree(tile.kind, tile.index, size).is_none_or(|in_tree| in_tree.width < tile.width)
-        });
-        if is_beyond || name.ends_with(file::NEW) {
-            let path = folder.join(name);
-            fs::remove_file(&path).map_err(LogError::file(&path))?;
+        let path = folder.join(&name);
+        if let Ok(tile) = name.parse::<Tile>() {
+            match Tile::in_tree(tile.kind, tile.index, size) {
+                Some(in_tree) if in_tree.width >= tile.width => continue,
+                Some(in_tree) => keep_beginning(folder, in_tree)?,
+                None => {}
+            }
+        } else if !name.ends_with(file::NEW) {
+            continue;
         }
+        fs::remove_file(&path).map_err(LogError::file(&path))?;
     }
     Ok(())
+}
+
+/// Writes a partial tile that the full one has replaced: the copy of a log that grew meanwhile may lack it.
+fn keep_beginning(folder: &Path, partial: Tile) -> Result<(), LogError> {
+    let (path, full) = (folder.join(partial.path()), partial.full());
+    match file::read(&folder.join(full.path()), full.max_bytes())? {
+        Some(bytes) if !path.exists() => file::replace(&path, &beginning(partial, bytes)?),
+        _ => Ok(()),
+    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use assay_log::{Witness, verify};
 use assay_records::Location;
 use assay_work::ChallengeId;
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -144,17 +145,31 @@ async fn an_old_copy_of_the_log_is_not_appended_to() {
     assert_eq!(place.indices(1..=3).await, [Some(0), Some(1), Some(2)]);
 }
 
-/// A witness that takes connections and says nothing.
+/// A witness that takes connections and says nothing. Regression test: the cosignature of another one waited for it.
 #[tokio::test]
-async fn a_witness_that_hangs_holds_no_entry_back() {
-    let place = Place::new().await;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let key = Witness::new(Path::new(""), Identity::from_seed(&[8; 32]), Vec::new()).key().clone();
-    let witness = format!("http://{}#{key}", listener.local_addr().unwrap()).parse().unwrap();
-    let log = VerdictLog { witnesses: vec![witness], ..place.log() };
+async fn a_witness_that_hangs_holds_no_entry_and_no_cosignature_back() {
+    let (place, own) = (Place::new().await, log_key(Identity::from_seed(&[7; 32]).public_key()));
+    let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hangs = Witness::new(Path::new(""), Identity::from_seed(&[8; 32]), Vec::new()).key().clone();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let good = Witness::new(&place.folder.path().join("witness"), Identity::from_seed(&[9; 32]), vec![own.clone()]);
+    let cosigns = good.key().clone();
+    let address = |listener: &TcpListener, key: &NoteKey| {
+        format!("http://{}#{key}", listener.local_addr().unwrap()).parse().unwrap()
+    };
+    let witnesses = vec![address(&hanging, &hangs), address(&listener, &cosigns)];
+    tokio::spawn(good.serve(listener, || 1_700_000_000));
+    let log = VerdictLog { witnesses, ..place.log() };
     place.conclude(1).await;
-    log.catch_up().await.unwrap();
+    let (source, begun) = (Source::Folder(place.own()), Instant::now());
+    let caught_up = tokio::spawn(async move { log.catch_up().await });
+    while !source.checkpoint().await.is_ok_and(|note| note.contains(cosigns.name())) {
+        assert!(begun.elapsed() < WITNESS_LIMIT, "the other one is waited for");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    caught_up.await.unwrap().unwrap();
     assert_eq!(place.indices(1..=1).await, [Some(0)]);
+    assert_eq!(verify(&source, &own, &[cosigns]).await.unwrap().problems, Vec::<String>::new());
 }
 
 #[tokio::test]

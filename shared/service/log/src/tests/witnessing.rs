@@ -87,6 +87,22 @@ async fn a_follower_sees_rollback_fork_and_an_old_backup() {
     is_inconsistent(follower(good.path(), state.path()).check().await, "not those of the checkpoint");
 }
 
+/// Regression test: a copy whose tiles came before its checkpoint was kept as proof of a fork.
+#[tokio::test]
+async fn a_missing_tile_is_no_proof_of_a_fork() {
+    let (log_folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    log(log_folder.path(), 300, 100);
+    follower(log_folder.path(), state.path()).check().await.unwrap();
+    log(log_folder.path(), 400, 100);
+    let (tile, aside) = (log_folder.path().join("tile/0/001.p/144"), log_folder.path().join("aside"));
+    std::fs::rename(&tile, &aside).unwrap();
+    is_inconsistent(follower(log_folder.path(), state.path()).check().await, "tile/0/001.p/144 is missing");
+    let kept: Vec<_> = std::fs::read_dir(state.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(kept, ["last"]);
+    std::fs::rename(&aside, &tile).unwrap();
+    assert_eq!(follower(log_folder.path(), state.path()).check().await.unwrap().size, 400);
+}
+
 fn witness(folder: &Path) -> Witness {
     Witness::new(folder, Identity::from_seed(&[5; 32]), vec![key()])
 }
