@@ -22,6 +22,7 @@ KEPT = {
         "/var/lib/assay-validator",
         "/var/lib/assay-validator/validator.key",
         "/var/lib/assay-validator/receipt.key",
+        "/var/lib/assay-validator/verdict-log",
     },
     MINER: {"/var/lib/assay-miner", "/var/lib/assay-miner/miner.key"},
 }
@@ -174,10 +175,14 @@ class Check:
         machine = self.machines[host]
         left = {path for path in machine.files() - self.before[host] if not OF_DEBIAN.match(path)}
         left -= {f"/{package.name}" for package in self.packages.iterdir()}
-        require(left == KEPT[host], f"a purge leaves the keys alone, not {sorted(left ^ KEPT[host])}")
+        of_log = {path for path in left if path.startswith("/var/lib/assay-validator/verdict-log/")}
+        left -= of_log
+        require(left == KEPT[host], f"a purge leaves the keys and the log alone, not {sorted(left ^ KEPT[host])}")
+        checkpoints = [path for path in of_log if path.endswith("/checkpoint")]
+        require(len(checkpoints) == (host == VALIDATOR), f"a purge leaves the log's checkpoint: {sorted(of_log)}")
         missing = {path for path in self.before[host] - machine.files() if not OF_DEBIAN.match(path)}
         require(not missing, f"a purge takes nothing of others: {sorted(missing)}")
-        say("the purge left the key alone")
+        say("the purge left the key" + (" and its log" if of_log else "") + " alone")
 
 
 def boot(names, root, cgroups, work):
