@@ -12,7 +12,7 @@ use assay_keeper::validator::Validator;
 use assay_listen::tls::warn_if_due;
 use assay_policy::Policy;
 use assay_program::exit::chain;
-use assay_program::logging::{self, list};
+use assay_program::logging::{self, LogConfig, list};
 use assay_program::manager::ServiceManager;
 use assay_program::reload::{Hangups, changed};
 use assay_program::settings::{Flags, Settings, SettingsError};
@@ -42,6 +42,8 @@ pub struct ValidatorReloader {
     started: Settings<RawConfig>,
     /// The last accepted settings.
     current: Settings<RawConfig>,
+    /// The log of those.
+    log: LogConfig,
     validator: Arc<Validator>,
     manager: ServiceManager,
 }
@@ -68,14 +70,14 @@ pub enum ReloadError {
 }
 
 impl ValidatorReloader {
-    /// Creates the reloader of a validator started with these settings.
+    /// Creates the reloader of a validator started with these settings, and with this log by them.
     pub fn new(
         flags: Flags<RawConfig>,
-        settings: Settings<RawConfig>,
+        (settings, log): (Settings<RawConfig>, LogConfig),
         validator: Arc<Validator>,
         manager: ServiceManager,
     ) -> Self {
-        Self { flags, started: settings.clone(), current: settings, validator, manager }
+        Self { flags, started: settings.clone(), current: settings, log, validator, manager }
     }
 
     /// Reloads on each SIGHUP and on request, for ever.
@@ -96,6 +98,10 @@ impl ValidatorReloader {
     fn reload(&mut self) -> Result<ReloadResult, ReloadError> {
         self.manager.reloading();
         let result = self.apply();
+        if result.is_err() {
+            // A log that was renamed is opened anew all the same.
+            let _ = logging::reload(&self.log);
+        }
         self.manager.reloaded();
         match &result {
             Ok(ReloadResult { changed, need_restart }) => {
@@ -121,6 +127,7 @@ impl ValidatorReloader {
         let receipt_key = self.validator.fleet.signer.read_again()?;
         // The last that may fail: a failure leaves everything as it was.
         logging::reload(&config.log).map_err(ReloadError::Log)?;
+        self.log = config.log;
         let policy = Policy { expectations: rules.expectations.clone(), ..config.policy };
         self.validator.policies.send_if_modified(|current| replace(current, policy));
         // Files are compared by their content.

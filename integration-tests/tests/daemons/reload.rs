@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -188,6 +189,12 @@ async fn a_hangup_changes_the_log() {
         assert!(path(file).exists());
     }
     let text = said("log", "configuration reloaded");
+    // Regression test: settings that are refused left the log in the file that logrotate had renamed, and removes.
+    fs::rename(path("log"), path("log.2")).unwrap();
+    fs::write(path("config.toml"), "sampels = 3\n").unwrap();
+    let refused = ask(&path("s"), &["reload"]);
+    assert_eq!(refused.status.code(), Some(78), "{}", stderr(&refused));
+    said("log", "configuration not reloaded");
     assert_eq!(text.matches("configuration reloaded").count(), 1, "{text}");
     assert!(!said("log.1", "listening").contains("configuration reloaded"));
 }
@@ -248,6 +255,33 @@ async fn a_key_file_serves_one_validator() {
     let Ended { code, said } = serve(folder.path(), &["--backend=cpu", &key]);
     assert_eq!(code, Some(78), "{said}");
     assert!(said.contains(&format!("process {}", validator.daemon.id())), "{said}");
+}
+
+/// Regression test: systemd started a validator again without end whose records root had restored. Root runs it as another
+/// user here, as root may open any file.
+#[test]
+fn records_of_another_user_are_for_the_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("validator.db"), "SQLite format 3\0").unwrap();
+    fs::set_permissions(path("validator.db"), fs::Permissions::from_mode(0o600)).unwrap();
+    drop(assay_protocol::identity::Identity::load_or_create(&path("validator.key")).unwrap());
+    let mut command = Command::new(program(VALIDATOR));
+    command.args(["serve", "--listen=127.0.0.1:0", "--mode=audit", "--backend=cpu"]);
+    command.arg(format!("--key-file={}", path("validator.key").display()));
+    command.arg(format!("--control-socket={}", path("s").display()));
+    if fs::metadata(folder.path()).unwrap().uid() == 0 {
+        for name in ["", "validator.key"] {
+            std::os::unix::fs::chown(path(name), Some(65_534), Some(65_534)).unwrap();
+        }
+        command.uid(65_534).gid(65_534);
+    } else {
+        fs::set_permissions(path("validator.db"), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let owner = fs::metadata(path("validator.db")).unwrap().uid();
+    let mut daemon = Daemon::spawn(&mut command);
+    daemon.wait_for(&format!("validator.db, of user {owner}, are not this user's to read and write: chown them"));
+    assert_eq!(daemon.wait().code(), Some(78));
 }
 
 /// A port that is taken is said to be whose it is.

@@ -1,6 +1,8 @@
 //! `assay-validator serve`.
 
+use std::fs::OpenOptions;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -136,7 +138,8 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
         wait_until_alone(&records, key).await.map_err(unusable)?.map_err(Failure::from)?;
         let fleet = Fleet::new(records, rules, signer);
         let validator = Arc::new(validator(&config, identity, replayer, (evidence, tls, fleet), shutdown)?);
-        let reloader = ValidatorReloader::new(flags.clone(), settings, validator.clone(), manager.clone());
+        let reloader =
+            ValidatorReloader::new(flags.clone(), (settings, config.log.clone()), validator.clone(), manager.clone());
         let (reloads, requests) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
         tasks.spawn(reloader.run(hangups, requests));
@@ -157,13 +160,29 @@ pub fn execute(flags: &Flags<RawConfig>) -> anyhow::Result<Exit> {
 /// # Errors
 /// They cannot be opened, or are of a newer release.
 pub(super) async fn open_records(location: &Location) -> Result<Records, Failure> {
-    Records::open(location).await.map_err(unusable)
+    Records::open(location).await.map_err(|error| not_permitted(location).unwrap_or_else(|| unusable(error)))
+}
+
+/// The failure of a user who may not read and write the file of records, such as one that root restored.
+fn not_permitted(location: &Location) -> Option<Failure> {
+    let Location::File(path) = location else { return None };
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let error = opened.err().filter(|error| error.kind() == io::ErrorKind::PermissionDenied)?;
+    let owner = std::fs::metadata(path).map(|file| format!(", of user {},", file.uid())).unwrap_or_default();
+    let message = format!(
+        "the records {}{owner} are not this user's to read and write: chown them to the validator's user, chmod 600 them",
+        path.display()
+    );
+    Some(Failure::because(Exit::Config, message, error))
 }
 
 /// The failure of a start whose records cannot be read or written.
 fn unusable(error: RecordsError) -> Failure {
     use RecordsError::{Exposed, Foreign, Newer};
-    let is_setting = matches!(error, Newer { .. } | Exposed { .. } | Foreign { .. });
+    let is_setting = match &error {
+        RecordsError::File { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+        error => matches!(error, Newer { .. } | Exposed { .. } | Foreign { .. }),
+    };
     let exit = if is_setting { Exit::Config } else { Exit::Io };
     let is_disk = matches!(
         error,
@@ -488,6 +507,8 @@ mod tests {
         assert!(refused.exit == Exit::Config && refused.message.contains("has no records of assay"), "{refused}");
         let full = RecordsError::File { path: "validator.db".into(), source: io::ErrorKind::StorageFull.into() };
         assert_eq!(unusable(full).exit, Exit::Io);
+        let closed = RecordsError::File { path: "validator.db".into(), source: io::ErrorKind::PermissionDenied.into() };
+        assert_eq!(unusable(closed).exit, Exit::Config);
     }
 
     /// Regression test: the validator went on without the task.
