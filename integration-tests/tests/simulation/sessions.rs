@@ -95,9 +95,10 @@ pub struct World {
     pub lag: Option<Lag>,
     /// How long the probe of a committed miner is held, as in a round.
     hold: Option<Duration>,
-    /// Whether the transport takes probes.
     /// How long the transport keeps a probe back; `None`: for ever.
     probe_waits: Option<Duration>,
+    /// How late the validator comes to a commitment.
+    reads_late: Duration,
     /// When the first chunk was waited for, and the bytes that came since.
     opened: Option<(Instant, u64)>,
     pub policy: Policy,
@@ -153,6 +154,7 @@ impl World {
             lag: None,
             hold: None,
             probe_waits: Some(Duration::ZERO),
+            reads_late: Duration::ZERO,
             opened: None,
             policy,
             history: MinerHistory::default(),
@@ -252,11 +254,13 @@ impl World {
             let pause = self.pauses.pop_front().unwrap_or_default();
             self.pass(self.chunk_takes + on_its_way + pause);
         }
+        let received = self.now;
+        self.now += if matches!(message, MinerMessage::Commitment(_)) { self.reads_late } else { Duration::ZERO };
         let Self { validator, entropy, now, .. } = self;
         let mut context = SessionContext { now: *now, unix_seconds: 0, entropy, replays: &ReplayCapacity::default() };
         let carried = if self.liar.is_some() { miner_message(&miner_bytes(message)) } else { Ok(message) };
         let actions = match carried {
-            Ok(message) => validator.message(message, *now, &mut context),
+            Ok(message) => validator.message(message, received, &mut context),
             Err(error) => validator.malformed(&error.to_string()),
         };
         self.validator_does(actions);
@@ -418,6 +422,12 @@ fn a_probe_is_timed_while_it_waits_for_the_window() {
     assert_eq!(times, [0.0, 1.0], "less the slack");
     assert_eq!(after(2050).outcome, Outcome::Pass);
     assert_eq!(after(2200).reasons[0].code, ReasonCode::NotReading, "no time of its own was over");
+    // Time for which the validator did not come to the commitment is no time of the probe.
+    let mut world = World::new(3);
+    world.policy.probe.deadline = Duration::from_secs(2);
+    world.reads_late = Duration::from_secs(3);
+    let verdict = world.challenge();
+    assert_eq!((verdict.outcome, verdict.whole.probe_seconds.round()), (Outcome::Pass, 0.0), "{:?}", verdict.reasons);
 }
 
 /// Regression test: a slow card beside one of an unknown model gave that one's bound a peak.

@@ -61,6 +61,11 @@ pub struct ChallengeFacts {
 }
 
 impl Action {
+    /// Whether it sends a probe or a sweep.
+    pub(crate) const fn is_probe(&self) -> bool {
+        matches!(self, Self::Send(ValidatorMessage::Probe { .. } | ValidatorMessage::Sweep { .. }, _))
+    }
+
     /// Sends a message whose time is not needed.
     pub fn send(message: ValidatorMessage) -> Self {
         Self::Send(message, SentAt::default())

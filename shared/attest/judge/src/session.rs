@@ -30,6 +30,8 @@ use crate::run::{ChallengeRun, HANDOVER_LIMIT, RunSummary};
 
 /// Interval at which a session whose ping waits for the transport checks whether it went out.
 const UNREAD_PAUSE: Duration = Duration::from_millis(100);
+/// The least time of our own that is excused.
+const LEAST_EXCUSED: Duration = Duration::from_millis(1);
 
 /// Services of the validator that a session uses.
 pub struct SessionContext<'a> {
@@ -225,7 +227,13 @@ impl ValidatorSession {
         let actions = if names_another && !judged_there {
             run.stop(Reason::new(ReasonCode::Protocol, "a message came about another challenge"))
         } else {
-            run.message(message, received, context.entropy)
+            let actions = run.message(message, received, context.entropy);
+            // The message waited for us: a probe that answers it goes out so much later.
+            let waited = context.now.saturating_duration_since(received);
+            if waited >= LEAST_EXCUSED && actions.iter().any(Action::is_probe) {
+                run.excuse(waited);
+            }
+            actions
         };
         let actions = self.retire(actions);
         self.ping_after(&actions, context.now);

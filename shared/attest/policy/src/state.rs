@@ -27,7 +27,7 @@ pub enum Event {
         codes: Vec<ReasonCode>,
         /// Whether the challenge was heavy.
         heavy: bool,
-        /// Seconds since its work was done: a pass counts from there.
+        /// Seconds since it was judged: a pass counts from there.
         age_s: u64,
     },
     /// A challenge was due while the miner was not connected.

@@ -157,7 +157,7 @@ impl Device for WorkerDevice {
         self.resident = None;
         let count = u64::from(pass.count);
         let (digests, worker) = self.with(|link, worker| {
-            let steps = RequestSteps::of(count);
+            let steps = RequestSteps::slots(count);
             Ok((link.ask_bytes(Request::Fill(*pass), count * HASH_BYTES, handle, steps)?, worker))
         })?;
         self.resident = Some(Resident { worker, slots: Slots::from(pass), walks: None });

@@ -4,8 +4,8 @@
 //!
 //! - the process sends nothing, not even a heartbeat, for [`Timeouts::silence`]: it is stopped, or starved;
 //! - a request that was cancelled is not given up within [`CANCEL_LIMIT`]: the device does not come back;
-//! - a pass or a probe finishes no step for [`STEP_LIMIT`], or no first one for [`START_UP_LIMIT`], a start-up makes no
-//!   progress for that long, or any other request takes longer than [`CALL_LIMIT`].
+//! - a pass or a probe finishes no step for [`STEP_LIMIT`], a start-up or the first slot of a
+//!   pass makes no progress for [`START_UP_LIMIT`], or any other request takes longer than [`CALL_LIMIT`].
 //!
 //! Time in which this program itself does not run (a suspended machine) is not counted.
 
@@ -261,7 +261,8 @@ impl WorkerLink {
         steps: &mut RequestSteps,
         shown: &dyn Fn(&StartupProgress),
     ) -> Result<Reply, RequestError> {
-        let mut detector = HangDetector::new(self.heartbeats.beats.load(Ordering::Relaxed));
+        let mut detector =
+            HangDetector::new(self.heartbeats.beats.load(Ordering::Relaxed), self.heartbeats.preparing.lock().clone());
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok((of, done, reply))) if of == number => {
@@ -312,8 +313,8 @@ impl WorkerLink {
             steps.advance(handle, done);
         }
         let (slice, beats) = (detector.silence.slice(), self.heartbeats.beats.load(Ordering::Relaxed));
-        let hung =
-            detector.check(slice, beats, moved || detector.told != steps.told, self.timeouts.silence, steps.limit);
+        let moved = moved || detector.told != steps.told;
+        let hung = detector.check(slice, beats, moved, self.timeouts.silence, steps);
         detector.told = steps.told;
         if let Some(why) = hung {
             return Err(RequestError::Broken(self.hung(&why)));
@@ -391,22 +392,28 @@ fn read_replies(
 pub struct RequestSteps {
     all: u64,
     told: u64,
-    /// The longest time of one step.
+    /// The longest time of the first step, and of another one.
+    first: Duration,
     limit: Duration,
 }
 
 impl RequestSteps {
     pub const fn none() -> Self {
-        Self { all: 0, told: 0, limit: CALL_LIMIT }
+        Self { all: 0, told: 0, first: CALL_LIMIT, limit: CALL_LIMIT }
     }
 
     pub const fn start_up() -> Self {
-        Self { all: 0, told: 0, limit: START_UP_LIMIT }
+        Self { all: 0, told: 0, first: START_UP_LIMIT, limit: START_UP_LIMIT }
     }
 
     /// `all` steps, each of which may take [`STEP_LIMIT`].
     pub const fn of(all: u64) -> Self {
-        Self { all, told: 0, limit: STEP_LIMIT }
+        Self { all, told: 0, first: STEP_LIMIT, limit: STEP_LIMIT }
+    }
+
+    /// `all` slots: the first one is short, and takes the memory before it, where a driver hangs.
+    pub const fn slots(all: u64) -> Self {
+        Self { first: START_UP_LIMIT, ..Self::of(all) }
     }
 
     /// Advances the handle by the steps that it does not count yet; never beyond their number.
@@ -433,17 +440,9 @@ struct HangDetector {
 }
 
 impl HangDetector {
-    fn new(beats: u64) -> Self {
+    fn new(beats: u64, preparing: StartupProgress) -> Self {
         let silence = SilenceClock { beats, ..SilenceClock::default() };
-        Self {
-            silence,
-            step: Duration::ZERO,
-            moves: 0,
-            longest: Duration::ZERO,
-            told: 0,
-            preparing: StartupProgress::default(),
-            cancelled: None,
-        }
+        Self { silence, step: Duration::ZERO, moves: 0, longest: Duration::ZERO, told: 0, preparing, cancelled: None }
     }
 
     /// Why the worker counts as hung after a further `slice` of time, if it does. `moved`: it came further in it.
@@ -453,7 +452,7 @@ impl HangDetector {
         beats: u64,
         moved: bool,
         silence: Duration,
-        limit: Duration,
+        steps: &RequestSteps,
     ) -> Option<String> {
         let silent = self.silence.count(beats, slice);
         if silent >= silence {
@@ -464,9 +463,9 @@ impl HangDetector {
             self.longest = self.longest.max(self.step);
             (self.moves, self.step) = (self.moves.saturating_add(1), Duration::ZERO);
         }
+        let limit = steps.limit;
         let limit = match self.moves {
-            // The first step is a short one, and takes the memory before it: there a driver hangs.
-            0 => limit.min(START_UP_LIMIT),
+            0 => steps.first,
             MEASURED_AFTER.. if limit == STEP_LIMIT => (self.longest * STEP_FACTOR).clamp(MIN_STEP_LIMIT, limit),
             _ => limit,
         };
@@ -519,15 +518,19 @@ mod tests {
     const SILENCE: Duration = Duration::from_secs(10);
     const SLICE: Duration = Duration::from_millis(500);
 
+    fn detector(beats: u64) -> HangDetector {
+        HangDetector::new(beats, StartupProgress::default())
+    }
+
     /// Polls again and again, and gives the reason for which it counts as hung and the time until then.
     fn hangs(
         detector: &mut HangDetector,
-        limit: Duration,
+        steps: RequestSteps,
         beats: impl Fn(u64) -> u64,
         moved: impl Fn(u64) -> bool,
     ) -> (String, Duration) {
         for poll in 1.. {
-            if let Some(why) = detector.check(SLICE, beats(poll), moved(poll), SILENCE, limit) {
+            if let Some(why) = detector.check(SLICE, beats(poll), moved(poll), SILENCE, &steps) {
                 return (why, SLICE * u32::try_from(poll).unwrap());
             }
         }
@@ -536,22 +539,26 @@ mod tests {
 
     #[test]
     fn a_worker_without_a_heartbeat_hangs() {
-        let (why, after) = hangs(&mut HangDetector::new(7), STEP_LIMIT, |_| 7, |_| false);
+        let (why, after) = hangs(&mut detector(7), RequestSteps::of(9), |_| 7, |_| false);
         assert_eq!((why.as_str(), after), ("said nothing for 10.0s", SILENCE));
         // It was heard for a while.
-        let (_, after) = hangs(&mut HangDetector::new(0), STEP_LIMIT, |poll| poll.min(20), |_| true);
+        let (_, after) = hangs(&mut detector(0), RequestSteps::of(9), |poll| poll.min(20), |_| true);
         assert_eq!(after, SILENCE + 20 * SLICE);
     }
 
     #[test]
     fn a_device_that_finishes_nothing_hangs_although_its_process_lives() {
-        for limit in [STEP_LIMIT, CALL_LIMIT, START_UP_LIMIT] {
+        for (steps, first, limit) in [
+            (RequestSteps::of(9), STEP_LIMIT, STEP_LIMIT),
+            (RequestSteps::none(), CALL_LIMIT, CALL_LIMIT),
+            (RequestSteps::start_up(), START_UP_LIMIT, START_UP_LIMIT),
             // A driver that blocked as it gave memory was found after the deadline.
-            let first = limit.min(START_UP_LIMIT);
-            let (why, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |_| false);
+            (RequestSteps::slots(9), START_UP_LIMIT, STEP_LIMIT),
+        ] {
+            let (why, after) = hangs(&mut detector(0), steps, |poll| poll, |_| false);
             assert_eq!((why, after), (format!("finished nothing for {first:.0?}"), first));
             // Every step starts the time again.
-            let (_, after) = hangs(&mut HangDetector::new(0), limit, |poll| poll, |poll| poll <= 7);
+            let (_, after) = hangs(&mut detector(0), steps, |poll| poll, |poll| poll <= 7);
             assert_eq!(after, limit + 7 * SLICE);
         }
     }
@@ -559,19 +566,19 @@ mod tests {
     /// A call of a driver that blocks is found before the deadline of a challenge, by the steps before it.
     #[test]
     fn a_step_far_longer_than_those_before_it_hangs() {
-        let (why, after) = hangs(&mut HangDetector::new(0), STEP_LIMIT, |poll| poll, |poll| poll <= 50);
+        let (why, after) = hangs(&mut detector(0), RequestSteps::of(9), |poll| poll, |poll| poll <= 50);
         assert_eq!((why.as_str(), after), ("finished nothing for 60s", MIN_STEP_LIMIT + 50 * SLICE));
         let slow = |poll: u64| poll <= 1000 && poll.is_multiple_of(100);
-        let (_, after) = hangs(&mut HangDetector::new(0), STEP_LIMIT, |poll| poll, slow);
+        let (_, after) = hangs(&mut detector(0), RequestSteps::of(9), |poll| poll, slow);
         assert_eq!(after, 1000 * SLICE + 50 * 100 * SLICE);
-        let (_, after) = hangs(&mut HangDetector::new(0), CALL_LIMIT, |poll| poll, |poll| poll <= 50);
+        let (_, after) = hangs(&mut detector(0), RequestSteps::none(), |poll| poll, |poll| poll <= 50);
         assert_eq!(after, CALL_LIMIT + 50 * SLICE, "other requests have no like steps");
     }
 
     #[test]
     fn a_device_that_does_not_stop_hangs() {
-        let mut detector = HangDetector { cancelled: Some(Duration::ZERO), ..HangDetector::new(0) };
-        let (why, after) = hangs(&mut detector, STEP_LIMIT, |poll| poll, |_| true);
+        let mut detector = HangDetector { cancelled: Some(Duration::ZERO), ..detector(0) };
+        let (why, after) = hangs(&mut detector, RequestSteps::of(9), |poll| poll, |_| true);
         assert_eq!((why.as_str(), after), ("did not stop within 10s", CANCEL_LIMIT));
     }
 

@@ -69,9 +69,8 @@ impl EvidenceStore {
         let mut objects = self.list().await?;
         let listed: HashSet<Digest> = objects.iter().map(|object| object.digest).collect();
         let named = named.iter().filter(|named| listed.contains(&named.digest) || waiting.contains(&named.digest));
-        let (excess, mut spare, of_strangers) = self.over_shares(named, limits);
+        let (excess, mut spare, mut of_strangers) = self.over_shares(named, limits);
         spare.retain(|digest, _| listed.contains(digest));
-        self.room.counted_of_strangers(of_strangers - spare.values().sum::<u64>());
         let mut swept = SweepReport {
             kept: objects.len(),
             kept_bytes: objects.iter().map(|h| h.bytes).sum(),
@@ -93,11 +92,13 @@ impl EvidenceStore {
                 }
                 swept.removed.push(held.digest);
                 swept.removed_bytes += held.bytes;
+                of_strangers -= spare.get(&held.digest).copied().unwrap_or(0);
                 swept.kept -= 1;
                 swept.kept_bytes -= held.bytes;
             }
         }
         self.room.counted(swept.kept_bytes);
+        self.room.counted_of_strangers(of_strangers);
         swept.bytes_over = limits.max_bytes.map_or(0, |most| swept.kept_bytes.saturating_sub(most));
         Ok(swept)
     }

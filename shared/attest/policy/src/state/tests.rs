@@ -379,8 +379,13 @@ fn event() -> impl Strategy<Value = Event> {
         heavy,
         age_s: 0,
     });
-    let passed =
-        any::<bool>().prop_map(|heavy| Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy, age_s: 0 });
+    let ages = prop_oneof![2 => Just(0), 1 => 0..3000_u64];
+    let passed = (any::<bool>(), ages).prop_map(|(heavy, age_s)| Event::Verdict {
+        outcome: Outcome::Pass,
+        codes: Vec::new(),
+        heavy,
+        age_s,
+    });
     let words = vec![Word::Suspend, Word::Resume, Word::Quarantine, Word::Release, Word::Revoke];
     prop_oneof![
         6 => passed,
@@ -434,9 +439,10 @@ proptest! {
         for (wait, event) in events {
             now_s += wait;
             standing = step(&standing, &event, &rules, now_s).0;
-            if let Event::Verdict { outcome: Outcome::Pass, heavy, .. } = event {
-                last = Some(now_s);
-                last_heavy = if heavy { Some(now_s) } else { last_heavy };
+            if let Event::Verdict { outcome: Outcome::Pass, heavy, age_s, .. } = event {
+                let judged_s = Some(now_s - age_s);
+                last = last.max(judged_s);
+                last_heavy = if heavy { last_heavy.max(judged_s) } else { last_heavy };
             }
             if standing.state.is_attested() {
                 let last: u64 = last.unwrap();
@@ -473,7 +479,9 @@ proptest! {
                 Event::Missed if standing.state.is_challenged() => since_fail = since_fail.map(|_| 0),
                 _ => {}
             }
-            if standing.state.is_attested() {
+            // A pass that is too old pays too, and attests nothing.
+            let is_paid = since_fail.is_some() && standing.debt != Some(Debt::Fail);
+            if standing.state.is_attested() || is_paid {
                 prop_assert!(since_fail.is_none_or(|passes| passes >= rules.returning.after_fail));
                 since_fail = None;
             }

@@ -104,6 +104,7 @@ impl Driver {
             commitment: challenge.and_then(|it| it.signed.clone()),
             shown: challenge.map(|it| it.shown.clone()).unwrap_or_default(),
             held_up,
+            judged_s: clock::unix_seconds(),
             is_recognised: self.key().is_some_and(|key| self.validator.access.allowed.lists().recognises(&key)),
             busy: self.due.busy + u32::from(was_busy && order.asked == OrderOrigin::Schedule),
             verdict,

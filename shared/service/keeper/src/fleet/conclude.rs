@@ -48,6 +48,8 @@ pub struct Draft {
     pub commitment: Option<CommitmentRecord>,
     /// Delays of the validator itself.
     pub held_up: ValidatorDelays,
+    /// When it was judged, in seconds since 1970.
+    pub judged_s: u64,
     /// Whether the operator admitted exactly this key.
     pub is_recognised: bool,
     /// Consecutive due challenges for which the miner was busy, this one included.
@@ -184,7 +186,7 @@ impl Fleet {
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
             // In a group with one kind only, every challenge is heavy.
             heavy: group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == draft.order.kind),
-            age_s: age_s(verdict),
+            age_s: unix_seconds().saturating_sub(draft.judged_s),
         };
         let is_forged = verdict.reasons.iter().any(|reason| reason.code.class() == Class::Forged);
         let (standing, change) = match draft.order.counts || is_forged {
@@ -299,7 +301,7 @@ impl Fleet {
     fn receipt(&self, judged: &JudgedChallenge, standing: &Standing) -> Option<Receipt> {
         let JudgedChallenge { draft, verdict, found, subjected: VerdictSubject { group, .. }, .. } = judged;
         let now_s = unix_seconds();
-        let age_s = if verdict.outcome == Outcome::Pass { age_s(verdict) } else { 0 };
+        let age_s = if verdict.outcome == Outcome::Pass { now_s.saturating_sub(draft.judged_s) } else { 0 };
         let lifetime_s = group.receipts.lifetime.as_secs().saturating_sub(age_s);
         // No receipt outlives the attestation that it states.
         let until = standing.attested_until_s(&group.rules);
@@ -319,11 +321,6 @@ impl Fleet {
         let issued = self.signer.issue(&subject);
         issued.inspect_err(|error| tracing::error!(challenge = %verdict.challenge_id, "no receipt: {error}")).ok()
     }
-}
-
-/// Seconds since the work of a verdict was done: the records may have been away since.
-fn age_s(verdict: &Verdict) -> u64 {
-    unix_seconds().saturating_sub(verdict.unix_seconds.saturating_add(verdict.timed_seconds() as u64))
 }
 
 /// Keeps or drops the evidence, now that the verdict is known.
@@ -443,15 +440,14 @@ mod tests {
 
     /// Regression test: a pass that was written when the records came back attested a host from then on.
     #[tokio::test]
-    async fn a_pass_counts_from_the_end_of_its_work() {
+    async fn a_pass_counts_from_its_judgement() {
         const HOUR_S: u64 = 3600;
         let folder = tempfile::tempdir().unwrap();
         let fleet = crate::tests::fleet(folder.path()).await;
         let (id, miner, now_s) = (ChallengeId([1; 16]), PublicKey([9; 32]), unix_seconds());
-        let mut verdict = Verdict::without_work(id, miner, PublicKey([2; 32]), Vec::new(), now_s - 20 * HOUR_S);
-        verdict.whole.seconds = 60.0;
         let draft = Draft {
-            verdict: Box::new(verdict),
+            verdict: Box::new(Verdict::without_work(id, miner, PublicKey([2; 32]), Vec::new(), 0)),
+            judged_s: now_s - 20 * HOUR_S,
             nonce: Some(Nonce([3; 32])),
             order: Order { counts: true, ..Order::manual(Arc::new(Policy::default())) },
             session: String::new(),
@@ -464,9 +460,9 @@ mod tests {
         };
         let concluded = fleet.conclude(draft, None).await;
         let record = fleet.records.miner(&miner.to_string()).await.unwrap().unwrap();
-        assert_eq!(record.standing().last_pass_s, Some(now_s - 20 * HOUR_S + 60));
+        assert_eq!(record.standing().last_pass_s, Some(now_s - 20 * HOUR_S));
         let receipt = fleet.records.receipt_of(&id.to_string()).await.unwrap().unwrap();
         assert_eq!(concluded.verdict.receipt, Some(receipt.token));
-        assert!(receipt.expires_s <= now_s as i64 + 4 * HOUR_S as i64 + 60, "{}", receipt.expires_s);
+        assert!(receipt.expires_s <= now_s as i64 + 4 * HOUR_S as i64 + 2, "{}", receipt.expires_s);
     }
 }

@@ -66,7 +66,12 @@ fn not_found(kind: ObjectKind, id: &str) -> OperationError {
 pub async fn miners(validator: &Validator, query: MinersQuery, role: Role) -> Result<ListPage<Miner>> {
     let MinersQuery { status, state, label, model, outcome, connected, order, text, limit, cursor } = query;
     let (limit, order) = (page(limit)?, order.unwrap_or_default());
-    let states = states(given(state).as_deref(), order)?;
+    let wanted = states(given(state).as_deref(), order)?;
+    let mut states = wanted.clone();
+    // Records that cannot be written keep attestations that are too old.
+    if validator.records.trouble().is_some() && wanted.contains(&Some(State::Expired)) {
+        states.extend([State::Passing, State::Suspect].map(Some).into_iter().filter(|state| !wanted.contains(state)));
+    }
     if text.as_ref().is_some_and(|text| text.chars().count() > MAX_TEXT_CHARS) {
         return Err(OperationError::Invalid(format!("text: at most {MAX_TEXT_CHARS} characters are looked for")));
     }
@@ -88,7 +93,7 @@ pub async fn miners(validator: &Validator, query: MinersQuery, role: Role) -> Re
     let ListPage { items, next } = ListPage::page(found, limit, |(at, miner)| (*at, miner.id.clone()));
     let items = items.into_iter().map(|(_, miner)| miner).collect();
     let mut items = shown(validator, items, role).await?;
-    items.retain(|miner| states.contains(&None) || states.contains(&State::named(&miner.record.state)));
+    items.retain(|miner| wanted.contains(&None) || wanted.contains(&State::named(&miner.record.state)));
     Ok(ListPage { items, next })
 }
 
@@ -143,15 +148,15 @@ fn labels_of(text: &str) -> Result<Labels> {
 
 /// Miners with data beyond their records. The role to read is told no time of a next challenge: a host that knows it
 /// can be there for it alone.
-async fn shown(validator: &Validator, records: Vec<MinerRecord>, role: Role) -> Result<Vec<Miner>> {
+async fn shown(validator: &Validator, mut records: Vec<MinerRecord>, role: Role) -> Result<Vec<Miner>> {
+    if validator.records.trouble().is_some() {
+        for record in &mut records {
+            age(record, &validator.fleet.group_of(&*record).await?.rules);
+        }
+    }
     let ids: Vec<&str> = records.iter().map(|record| record.id.as_str()).collect();
     let mut summaries = validator.records.miner_summaries(&ids).await?;
-    let rules = validator.fleet.rules();
     let known = |mut record: MinerRecord| {
-        let models: Vec<_> =
-            summaries.get(&record.id).into_iter().flat_map(|summary| summary.models.keys().cloned()).collect();
-        let group = rules.policy.group_of(&record.labels, &models);
-        age(&mut record, &group.rules);
         record.due = record.due.filter(|_| role >= Role::Operate);
         let summary = summaries.remove(&record.id).unwrap_or_default();
         let admitted = record.key.parse().ok().map(|key| validator.access.allowed.admitted(&key));
