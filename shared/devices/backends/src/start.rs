@@ -212,7 +212,7 @@ impl<'a> HostStart<'a> {
             let faults: Vec<_> = devices.iter().filter_map(|device| device.fault()).collect();
             let passes = |fault: &&DeviceError| {
                 matches!(fault, DeviceError::NotNow(_) | DeviceError::Busy { .. } | DeviceError::NoMemory(_))
-                    || (backend == BackendKind::Cuda && matches!(fault, DeviceError::Lost(_)))
+                    || (backend == BackendKind::Cuda && assay_worker::was_killed(fault))
             };
             let passing = faults.iter().find(passes);
             let said = passing.or(faults.first()).map(ToString::to_string).unwrap_or_default();

@@ -70,6 +70,11 @@ const ATTEMPTS: u64 = 3;
 /// The pause before another attempt.
 const LISTING_PAUSE: Duration = Duration::from_millis(500);
 
+/// Whether a device's process was killed, say for want of host memory: no fault of its driver, which would crash again.
+pub fn was_killed(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Lost(why) if why.contains(process::KILLED))
+}
+
 /// Finds the devices of a backend in a process that ends with it, in order of id.
 ///
 /// # Errors
@@ -88,8 +93,7 @@ pub fn detect(
     }
     let mut found = listed.map_err(|error| Absence {
         why: format!("its devices cannot be listed: {error}"),
-        // Another driver that kills its processes keeps no host from its processor.
-        may_pass: backend.kind() == BackendKind::Cuda && matches!(error, DeviceError::Lost(_)),
+        may_pass: backend.kind() == BackendKind::Cuda && was_killed(&error),
     })??;
     found.sort_by_key(|found| found.info.id);
     Ok(found)

@@ -261,8 +261,9 @@ impl WorkerLink {
         steps: &mut RequestSteps,
         shown: &dyn Fn(&StartupProgress),
     ) -> Result<Reply, RequestError> {
-        let mut detector =
-            HangDetector::new(self.heartbeats.beats.load(Ordering::Relaxed), self.heartbeats.preparing.lock().clone());
+        // The progress of a start-up is news, and later it is none.
+        let known = if steps.limit == START_UP_LIMIT { None } else { Some(self.heartbeats.preparing.lock().clone()) };
+        let mut detector = HangDetector::new(self.heartbeats.beats.load(Ordering::Relaxed), known.unwrap_or_default());
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok((of, done, reply))) if of == number => {

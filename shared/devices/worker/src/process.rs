@@ -22,6 +22,8 @@ use windows::{ProcessGroup, describe, own_program};
 
 /// How often an ending process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// How the words for the end of a process begin that was killed.
+pub(crate) const KILLED: &str = "was killed by signal 9";
 
 /// How long a killed process is waited for as it is dropped.
 const DROP_LIMIT: Duration = Duration::from_millis(500);

@@ -186,6 +186,6 @@ impl Process for FakeProcess {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Some("ended".into())
+        Some(crate::process::KILLED.into())
     }
 }

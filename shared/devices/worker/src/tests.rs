@@ -383,7 +383,7 @@ fn a_worker_that_ends_is_lost_and_one_that_is_silent_is_sick() {
     let hello = framed([FromWorker::Hello(VERSION.into())]);
     let cut = framed([FromWorker::Hello(VERSION.into()), data(1, 100, true)]);
     for bytes in [Vec::new(), hello.clone(), cut[..cut.len() - 1].to_vec()] {
-        assert_eq!(ask(bytes, false, LONG), Err(DeviceError::Lost("its worker ended".into())));
+        assert_eq!(ask(bytes, false, LONG), Err(DeviceError::Lost("its worker was killed by signal 9".into())));
     }
     for bytes in [Vec::new(), hello] {
         let Err(DeviceError::Sick(said)) = ask(bytes, true, Duration::from_millis(50)) else { panic!("it was heard") };

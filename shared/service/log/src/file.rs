@@ -26,7 +26,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), LogError> {
 /// The names of a new folder are on disk with the folders above. Those that others own may be unreadable.
 fn sync(folder: &Path) -> io::Result<()> {
     let flush = |folder: &Path| File::open(folder).and_then(|folder| folder.sync_all());
-    flush(folder)?;
+    // The folder of a bare name is the present one.
+    flush(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
     for above in folder.ancestors().take(MAX_DEPTH).skip(1).take_while(|above| !above.as_os_str().is_empty()) {
         match flush(above) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
@@ -77,4 +78,15 @@ fn list(path: &Path, below: &str, files: &mut Vec<String>, folders: &mut Vec<Str
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: a state file that was given by its bare name could not be written.
+    #[test]
+    fn the_folder_of_a_bare_name_is_the_present_one() {
+        sync(Path::new("")).unwrap();
+    }
 }

@@ -52,13 +52,20 @@ impl Follower {
             }
         };
         let now = signed.checkpoint;
-        if let Some(why) = self.contradiction(kept.as_ref(), &now).await? {
+        let (kind, error) = match self.contradiction(kept.as_ref(), &now).await {
+            Ok(None) => ("", None),
+            Ok(Some(why)) => ("fork", Some(LogError::Inconsistent(why))),
+            // Its tiles are kept back, or lost: it is no proof alone, and beside another of its size it is.
+            Err(error @ (LogError::Inconsistent(_) | LogError::Malformed(_))) => ("seen", Some(error)),
+            Err(error) => return Err(error),
+        };
+        if let Some(error) = error {
             // With the one that is kept, it proves to others that the validator signed both. Each has a file of its own,
             // and one that cannot be written hides no fork.
             let digits = hex::encode(&sha256(signed.note.as_bytes())[..4]);
-            let path = self.file.with_added_extension(format!("fork-{digits}"));
+            let path = self.file.with_added_extension(format!("{kind}-{digits}"));
             let _ = file::replace(&path, signed.note.as_bytes());
-            return Err(LogError::Inconsistent(why));
+            return Err(error);
         }
         file::replace(&self.file, signed.note.as_bytes())?;
         Ok(now)

@@ -1,5 +1,6 @@
 //! Worker processes on Unix: a process group each, which on Linux ends with this program.
 
+use super::KILLED;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -38,9 +39,7 @@ impl ProcessGroup {
 pub fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with code {code}"),
-        (None, Some(libc::SIGKILL)) => {
-            "was killed by signal 9: by hand, or by the kernel for want of host memory".into()
-        }
+        (None, Some(libc::SIGKILL)) => format!("{KILLED}: by hand, or by the kernel for want of host memory"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".into(),
     }

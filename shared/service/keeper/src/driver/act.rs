@@ -43,13 +43,17 @@ impl Driver {
                     }
                 }
                 Action::InventoryChanged(inventory) => {
-                    Box::pin(self.note_devices(&inventory)).await;
+                    // The records are slow, and a probe waits behind this task: devices are noted after the challenge.
+                    self.host.has_unnoted_devices = true;
+                    if !self.session.is_running() {
+                        Box::pin(self.note_devices(&inventory)).await;
+                    }
                     self.update(|miner| miner.inventory = inventory);
                 }
                 Action::RoundTrip(time) => {
                     self.heard();
-                    if let Some(inventory) = self.session.inventory().filter(|_| self.host.has_unnoted_devices).cloned()
-                    {
+                    let is_due = self.host.has_unnoted_devices && !self.session.is_running();
+                    if let Some(inventory) = self.session.inventory().filter(|_| is_due).cloned() {
                         Box::pin(self.note_devices(&inventory)).await;
                     }
                     self.update(|miner| miner.round_trip = Some(time));

@@ -150,7 +150,7 @@ fn labels_of(text: &str) -> Result<Labels> {
 /// can be there for it alone.
 async fn shown(validator: &Validator, mut records: Vec<MinerRecord>, role: Role) -> Result<Vec<Miner>> {
     if validator.records.trouble().is_some() {
-        for record in &mut records {
+        for record in records.iter_mut().filter(|it| State::named(&it.state).is_some_and(State::is_attested)) {
             age(record, &validator.fleet.group_of(&*record).await?.rules);
         }
     }
@@ -174,12 +174,10 @@ async fn shown(validator: &Validator, mut records: Vec<MinerRecord>, role: Role)
 
 /// Ends an attestation that is too old: records that cannot be written still say that it holds.
 fn age(record: &mut MinerRecord, rules: &Rules) {
-    if State::named(&record.state).is_some_and(State::is_attested) {
-        let (standing, change) = step(&record.standing(), &Event::Tick, rules, unix_seconds());
-        if change.is_some() {
-            record.state = standing.state.name().to_owned();
-            record.standing = serde_json::value::to_raw_value(&standing).ok();
-        }
+    let (standing, change) = step(&record.standing(), &Event::Tick, rules, unix_seconds());
+    if change.is_some() {
+        record.state = standing.state.name().to_owned();
+        record.standing = serde_json::value::to_raw_value(&standing).ok();
     }
 }
 

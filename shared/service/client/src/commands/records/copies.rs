@@ -65,8 +65,9 @@ fn check_visible(path: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::new(
             Exit::Io,
             format!(
-                "the validator wrote {} where this command does not see it, as in the private /tmp of its service: name \
-                 a path below its state folder, such as /var/lib/assay-validator",
+                "the validator wrote {}, whole, where this command does not see it, as in the private /tmp of its \
+                 service or in its container: name a path below its state folder, such as /var/lib/assay-validator, or \
+                 run this command in the container",
                 path.display()
             ),
         )),
