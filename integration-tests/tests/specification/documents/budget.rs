@@ -11,8 +11,8 @@ use crate::documents::source::{code, read, rust_files, shared_crates, workspace}
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 6_188, largest_crate),
-    ("lines of code in all crates, without tests", 82_284, all_crates),
+    ("lines of code in the largest crate, without its tests", 6_189, largest_crate),
+    ("lines of code in all crates, without tests", 82_286, all_crates),
     ("packages in Cargo.lock", 507, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 71, commands),

@@ -43,15 +43,17 @@ impl Records {
         self.execute("renew a lease", sqlx::query(sql).bind(subject).bind(holder).bind(ttl_ms(ttl))).await
     }
 
-    /// Prolongs all leases of a holder that have not ended, and gives their subjects: a lease that is not among them
-    /// was lost.
-    pub async fn renew_all(&self, holder: &str, ttl: Duration) -> Result<Vec<String>> {
+    /// Prolongs all leases of a holder on subjects that begin so, if they have not ended, and gives the subjects: a lease
+    /// that is not among them was lost.
+    pub async fn renew_all(&self, subjects: &str, holder: &str, ttl: Duration) -> Result<Vec<String>> {
         let now = self.store.kind.now();
         let sql = sql!(
-            "UPDATE leases SET expires_ms = {now} + $2 WHERE holder = $1 AND expires_ms > {now} RETURNING subject"
+            "UPDATE leases SET expires_ms = {now} + $2 WHERE holder = $1 AND expires_ms > {now} AND subject LIKE $3 \
+             RETURNING subject"
         );
         transaction!(self, "renew leases", |tx| {
-            sqlx::query_scalar(sql).bind(holder).bind(ttl_ms(ttl)).fetch_all(&mut *tx).await?
+            let renew = sqlx::query_scalar(sql).bind(holder).bind(ttl_ms(ttl)).bind(format!("{subjects}%"));
+            renew.fetch_all(&mut *tx).await?
         })
     }
 

@@ -153,7 +153,8 @@ impl LeasesState {
     async fn round(&self) -> Result<(), RecordsError> {
         let in_order = self.order.lock().await;
         let since = clock::now();
-        let renewed: BTreeSet<_> = self.records.renew_all(&self.holder, MINER_LEASE).await?.into_iter().collect();
+        let renewed: BTreeSet<_> =
+            self.records.renew_all(SUBJECT, &self.holder, MINER_LEASE).await?.into_iter().collect();
         let mut wanted = self.note(&renewed, since + MINER_LEASE);
         drop(in_order);
         // Its lease could not be returned when the miner left.

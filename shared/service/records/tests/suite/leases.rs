@@ -44,13 +44,15 @@ pub async fn what_is_lost_is_not_renewed(store: &TestStore) {
     assert!(records.renew("b", "run-1", Duration::ZERO).await.unwrap());
     assert!(!records.renew("b", "run-1", LONG).await.unwrap(), "its time was over");
     assert!(records.lease("b", "run-2", LONG).await.unwrap());
-    let mut held = records.renew_all("run-1", LONG).await.unwrap();
+    let mut held = records.renew_all("", "run-1", LONG).await.unwrap();
     held.sort();
     assert_eq!(held, ["a", "c"]);
+    // Regression test: leases on the sweep and on webhooks got the time of those on miners.
+    assert_eq!(records.renew_all("c", "run-1", LONG).await.unwrap(), ["c"]);
     let validator = "ee".repeat(32);
     records.heartbeat(&validator, "run-1", "[::]:1", LONG).await.unwrap();
     records.retire(&validator, "run-1").await.unwrap();
-    assert_eq!(records.renew_all("run-1", LONG).await.unwrap(), [] as [String; 0]);
+    assert_eq!(records.renew_all("", "run-1", LONG).await.unwrap(), [] as [String; 0]);
     assert_eq!(records.leases(None, LONG).await.unwrap().len(), 1);
 }
 
