@@ -135,8 +135,8 @@ pub fn detect_all(
             }
         }
     }
-    let is_forbidden = |found: &mut DetectedDevice| forbidden.iter().any(|place| found.place.is_known_as(place));
-    lists.iter_mut().for_each(|list| drop(list.extract_if(.., is_forbidden).collect::<Vec<_>>()));
+    let is_forbidden = |found: &DetectedDevice| forbidden.iter().any(|place| found.place.is_known_as(place));
+    lists.iter_mut().for_each(|list| list.retain(|found| !is_forbidden(found)));
     lists.retain(|list| !list.is_empty());
     if gpus_are_hidden && *choice == BackendChoice::Auto {
         passed_over.extend(exclude_hidden(&mut lists).iter().map(ToString::to_string));

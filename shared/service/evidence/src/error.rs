@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
-use crate::digest::Digest;
+use assay_work::Digest;
 
 /// Why evidence cannot be kept or read.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
-mod digest;
 mod error;
 mod limits;
 mod location;
@@ -19,8 +18,9 @@ mod room;
 mod spool;
 mod store;
 
+/// The name of an object: BLAKE3 of its bytes as stored, compressed.
+pub use assay_work::Digest;
 pub use bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
-pub use digest::Digest;
 pub use error::{EvidenceError, StorageShortage};
 pub use limits::{NamedEvidence, StoreLimits, SweepReport, YOUNG};
 pub use location::{EvidenceLocation, NotALocation};

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use crate::digest::Digest;
 use crate::error::EvidenceError;
 use crate::store::{EvidenceStore, ObjectEntry};
+use assay_work::Digest;
 
 /// No object younger than this is removed: the record that names it may be on its way to the disk.
 pub const YOUNG: Duration = Duration::from_secs(3600);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::digest::Digest;
+use assay_work::Digest;
 use parking_lot::{Mutex, MutexGuard};
 
 /// How often an object is refused while others are taken, before it is not offered any more.

@@ -11,9 +11,9 @@ use tempfile::NamedTempFile;
 use zstd::stream::write::Encoder;
 
 use crate::bounds::{MAX_CONTENT_BYTES, WINDOW_LOG};
-use crate::digest::Digest;
 use crate::error::EvidenceError;
 use crate::room::Room;
+use assay_work::Digest;
 
 /// Openings are rows of numbers that look random: more effort finds no more to save.
 const LEVEL: i32 = 1;

@@ -16,13 +16,13 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio_stream::StreamExt;
 
 use crate::bounds::{MAX_CONTENT_BYTES, MAX_OUTBOX_BYTES};
-use crate::digest::Digest;
 use crate::error::EvidenceError;
 use crate::location::EvidenceLocation;
 use crate::read::EvidenceReader;
 use crate::refusals::Refusals;
 use crate::room::Room;
 use crate::spool::{SPOOL_PREFIX, Spool, SpooledObject};
+use assay_work::Digest;
 
 /// Bytes of an object as stored: the content, and zstd's overhead for bytes that it cannot compress.
 const MAX_STORED_BYTES: u64 = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 8) + 1024;

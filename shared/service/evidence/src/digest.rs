@@ -1,3 +1,0 @@
-//! The name of an object: BLAKE3 of its bytes as stored, compressed.
-
-pub use assay_work::Digest;
