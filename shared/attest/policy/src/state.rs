@@ -29,6 +29,8 @@ pub enum Event {
         heavy: bool,
         /// Seconds since it was judged: a pass counts from there.
         age_s: u64,
+        /// The least time between results that count as busy: a due challenge is asked for again each minute.
+        busy_every_s: u64,
     },
     /// A challenge was due while the miner was not connected.
     Missed,

@@ -36,6 +36,8 @@ pub struct Order {
     pub eat_nonce: Option<EatNonce>,
     /// Its part in a round.
     pub round: Option<RoundPart>,
+    /// Time in milliseconds since 1970 of the next challenge, which one on connecting does not put off.
+    pub kept_due_ms: Option<i64>,
 }
 
 /// A challenge's part in a round.
@@ -75,6 +77,7 @@ impl Order {
             counts: true,
             eat_nonce: None,
             round: None,
+            kept_due_ms: None,
         }
     }
 

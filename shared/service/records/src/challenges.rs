@@ -30,8 +30,6 @@ pub struct DeviceDuty {
     /// In milliseconds, over all devices; running challenges count with their expected time.
     pub device_ms: i64,
     pub challenges: i64,
-    /// How many of them run.
-    pub running: i64,
 }
 
 impl Records {
@@ -73,12 +71,11 @@ impl Records {
 
     /// Device time that a miner's challenges took that began since a time.
     pub async fn duty(&self, miner: &str, since_ms: i64) -> Result<DeviceDuty> {
-        let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges, \
-             CAST(COALESCE(SUM(CASE WHEN ended_ms IS NULL THEN 1 ELSE 0 END), 0) AS BIGINT) AS running \
+        let sql = "SELECT CAST(COALESCE(SUM(device_ms), 0) AS BIGINT) AS device_ms, COUNT(*) AS challenges \
              FROM challenges WHERE miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1) AND begun_ms >= $2";
         let row = sqlx::query(sql).bind(miner).bind(since_ms).fetch_one(self.read()).await;
         let row = row.map_err(|e| RecordsError::from(e).doing("sum device time"))?;
-        Ok(read!(&row => DeviceDuty { device_ms, challenges, running }))
+        Ok(read!(&row => DeviceDuty { device_ms, challenges }))
     }
 }
 

@@ -194,7 +194,7 @@ impl Standing {
                 self.heavy_due |= *heavy;
                 self.failed(StateReason::Failed, &names(codes), rules, now_s)
             }
-            Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy, .. } => {
+            Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy, busy_every_s, .. } => {
                 self.heavy_due |= *heavy;
                 self.totals.inconclusive += 1;
                 let mut causes: Vec<_> = codes.iter().filter_map(|code| Cause::of(*code)).collect();
@@ -203,6 +203,10 @@ impl Standing {
                     causes.retain(|cause| *cause == Cause::Evaded);
                 }
                 self.totals.declined += u64::from(causes.contains(&Cause::Busy));
+                let busy = self.unclear.get(&Cause::Busy).and_then(VecDeque::back);
+                if busy.is_some_and(|at| now_s < at.saturating_add(*busy_every_s)) {
+                    causes.retain(|cause| *cause != Cause::Busy);
+                }
                 self.unclear(causes, rules, now_s)
             }
             Event::Missed => {

@@ -5,19 +5,25 @@ use proptest::prelude::*;
 const DAY: u64 = 86_400;
 
 fn pass() -> Event {
-    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: false, age_s: 0 }
+    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: false, age_s: 0, busy_every_s: 0 }
 }
 
 fn heavy_pass() -> Event {
-    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: true, age_s: 0 }
+    Event::Verdict { outcome: Outcome::Pass, codes: Vec::new(), heavy: true, age_s: 0, busy_every_s: 0 }
 }
 
 fn fail() -> Event {
-    Event::Verdict { outcome: Outcome::Fail, codes: vec![ReasonCode::AuditElement], heavy: false, age_s: 0 }
+    Event::Verdict {
+        outcome: Outcome::Fail,
+        codes: vec![ReasonCode::AuditElement],
+        heavy: false,
+        age_s: 0,
+        busy_every_s: 0,
+    }
 }
 
 fn unclear(code: ReasonCode) -> Event {
-    Event::Verdict { outcome: Outcome::Inconclusive, codes: vec![code], heavy: false, age_s: 0 }
+    Event::Verdict { outcome: Outcome::Inconclusive, codes: vec![code], heavy: false, age_s: 0, busy_every_s: 0 }
 }
 
 /// A miner with events one minute apart.
@@ -109,6 +115,34 @@ fn a_fail_ends_an_attestation_and_costs_passes_in_a_row() {
     assert_eq!(miner.sees(&pass()).unwrap().to, State::Passing);
 }
 
+/// Regression test: one due challenge that was asked for again for ten minutes counted twelve times.
+#[test]
+fn a_due_challenge_that_is_asked_for_again_counts_once_in_its_time() {
+    let again = |code| Event::Verdict {
+        outcome: Outcome::Inconclusive,
+        codes: vec![code],
+        heavy: false,
+        age_s: 0,
+        busy_every_s: 600,
+    };
+    let mut miner = Miner::new();
+    miner.sees(&pass());
+    let counted = |miner: &Miner| miner.standing.unclear_of(Cause::Busy, &miner.rules, miner.now_s);
+    miner.sees(&unclear(ReasonCode::MinerBusy));
+    for _ in 0..9 {
+        miner.sees(&again(ReasonCode::MinerBusy));
+    }
+    assert_eq!((miner.state(), counted(&miner), miner.standing.totals.declined), (State::Passing, 1, 10));
+    miner.sees(&again(ReasonCode::MinerBusy));
+    assert_eq!(counted(&miner), 2, "ten minutes after the first");
+    miner.sees(&unclear(ReasonCode::MinerBusy));
+    assert_eq!(counted(&miner), 3, "another one that is due");
+    for _ in 0..9 * 10 {
+        miner.sees(&again(ReasonCode::MinerBusy));
+    }
+    assert_eq!((miner.state(), counted(&miner)), (State::Expired, 12), "no host is busy for ever");
+}
+
 #[test]
 fn a_miner_that_is_busy_too_often_expires_and_never_fails() {
     let mut miner = Miner::new();
@@ -187,7 +221,7 @@ fn what_the_validator_could_not_do_counts_against_nobody() {
     let mut miner = Miner::new();
     miner.sees(&pass());
     let codes = vec![ReasonCode::Abandoned, ReasonCode::ValidatorOverloaded];
-    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: false, age_s: 0 });
+    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: false, age_s: 0, busy_every_s: 0 });
     assert_eq!(miner.state(), State::Suspect);
 }
 
@@ -279,7 +313,7 @@ fn light_passes_do_not_stand_in_for_heavy_ones() {
     assert!(!miner.standing.needs_heavy(&miner.rules, miner.now_s));
     // A heavy challenge without a result is repeated.
     let codes = vec![ReasonCode::MinerBusy];
-    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: true, age_s: 0 });
+    miner.sees(&Event::Verdict { outcome: Outcome::Inconclusive, codes, heavy: true, age_s: 0, busy_every_s: 0 });
     miner.sees(&pass());
     assert!(miner.standing.needs_heavy(&miner.rules, miner.now_s));
     let change = miner.after(DAY / 2, &pass()).unwrap();
@@ -378,6 +412,7 @@ fn event() -> impl Strategy<Value = Event> {
         codes: vec![code],
         heavy,
         age_s: 0,
+        busy_every_s: 0,
     });
     let ages = prop_oneof![2 => Just(0), 1 => 0..3000_u64];
     let passed = (any::<bool>(), ages).prop_map(|(heavy, age_s)| Event::Verdict {
@@ -385,6 +420,7 @@ fn event() -> impl Strategy<Value = Event> {
         codes: Vec::new(),
         heavy,
         age_s,
+        busy_every_s: 0,
     });
     let words = vec![Word::Suspend, Word::Resume, Word::Quarantine, Word::Release, Word::Revoke];
     prop_oneof![

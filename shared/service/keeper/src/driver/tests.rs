@@ -171,6 +171,11 @@ async fn a_miner_that_gives_up_gains_nothing_by_it() {
     let left = vec![Reason::new(ReasonCode::Disconnected, "")];
     driver.draft(Box::new(Verdict::without_work(id, key, key, left, 1)));
     assert_eq!(next(), Some(Precision::Int8));
+    driver.running.challenge = Some(OngoingChallenge { facts: None, ..ongoing(id) });
+    let small = vec![Reason::new(ReasonCode::NotEnoughMemory, "")];
+    driver.draft(Box::new(Verdict::without_work(id, key, key, small, 1)));
+    assert_eq!(next(), Some(Precision::Int8), "it claimed too little memory for one kind");
+    driver.running.challenge = Some(ongoing(id));
     driver.draft(verdict);
     assert_eq!(next(), Some(Precision::Fp8), "the validator ended it");
 }

@@ -88,8 +88,9 @@ impl Driver {
     pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
         let held_up = self.held_up();
         let challenge = self.running.challenge.as_ref();
-        // A kind whose challenge the miner ended comes again: its words are no evidence.
-        let was_ended = challenge.is_some_and(|it| it.has_given_up) || verdict.reasons.iter().any(|it| is_end(it.code));
+        // A kind whose challenge the miner ended, or claims too little memory for, comes again: its words are no evidence.
+        let ends = |it: &OngoingChallenge| it.has_given_up || it.facts.is_none();
+        let was_ended = challenge.is_some_and(ends) || verdict.reasons.iter().any(|it| is_end(it.code));
         held_up.excuse(&mut verdict);
         let was_declined = verdict.outcome == Outcome::Inconclusive && was_ended;
         if let (false, Some(seat)) = (was_declined, self.seat()) {

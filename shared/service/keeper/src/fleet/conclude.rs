@@ -12,7 +12,7 @@ use assay_work::challenge::MAX_TOTAL;
 use assay_work::{DeviceId, Nonce};
 use tokio::sync::MutexGuard;
 
-use super::schedule::{next_wait, uniform};
+use super::schedule::{mean_wait, next_wait, uniform};
 use super::{Fleet, standing_change, stored};
 use crate::case::capture::Capture;
 use assay_judge::entropy::{Entropy, OsEntropy};
@@ -187,6 +187,10 @@ impl Fleet {
             // In a group with one kind only, every challenge is heavy.
             heavy: group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == draft.order.kind),
             age_s: unix_seconds().saturating_sub(draft.judged_s),
+            // Asked for again, it is the same challenge for as long as the policy asks for one.
+            busy_every_s: mean_wait(group, &draft.order.policy)
+                .filter(|_| draft.busy > 1)
+                .map_or(0, |mean| mean.as_secs()),
         };
         let is_forged = verdict.reasons.iter().any(|reason| reason.code.class() == Class::Forged);
         let (standing, change) = match draft.order.counts || is_forged {
@@ -369,6 +373,10 @@ fn concluded_elsewhere(judged: &JudgedChallenge, entropy: &mut dyn Entropy) -> C
 
 /// Wait until the next challenge: short where one was due and the miner was busy.
 fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group, entropy: &mut dyn Entropy) -> Option<Duration> {
+    let kept_ms = draft.order.kept_due_ms.and_then(|at_ms| u64::try_from(at_ms - unix_ms()).ok());
+    if let Some(kept_ms) = kept_ms {
+        return Some(Duration::from_millis(kept_ms));
+    }
     let policy = &draft.order.policy;
     let is_short = |code| matches!(code, ReasonCode::MinerBusy | ReasonCode::StaleInventory);
     let was_busy = verdict.reasons.iter().any(|reason| is_short(reason.code));
@@ -438,18 +446,15 @@ mod tests {
 
     use super::*;
 
-    /// Regression test: a pass that was written when the records came back attested a host from then on.
-    #[tokio::test]
-    async fn a_pass_counts_from_its_judgement() {
-        const HOUR_S: u64 = 3600;
-        let folder = tempfile::tempdir().unwrap();
-        let fleet = crate::tests::fleet(folder.path()).await;
-        let (id, miner, now_s) = (ChallengeId([1; 16]), PublicKey([9; 32]), unix_seconds());
-        let draft = Draft {
-            verdict: Box::new(Verdict::without_work(id, miner, PublicKey([2; 32]), Vec::new(), 0)),
-            judged_s: now_s - 20 * HOUR_S,
+    const MINER: PublicKey = PublicKey([9; 32]);
+
+    /// The draft of a challenge by the schedule, without work, judged now.
+    fn draft(id: ChallengeId, reasons: Vec<Reason>) -> Draft {
+        Draft {
+            verdict: Box::new(Verdict::without_work(id, MINER, PublicKey([2; 32]), reasons, 0)),
+            judged_s: unix_seconds(),
             nonce: Some(Nonce([3; 32])),
-            order: Order { counts: true, ..Order::manual(Arc::new(Policy::default())) },
+            order: Order { asked: OrderOrigin::Schedule, ..Order::manual(Arc::new(Policy::default())) },
             session: String::new(),
             models: BTreeMap::new(),
             shown: Vec::new(),
@@ -457,7 +462,53 @@ mod tests {
             held_up: ValidatorDelays::default(),
             is_recognised: true,
             busy: 0,
-        };
+        }
+    }
+
+    /// Regression test: a busy host that was asked again after 15 s, 30 s and each minute expired within ten minutes.
+    #[tokio::test]
+    async fn a_busy_miner_that_is_asked_again_is_busy_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = crate::tests::fleet(folder.path()).await;
+        let standing = async || fleet.records.miner(&MINER.to_string()).await.unwrap().unwrap().standing();
+        fleet.conclude(draft(ChallengeId([0; 16]), Vec::new()), None).await;
+        for busy in 1..20 {
+            let reasons = vec![Reason::new(ReasonCode::MinerBusy, "")];
+            fleet.conclude(Draft { busy: busy.into(), ..draft(ChallengeId([busy; 16]), reasons) }, None).await;
+        }
+        let standing = standing().await;
+        let counted = standing.unclear.values().map(std::collections::VecDeque::len).collect::<Vec<_>>();
+        assert_eq!((standing.state.name(), standing.totals.declined, counted), ("passing", 19, vec![1]));
+    }
+
+    /// Regression test: a host that connected again right after each pause chose the times of all its challenges.
+    #[tokio::test]
+    async fn a_challenge_on_connecting_puts_off_none_that_is_due() {
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = crate::tests::fleet(folder.path()).await;
+        let due_ms = async || fleet.records.miner(&MINER.to_string()).await.unwrap().unwrap().due.unwrap().at_ms;
+        fleet.conclude(draft(ChallengeId([0; 16]), Vec::new()), None).await;
+        let kept_due_ms = unix_ms() + 100_000;
+        for (id, reasons) in [(1, Vec::new()), (2, vec![Reason::new(ReasonCode::MinerBusy, "")])] {
+            let early = draft(ChallengeId([id; 16]), reasons);
+            let order = Order { kept_due_ms: Some(kept_due_ms), ..early.order.clone() };
+            fleet.conclude(Draft { order, ..early }, None).await;
+            assert!((kept_due_ms..kept_due_ms + 1000).contains(&due_ms().await));
+        }
+        let late = draft(ChallengeId([3; 16]), vec![Reason::new(ReasonCode::MinerBusy, "")]);
+        let order = Order { kept_due_ms: Some(unix_ms() - 1), ..late.order.clone() };
+        fleet.conclude(Draft { order, busy: 1, ..late }, None).await;
+        assert!(due_ms().await < unix_ms() + 15_001, "it was over in its challenge");
+    }
+
+    /// Regression test: a pass that was written when the records came back attested a host from then on.
+    #[tokio::test]
+    async fn a_pass_counts_from_its_judgement() {
+        const HOUR_S: u64 = 3600;
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = crate::tests::fleet(folder.path()).await;
+        let (id, miner, now_s) = (ChallengeId([1; 16]), MINER, unix_seconds());
+        let draft = Draft { judged_s: now_s - 20 * HOUR_S, ..draft(id, Vec::new()) };
         let concluded = fleet.conclude(draft, None).await;
         let record = fleet.records.miner(&miner.to_string()).await.unwrap().unwrap();
         assert_eq!(record.standing().last_pass_s, Some(now_s - 20 * HOUR_S));

@@ -129,17 +129,20 @@ pub fn uniform(entropy: &mut dyn Entropy) -> f64 {
     entropy.below(BITS).map_or(0.5, |drawn| drawn as f64 / BITS as f64)
 }
 
+/// The mean wait between a miner's challenges; `None`: on demand only.
+pub fn mean_wait(group: &Group, policy: &Policy) -> Option<Duration> {
+    group.cadence.mean.or(policy.challenge_interval)
+}
+
 /// Draws the wait for the next challenge; `None`: on demand only.
 pub fn next_wait(group: &Group, policy: &Policy, entropy: &mut dyn Entropy) -> Option<Duration> {
-    let mean = group.cadence.mean.or(policy.challenge_interval)?;
-    Some(draw_wait(&group.cadence, mean, uniform(entropy)))
+    Some(draw_wait(&group.cadence, mean_wait(group, policy)?, uniform(entropy)))
 }
 
 /// The time until the recorded challenge of a miner is due; `None` without one.
 fn until_due(record: &MinerRecord, group: &Group, policy: &Policy) -> Option<Duration> {
-    let mean = group.cadence.mean.or(policy.challenge_interval);
-    let longest =
-        mean.map(|mean| longest_wait(&group.cadence, mean).max(policy.busy_pause(u32::MAX).unwrap_or_default()));
+    let longest = mean_wait(group, policy)
+        .map(|mean| longest_wait(&group.cadence, mean).max(policy.busy_pause(u32::MAX).unwrap_or_default()));
     record.due.as_ref().map(|due| until(due.at_ms, unix_ms(), longest))
 }
 
@@ -189,7 +192,9 @@ impl Fleet {
             return Ok(ScheduleDecision::Later(LOOK_AGAIN));
         }
         let (kind, _) = draw_kind(group, &standing, unix_seconds(), uniform(&mut self.entropy.clone()));
-        let order = Order::of(OrderOrigin::Schedule, group, kind, policy);
+        let mut order = Order::of(OrderOrigin::Schedule, group, kind, policy);
+        // Else a host that connects again right after each pause would choose the times of all its challenges.
+        order.kept_due_ms = record.due.as_ref().filter(|_| !early.is_zero() && !due.is_moved).map(|due| due.at_ms);
         // In this order: what waits for places of its own keeps none of those of others.
         let (unattested, most_bytes) = match standing.state.is_attested() {
             true => (Default::default(), u64::MAX),
@@ -425,6 +430,14 @@ mod tests {
         assert!(wait <= Duration::from_secs(5), "{wait:?}");
         let long_ago = fleet.on_connecting(&group, &policy, &record, Some(Duration::from_secs(600))).await;
         assert!(matches!(long_ago, Ok(None)), "{long_ago:?}");
+        // A challenge on connecting knows of the one that is due later, and one that is due of none.
+        for (in_ms, kept) in [(60_000, true), (-1, false)] {
+            let noted = NextChallenge { at_ms: unix_ms() + in_ms, kind: String::new() };
+            fleet.records.set_due(&due.miner.to_string(), Some(&noted)).await.unwrap();
+            let begun = fleet.prepare(&policy, due.clone()).await;
+            let ScheduleDecision::Ready(order, _) = begun else { panic!("{begun:?}") };
+            assert_eq!(order.kept_due_ms, kept.then_some(noted.at_ms));
+        }
         // Regression test: a miner had as many challenges as connections.
         let judged = async |ago_ms: i64| {
             let (challenge, outcome) = (String::new(), "pass".to_owned());

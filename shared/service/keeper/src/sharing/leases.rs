@@ -45,6 +45,8 @@ struct LeaseCandidate {
     sessions: usize,
     /// Time until which the lease is surely ours; `None`: not ours.
     until: Option<Instant>,
+    /// Whether the last round found that another validator has it.
+    is_taken: bool,
 }
 
 /// A connected miner's claim to its lease, until it is dropped: the shared state with the miner's key; `None` for records
@@ -109,11 +111,13 @@ impl MinerLease {
         candidates.get(miner).and_then(|candidate| candidate.until).is_some_and(|until| clock::now() < until)
     }
 
-    /// Whether this validator schedules the miner now; without the lease it tries to take it.
+    /// Whether this validator schedules the miner now; without the lease it tries to take it, unless another validator
+    /// has it: then each round looks for all miners at once.
     pub async fn hold(&self) -> bool {
         let Some((shared, miner)) = &self.0 else { return true };
-        if self.is_held() {
-            return true;
+        let is_taken = || shared.candidates.lock().get(miner).is_some_and(|candidate| candidate.is_taken);
+        if self.is_held() || is_taken() {
+            return self.is_held();
         }
         // After a failure the next round tries again.
         let taken = tokio::time::timeout(ROUND_LIMIT, shared.take(*miner)).await;
@@ -166,7 +170,13 @@ impl LeasesState {
         }
         let taken = self.records.leases(None, MINER_LEASE).await?;
         let taken: BTreeSet<_> = taken.into_iter().map(|lease| lease.subject).collect();
-        wanted.retain(|miner| !taken.contains(&subject(*miner)));
+        wanted.retain(|miner| {
+            let is_taken = taken.contains(&subject(*miner));
+            if let Some(candidate) = self.candidates.lock().get_mut(miner) {
+                candidate.is_taken = is_taken;
+            }
+            !is_taken
+        });
         for miner in wanted {
             self.take(miner).await?;
         }
@@ -179,7 +189,11 @@ impl LeasesState {
         let since = clock::now();
         if self.records.lease(&subject(miner), &self.holder, MINER_LEASE).await? {
             let until = since + MINER_LEASE;
-            let noted = self.candidates.lock().get_mut(&miner).map(|candidate| candidate.until = Some(until));
+            let noted = self
+                .candidates
+                .lock()
+                .get_mut(&miner)
+                .map(|candidate| (candidate.until, candidate.is_taken) = (Some(until), false));
             // Its miner has left meanwhile.
             if noted.is_none() {
                 self.records.release(&subject(miner), &self.holder).await?;
@@ -217,6 +231,22 @@ mod tests {
     use assay_records::Location;
 
     use super::*;
+
+    /// Regression test: a validator without the lease asked for it every 2 s for each of its miners.
+    #[tokio::test]
+    async fn a_lease_that_another_validator_has_is_looked_for_by_rounds() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&Location::File(folder.path().join("validator.db"))).await.unwrap();
+        let (miner, leases) = (PublicKey([7; 32]), MinerLeases::shared(records.clone(), "run".to_owned()));
+        assert!(records.lease(&subject(miner), "other", MINER_LEASE).await.unwrap());
+        let lease = leases.enter(miner);
+        assert!(!lease.hold().await);
+        leases.0.as_ref().unwrap().round().await.unwrap();
+        records.release(&subject(miner), "other").await.unwrap();
+        assert!(!lease.hold().await, "nothing is asked for between rounds");
+        leases.0.as_ref().unwrap().round().await.unwrap();
+        assert!(lease.is_held() && lease.hold().await);
+    }
 
     /// Regression test: a miner that came back at once lost its lease to the return of the one before, and two validators
     /// challenged it.

@@ -31,9 +31,9 @@ pub async fn device_time_is_summed(store: &TestStore) {
     let mut running = begun(4, 1, "run-1");
     running.begun_ms = THEN_MS + 120_000;
     records.begin_challenge(&running).await.unwrap();
-    let all = DeviceDuty { device_ms: 2500 + 2500 + 4000, challenges: 3, running: 1 };
+    let all = DeviceDuty { device_ms: 2500 + 2500 + 4000, challenges: 3 };
     assert_eq!(records.duty(&key(1), THEN_MS).await.unwrap(), all);
-    let late = DeviceDuty { device_ms: 2500 + 4000, challenges: 2, running: 1 };
+    let late = DeviceDuty { device_ms: 2500 + 4000, challenges: 2 };
     assert_eq!(records.duty(&key(1), THEN_MS + 1).await.unwrap(), late);
     assert_eq!(records.duty(&key(9), 0).await.unwrap(), DeviceDuty::default());
 }
