@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use assay_evidence::{EvidenceLocation, EvidenceStore};
-use assay_keeper::case::again::{RejudgedCase, rejudge};
+use assay_replay::rejudge::{RejudgedCase, rejudge};
 
 /// Judges every case of a folder again, and requires each verdict to the bit. From within a runtime too.
 ///

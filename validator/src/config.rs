@@ -7,7 +7,7 @@ use assay_backends::settings::{DeviceConfig, RawDevices, absent_key};
 use assay_client::cli::server::RawClientFiles;
 use assay_client::place::{ENV_SERVER, ENV_TOKEN};
 use assay_keeper::allow::{Enrolment, Lists};
-use assay_keeper::case::settings::{EvidenceConfig, RawEvidence};
+use assay_keeper::evidence::settings::{EvidenceConfig, RawEvidence};
 use assay_listen::bounds::{
     ConnectionBounds, DEFAULT_ADDRESS_CONNECTS_PER_S, DEFAULT_CHALLENGES, DEFAULT_CONNECTS_PER_S, MAX_CONNECTS_PER_S,
     MAX_MINERS,

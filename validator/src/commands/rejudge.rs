@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use assay_evidence::{Digest, EvidenceStore};
-use assay_keeper::case::again::{RejudgeError, RejudgedCase, Ruling, rejudge};
-use assay_keeper::case::other::AlternatePolicy;
 use assay_keeper::fleet::rules;
 use assay_policy::FleetPolicy;
 use assay_program::clock::unix_ms;
@@ -16,6 +14,8 @@ use assay_program::prefix::Prefix;
 use assay_program::render::units::counted;
 use assay_program::utc;
 use assay_records::{KeptEvidence, MAX_ROWS, Records};
+use assay_replay::alternate::AlternatePolicy;
+use assay_replay::rejudge::{RejudgeError, RejudgedCase, Ruling, rejudge};
 use assay_work::ChallengeId;
 use assay_work::text::printable;
 

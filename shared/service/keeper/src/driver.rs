@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use assay_device::Handle;
+use assay_evidence::Capture;
 use assay_policy::DeviceRate;
 use assay_protocol::channel::Channel;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
@@ -30,7 +31,6 @@ use self::stages::ChallengePhases;
 use self::standing::{MinerKeys, REVOKED_LIMIT};
 use self::verdict::concluded;
 use crate::allow::AdmissionError;
-use crate::case::capture::Capture;
 use crate::course::Course;
 use crate::drain::SessionGuard;
 use crate::events::EventSession;

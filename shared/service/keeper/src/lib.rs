@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 pub mod allow;
-pub mod case;
 pub mod course;
 pub mod drain;
 pub mod driver;
 pub mod enrolment;
 pub mod events;
+pub mod evidence;
 pub mod fleet;
 pub mod freed_memory;
 pub mod metrics;

@@ -1,9 +1,11 @@
-//! Symmetric re-execution: the miner's passes again, on the devices of any machine of the operator.
+//! A challenge again: the miner's passes, on the devices of any machine of the operator, or the judgement of its case.
 
 #![forbid(unsafe_code)]
 
+pub mod alternate;
 pub mod job;
 pub mod pool;
+pub mod rejudge;
 pub mod shared;
 pub mod turns;
 pub mod worker;

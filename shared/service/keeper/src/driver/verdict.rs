@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use assay_evidence::Capture;
 use assay_program::clock;
 use assay_protocol::message::MinerMessage;
 use assay_protocol::verdict::{Outcome, ReasonCode, Verdict};
@@ -9,7 +10,6 @@ use assay_records::CommitmentRecord;
 use tokio::task::JoinHandle;
 
 use super::{Driver, OngoingChallenge};
-use crate::case::capture::Capture;
 use crate::events;
 use crate::fleet::conclude::{ConcludedChallenge, Draft};
 use crate::fleet::schedule::RECORDS_PAUSE;

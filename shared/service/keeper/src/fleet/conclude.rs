@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use assay_evidence::Capture;
 use assay_policy::{Change, DeviceRate, Event, Group, Policy, Standing, step};
 use assay_protocol::verdict::{Class, Outcome, Reason, ReasonCode, Verdict, outcome_of};
 use assay_receipts::{Receipt, Subject, SubjectFinding};
@@ -14,7 +15,6 @@ use tokio::sync::MutexGuard;
 
 use super::schedule::{mean_wait, next_wait, uniform};
 use super::{Fleet, standing_change, stored};
-use crate::case::capture::Capture;
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_judge::facts::{FleetFacts, FleetFinding};
 use assay_program::clock::{unix_ms, unix_seconds};

@@ -1,7 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use assay_evidence::EvidenceLocation;
 use assay_policy::Policy;
 use assay_protocol::message::{Inventory, OpeningsChunk, OpeningsPart};
 use assay_protocol::verdict::{Reason, ReasonCode};
@@ -9,6 +8,7 @@ use assay_work::opening::{OpenedRange, PassSample, SampleOpenings};
 use assay_work::{ChainingValue, PublicKey};
 
 use super::*;
+use crate::EvidenceLocation;
 use assay_judge::case::entry::{CaseHeader, UnmadeChallenge};
 use assay_judge::case::file::CaseReader;
 use assay_judge::history::AbandonedCount;

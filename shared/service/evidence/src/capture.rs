@@ -9,7 +9,6 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_evidence::{EvidenceError, EvidenceStore, Spool, StoredObject};
 use assay_program::{blocking, clock};
 use assay_protocol::message::OpeningsChunk;
 use assay_protocol::verdict::Verdict;
@@ -21,6 +20,8 @@ use assay_judge::case::entry::{CaseEntry, RunEvent, nanoseconds};
 use assay_judge::case::file::{MARK, encode};
 use assay_judge::verify::excuse::ValidatorDelays;
 use assay_judge::verify::size::part_bytes;
+
+use crate::{EvidenceError, EvidenceStore, Spool, StoredObject};
 
 /// Bytes of the entries that are written at once: a handful of openings.
 const BUFFER_BYTES: usize = 256 << 10;
