@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
     use crate::testing::Postgres;
-    use crate::{DeviceQuery, FindingFilter, Location, Records, RecordsError, RoundFilter, VerdictFilter};
+    use crate::{DeviceQuery, Location, Records, RecordsError, VerdictFilter};
 
     /// Verdicts of the store whose lists are read: of ten miners with a device each, ten to a round.
     const VERDICTS: u64 = 20_000;
@@ -258,11 +258,11 @@ mod tests {
             records.verdicts(&VerdictFilter { code: Some("too_slow".to_owned()), ..of("r77") }),
             records.verdicts(&VerdictFilter { outcome: Some("fail".to_owned()), ..all() }),
             records.verdicts(&VerdictFilter { miner: Some("m3".to_owned()), ..all() }),
-            records.rounds(&RoundFilter { limit: Some(12), ..RoundFilter::default() }),
+            records.rounds(None, 12),
             records.round_members(&["r1", "r2", "r3"]),
             records.samples("H200", Precision::Int8, 0, 8),
-            records.findings(&FindingFilter { limit: Some(20), ..FindingFilter::default() }),
-            records.findings(&FindingFilter { miner: Some("m3".to_owned()), limit: Some(20), ..Default::default() }),
+            records.findings(None, 20),
+            records.findings(Some("m3"), 20),
             records.device_events(None, Some("dm3"), 20),
             records.device_events(Some("m3"), None, 20),
             records.devices(&DeviceQuery { limit: Some(20), ..DeviceQuery::default() }),

@@ -17,16 +17,6 @@ cursor! {
     RoundCursor after RoundRecord: begun_ms, id
 }
 
-/// A selection of rounds; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RoundFilter {
-    pub group: Option<String>,
-    /// The page after this one.
-    pub before: Option<RoundCursor>,
-    /// The most rows, [`MAX_ROWS`] at most.
-    pub limit: Option<u32>,
-}
-
 impl Records {
     /// Notes a round with its members.
     ///
@@ -119,14 +109,12 @@ impl Records {
         Ok(found > 0)
     }
 
-    /// Rounds, newest first.
-    pub async fn rounds(&self, filter: &RoundFilter) -> Result<Vec<RoundRecord>> {
-        let sql = "SELECT * FROM rounds WHERE ($1 = '' OR grp = $1) AND (begun_ms < $2 OR (begun_ms = $2 AND id < $3)) \
-             ORDER BY begun_ms DESC, id DESC LIMIT $4";
-        let RoundFilter { group, before, limit } = filter;
-        let before = before.clone().unwrap_or(RoundCursor { begun_ms: i64::MAX, id: String::new() });
-        let query = sqlx::query(sql).bind(group.as_deref().unwrap_or("")).bind(before.begun_ms).bind(before.id);
-        let query = query.bind(i64::from(limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
+    /// Rounds, newest first: the page after this one, of at most `limit` and [`MAX_ROWS`].
+    pub async fn rounds(&self, before: Option<&RoundCursor>, limit: u32) -> Result<Vec<RoundRecord>> {
+        let sql = "SELECT * FROM rounds WHERE begun_ms < $1 OR (begun_ms = $1 AND id < $2) \
+             ORDER BY begun_ms DESC, id DESC LIMIT $3";
+        let before = before.cloned().unwrap_or(RoundCursor { begun_ms: i64::MAX, id: String::new() });
+        let query = sqlx::query(sql).bind(before.begun_ms).bind(before.id).bind(i64::from(limit.min(MAX_ROWS)));
         self.list("list rounds", query, round_of).await
     }
 

@@ -10,16 +10,6 @@ use crate::{
     StandingChange, Transition, id,
 };
 
-/// A selection of findings; an empty field selects all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FindingFilter {
-    /// Any key of the miner.
-    pub miner: Option<String>,
-    pub code: Option<String>,
-    /// The most rows, [`MAX_ROWS`] at most.
-    pub limit: Option<u32>,
-}
-
 impl Records {
     /// Changes the basis of a miner's attestation without a verdict, because of time or a finding.
     ///
@@ -56,19 +46,15 @@ impl Records {
         })
     }
 
-    pub async fn findings(&self, filter: &FindingFilter) -> Result<Vec<NotedFinding>> {
+    /// Findings, newest first, at most `limit` and [`MAX_ROWS`]: those about a miner, by any of its keys, or all.
+    pub async fn findings(&self, miner: Option<&str>, limit: u32) -> Result<Vec<NotedFinding>> {
         // Only the conditions in use are in the statement: then the database can choose an index by them.
-        let of_miner = match filter.miner {
+        let of_miner = match miner {
             Some(_) => "miner = (SELECT k.miner FROM miner_keys k WHERE k.key = $1)",
             None => "$1 = ''",
         };
-        let sql = sql!(
-            "SELECT * FROM findings WHERE {of_miner} AND ($2 = '' OR code = $2) ORDER BY at_ms DESC, id DESC LIMIT $3"
-        );
-        let query = sqlx::query(sql)
-            .bind(filter.miner.as_deref().unwrap_or(""))
-            .bind(filter.code.as_deref().unwrap_or(""))
-            .bind(i64::from(filter.limit.unwrap_or(MAX_ROWS).min(MAX_ROWS)));
+        let sql = sql!("SELECT * FROM findings WHERE {of_miner} ORDER BY at_ms DESC, id DESC LIMIT $2");
+        let query = sqlx::query(sql).bind(miner.unwrap_or("")).bind(i64::from(limit.min(MAX_ROWS)));
         self.list("list findings", query, finding_of).await
     }
 }

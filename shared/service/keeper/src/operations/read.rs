@@ -12,10 +12,9 @@ use assay_policy::{Event, step};
 use assay_program::clock::{unix_ms, unix_seconds};
 use assay_protocol::verdict::ReasonCode;
 use assay_records::{
-    ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FindingFilter, FullVerdict, HistoryCursor,
-    Labels, MinerEvent, MinerFilter, MinerRecord, ObjectKind, ReceiptCursor, ReceiptFilter, ReceiptRecord, Records,
-    ResolvedId, RoundCursor, RoundFilter, RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter,
-    VerdictRecord,
+    ApiTokenCursor, ApiTokenRecord, Approval, DeviceQuery, DeviceRecord, FullVerdict, HistoryCursor, Labels,
+    MinerEvent, MinerFilter, MinerRecord, ObjectKind, ReceiptCursor, ReceiptFilter, ReceiptRecord, Records, ResolvedId,
+    RoundCursor, RoundRecord, TokenCursor, TokenRecord, VerdictCursor, VerdictFilter, VerdictRecord,
 };
 use serde::de::DeserializeOwned;
 
@@ -202,7 +201,6 @@ async fn detail(validator: &Validator, id: &str, role: Role) -> Result<MinerDeta
         limit: Some(MAX_SHOWN_DEVICES),
         ..DeviceQuery::default()
     };
-    let findings = FindingFilter { miner: Some(id.to_owned()), limit: Some(MAX_SHOWN), ..FindingFilter::default() };
     let connection = running::connection(validator, &miner.record.keys);
     let (record, devices_listed) = (&miner.record, miner.known.device_count as usize);
     let group = validator.fleet.group_of(record).await?;
@@ -216,7 +214,7 @@ async fn detail(validator: &Validator, id: &str, role: Role) -> Result<MinerDeta
         delayed,
         devices: records.devices(&devices).await?,
         sessions: records.sessions(id, MAX_SHOWN).await?,
-        findings: records.findings(&findings).await?,
+        findings: records.findings(Some(id), MAX_SHOWN).await?,
         actions: records.actions(Some(id), 0, MAX_SHOWN).await?,
         connection,
         miner,
@@ -368,9 +366,8 @@ async fn receipt_of(validator: &Validator, id: String) -> Result<ReceiptDetail> 
 /// Lists rounds, newest first.
 pub async fn rounds(validator: &Validator, query: PageQuery) -> Result<ListPage<RoundRecord>> {
     let limit = page(query.limit)?;
-    let filter =
-        RoundFilter { before: place(query.cursor.as_ref())?, limit: Some(limit + 1), ..RoundFilter::default() };
-    let found = validator.records.rounds(&filter).await?;
+    let before: Option<RoundCursor> = place(query.cursor.as_ref())?;
+    let found = validator.records.rounds(before.as_ref(), limit + 1).await?;
     Ok(ListPage::page(found, limit, RoundCursor::of))
 }
 

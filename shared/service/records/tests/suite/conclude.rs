@@ -1,7 +1,7 @@
 //! A verdict and all that becomes known with it, in one transaction.
 
 use assay_protocol::verdict::ReasonCode;
-use assay_records::{EventKind, FindingFilter, MinerEvent, RecordsError};
+use assay_records::{EventKind, MinerEvent, RecordsError};
 use serde_json::Value;
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, events_of, key};
@@ -48,7 +48,7 @@ pub async fn a_verdict_is_there_whole_or_not_at_all(store: &TestStore) {
     let noted = noted.unwrap();
     assert_eq!(noted.transition, wanted.standing.unwrap().transition.unwrap());
     assert_eq!(noted.challenge, Some(challenge(1)));
-    let noted = records.findings(&FindingFilter::default()).await.unwrap();
+    let noted = records.findings(None, 9).await.unwrap();
     assert_eq!((noted[0].challenge.as_deref(), noted[0].at_ms), (Some(challenge(1).as_str()), THEN_MS));
     assert_eq!(records.receipt(&wanted.receipt.unwrap().id).await.unwrap().unwrap().0, challenge(1));
     let device = &records.devices(&Default::default()).await.unwrap()[0];

@@ -7,8 +7,8 @@ use assay_api::MAX_LABELS;
 use assay_policy::rules::Cause;
 use assay_policy::state::{Debt, Standing, State};
 use assay_records::{
-    Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, FindingFilter, FindingRecord, Labels,
-    MinerChange, MinerEvent, MinerFilter, RecordsError, StandingChange,
+    Actor, Approval, DeviceQuery, EventDocument, EventKind, EventRecord, FindingRecord, Labels, MinerChange,
+    MinerEvent, MinerFilter, RecordsError, StandingChange,
 };
 
 use crate::examples::{
@@ -133,7 +133,7 @@ pub async fn a_finding_is_noted_once_until_it_is_old(store: &TestStore) {
     assert_eq!(noted(THEN_MS).await, [true, true, true, true, true, true, false]);
     assert_eq!(noted(THEN_MS + 999).await, [false; 7]);
     assert_eq!(noted(THEN_MS + 1000).await, [true, true, true, true, true, true, false]);
-    assert_eq!(records.findings(&FindingFilter::default()).await.unwrap().len(), 12);
+    assert_eq!(records.findings(None, 99).await.unwrap().len(), 12);
 }
 
 pub async fn every_decision_says_who_and_when(store: &TestStore) {
