@@ -32,6 +32,8 @@ const MAX_PARTS_AHEAD: usize = 4;
 /// Lines of segments that are planned at a time, over all devices: half a GiB with their siblings. A device alone plans
 /// the segments of the strictest policy at once.
 const MAX_PLANNED_LINES: usize = if cfg!(test) { 64 } else { 1 << 20 };
+/// Samples that are planned at a time, over all devices: half a GiB too, where each has the most ranges.
+const MAX_PLANNED_SAMPLES: usize = if cfg!(test) { 8 } else { 1 << 14 };
 
 /// The result of work on devices.
 type Result<T, E = DeviceError> = std::result::Result<T, E>;

@@ -13,7 +13,7 @@ use assay_work::probe::{Probe, SweepSample, probe_key};
 use assay_work::segment::Segment;
 use assay_work::{DeviceId, Digest, Root};
 
-use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, Result, last_root};
+use super::{HeldChallenge, HeldDevice, MAX_PARTS_AHEAD, MAX_PLANNED_LINES, MAX_PLANNED_SAMPLES, Result, last_root};
 
 /// Digests in one chunk, 32 KiB: on a slow link nothing else arrives while one is on its way.
 const DIGESTS_PER_CHUNK: usize = 1024;
@@ -212,9 +212,12 @@ impl HeldChallenge {
             root,
             slot_digests: &slot_digests,
         };
-        let plan = SamplePlan::new(device, &pass, samples, &out.handle)?;
         out.give_digests(&slot_digests)?;
-        out.give_each(plan.len(), |index| plan.open(device, index).map(OpeningsPart::Sample))
+        for samples in samples.chunks((MAX_PLANNED_SAMPLES / self.devices.len().max(1)).max(1)) {
+            let plan = SamplePlan::new(device, &pass, samples, &out.handle)?;
+            out.give_each(plan.len(), |index| plan.open(device, index).map(OpeningsPart::Sample))?;
+        }
+        Ok(())
     }
 }
 

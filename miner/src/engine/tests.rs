@@ -251,6 +251,25 @@ fn a_device_reads_a_few_parts_ahead_of_the_connection() {
     }
 }
 
+/// Regression test: an item of 65,536 samples, which one message may ask for, was planned at once: 1.5 GB of ranges.
+#[test]
+fn samples_are_planned_a_few_at_a_time() {
+    let engine = honest(&[4]);
+    let (challenge, handle) = (challenge(&[4], 1), Handle::default());
+    engine.work(&challenge, &handle).unwrap();
+    let sample = |slot| PassSample::Product { slot, row: 9, column: 3, inner: 4 };
+    let mut samples = vec![sample(2); MAX_PLANNED_SAMPLES];
+    samples.push(sample(4));
+    let item = OpenItem { device_id: id(0), what: OpenTarget::Samples { iteration: 0, samples } };
+    let mut opened = 0;
+    let failed = engine.open(challenge.id(), vec![item], &handle, |part| {
+        opened += usize::from(matches!(part.part, OpeningsPart::Sample(_)));
+        true
+    });
+    assert!(matches!(&failed, Err(DeviceError::Unsupported(why)) if why.contains("has no sample")), "{failed:?}");
+    assert_eq!(opened, MAX_PLANNED_SAMPLES, "those before are opened before it is planned");
+}
+
 #[test]
 fn a_device_that_fails_in_a_linked_probe_is_the_one_to_blame() {
     let counts = [3, 4, 5];
