@@ -153,7 +153,7 @@ impl Records {
     /// The results of devices of a model since a time, in challenges of a kind of work that held: of each device the
     /// newest `each`, of each operator the newest [`MAX_SAMPLES_PER_OPERATOR`], and at most [`MAX_ROWS`] in all, shared
     /// by the operators: an operator displaces no other by bringing more hosts. A host without an operator counts as an
-    /// operator.
+    /// operator. A host of several models shows the speed of none: its devices are timed together.
     pub async fn samples(
         &self,
         model: &str,
@@ -178,7 +178,8 @@ impl Records {
              AND d.device_id = device.id AND d.at_ms >= COALESCE((SELECT at_ms FROM device_results \
              WHERE {of_model} AND miner = device.of_miner AND device_id = device.id AND at_ms >= $2 \
              ORDER BY at_ms DESC LIMIT 1 OFFSET $3 - 1), $2)) AS latest WHERE nth <= $3) AS shared \
-             WHERE of_operator <= $4 ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5",
+             WHERE of_operator <= $4 AND NOT EXISTS (SELECT 1 FROM device_results other \
+             WHERE other.challenge = shared.challenge AND other.model <> shared.model) ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5",
             first("miner", ""),
             first("miner", "AND miner > host.of_miner"),
             first("device_id", "AND miner = host.of_miner"),

@@ -1,11 +1,11 @@
 //! Verdicts and the queries beside them.
 
-use assay_protocol::verdict::ReasonCode;
+use assay_protocol::verdict::{DeviceWork, ReasonCode};
 use assay_records::{
     MAX_SAMPLES_PER_OPERATOR, MinerEvent, ObjectKind, ReceiptCursor, ReceiptFilter, ResolvedId, RoundMember,
     VerdictCursor, VerdictFilter,
 };
-use assay_work::Precision;
+use assay_work::{DeviceId, Precision};
 
 use crate::examples::{THEN_MS, challenge, conclusion, connected, device_id, events_of, invited, key, round, verdict};
 use crate::store::TestStore;
@@ -114,6 +114,12 @@ pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
     let mut other_kind = conclusion(8, 1, &[], 8);
     other_kind.verdict.precision = Precision::Fp4;
     records.conclude(&other_kind).await.unwrap();
+    // Nor of one model from a host of two, where a slower device times both.
+    let mut mixed = conclusion(9, 4, &[], 9);
+    let slower = mixed.verdict.devices[0].clone();
+    mixed.verdict.devices.push(DeviceWork { device_id: DeviceId([9; 16]), name: "NVIDIA A100".to_owned(), ..slower });
+    records.conclude(&mixed).await.unwrap();
+    assert_eq!(records.samples("NVIDIA A100", Precision::Int8, 0, 2).await.unwrap(), []);
     let other_kind = records.samples("NVIDIA H200", Precision::Fp4, 0, 2).await.unwrap();
     assert_eq!(other_kind.iter().map(|s| &*s.challenge).collect::<Vec<_>>(), [challenge(8)]);
     let samples = records.samples("NVIDIA H200", Precision::Int8, 0, 2).await.unwrap();
