@@ -19,7 +19,7 @@ const BUDGET: &[Row] = &[
     ("metrics of both programs", 54, metrics),
     ("pages of documentation", 21, pages),
     ("words of documentation", 52_537, words),
-    ("rows of GUARANTEES.md", 177, guarantees),
+    ("rows of GUARANTEES.md", 143, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),
     ("test executables", 44, all_executables),
