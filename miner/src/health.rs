@@ -53,7 +53,7 @@ pub struct HealthReport {
     /// Whether all is as expected.
     pub healthy: bool,
     /// Whether the facts are of now.
-    #[serde(skip)]
+    #[serde(rename = "known")]
     pub is_known: bool,
     /// The expectations that do not hold.
     pub problems: Vec<String>,
@@ -89,6 +89,8 @@ impl HealthFacts {
             return if expected.running { judgement.problem(none) } else { judgement.found(none) };
         };
         let Some(status) = &self.status else {
+            // It starts, or its disk takes no file.
+            judgement.is_unknown = true;
             return judgement.problem(format!("the miner, process {process}, has written no status yet"));
         };
         let age_s = now.saturating_sub(status.written);
@@ -110,6 +112,7 @@ impl HealthFacts {
 
     fn judge_devices(&self, expected: &HealthRequirements, judgement: &mut HealthFindings) {
         let Some(devices) = &self.devices else {
+            judgement.is_unknown = true;
             return judgement.problem("the devices are not open yet");
         };
         let usable: Vec<_> = devices.iter().filter(|device| device.fault.is_none()).collect();
@@ -168,11 +171,11 @@ impl HealthReport {
     /// The outcome in one line.
     pub fn line(&self) -> String {
         let (problems, found) = (self.problems.join("; "), self.found.join(", "));
-        match (self.healthy, self.is_known, found.is_empty()) {
-            (true, ..) => format!("OK: {found}"),
-            (_, _, true) => format!("UNKNOWN: {problems}"),
-            (_, false, _) => format!("UNKNOWN: {problems} ({found})"),
-            (_, true, _) => format!("FAIL: {problems} ({found})"),
+        let state = if self.is_known { "FAIL" } else { "UNKNOWN" };
+        match (self.healthy, found.is_empty()) {
+            (true, _) => format!("OK: {found}"),
+            (false, true) => format!("{state}: {problems}"),
+            (false, false) => format!("{state}: {problems} ({found})"),
         }
     }
 }

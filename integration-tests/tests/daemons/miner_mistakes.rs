@@ -105,8 +105,12 @@ fn work_is_not_done_for_a_file_that_cannot_be_written() {
         refused(&output, 74, &[part]);
         assert!(!String::from_utf8_lossy(&output.stderr).contains(" on backend "), "{output:?}");
     }
-    let output = miner(&folder, &["bench", "--n=256", "--rounds=1", "--svg", &missing]);
-    refused(&output, 74, &["no is missing"]);
+    // Regression test: a burn-in of hours ended so, and not by its verdict.
+    for command in ["bench", "diag"] {
+        let output = miner(&folder, &[command, "--n=256", "--rounds=1", "--svg", &missing]);
+        refused(&output, 74, &["no is missing"]);
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use anyhow::Context;
 use assay_device::DeviceError;
 use assay_diag::{DiagPlan, DiagReport, Seed, Severity, StopRequest, TestLimits, chart};
 use assay_program::exit::{Exit, Failure, print_document};
+use assay_program::file;
 use assay_program::render::Screen;
 use assay_program::shutdown::Shutdown;
 use assay_protocol::message::MATRIX_SIZES;
@@ -32,6 +33,7 @@ const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 /// No device can be had, or standard output.
 pub fn execute(config: &MinerConfig, args: &DiagArgs) -> anyhow::Result<Exit> {
     let plan = plan(args)?;
+    args.svg.as_deref().map_or(Ok(()), file::check_writable)?;
     let asked = on_signals()?;
     // The driver may take seconds to answer, while the devices are opened.
     let sampler = telemetry::start(config.telemetry);

@@ -108,6 +108,13 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
         judge(&found).problems,
         ["the miner, process 7, has written no status yet", "the devices are not open yet"]
     );
+    // Regression test: its line said UNKNOWN, and its code FAIL.
+    let health = judge(&found);
+    assert!(!health.is_known && health.line().starts_with("UNKNOWN: the miner, process 7"), "{}", health.line());
+    let alone = HealthFacts { miner: None, ..HealthFacts::default() };
+    let opened = HealthFacts { devices: Some(vec![device(1, Some("lost"))]), ..alone };
+    let line = opened.judge(&HealthRequirements { running: true, ..HealthRequirements::default() }, NOW).line();
+    assert!(line.starts_with("FAIL: no miner runs"), "{line}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use assay_log::{Follower, LogError, VerifiedLog, Witness, log_key, verify};
+use assay_log::{Checkpoint, Follower, LogError, VerifiedLog, Witness, log_key, verify};
 use assay_program::clock::unix_seconds;
 use assay_program::exit::{Exit, Failure, print};
 use assay_program::lock::StateLock;
@@ -53,8 +53,12 @@ async fn watch(args: WatchLogArgs) -> anyhow::Result<Exit> {
     let follower = Follower { source: log, log: log_key, witnesses: witness, file: args.state, patience };
     let every = Duration::from(args.every).max(Duration::from_secs(1));
     loop {
+        let begins = follower.kept().map_err(failure)?.is_none();
         match follower.check().await {
-            Ok(checkpoint) => print(&format!("goes on: {} entries, root {}", checkpoint.size, checkpoint.root))?,
+            Ok(Checkpoint { size, root, .. }) if begins => {
+                print(&format!("begins, with nothing kept to compare: {size} entries, root {root}"))?;
+            }
+            Ok(Checkpoint { size, root, .. }) => print(&format!("goes on: {size} entries, root {root}"))?,
             Err(LogError::Http(why)) if !args.once => print(&format!("not read: {why}"))?,
             Err(error) => return Err(failure(error).into()),
         }

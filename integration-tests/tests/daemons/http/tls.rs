@@ -72,6 +72,9 @@ async fn the_certificate_of_an_authority_is_presented_and_replaced() {
     let _ = authority.issue(folder.path(), &["other.example"], 2099);
     let reloaded = Caller::at_socket(&validator).post("/api/v1/reload", &()).await.expect(200);
     assert!(String::from_utf8_lossy(&reloaded.body).contains("tls_cert"));
+    // Regression test: a parameter that says to change nothing was ignored.
+    let tried = Caller::at_socket(&validator).post("/api/v1/reload?dry_run=true", &()).await.problem();
+    assert_eq!(tried.code, assay_api::ProblemCode::Invalid);
     let refused = curl(&ask).await;
     assert_eq!(refused.status.code(), Some(60), "it is another one's now: {refused:?}");
 }

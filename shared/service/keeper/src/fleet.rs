@@ -24,6 +24,9 @@ use self::presence::Presences;
 use self::schedule::GroupPlaces;
 use self::speeds::Speeds;
 
+/// Bytes of a verdict in one line of the log, which escapes some: a line has 16 KiB at most.
+const LOGGED_BYTES: usize = 6000;
+
 pub struct Fleet {
     /// Permanent records.
     pub records: Records,
@@ -107,14 +110,31 @@ impl Fleet {
         Ok(rules.policy.group_of(&record.labels, &models).clone())
     }
 
-    /// Logs the unrecorded verdicts as JSON when the validator ends; returns their number.
+    /// Logs the unrecorded verdicts as JSON when the validator ends, in parts that no log cuts; returns their number.
     pub fn finish(&self) -> usize {
         let pending = self.pending.lock();
-        for verdict in pending.values() {
-            tracing::error!(verdict, "a verdict is not in the records, and was given to nobody");
+        for (challenge, verdict) in pending.iter() {
+            let parts = parts(verdict);
+            for (part, verdict) in (1..).zip(&parts) {
+                let of = parts.len();
+                tracing::error!(
+                    %challenge, part, of, verdict, "a verdict is not in the records, and was given to nobody"
+                );
+            }
         }
         pending.len()
     }
+}
+
+/// A text in parts of at most [`LOGGED_BYTES`].
+fn parts(mut text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    while !text.is_empty() {
+        let (part, rest) = text.split_at(text.floor_char_boundary(LOGGED_BYTES));
+        parts.push(part);
+        text = rest;
+    }
+    parts
 }
 
 /// The recorded standing as stored; empty without one.
@@ -135,4 +155,18 @@ fn standing_change(miner: &str, before: String, after: &Standing, change: Option
     // Texts and numbers always become JSON.
     let after = serde_json::to_string(after).ok()?;
     Some(StandingChange { before: Some(before), after, transition })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: of a verdict that could not be recorded the log had the first bytes, or none.
+    #[test]
+    fn a_verdict_is_logged_in_parts_that_fit_a_line() {
+        let verdict = "ä\"".repeat(LOGGED_BYTES);
+        let parts = parts(&verdict);
+        assert_eq!(parts.concat(), verdict);
+        assert!(parts.len() > 1 && parts.iter().all(|part| (1..=LOGGED_BYTES).contains(&part.len())));
+    }
 }

@@ -144,13 +144,28 @@ impl VerdictLog {
         if noted > 0 && matches!(tokio::fs::try_exists(folder.join(CHECKPOINT)).await, Ok(false)) {
             return Err(lacks(0).into());
         }
-        let writer = blocking(move || LogWriter::open(&folder, identity)).await?;
+        let newest = |error| match error {
+            LogError::Malformed(why) | LogError::NotThere(why) => {
+                LogError::Malformed(format!("{why}: put the newest copy of the folder {} back", self.folder.display()))
+            }
+            error => error,
+        };
+        let writer = blocking(move || LogWriter::open(&folder, identity)).await.map_err(newest)?;
         let size = writer.size();
         if noted > size {
             return Err(lacks(size).into());
         }
+        let mut unknown = 0;
         for index in noted / WIDTH..size.div_ceil(WIDTH) {
-            self.records.note_logged(index * WIDTH, &self.challenges(index, size).await?).await?;
+            unknown += self.records.note_logged(index * WIDTH, &self.challenges(index, size).await?).await?;
+        }
+        if unknown > 0 {
+            tracing::warn!(
+                unknown,
+                entries = size,
+                "the log has verdicts that the records do not know: of strangers that were removed, or the records are an \
+                 older copy, and what was decided since is lost"
+            );
         }
         self.cosign(OpenLog { writer, cosigned: vec![(size, None); self.witnesses.len()], asked: None }).await
     }

@@ -92,7 +92,10 @@ impl Follower {
     }
 
     /// The checkpoint that is kept: this program wrote it, and it was checked.
-    fn kept(&self) -> Result<Option<Checkpoint>, LogError> {
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none of this log.
+    pub fn kept(&self) -> Result<Option<Checkpoint>, LogError> {
         let Some(note) = file::read(&self.file, MAX_NOTE_BYTES as u64)? else { return Ok(None) };
         let opened = String::from_utf8(note).ok().and_then(|note| SignedCheckpoint::open(&note, &self.log, &[]).ok());
         let other = || LogError::file(&self.file)(io::Error::other("not a checkpoint of this log"));

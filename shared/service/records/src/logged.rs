@@ -35,14 +35,21 @@ impl Records {
     }
 
     /// Notes that the verdicts of these challenges are in their validator's log, from this index on. One that has an index
-    /// keeps it.
-    pub async fn note_logged(&self, first: u64, challenges: &[String]) -> Result<()> {
+    /// keeps it. Returns the number of challenges without a verdict here.
+    pub async fn note_logged(&self, first: u64, challenges: &[String]) -> Result<u64> {
         transaction!(self, "note logged verdicts", |tx| {
+            let mut unknown = 0;
             for (index, challenge) in (first..).zip(challenges) {
                 let index = i64::try_from(index).unwrap_or(i64::MAX);
                 let sql = "UPDATE verdicts SET log_index = $1 WHERE challenge = $2 AND log_index IS NULL";
-                sqlx::query(sql).bind(index).bind(challenge.as_str()).execute(&mut *tx).await?;
+                let noted = sqlx::query(sql).bind(index).bind(challenge.as_str()).execute(&mut *tx).await?;
+                if noted.rows_affected() == 0 {
+                    let known = sqlx::query_scalar("SELECT COUNT(*) FROM verdicts WHERE challenge = $1");
+                    let known: i64 = known.bind(challenge.as_str()).fetch_one(&mut *tx).await?;
+                    unknown += u64::from(known == 0);
+                }
             }
+            unknown
         })
     }
 

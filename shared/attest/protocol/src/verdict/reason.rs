@@ -164,7 +164,7 @@ reason_codes! {
     ValidatorDevices "validator_devices" Ours "The validator's own devices failed or do not suffice." "Look at the validator's log; ask for an audit, which needs no device.";
     ValidatorOverloaded "validator_overloaded" Ours "The validator had too much to do to judge." "Give the validator fewer miners or more cores, and ask again.";
     ValidatorDraining "validator_draining" Ours "The validator is shutting down." "Ask again when it is back.";
-    ValidatorLost "validator_lost" Ours "The validator ended in mid-challenge, without a verdict." "Look at why the validator ended; the miner is challenged again by itself.";
+    ValidatorLost "validator_lost" Ours "The validator ended in mid-challenge, without a verdict." "Look at why the validator ended; a challenge by the schedule comes again.";
     DeviceDisputed "device_disputed" Ours "Another miner showed the same device, and it is not known whose it is." "Challenge both miners in one round, which the validator does once an hour: one device cannot answer for two.";
     Cancelled "cancelled" Ours "An operator cancelled the challenge." "Ask again when the host is to be judged.";
     ValidatorInternal "validator_internal" Ours "The validator met an error of its own." "Look at the validator's log.";

@@ -120,6 +120,7 @@ pub async fn work_that_held_makes_no_stranger_whatever_the_outcome(store: &TestS
     assert_eq!(records.remove_strangers(0, THEN_MS + 20).await.unwrap().miners, 1);
     assert!(records.verdict(&challenge(1)).await.unwrap().is_none());
     assert!(records.verdict(&challenge(2)).await.unwrap().is_some());
+    assert_eq!(records.note_logged(0, &[1, 2, 3].map(challenge)).await.unwrap(), 2, "without a verdict here");
 }
 
 pub async fn evidence_of_strangers_is_told_from_that_of_others(store: &TestStore) {

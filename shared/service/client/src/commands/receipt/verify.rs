@@ -17,19 +17,26 @@ use crate::cli::receipt::VerifyReceiptArgs;
 /// # Errors
 /// An unreadable file; without `--json` also a set without keys, or a refused receipt.
 pub fn execute(args: &VerifyReceiptArgs) -> anyhow::Result<Exit> {
-    let claims = match checked(args) {
-        Ok(claims) => claims,
+    let (claims, logged) = match checked(args) {
+        Ok(checked) => checked,
         Err(ReceiptRefusal { code, failure }) if args.json && failure.exit == Exit::Data => {
             print(&format!("{:#}", json!({ "valid": false, "code": code, "error": failure.message })))?;
             return Ok(Exit::Data);
         }
         Err(ReceiptRefusal { failure, .. }) => return Err(failure.into()),
     };
-    let is_alone = args.proof.is_some() && args.witness.is_empty();
-    let alone = if is_alone { "\nNo witness was named: a log made for this receipt alone passes too." } else { "" };
-    print_document(&json!({ "valid": true, "claims": claims }), args.json, || {
-        format!("VALID  {}{alone}", render::text(&claims, &Screen::stdout()))
-    })?;
+    let mut document = json!({ "valid": true, "claims": claims });
+    let mut log = String::new();
+    if let Some(LoggedReceipt { index, size }) = logged {
+        let witnesses: Vec<_> = args.witness.iter().map(ToString::to_string).collect();
+        log = match witnesses.is_empty() {
+            true => "no witness was named: a log made for this receipt alone passes too".to_owned(),
+            false => format!("cosigned by {}", witnesses.join(", ")),
+        };
+        log = format!("\n{size} entries are in the log, this receipt at index {index}; {log}");
+        document["log"] = json!({ "index": index, "size": size, "witnesses": witnesses });
+    }
+    print_document(&document, args.json, || format!("VALID  {}{log}", render::text(&claims, &Screen::stdout())))?;
     Ok(exit_of(claims.ear_status))
 }
 
@@ -39,7 +46,13 @@ struct ReceiptRefusal {
     failure: Failure,
 }
 
-fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
+/// The place of a receipt in the log of its validator.
+struct LoggedReceipt {
+    index: u64,
+    size: u64,
+}
+
+fn checked(args: &VerifyReceiptArgs) -> Result<(Claims, Option<LoggedReceipt>), ReceiptRefusal> {
     let of_keys = |failure| ReceiptRefusal { code: "key_set", failure };
     let keys = input::keys(&args.keys).map_err(of_keys)?;
     let token = input::token(&args.receipt).map_err(|failure| ReceiptRefusal { code: "too_large", failure })?;
@@ -63,19 +76,22 @@ fn checked(args: &VerifyReceiptArgs) -> Result<Claims, ReceiptRefusal> {
     if found < expected && matches!(claims.ear_status, Tier::Affirming | Tier::Warning) {
         return Err(refused(ReceiptError::TooLittleMemory { expected, found }));
     }
+    let mut of_receipt = None;
     if let Some(proof) = &args.proof {
         let of_log = |failure| ReceiptRefusal { code: "log_proof", failure };
         let proof = file::read_at_most(proof, MAX_PROOF_BYTES as u64).map_err(of_log)?;
         let refused = |error: LogError| of_log(Failure::new(Exit::Data, format!("the proof is refused: {error}")));
-        logged(&proof, token.trim(), &claims, &args.witness).map_err(refused)?;
+        of_receipt = Some(logged(&proof, token.trim(), &claims, &args.witness).map_err(refused)?);
     }
-    Ok(claims)
+    Ok((claims, of_receipt))
 }
 
 /// Checks that the log of the receipt's validator has it.
-fn logged(proof: &str, token: &str, claims: &Claims, witnesses: &[NoteKey]) -> Result<(), LogError> {
+fn logged(proof: &str, token: &str, claims: &Claims, witnesses: &[NoteKey]) -> Result<LoggedReceipt, LogError> {
     let challenge = claims.submods.host.ear_verifier_claims.challenge_id;
-    proof.parse::<ReceiptProof>()?.check((challenge, token), &log_key(claims.iss), witnesses).map(drop)
+    let proof = proof.parse::<ReceiptProof>()?;
+    let signed = proof.check((challenge, token), &log_key(claims.iss), witnesses)?;
+    Ok(LoggedReceipt { index: proof.index, size: signed.checkpoint.size })
 }
 
 const fn exit_of(status: Tier) -> Exit {
