@@ -11,14 +11,14 @@ use crate::documents::source::{code, read, rust_files, shared_crates, workspace}
 type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
-    ("lines of code in the largest crate, without its tests", 6_189, largest_crate),
+    ("lines of code in the largest crate, without its tests", 6_000, largest_crate),
     ("lines of code in all crates, without tests", 82_286, all_crates),
     ("packages in Cargo.lock", 507, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 71, commands),
     ("metrics of both programs", 54, metrics),
     ("pages of documentation", 21, pages),
-    ("words of documentation", 49_964, words),
+    ("words of documentation", 50_000, words),
     ("rows of GUARANTEES.md", 143, guarantees),
     ("clauses such as \"what is\" and \"whoever\" in comments of crates", 66, clauses),
     ("test executables of integration-tests", 3, executables),
