@@ -10,9 +10,9 @@ use std::{env, process, thread};
 use assay_cpu::{CpuConfig, CpuDevice, CpuSpec};
 use assay_device::backend::{Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver};
 use assay_device::copies::Area;
-use assay_device::reference::{BitFlip, ReferenceDevice};
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, ProbeRounds, SweepRound, SweepRounds};
 use assay_integration_tests::faulty::{Fault, Lie, VARIABLE};
+use assay_kits::reference::{BitFlip, ReferenceDevice};
 use assay_work::{Digest, Opening, Precision};
 use assay_worker::{serve, stdio};
 

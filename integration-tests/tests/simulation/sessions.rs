@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_device::host::Host;
-use assay_device::reference::ReferenceDevice;
 use assay_device::{Device, Handle};
 use assay_integration_tests::dishonest::Liar;
 use assay_judge::action::Action;
@@ -16,6 +15,7 @@ use assay_judge::replay::ReplayCapacity;
 use assay_judge::session::{Admission, SessionContext, ValidatorSession};
 use assay_judge::verify::size::part_bytes;
 use assay_keeper::allow::AllowList;
+use assay_kits::reference::ReferenceDevice;
 use assay_miner::engine::Engine;
 use assay_miner::session as miner;
 use assay_policy::End;

@@ -1,6 +1,6 @@
 //! Invalid evidence and answers, each with the one error that it must give.
 
-use assay_device::testing::{challenge, probe};
+use assay_kits::{challenge, probe};
 use assay_work::commitment::{commitment_checksum, device_checksum};
 use assay_work::probe::probe_checksum;
 use assay_work::{Answer, Challenge, Digest, Evidence, Probe, Root};

@@ -3,7 +3,7 @@
 
 use assay_cpu::{CpuConfig, KernelKind, devices};
 use assay_device::Device;
-use assay_device::testing::vectors::{check_vector, vectors};
+use assay_kits::vectors::{check_vector, vectors};
 use assay_work::Precision;
 
 fn device(kernel: KernelKind, threads: usize) -> impl Device {

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use crate::files::{checked, vector, vector_object, vector_text};
 use assay_device::open::{AuditedPass, SamplePlan, open_samples};
-use assay_device::testing::WorkedExample;
 use assay_device::{Device, DeviceError, Handle};
+use assay_kits::WorkedExample;
 use assay_work::digest::{pass_root, slot_digest};
 use assay_work::keys::{parents, pass_key};
 use assay_work::{

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use assay_device::open::{ProbedDevice, SegmentPlan, open_segments};
-use assay_device::reference::ReferenceDevice;
-use assay_device::testing::{FakeDevice, WorkedExample, probe};
 use assay_device::{Device, DeviceError, Handle};
+use assay_kits::reference::ReferenceDevice;
+use assay_kits::{FakeDevice, WorkedExample, probe};
 use assay_work::digest::slot_digest;
 use assay_work::probe::probe_key;
 use assay_work::{

@@ -1,9 +1,9 @@
 //! The sweep: the vectors, what a device sums and opens, and openings bent and checked.
 
 use assay_device::open::{SweptDevice, open_sums};
-use assay_device::reference::ReferenceDevice;
-use assay_device::testing::WorkedExample;
 use assay_device::{Device, Handle, SweepRound, SweepRounds};
+use assay_kits::WorkedExample;
+use assay_kits::reference::ReferenceDevice;
 use assay_work::commitment::commitment_message;
 use assay_work::probe::{probe_message, sums_bytes, sweep_key, sweep_round_key_after, weights};
 use assay_work::{

@@ -1,9 +1,9 @@
 //! The vectors of WORK.md: challenges, splits, evidence with every value on the way, signatures, probes.
 
 use crate::files::{checked, vector};
-use assay_device::reference::ReferenceDevice;
-use assay_device::testing::previous_root;
 use assay_device::{Device, Handle, Pass, ProbeRound};
+use assay_kits::previous_root;
+use assay_kits::reference::ReferenceDevice;
 use assay_work::commitment::commitment_message;
 use assay_work::digest::pass_root;
 use assay_work::keys::{parents, pass_key};

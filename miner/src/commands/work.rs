@@ -292,7 +292,7 @@ fn write(product: &WorkOutput, args: &WorkArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use assay_device::reference::ReferenceDevice;
+    use assay_kits::reference::ReferenceDevice;
     use assay_work::{ProbeSeed, reference};
 
     use super::*;

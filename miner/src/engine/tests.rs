@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use assay_device::Device;
-use assay_device::reference::ReferenceDevice;
-use assay_device::testing::FakeDevice;
+use assay_kits::FakeDevice;
+use assay_kits::reference::ReferenceDevice;
 use assay_protocol::message::OpenTarget;
 use assay_work::opening::PassSample;
 use assay_work::segment::{Segment, SegmentAudit, SegmentCheck, check_slot_digests};

@@ -12,8 +12,8 @@ type Row = (&'static str, usize, fn() -> usize);
 
 const BUDGET: &[Row] = &[
     ("lines of code in the largest crate, without its tests", 6_000, largest_crate),
-    ("lines of code in all crates, without tests", 82_286, all_crates),
-    ("packages in Cargo.lock", 507, packages),
+    ("lines of code in all crates, without tests", 81_038, all_crates),
+    ("packages in Cargo.lock", 508, packages),
     ("settings of both programs", 90, settings),
     ("commands and subcommands of both programs", 71, commands),
     ("metrics of both programs", 54, metrics),

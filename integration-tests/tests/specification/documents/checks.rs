@@ -211,6 +211,7 @@ fn tests_of_devices_use_nothing_but_the_inputs_of_their_step() {
     let of_harness = text.matches("assay_integration_tests").count();
     let of_two = ["::standin;", "::vulkan as driver;"].map(|end| text.matches(&format!("tests{end}")).count());
     assert_eq!(of_two.iter().sum::<usize>(), of_harness, "nothing else of the harness");
+    assert!(text.contains("assay_kits::") && inputs_of("devices").contains(&"integration-tests/kits".to_owned()));
     assert_crates_are_inputs("devices", |name| text.contains(&format!("{}::", name.replace('-', "_"))));
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::documents::source::{code, rust_files, shared_crates, tokens, workspace};
 
 /// The crates beside those of `shared/`.
-const CRATES: [&str; 3] = ["miner", "validator", "integration-tests"];
+const CRATES: [&str; 4] = ["miner", "validator", "integration-tests/kits", "integration-tests"];
 
 type Module = Vec<String>;
 

@@ -39,8 +39,8 @@ fn enforcement(cell: &str) -> Option<Enforced> {
 /// Whether a file has a test of this name: a function with an attribute that makes it one, or, where the file runs the
 /// suite of devices, one of that suite, or one of the suite of records.
 pub fn has_test(source: &str, name: &str) -> bool {
-    const SUITE: &str = "shared/devices/device/src/testing/conformance.rs";
-    if source.contains("\nassay_device::device_conformance!(")
+    const SUITE: &str = "integration-tests/kits/src/conformance.rs";
+    if source.contains("\nassay_kits::device_conformance!(")
         && read(SUITE).contains(&format!("\n                {name}\n"))
     {
         return true;

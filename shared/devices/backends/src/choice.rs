@@ -150,8 +150,8 @@ mod tests {
     use BackendKind::{Cpu, Cuda, Wgpu};
     use assay_device::DeviceInfo;
     use assay_device::place::{DevicePlace, NVIDIA};
+    use assay_kits::faulty::FakeBackend;
     use assay_work::DeviceId;
-    use assay_worker::testing::FakeBackend;
 
     fn backends(kinds: &[BackendKind]) -> Vec<Box<dyn Backend>> {
         let fake =

@@ -7,11 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use BackendKind::{Cpu, Cuda, Wgpu};
-use assay_worker::testing::{FakeBackend, FakeFault, FakeProcess, LONG, Threads, found};
+use assay_kits::faulty::{FakeBackend, FakeFault, LONG, fakes, found};
 use assay_worker::{LaunchedWorker, Launcher, Process};
 
 use super::*;
 use crate::filter::{DeviceFilter, DeviceSelector};
+use threads::{FakeProcess, Threads};
+
+#[path = "../../worker/src/tests/threads.rs"]
+mod threads;
 
 /// A device as these tests write it: its id, its fault, and where it is.
 type Written = (u8, FakeFault, &'static str);
@@ -35,7 +39,7 @@ fn choose(choice: BackendChoice, machine: Machine) -> (Result<DeviceSelection, S
 }
 
 fn choose_of(host: &HostConfig, machine: Machine) -> (Result<DeviceSelection, String>, u32) {
-    let threads = Arc::new(Threads::default());
+    let threads = Arc::new(Threads::new(fakes));
     let launch = WorkerLaunch { launcher: threads.clone(), silence: LONG };
     let backends = BackendKind::ALL.map(|kind| fake(kind, machine)).into();
     let chosen = start_with(host, backends, &launch, &mut |_, _| ());
@@ -209,7 +213,7 @@ fn a_device_with_wrong_bits_is_never_offered() {
 #[test]
 fn a_listing_that_dies_is_a_backend_without_devices() {
     let dying = Box::new(FakeBackend { kind: Cpu, devices: Err("panic".into()) });
-    let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
+    let launch = WorkerLaunch { launcher: Arc::new(Threads::new(fakes)), silence: LONG };
     let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
     let chosen = start_with(&host, vec![dying], &launch, &mut |_, _| ());
     let Err(ChooseError::None(said)) = chosen else { panic!("it was listed") };
@@ -239,7 +243,7 @@ impl Launcher for KilledSome {
 #[test]
 fn a_process_that_is_killed_while_it_lists_or_opens_is_started_again() {
     for (killed, is_open) in [(1..2, true), (1..3, true), (1..4, false), (2..3, true), (2..4, true), (2..5, false)] {
-        let launcher = Arc::new(KilledSome { killed: killed.clone(), all: Threads::default() });
+        let launcher = Arc::new(KilledSome { killed: killed.clone(), all: Threads::new(fakes) });
         let launch = WorkerLaunch { launcher, silence: LONG };
         let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
         let machine: Machine = &[(Cpu, &[(1, FakeFault::None, "")])];
@@ -253,7 +257,7 @@ fn a_process_that_is_killed_while_it_lists_or_opens_is_started_again() {
 fn nothing_takes_the_place_of_a_gpu_whose_processes_are_killed() {
     let machine: Machine = &[(Cuda, &[(1, FakeFault::None, "0000:02:00.0")]), PROCESSOR];
     for killed in [1..4, 2..5] {
-        let launcher = Arc::new(KilledSome { killed: killed.clone(), all: Threads::default() });
+        let launcher = Arc::new(KilledSome { killed: killed.clone(), all: Threads::new(fakes) });
         let launch = WorkerLaunch { launcher, silence: LONG };
         let backends = [Cuda, Cpu].map(|kind| fake(kind, machine)).into();
         let chosen = start_with(&HostConfig::default(), backends, &launch, &mut |_, _| ());
@@ -290,7 +294,7 @@ fn a_process_that_does_not_end_holds_up_no_start() {
             Ok(LaunchedWorker { input: worker.input, output: Box::new(output), process: Box::new(Held) })
         }
     }
-    let launch = WorkerLaunch { launcher: Arc::new(AfterListing(Threads::default())), silence: LONG };
+    let launch = WorkerLaunch { launcher: Arc::new(AfterListing(Threads::new(fakes))), silence: LONG };
     let host = HostConfig { choice: BackendChoice::only(Cpu), ..HostConfig::default() };
     let machine: Machine = &[(Cpu, &[(1, FakeFault::None, "")])];
     let chosen = start_with(&host, vec![fake(Cpu, machine)], &launch, &mut |_, _| ());
@@ -336,7 +340,7 @@ fn auto_takes_integrated_gpus_alone_or_by_name() {
         let host = HostConfig { choice, filter, ..HostConfig::default() };
         let backends = [(Cuda, cuda), (Wgpu, wgpu)].into_iter().filter(|(_, written)| !written.is_empty());
         let backends = backends.map(|(kind, written)| devices(kind, written)).collect();
-        let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
+        let launch = WorkerLaunch { launcher: Arc::new(Threads::new(fakes)), silence: LONG };
         let chosen = start_with(&host, backends, &launch, &mut |_, _| ()).unwrap_or_else(|error| panic!("{error}"));
         (ids(&chosen), chosen.why)
     };
@@ -370,7 +374,7 @@ fn ids_beside_refused(forbidden: bool) -> Vec<u8> {
     let wgpu = vec![found(Wgpu, 3, FakeFault::None, at("0000:02:00.0"))];
     let backends = [(Cuda, cuda), (Wgpu, wgpu)];
     let backends = backends.map(|(kind, found)| Box::new(FakeBackend { kind, devices: Ok(found) }) as Box<dyn Backend>);
-    let launch = WorkerLaunch { launcher: Arc::new(Threads::default()), silence: LONG };
+    let launch = WorkerLaunch { launcher: Arc::new(Threads::new(fakes)), silence: LONG };
     let chosen = start_with(&HostConfig::default(), backends.into(), &launch, &mut |_, _| ());
     let chosen = chosen.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(chosen.indices.len(), ids(&chosen).len());

@@ -8,4 +8,4 @@ fn device() -> CpuDevice {
     devices(&config).unwrap().remove(0)
 }
 
-assay_device::device_conformance!(Precision::ALL, device());
+assay_kits::device_conformance!(Precision::ALL, device());

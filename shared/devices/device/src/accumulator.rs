@@ -478,5 +478,4 @@ impl Random {
 }
 
 #[cfg(test)]
-#[cfg(feature = "testing")]
 mod tests;

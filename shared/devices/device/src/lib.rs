@@ -21,12 +21,15 @@ pub mod machine;
 pub mod open;
 pub mod pace;
 pub mod place;
-pub mod reference;
 pub mod resident;
 pub mod run;
 mod shared_slots;
-#[cfg(feature = "testing")]
-pub mod testing;
+// The kits' devices are of another compilation of this crate than its own tests, which compile the reference again.
+#[cfg(test)]
+extern crate self as assay_device;
+#[cfg(test)]
+#[path = "../../../../integration-tests/kits/src/reference.rs"]
+pub mod reference;
 
 pub use device::{
     Device, DeviceInfo, Handle, LinkedShare, MAX_DEVICE_DETAIL_BYTES, MAX_DEVICE_NAME_BYTES, MAX_LINKED_DEVICES,

@@ -256,7 +256,7 @@ impl From<WgpuError> for NotQualified {
 mod tests {
     use super::*;
     use crate::{PRECISIONS, WgpuConfig};
-    use assay_device::reference::ReferenceDevice;
+    use assay_kits::reference::ReferenceDevice;
     use assay_work::DeviceId;
 
     /// A device whose matrices give other bits in a pass than in the self-test multiplies another way, and keeps to that.

@@ -25,10 +25,12 @@ mod states;
 pub mod stdio;
 mod stepping;
 mod supervisor;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 #[cfg(test)]
 mod tests;
+
+// `tests::threads` is compiled in another crate too.
+#[cfg(test)]
+extern crate self as assay_worker;
 
 use std::path::PathBuf;
 use std::time::Duration;

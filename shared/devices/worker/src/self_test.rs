@@ -1,6 +1,6 @@
 //! A small known pass and probe, before a device is offered: one that gives other bits is sick.
 //!
-//! The expected digests were computed by the reference (`assay_device::reference`) once and stand here, so that the
+//! The expected digests were computed by the reference (`assay_kits::reference`) once and stand here, so that the
 //! test takes a device milliseconds and the processor nothing. It touches every function that a challenge uses; it
 //! replaces neither the tests of a backend (those run over all sizes) nor a burn-in.
 
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
     use assay_cpu::CpuConfig;
     use assay_device::ProbeRound;
-    use assay_device::reference::ReferenceDevice;
-    use assay_device::testing::FakeDevice;
+    use assay_kits::FakeDevice;
+    use assay_kits::reference::ReferenceDevice;
     use assay_work::DeviceId;
 
     fn reference() -> ReferenceDevice {

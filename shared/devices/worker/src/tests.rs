@@ -10,16 +10,19 @@ use proptest::prelude::*;
 
 use super::message::{FromWorker, MAX_SENT_STATES, VERSION};
 use super::states::StatesWay;
-use super::testing::FakeFault::{self, Busy, Panic, Sick, SickRead, Slow};
-use super::testing::{FakeBackend, FakeProcess, LONG, PASS, Threads, fakes, found, reference};
 use super::*;
 use assay_cpu::CpuConfig;
 use assay_device::backend::{Backend, BackendKind, StartupProgress};
 use assay_device::host::Changes;
 use assay_device::place::DevicePlace;
 use assay_device::{Device, Handle, LinkedShare, Pass, ProbeRound, ProbeRounds, SlotRange, SweepRounds};
+use assay_kits::faulty::FakeFault::{self, Busy, Panic, Sick, SickRead, Slow};
+use assay_kits::faulty::{FakeBackend, LONG, PASS, fakes, found, reference};
 use assay_work::probe::{LINE_BYTES, position, start_state, state_bytes, state_from_bytes};
 use assay_work::{Digest, PassKey, Precision, ProbeKey, RoundKey};
+use threads::{FakeProcess, Threads};
+
+mod threads;
 
 const PROBE: ProbeRounds = ProbeRounds { key: ProbeKey([2; 32]), walks: 64, steps: 4, rounds: 3 };
 /// Its states are more than one part of data.
@@ -36,7 +39,7 @@ fn spec(fault: FakeFault, launcher: Arc<dyn Launcher>) -> WorkerSpec {
 
 /// A device with a fault, once its worker is there or is not.
 fn device(fault: FakeFault) -> WorkerDevice {
-    let device = WorkerDevice::start(spec(fault, Arc::new(Threads::default()))).unwrap();
+    let device = WorkerDevice::start(spec(fault, Arc::new(Threads::new(fakes)))).unwrap();
     wait_until(|| device.start_outcome().is_some());
     device
 }
@@ -56,7 +59,7 @@ fn fill(device: &mut dyn Device) -> Result<Vec<Digest>, DeviceError> {
 /// Regression test: each attempt counted as a change of devices, for which a miner declined offers.
 #[test]
 fn a_device_that_stays_away_changes_once() {
-    let threads = Arc::new(Threads::default());
+    let threads = Arc::new(Threads::new(fakes));
     let spec = spec(FakeFault::Taken, threads.clone());
     let changes = spec.changes.clone();
     let device = WorkerDevice::start(spec).unwrap();
@@ -73,7 +76,7 @@ fn processor(_: BackendKind, settings: &str) -> Result<Box<dyn Backend>, String>
 fn processor_in_a_worker() -> WorkerDevice {
     let config = CpuConfig { devices: 1, memory_bytes: vec![1 << 28], threads: vec![2], ..CpuConfig::default() };
     let found = config.detect().unwrap().remove(0);
-    let launcher = Arc::new(Threads { registry: processor, ..Threads::default() });
+    let launcher = Arc::new(Threads::new(processor));
     let settings = Backend::settings(&config);
     let device =
         WorkerDevice::start(WorkerSpec { found, settings, launcher, silence: LONG, changes: Changes::default() })
@@ -82,7 +85,7 @@ fn processor_in_a_worker() -> WorkerDevice {
     device
 }
 
-assay_device::device_conformance!(Precision::ALL, processor_in_a_worker());
+assay_kits::device_conformance!(Precision::ALL, processor_in_a_worker());
 
 #[test]
 fn a_device_in_a_worker_is_the_device() {
@@ -184,7 +187,7 @@ fn a_sweep_in_a_worker_is_the_devices() {
 
 #[test]
 fn what_a_device_refuses_costs_no_worker() {
-    let launcher = Arc::new(Threads::default());
+    let launcher = Arc::new(Threads::new(fakes));
     let mut device = WorkerDevice::start(spec(Busy, launcher.clone())).unwrap();
     wait_until(|| device.start_outcome() == Some(StartOutcome::Ready));
     assert_eq!(fill(&mut device), Err(DeviceError::Busy { needed_bytes: 3, free_bytes: 2 }));
@@ -229,7 +232,7 @@ fn short_requests_are_cancelled_too() {
 #[test]
 fn a_device_that_fails_gets_a_new_worker() {
     for (fault, class) in [(Sick, "the device failed: it fell off the bus"), (Panic, "lost: a panic")] {
-        let spec = spec(fault, Arc::new(Threads::default()));
+        let spec = spec(fault, Arc::new(Threads::new(fakes)));
         let changes = spec.changes.clone();
         let mut device = WorkerDevice::start(spec).unwrap();
         wait_until(|| device.start_outcome() == Some(StartOutcome::Ready));

@@ -298,8 +298,8 @@ fn slot_bytes(n: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use assay_device::reference::ReferenceDevice;
-    use assay_device::testing::FakeDevice;
+    use assay_kits::FakeDevice;
+    use assay_kits::reference::ReferenceDevice;
 
     use super::*;
 

@@ -99,7 +99,7 @@ fn difference(expected: &[u8], found: &[u8], n: u32, slot: u32) -> Option<BitLoc
 mod tests {
     use super::*;
     use assay_device::Pass;
-    use assay_device::reference::{BitFlip, ReferenceDevice};
+    use assay_kits::reference::{BitFlip, ReferenceDevice};
     use assay_work::DeviceId;
 
     const KEY: PassKey = PassKey([4; 32]);

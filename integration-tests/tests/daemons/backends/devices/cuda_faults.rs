@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::standin::{Scenario, config, first, try_open};
 use assay_cuda::{CudaConfig, CudaError, KernelChoice, detect};
 use assay_device::backend::Backend;
-use assay_device::testing::conformance::{check_fill, expected, pass};
 use assay_device::{Device, DeviceError, Handle, LinkedShare, ProbeRound, machine};
+use assay_kits::conformance::{check_fill, expected, pass};
 use assay_work::RoundKey;
 use assay_work::probe::LINE_BYTES;
 

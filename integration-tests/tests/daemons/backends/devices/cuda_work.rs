@@ -12,9 +12,9 @@ use super::sweeps;
 use assay_cuda::{CudaConfig, KernelChoice, detect, find};
 use assay_device::backend::Backend;
 use assay_device::backend::StartupProgress;
-use assay_device::testing::conformance::{check_fill, check_round, expected, pass, pass_of};
-use assay_device::testing::vectors::{LARGE, check_vector, vectors};
 use assay_device::{Device, Handle, SweepRound};
+use assay_kits::conformance::{check_fill, check_round, expected, pass, pass_of};
+use assay_kits::vectors::{LARGE, check_vector, vectors};
 use assay_work::{Precision, RoundKey};
 
 /// Each family with integer sums, and a compute capability for which it is the fastest.
@@ -42,7 +42,7 @@ fn within(test: &str, body: impl FnOnce()) {
     Scenario::new(test, "conformance").run(body);
 }
 
-assay_device::device_conformance!(Precision::ALL, try_open(0, with_float_units(KernelChoice::Auto)).unwrap(), within);
+assay_kits::device_conformance!(Precision::ALL, try_open(0, with_float_units(KernelChoice::Auto)).unwrap(), within);
 
 /// By the debug mode too, in which memory has other bytes before.
 #[test]

@@ -1,7 +1,7 @@
 //! Sweeps on a GPU backend's device, against the reference.
 
-use assay_device::testing::conformance::pass;
 use assay_device::{Device, DeviceError, Handle, ProbeRound, SweepRound, SweepRounds};
+use assay_kits::conformance::pass;
 use assay_work::probe::{Sweep, UncheckedSweep, sums_bytes, weights};
 use assay_work::tree::CHUNK_BYTES;
 use assay_work::{Digest, ProbeKey, ProbeSeed, RoundKey, reference};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::vulkan::{Scenario, file, from_now};
 use assay_device::backend::Backend;
-use assay_device::testing::conformance::{check_fill, check_round, expected, pass};
 use assay_device::{Device, DeviceError, Handle, ProbeRound};
+use assay_kits::conformance::{check_fill, check_round, expected, pass};
 use assay_wgpu::{DotChoice, WgpuConfig, WgpuDevice, WgpuError, detect, find, open};
 use assay_work::{DeviceId, Digest, RoundKey};
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::sweeps;
 use assay_device::backend::StartupProgress;
-use assay_device::testing::conformance::{
+use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, SweepRound};
+use assay_kits::conformance::{
     chaining_values_and_reads_are_the_references, check_fill, check_random, check_round, check_step,
     every_kind_of_work_is_the_references, openings_are_those_of_the_reference, pass,
 };
-use assay_device::testing::vectors::{LARGE, check_vector, vectors};
-use assay_device::{Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, SweepRound};
+use assay_kits::vectors::{LARGE, check_vector, vectors};
 use assay_wgpu::{AdapterDescription, DotChoice, WgpuConfig, WgpuDevice, detect, find, open};
 use assay_work::{Precision, RoundKey};
 
@@ -39,7 +39,7 @@ fn device(config: WgpuConfig) -> WgpuDevice {
     open(adapter().id, config, &mut |_| ()).unwrap()
 }
 
-assay_device::device_conformance!(Precision::ALL, device(config()));
+assay_kits::device_conformance!(Precision::ALL, device(config()));
 
 #[test]
 fn every_vector() {

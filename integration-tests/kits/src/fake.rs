@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use assay_device::copies::Area;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
 use assay_work::{Digest, Precision};
-
-use crate::copies::Area;
-use crate::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
 
 type Fill<D> = Box<dyn FnMut(&mut D, &Pass, &Handle) -> Result<Vec<Digest>, DeviceError> + Send>;
 type RoundFn<D> = Box<dyn FnMut(&mut D, &ProbeRound, &Handle) -> Result<Digest, DeviceError> + Send>;

@@ -6,6 +6,12 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
+use assay_device::copies::CopySource;
+use assay_device::open::{AuditedPass, ProbedDevice, SweptDevice, open_samples, open_segments, open_sums};
+use assay_device::{
+    Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, StateBytes,
+    SweepRound, SweepRounds,
+};
 use assay_work::keys::pass_key;
 use assay_work::probe::{
     LINE_BYTES, Sweep, SweepSample, UncheckedSweep, probe_key, start_state, state_bytes, state_from_bytes, step,
@@ -13,15 +19,9 @@ use assay_work::probe::{
 use assay_work::tree::CHUNK_BYTES;
 use assay_work::{DeviceId, Digest, PassKey, PassSample, Precision, ProbeKey, ProbeSeed, RoundKey, Segment, reference};
 
-use super::vectors::{LARGE, check_vector, precision_of, vectors};
-use super::{WorkedExample, probe};
-use crate::copies::CopySource;
-use crate::open::{AuditedPass, ProbedDevice, SweptDevice, open_samples, open_segments, open_sums};
 use crate::reference::ReferenceDevice;
-use crate::{
-    Device, DeviceError, Handle, LinkedShare, MAX_STEPPED_STATES, Pass, ProbeRound, ProbeRounds, StateBytes,
-    SweepRound, SweepRounds,
-};
+use crate::vectors::{LARGE, check_vector, precision_of, vectors};
+use crate::{WorkedExample, probe};
 
 /// A round for slots of any size.
 const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps: 3 };
@@ -29,7 +29,7 @@ const ROUND: ProbeRound = ProbeRound { key: RoundKey([4; 32]), walks: 64, steps:
 const SWEEP: SweepRound = SweepRound { key: RoundKey([5; 32]), n: 256, count: 3 };
 
 /// Tests that the device of `$open` meets all requirements: one test for each function of
-/// [`conformance`](crate::testing::conformance) that takes a device and the kinds of work that it must offer, `$kinds`.
+/// [`conformance`](crate::conformance) that takes a device and the kinds of work that it must offer, `$kinds`.
 /// `$open` gives a new device each time. `$within` runs each test's body in its environment; it is given the test's
 /// name.
 #[macro_export]
@@ -39,12 +39,12 @@ macro_rules! device_conformance {
         fn $name() {
             $within(concat!("conformance::", stringify!($name)), || {
                 let mut device = $open;
-                assert_eq!($crate::Device::info(&device).precisions, $kinds, "the kinds of work that are offered");
-                $crate::testing::conformance::$name(&mut device)
+                assert_eq!(assay_device::Device::info(&device).precisions, $kinds, "the kinds of work that are offered");
+                $crate::conformance::$name(&mut device)
             });
         }
     )*};
-    ($kinds:expr, $open:expr) => { $crate::device_conformance!($kinds, $open, $crate::testing::conformance::here); };
+    ($kinds:expr, $open:expr) => { $crate::device_conformance!($kinds, $open, $crate::conformance::here); };
     ($kinds:expr, $open:expr, $within:path) => {
         mod conformance {
             use super::*;

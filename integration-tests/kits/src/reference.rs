@@ -1,9 +1,8 @@
 //! A device that computes as the specification reads, in host memory, on one thread: the reference for tests of all
 //! code above the backends.
 
-use super::device::{Device, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
-use super::error::DeviceError;
-use crate::kind::BackendKind;
+use assay_device::backend::BackendKind;
+use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass, ProbeRound, SweepRound};
 use assay_work::digest::slot_digest;
 use assay_work::keys::parents;
 use assay_work::leaf::leaf;

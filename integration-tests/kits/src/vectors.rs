@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
+use assay_device::run::ShareTask;
+use assay_device::{Device, Handle, SweepRounds};
 use assay_work::commitment::Evidence;
 use assay_work::digest::slot_digest;
 use assay_work::probe::{
@@ -13,8 +15,6 @@ use assay_work::{Challenge, Digest, Precision, Root, Share, UncheckedChallenge};
 use serde_json::Value;
 
 use crate::reference::ReferenceDevice;
-use crate::run::ShareTask;
-use crate::{Device, Handle, SweepRounds};
 
 /// Vectors of tens of billions of multiply-accumulates, which a device that is a program takes many seconds for.
 pub const LARGE: [&str; 4] = ["k7-n1024.json", "n1024.json", "n2048.json", "uneven-devices.json"];
@@ -25,7 +25,7 @@ pub const LARGE: [&str; 4] = ["k7-n1024.json", "n1024.json", "n2048.json", "unev
 /// # Panics
 /// When they are not there.
 pub fn vectors(precisions: &[Precision]) -> Vec<(String, Value)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../integration-tests/vectors");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../vectors");
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,6 @@
 //! Small challenges, and a device's content after one, worked out by the reference.
 
+use assay_device::{Device, Handle, Pass};
 use assay_work::keys::pass_key;
 use assay_work::{
     Challenge, ChallengeId, DeviceId, Digest, Nonce, Precision, Probe, ProbeSeed, PublicKey, Root, Share,
@@ -7,7 +8,6 @@ use assay_work::{
 };
 
 use crate::reference::ReferenceDevice;
-use crate::{Device, Handle, Pass};
 
 /// A challenge for two devices, of which the second has `count` slots.
 ///

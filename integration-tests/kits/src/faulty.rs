@@ -1,21 +1,17 @@
-//! For tests: workers on threads, over pipes, that drive the reference with faults.
+//! A backend of devices that are the reference with faults.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::thread;
+use std::time::Duration;
 
 use assay_device::backend::{
     Absence, Backend, BackendKind, DetectedDevice, OpenResult, StartupObserver, StartupProgress,
 };
 use assay_device::place::DevicePlace;
-use assay_device::reference::ReferenceDevice;
-use assay_device::testing::FakeDevice;
 use assay_device::{Device, DeviceError, DeviceInfo, Handle, Pass};
 use assay_work::{DeviceId, PassKey, Precision};
 
-use crate::process::{LaunchedWorker, Launcher, Process};
-use crate::serve::{BackendFactory, serve};
+use crate::FakeDevice;
+use crate::reference::ReferenceDevice;
 
 /// The longest time that a test waits for an expected event.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -136,56 +132,5 @@ impl Backend for FakeBackend {
         }
         let id = DeviceId([id.parse().expect("a number"); 16]);
         Ok(Box::new(faulty(ReferenceDevice::new(id, "under test", 16 << 16), self.kind, fault)))
-    }
-}
-
-/// Starts workers on threads.
-#[derive(Debug)]
-pub struct Threads {
-    pub started: AtomicU32,
-    /// Their backends; by default [`fakes`].
-    pub registry: BackendFactory,
-}
-
-impl Default for Threads {
-    fn default() -> Self {
-        Self { started: AtomicU32::new(0), registry: fakes }
-    }
-}
-
-impl Launcher for Threads {
-    fn launch(&self) -> io::Result<LaunchedWorker> {
-        self.started.fetch_add(1, Ordering::Relaxed);
-        let (requests, input) = io::pipe()?;
-        let (output, replies) = io::pipe()?;
-        let ended = Arc::new(AtomicBool::new(false));
-        let (done, registry) = (ended.clone(), self.registry);
-        thread::spawn(move || {
-            let _ = serve(registry, requests, replies, || ());
-            done.store(true, Ordering::Relaxed);
-        });
-        Ok(LaunchedWorker { input: Box::new(input), output: Box::new(output), process: Box::new(FakeProcess(ended)) })
-    }
-}
-
-/// A stand-in for a process: it has ended when the flag is set.
-pub struct FakeProcess(pub Arc<AtomicBool>);
-
-impl Process for FakeProcess {
-    fn id(&self) -> u32 {
-        0
-    }
-    fn kill(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-    fn wait(&mut self, limit: Duration) -> Option<String> {
-        let until = Instant::now() + limit;
-        while !self.0.load(Ordering::Relaxed) {
-            if Instant::now() >= until {
-                return None;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        Some(crate::process::KILLED.into())
     }
 }
