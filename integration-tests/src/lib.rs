@@ -3,6 +3,7 @@
 
 pub mod attack;
 pub mod audited;
+pub mod authority;
 pub mod daemon;
 pub mod dialled;
 pub mod evidence;

@@ -8,11 +8,12 @@ use assay_protocol::identity::Identity;
 use assay_transport::certificate::{IssuedCertificate, own};
 use assay_transport::client::secure;
 use assay_transport::server::ServerTls;
-use assay_transport::testing::CertificateFiles;
 use assay_transport::trust::Trust;
 use assay_work::PublicKey;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::authority::CertificateFiles;
 
 /// How a relay reaches the validator.
 #[derive(Debug, Clone, Copy)]

@@ -5,12 +5,12 @@ use std::process::{Child, Output, Stdio};
 use std::time::Instant;
 
 use assay_api::{ApiToken, CreateApiToken, Role};
+use assay_integration_tests::authority::Authority;
 use assay_integration_tests::daemon::{self, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::identity::Identity;
 use assay_protocol::verdict::Mode;
-use assay_transport::testing::Authority;
 use serde_json::Value;
 
 use crate::fleet::operator::{self, Said};

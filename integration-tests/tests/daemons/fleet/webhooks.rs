@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use assay_integration_tests::authority::Authority;
 use assay_integration_tests::daemon::{self, Daemon, PATIENCE};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::Mode;
 use assay_records::testing::Postgres;
 use assay_records::{Actor, EventKind, EventRecord, Location, NewWebhook, Records};
-use assay_transport::testing::Authority;
 use assay_webhook::SigningSecret;
 use serde_json::{Value, json};
 use tempfile::TempDir;

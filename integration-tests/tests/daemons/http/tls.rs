@@ -2,10 +2,10 @@
 
 use std::process::{Command, Output};
 
+use assay_integration_tests::authority::Authority;
 use assay_integration_tests::daemon::{Daemon, program};
 use assay_integration_tests::web::Caller;
 use assay_protocol::identity::Identity;
-use assay_transport::testing::Authority;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};

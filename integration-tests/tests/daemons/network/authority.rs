@@ -1,9 +1,9 @@
 //! Certificates of an authority: wrong ones, expired ones, and one that is renewed.
 
+use assay_integration_tests::authority::Authority;
 use assay_integration_tests::daemon::run;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::validator::{Policy, TestValidator};
-use assay_transport::testing::Authority;
 
 fn command(validator: &TestValidator, command: &str) -> String {
     let socket = format!("--control-socket={}", validator.socket.display());

@@ -1,5 +1,6 @@
 //! A relay that ends TLS between a miner and a validator has no session, unless both operators say that it is theirs.
 
+use assay_integration_tests::authority::Authority;
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::raw::{hello, transcript};
 use assay_integration_tests::relay::{Relay, Upstream};
@@ -9,7 +10,6 @@ use assay_miner::http2;
 use assay_protocol::identity::Identity;
 use assay_protocol::message::{MinerMessage, RefusedCode, ValidatorMessage};
 use assay_transport::client::{SecuredStream, secure};
-use assay_transport::testing::Authority;
 use assay_transport::trust::Trust;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;

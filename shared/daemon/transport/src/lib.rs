@@ -18,8 +18,6 @@ pub mod own_key;
 pub mod proxy;
 pub mod server;
 pub mod target;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
 pub mod trust;
 
 mod provider;

@@ -15,8 +15,11 @@ use crate::client::{SecuredStream, secure};
 use crate::failure::TlsFailure;
 use crate::provider::channel_of;
 use crate::server::ServerTls;
-use crate::testing::{Authority, CertificateFiles};
 use crate::trust::Trust;
+use authority::{Authority, CertificateFiles};
+
+#[path = "../../../../integration-tests/src/authority.rs"]
+mod authority;
 
 fn identity(seed: u8) -> Identity {
     Identity::from_seed(&[seed; 32])

@@ -1,4 +1,4 @@
-//! For tests: an authority that issues certificates, in files.
+//! An authority that issues certificates, in files. The tests of `transport` compile this file too.
 
 use std::path::{Path, PathBuf};
 
