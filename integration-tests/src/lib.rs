@@ -6,6 +6,7 @@ pub mod audited;
 pub mod authority;
 pub mod daemon;
 pub mod dialled;
+pub mod document;
 pub mod evidence;
 pub mod faulty;
 pub mod handmade;

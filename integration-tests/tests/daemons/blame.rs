@@ -13,12 +13,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use assay_integration_tests::daemon::program;
+use assay_integration_tests::document::check_section;
 use assay_integration_tests::faulty::{Fault, Lie};
 use assay_integration_tests::miner::TestMiner;
 use assay_integration_tests::proxy::{Link, Proxy};
 use assay_integration_tests::standin;
 use assay_integration_tests::validator::{Policy, Ruling, TestValidator};
-use assay_program::settings::document::check_section;
 use assay_protocol::verdict::Mode;
 use assay_protocol::wire::v1::Outcome;
 

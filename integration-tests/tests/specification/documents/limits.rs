@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use assay_integration_tests::document::check_section;
 use assay_judge::bounds::*;
 use assay_listen::bounds::*;
-use assay_program::settings::document::check_section;
 use assay_protocol::wire::limits;
 
 use crate::documents::source::{read, rust_files, workspace, written};

@@ -1,10 +1,10 @@
 //! docs/metrics.md lists the metrics of both programs as the code defines them; alerts and dashboards name no others.
 
+use assay_integration_tests::document::check_section;
 use assay_keeper::metrics::Families as Validator;
 use assay_miner::metrics::Families as Miner;
 use assay_observe::metrics::MetricDescription;
 use assay_observe::process::ProcessFamilies;
-use assay_program::settings::document::check_section;
 
 use super::source::{read, workspace};
 

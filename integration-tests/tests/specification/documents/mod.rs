@@ -12,6 +12,7 @@ mod links;
 mod metrics;
 mod probes;
 mod protocol;
+mod records;
 #[cfg(unix)]
 mod settings;
 mod source;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use assay_integration_tests::document::check_section;
 use assay_judge::entropy::SeededEntropy;
 use assay_judge::history::ShownRates;
 use assay_judge::issue::Sizing;
@@ -12,7 +13,6 @@ use assay_judge::verify::hiding::DeviceHiding;
 use assay_judge::verify::judge::MISSED_CHANCE;
 use assay_policy::Policy;
 use assay_policy::profile::ModelProfiles;
-use assay_program::settings::document::check_section;
 use assay_protocol::message::{DeviceClaim, Inventory};
 use assay_work::bounds::hidden_fraction;
 use assay_work::{DeviceId, Link, Precision, PublicKey};

@@ -1,8 +1,8 @@
 //! docs/settings.md lists the settings of both programs as the code defines them.
 
+use assay_integration_tests::document::{LocalDefault, check_section, markdown};
 use assay_miner::config::{self as miner, MinerConfig};
 use assay_program::paths;
-use assay_program::settings::document::{LocalDefault, check_section, markdown};
 use assay_validator::config::{self as validator, ValidatorConfig};
 
 use super::source::workspace;

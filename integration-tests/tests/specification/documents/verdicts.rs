@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use assay_integration_tests::document::check_section;
 use assay_program::exit;
-use assay_program::settings::document::check_section;
 use assay_protocol::verdict::ReasonCode;
 
 use crate::documents::source::{read, workspace};

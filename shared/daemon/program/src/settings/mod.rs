@@ -8,7 +8,6 @@
 
 mod arguments;
 mod check;
-pub mod document;
 mod file;
 mod flags;
 mod layers;

@@ -1,11 +1,12 @@
 //! docs/records.md lists the tables as the code defines them.
 
 use std::fmt::Write;
-use std::path::Path;
 
-use assay_program::settings::document::check_section;
+use assay_integration_tests::document::check_section;
 use assay_records::EventKind;
 use assay_records::tables::{TABLES, TableSchema};
+
+use super::source::{read, workspace};
 
 /// Tables of which the page has the purpose alone: what validators need for their own work.
 const INTERNAL: &[&str] = &[
@@ -41,15 +42,13 @@ fn the_page_lists_every_table_and_column() {
         writeln!(expected, "- `{}`: {}", table.name, table.about).unwrap();
     }
     expected.push('\n');
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/records.md");
-    check_section(&page, "tables", &expected).unwrap_or_else(|error| panic!("{error}"));
+    check_section(&workspace().join("docs/records.md"), "tables", &expected).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
 fn the_page_names_the_version_of_the_schema() {
-    let page = include_str!("../../../../docs/records.md");
     let sentence = format!("The version of the schema is {}.", assay_records::SCHEMA_VERSION);
-    assert!(page.contains(&sentence), "no sentence: {sentence}");
+    assert!(read("docs/records.md").contains(&sentence), "no sentence: {sentence}");
 }
 
 #[test]
@@ -59,6 +58,5 @@ fn the_page_of_webhooks_lists_every_kind_of_event() {
         writeln!(expected, "| `{kind}` | {} |", kind.about().trim()).unwrap();
     }
     expected.push('\n');
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/api.md");
-    check_section(&page, "events", &expected).unwrap_or_else(|error| panic!("{error}"));
+    check_section(&workspace().join("docs/api.md"), "events", &expected).unwrap_or_else(|error| panic!("{error}"));
 }

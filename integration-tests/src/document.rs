@@ -5,10 +5,8 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use assay_program::settings::{Environment, Flags, Settings, SettingsError};
 use clap::{Arg, Args, Command, FromArgMatches};
-
-use super::flags::{Flags, definitions, flag_name};
-use super::{Environment, Settings, SettingsError};
 
 /// Write the page instead of comparing it, where this variable is set.
 const WRITE: &str = "ASSAY_WRITE_DOCS";
@@ -37,7 +35,9 @@ pub fn markdown<R: Args>(
 ) -> String {
     let mut lines = Vec::new();
     let mut heading = String::new();
-    for argument in definitions::<R>().get_arguments() {
+    let flags = Flags::<R>::augment_args(Command::new("settings"));
+    // `--config` names the file of the others.
+    for argument in flags.get_arguments().filter(|argument| argument.get_id() != "config") {
         let group = argument.get_help_heading().unwrap_or("Other").to_owned();
         if group != heading {
             lines.extend([String::new(), format!("### {group}"), String::new()]);
@@ -82,7 +82,7 @@ fn entry(lines: &mut Vec<String>, argument: &Arg, prefix: &str, bound: Option<&s
     let value = argument.get_value_names().and_then(<[_]>::first).map_or("VALUE", |name| name.as_str());
     let bound = bound.map_or_else(String::new, |bound| format!("; {bound}"));
     lines.push(format!("- **`{key}`**: default {}{bound}\\", default(argument, local)));
-    lines.push(format!("  `--{} {value}`, `{variable}`\\", flag_name(argument)));
+    lines.push(format!("  `--{} {value}`, `{variable}`\\", argument.get_long().unwrap_or(key)));
     let help = argument.get_long_help().or_else(|| argument.get_help());
     let help = help.unwrap_or_else(|| panic!("{key} has no help")).to_string();
     wrap(lines, "  ", &format!("{}.", help.trim_end_matches('.')));
