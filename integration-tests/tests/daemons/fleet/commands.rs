@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 
 use assay_integration_tests::miner::TestMiner;
+use assay_integration_tests::postgres::Postgres;
 use assay_integration_tests::validator::{Policy, TestValidator};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_records::testing::Postgres;
 use assay_records::{Location, MinerFilter, Records};
 use serde_json::Value;
 

@@ -94,8 +94,6 @@ mod store;
 mod strangers;
 mod summary;
 pub mod tables;
-#[cfg(all(unix, feature = "testing"))]
-pub mod testing;
 mod token_uses;
 mod tokens;
 mod trouble;
@@ -104,6 +102,13 @@ mod validators;
 mod verdicts;
 mod webhooks;
 mod write_counter;
+
+// The server of tests is compiled in other crates too.
+#[cfg(all(unix, feature = "testing"))]
+extern crate self as assay_records;
+#[cfg(all(unix, feature = "testing"))]
+#[path = "../../../../integration-tests/src/postgres.rs"]
+pub mod testing;
 
 pub use assay_api::record::{
     Actor, ApiTokenRecord, Approval, ChallengeRecord, ChallengeStart, CommitmentRecord, ConnectedEvent, DeliveryRecord,
