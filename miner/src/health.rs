@@ -79,8 +79,10 @@ impl HealthFacts {
         self.judge_devices(expected, &mut judgement);
         self.judge_connection(expected, &mut judgement);
         self.judge_verdict(expected, now, &mut judgement);
-        let HealthFindings { is_unknown, problems, found } = judgement;
-        HealthReport { healthy: problems.is_empty(), is_known: !is_unknown, problems, found }
+        let HealthFindings { is_unknown, are_closed, problems, found } = judgement;
+        // Beside devices that are not open yet, any other problem is certain.
+        let is_known = !is_unknown && (!are_closed || problems.len() > 1);
+        HealthReport { healthy: problems.is_empty(), is_known, problems, found }
     }
 
     fn judge_miner(&self, expected: &HealthRequirements, now: u64, judgement: &mut HealthFindings) {
@@ -112,7 +114,7 @@ impl HealthFacts {
 
     fn judge_devices(&self, expected: &HealthRequirements, judgement: &mut HealthFindings) {
         let Some(devices) = &self.devices else {
-            judgement.is_unknown = true;
+            judgement.are_closed = true;
             return judgement.problem("the devices are not open yet");
         };
         let usable: Vec<_> = devices.iter().filter(|device| device.fault.is_none()).collect();
@@ -182,7 +184,10 @@ impl HealthReport {
 
 #[derive(Default)]
 struct HealthFindings {
+    /// The facts are missing, or of another time.
     is_unknown: bool,
+    /// The devices are not open yet.
+    are_closed: bool,
     problems: Vec<String>,
     found: Vec<String>,
 }

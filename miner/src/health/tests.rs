@@ -111,6 +111,12 @@ fn without_expectations_only_what_is_broken_is_a_problem() {
     // Regression test: its line said UNKNOWN, and its code FAIL.
     let health = judge(&found);
     assert!(!health.is_known && health.line().starts_with("UNKNOWN: the miner, process 7"), "{}", health.line());
+    // Devices that open say nothing, beside a miner that hangs they do.
+    let mut opening = HealthFacts { devices: None, ..healthy() };
+    assert!(judge(&opening).line().starts_with("UNKNOWN: the devices are not open yet"), "{}", judge(&opening).line());
+    opening.status.as_mut().unwrap().written = NOW - 3600;
+    opening.touched = None;
+    assert!(judge(&opening).line().starts_with("FAIL: the miner, process 7, hangs"), "{}", judge(&opening).line());
     let alone = HealthFacts { miner: None, ..HealthFacts::default() };
     let opened = HealthFacts { devices: Some(vec![device(1, Some("lost"))]), ..alone };
     let line = opened.judge(&HealthRequirements { running: true, ..HealthRequirements::default() }, NOW).line();

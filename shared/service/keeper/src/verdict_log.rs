@@ -157,14 +157,19 @@ impl VerdictLog {
         }
         let mut unknown = 0;
         for index in noted / WIDTH..size.div_ceil(WIDTH) {
-            unknown += self.records.note_logged(index * WIDTH, &self.challenges(index, size).await?).await?;
+            let challenges = self.challenges(index, size).await?;
+            let (first, known) = (index * WIDTH, noted.saturating_sub(index * WIDTH));
+            let (before, after) = challenges.split_at(challenges.len().min(known as usize));
+            // Those before the last one that is known were removed since.
+            self.records.note_logged(first, before).await?;
+            unknown += self.records.note_logged(first + known, after).await?;
         }
         if unknown > 0 {
             tracing::warn!(
                 unknown,
                 entries = size,
-                "the log has verdicts that the records do not know: of strangers that were removed, or the records are an \
-                 older copy, and what was decided since is lost"
+                "the log has verdicts that the records do not know: they were removed, as too old or a stranger's, or the \
+                 records are an older copy, and what was decided since is lost"
             );
         }
         self.cosign(OpenLog { writer, cosigned: vec![(size, None); self.witnesses.len()], asked: None }).await

@@ -177,9 +177,9 @@ impl Records {
              WHERE d.model = $1 AND d.precision = $6 AND d.work_held = 1 AND d.miner = device.of_miner \
              AND d.device_id = device.id AND d.at_ms >= COALESCE((SELECT at_ms FROM device_results \
              WHERE {of_model} AND miner = device.of_miner AND device_id = device.id AND at_ms >= $2 \
-             ORDER BY at_ms DESC LIMIT 1 OFFSET $3 - 1), $2)) AS latest WHERE nth <= $3) AS shared \
-             WHERE of_operator <= $4 AND NOT EXISTS (SELECT 1 FROM device_results other \
-             WHERE other.challenge = shared.challenge AND other.model <> shared.model) ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5",
+             ORDER BY at_ms DESC LIMIT 1 OFFSET $3 - 1), $2)) AS latest WHERE nth <= $3 AND NOT EXISTS \
+             (SELECT 1 FROM device_results o WHERE o.challenge = latest.challenge AND o.model <> latest.model)) AS shared \
+             WHERE of_operator <= $4 ORDER BY of_operator, at_ms DESC, challenge, device_id LIMIT $5",
             first("miner", ""),
             first("miner", "AND miner > host.of_miner"),
             first("device_id", "AND miner = host.of_miner"),

@@ -175,7 +175,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Operator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        Caller::from_request_parts(parts, state).await?.at_least(Role::Operate).map(Self)
+        let caller = Caller::from_request_parts(parts, state).await?.at_least(Role::Operate)?;
+        without_parameters(parts).map(|()| Self(caller))
     }
 }
 
@@ -183,7 +184,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Admin {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
-        Caller::from_request_parts(parts, state).await?.at_least(Role::Admin).map(Self)
+        let caller = Caller::from_request_parts(parts, state).await?.at_least(Role::Admin)?;
+        without_parameters(parts).map(|()| Self(caller))
+    }
+}
+
+/// Refuses parameters of an operation that changes something: one that is ignored, such as `dry_run`, would mislead.
+fn without_parameters(parts: &Parts) -> Result<()> {
+    let has_parameters = parts.uri.query().is_some_and(|query| !query.is_empty());
+    match has_parameters && !parts.method.is_safe() {
+        true => Err(ApiError::new(ProblemCode::Invalid, "this takes no parameters: fields are in the body")),
+        false => Ok(()),
     }
 }
 

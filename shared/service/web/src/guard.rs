@@ -39,9 +39,6 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// Answers of the API are not pages: pages have a policy of their own.
 const NO_PAGE: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// Begin of the paths of the API.
-const API_PATH: &str = "/api/";
-
 /// A browser that reached this name over TLS uses only TLS for it for a year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
@@ -213,14 +210,6 @@ async fn admit(web: &Web, request: &mut Request) -> Result<()> {
         true => Ok(Credential::None),
         false => Credential::of(&origin, request.headers()),
     };
-    // No operation that changes something has parameters: one that is ignored, such as `dry_run`, would mislead.
-    let (method, uri) = (request.method(), request.uri());
-    if !method.is_safe() && uri.path().starts_with(API_PATH) && uri.query().is_some_and(|query| !query.is_empty()) {
-        return Err(ApiError::new(
-            ProblemCode::Invalid,
-            format!("{method} takes no parameters: fields are in the body"),
-        ));
-    }
     if let Some(address) = origin.address() {
         let now = Instant::now();
         web.rates.request(address, now)?;

@@ -55,7 +55,14 @@ impl ValidatorSession {
         let (issued, mode) = match checked {
             Ok(checked) => checked,
             Err(error) => {
+                let shown = history.past.devices.values().any(|device| device.kinds.contains(&precision));
+                let hides = shown && matches!(error, IssueError::NotEnoughMemory { .. });
                 let actions = self.unchallenged(&sizing, miner_key, &history.past, (error, context))?;
+                // A kind that the host showed, and claims too little memory for, comes again: others would be asked in
+                // its place for as long as it does.
+                if !hides {
+                    turns.judged(seat, precision);
+                }
                 self.is_concluding = true;
                 return Ok(actions);
             }
@@ -141,9 +148,62 @@ fn kind_of(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use assay_protocol::channel::Channel;
+    use assay_protocol::identity::Identity;
+    use assay_protocol::message::RefusedCode;
+    use assay_protocol::successor::Lineage;
+    use assay_work::DeviceId;
+
     use super::*;
+    use crate::entropy::SeededEntropy;
+    use crate::history::History;
     use crate::history::devices::KnownDevice;
     use crate::issue::tests::inventory;
+    use crate::replay::ReplayCapacity;
+    use crate::session::{Access, Admission};
+
+    #[derive(Debug)]
+    struct AllMiners;
+
+    impl Access for AllMiners {
+        fn check(&self, _: &Lineage, _: bool, _: u64) -> Result<(), (RefusedCode, String)> {
+            Ok(())
+        }
+    }
+
+    /// Regression test: by claiming too little memory for a kind that it had shown a host was asked for the others. A
+    /// kind that it cannot do keeps no other from it.
+    #[test]
+    fn a_kind_that_was_shown_comes_again_where_the_memory_for_it_is_gone() {
+        let policy =
+            Arc::new(Policy { kinds: vec![Precision::Int8, Precision::Fp8], min_slots: 4, ..Policy::default() });
+        let history = Arc::<History>::default();
+        let identity = Identity::from_seed(&[1; 32]);
+        let admission =
+            Admission { identity, access: Arc::new(AllMiners), ping_interval: Duration::from_secs(5), history };
+        let (admission, miner_key) = (Arc::new(admission), PublicKey([2; 32]));
+        let next = |shown: Vec<Precision>| {
+            let mut session = ValidatorSession::new(admission.clone(), Channel::Plaintext, Instant::now());
+            let mut inventory = inventory(&[1 << 20]);
+            inventory.devices[0].precisions = vec![Precision::Int8, Precision::Fp8];
+            session.state = SessionState::Connected { miner_key, inventory };
+            let mut history = MinerHistory::default();
+            let device = KnownDevice { name: "device 0".into(), bytes: 1 << 30, kinds: shown };
+            history.past.devices.insert(DeviceId([1; 16]), device);
+            let (entropy, replays) = (&mut SeededEntropy::new(5), &ReplayCapacity::default());
+            let mut context = SessionContext { now: Instant::now(), unix_seconds: 1, entropy, replays };
+            let actions = session.start(&policy, None, Arc::new(history), &mut context).unwrap();
+            assert!(
+                matches!(actions.last(), Some(Action::Judged(verdict)) if verdict.reasons[0].code == ReasonCode::NotEnoughMemory)
+            );
+            admission.history.next_kind(miner_key, [Precision::Int8, Precision::Fp8])
+        };
+        assert_eq!(next(vec![Precision::Int8]), Some(Precision::Int8));
+        assert_eq!(next(vec![]), Some(Precision::Fp8), "Int8 was never shown");
+        assert_eq!(next(vec![Precision::Int8]), Some(Precision::Int8), "nor was FP8");
+    }
 
     #[test]
     fn a_kind_that_was_shown_is_asked_for_while_no_device_lists_it() {
@@ -160,7 +220,7 @@ mod tests {
         let mut past = MinerPast::default();
         let shown =
             KnownDevice { name: "device 0".into(), bytes: 1 << 30, kinds: vec![Precision::Int8, Precision::F16] };
-        past.devices.insert(assay_work::DeviceId([1; 16]), shown);
+        past.devices.insert(DeviceId([1; 16]), shown);
         assert_eq!(offered(&past), [Precision::F16, Precision::Int8]);
     }
 }

@@ -204,7 +204,10 @@ impl Standing {
                 }
                 self.totals.declined += u64::from(causes.contains(&Cause::Busy));
                 let busy = self.unclear.get(&Cause::Busy).and_then(VecDeque::back);
-                if busy.is_some_and(|at| now_s < at.saturating_add(*busy_every_s)) {
+                // Within the window so many count that one that is always busy reaches the limit.
+                let limit = u64::from(rules.grace.limit(Cause::Busy).expire);
+                let every_s = (*busy_every_s).min(rules.grace.window_s / (limit + 1));
+                if busy.is_some_and(|at| now_s < at.saturating_add(every_s)) {
                     causes.retain(|cause| *cause != Cause::Busy);
                 }
                 self.unclear(causes, rules, now_s)

@@ -141,6 +141,21 @@ fn a_due_challenge_that_is_asked_for_again_counts_once_in_its_time() {
         miner.sees(&again(ReasonCode::MinerBusy));
     }
     assert_eq!((miner.state(), counted(&miner)), (State::Expired, 12), "no host is busy for ever");
+    // Of a group whose mean is long, too: a day has as many as the limit.
+    let mut miner = Miner::new();
+    miner.rules.grace.limits.insert(Cause::Busy, crate::rules::Limit { suspect: 20, expire: 40 });
+    miner.sees(&pass());
+    let busy = Event::Verdict {
+        outcome: Outcome::Inconclusive,
+        codes: vec![ReasonCode::MinerBusy],
+        heavy: false,
+        age_s: 0,
+        busy_every_s: 7200,
+    };
+    for _ in 0..DAY / 60 - 1 {
+        miner.sees(&busy);
+    }
+    assert_eq!(miner.state(), State::Expired);
 }
 
 #[test]

@@ -174,7 +174,7 @@ async fn a_miner_that_gives_up_gains_nothing_by_it() {
     driver.running.challenge = Some(OngoingChallenge { facts: None, ..ongoing(id) });
     let small = vec![Reason::new(ReasonCode::NotEnoughMemory, "")];
     driver.draft(Box::new(Verdict::without_work(id, key, key, small, 1)));
-    assert_eq!(next(), Some(Precision::Int8), "it claimed too little memory for one kind");
+    assert_eq!(next(), Some(Precision::Int8), "the session has noted the kind of one that was not made");
     driver.running.challenge = Some(ongoing(id));
     driver.draft(verdict);
     assert_eq!(next(), Some(Precision::Fp8), "the validator ended it");

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::{Driver, OngoingChallenge};
 use crate::events;
-use crate::fleet::conclude::{ConcludedChallenge, Draft};
+use crate::fleet::conclude::{ConcludedChallenge, Draft, is_asked_again};
 use crate::fleet::schedule::RECORDS_PAUSE;
 use crate::freed_memory::return_freed_soon;
 use crate::metrics::RECORD;
@@ -88,16 +88,17 @@ impl Driver {
     pub(super) fn draft(&self, mut verdict: Box<Verdict>) -> Draft {
         let held_up = self.held_up();
         let challenge = self.running.challenge.as_ref();
-        // A kind whose challenge the miner ended, or claims too little memory for, comes again: its words are no evidence.
-        let ends = |it: &OngoingChallenge| it.has_given_up || it.facts.is_none();
-        let was_ended = challenge.is_some_and(ends) || verdict.reasons.iter().any(|it| is_end(it.code));
+        // A kind whose challenge the miner ended comes again: its words are no evidence.
+        let was_ended = challenge.is_some_and(|it| it.has_given_up) || verdict.reasons.iter().any(|it| is_end(it.code));
+        // The session has noted the kind of one that was not made.
+        let was_made = challenge.is_none_or(|it| it.facts.is_some());
         held_up.excuse(&mut verdict);
         let was_declined = verdict.outcome == Outcome::Inconclusive && was_ended;
-        if let (false, Some(seat)) = (was_declined, self.seat()) {
+        if let (true, false, Some(seat)) = (was_made, was_declined, self.seat()) {
             self.validator.access.admission.history.judged(seat, verdict.precision);
         }
         let order = challenge.map_or_else(|| Order::manual(self.validator.policy()), |it| it.order.clone());
-        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
+        let was_busy = is_asked_again(&verdict);
         Draft {
             nonce: challenge.and_then(|it| it.facts).map(|facts| facts.nonce),
             session: self.session_id(),
@@ -186,9 +187,9 @@ impl Driver {
             events::verdict(who, &verdict, began);
             events::judged(who, &found, change.as_ref());
         }
-        let was_busy = verdict.reasons.iter().any(|reason| reason.code == ReasonCode::MinerBusy);
-        let was_due = ongoing.is_some_and(|ongoing| ongoing.order.asked == OrderOrigin::Schedule);
-        self.due.busy = if was_busy && was_due { self.due.busy + 1 } else { 0 };
+        if ongoing.is_some_and(|ongoing| ongoing.order.asked == OrderOrigin::Schedule) {
+            self.due.busy = if is_asked_again(&verdict) { self.due.busy + 1 } else { 0 };
+        }
         self.ask_together(&verdict, &found);
         self.schedule_in(next);
         let actions = self.session.concluded(Some(verdict.clone()));

@@ -13,7 +13,7 @@ use assay_work::challenge::MAX_TOTAL;
 use assay_work::{DeviceId, Nonce};
 use tokio::sync::MutexGuard;
 
-use super::schedule::{mean_wait, next_wait, uniform};
+use super::schedule::{mean_wait, next_wait, uniform, until_time};
 use super::{Fleet, standing_change, stored};
 use assay_judge::entropy::{Entropy, OsEntropy};
 use assay_judge::facts::{FleetFacts, FleetFinding};
@@ -181,6 +181,7 @@ impl Fleet {
     async fn write(&self, judged: &JudgedChallenge, now: VerdictSubject) -> Result<ConcludedChallenge, RecordsError> {
         let JudgedChallenge { draft, verdict, found, evidence, subjected: VerdictSubject { group, .. } } = judged;
         let VerdictSubject { id, standing, stored, operator, .. } = now;
+        let is_again = draft.busy > 1 && draft.order.asked == OrderOrigin::Schedule;
         let event = Event::Verdict {
             outcome: verdict.outcome,
             codes: verdict.reasons.iter().map(|reason| reason.code).collect(),
@@ -188,9 +189,7 @@ impl Fleet {
             heavy: group.heavy.as_ref().is_none_or(|heavy| heavy.kind.name == draft.order.kind),
             age_s: unix_seconds().saturating_sub(draft.judged_s),
             // Asked for again, it is the same challenge for as long as the policy asks for one.
-            busy_every_s: mean_wait(group, &draft.order.policy)
-                .filter(|_| draft.busy > 1)
-                .map_or(0, |mean| mean.as_secs()),
+            busy_every_s: mean_wait(group, &draft.order.policy).filter(|_| is_again).map_or(0, |mean| mean.as_secs()),
         };
         let is_forged = verdict.reasons.iter().any(|reason| reason.code.class() == Class::Forged);
         let (standing, change) = match draft.order.counts || is_forged {
@@ -373,16 +372,21 @@ fn concluded_elsewhere(judged: &JudgedChallenge, entropy: &mut dyn Entropy) -> C
 
 /// Wait until the next challenge: short where one was due and the miner was busy.
 fn next_challenge(draft: &Draft, verdict: &Verdict, group: &Group, entropy: &mut dyn Entropy) -> Option<Duration> {
-    let kept_ms = draft.order.kept_due_ms.and_then(|at_ms| u64::try_from(at_ms - unix_ms()).ok());
-    if let Some(kept_ms) = kept_ms {
-        return Some(Duration::from_millis(kept_ms));
+    let kept = draft.order.kept_due_ms.map(|at_ms| until_time(at_ms, group, &draft.order.policy));
+    if let Some(kept) = kept.filter(|kept| !kept.is_zero()) {
+        return Some(kept);
     }
     let policy = &draft.order.policy;
-    let is_short = |code| matches!(code, ReasonCode::MinerBusy | ReasonCode::StaleInventory);
-    let was_busy = verdict.reasons.iter().any(|reason| is_short(reason.code));
-    let pause =
-        (was_busy && draft.order.asked == OrderOrigin::Schedule).then(|| policy.busy_pause(draft.busy)).flatten();
+    let pause = (is_asked_again(verdict) && draft.order.asked == OrderOrigin::Schedule)
+        .then(|| policy.busy_pause(draft.busy))
+        .flatten();
     pause.or_else(|| next_wait(group, policy, entropy))
+}
+
+/// Whether a due challenge comes again soon after its verdict.
+pub fn is_asked_again(verdict: &Verdict) -> bool {
+    let is_short = |code| matches!(code, ReasonCode::MinerBusy | ReasonCode::StaleInventory);
+    verdict.reasons.iter().any(|reason| is_short(reason.code))
 }
 
 /// Writes, again after each failure of the records.

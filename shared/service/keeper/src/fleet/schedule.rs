@@ -141,9 +141,14 @@ pub fn next_wait(group: &Group, policy: &Policy, entropy: &mut dyn Entropy) -> O
 
 /// The time until the recorded challenge of a miner is due; `None` without one.
 fn until_due(record: &MinerRecord, group: &Group, policy: &Policy) -> Option<Duration> {
+    record.due.as_ref().map(|due| until_time(due.at_ms, group, policy))
+}
+
+/// The time until a challenge that was due at this time in milliseconds since 1970.
+pub fn until_time(due_ms: i64, group: &Group, policy: &Policy) -> Duration {
     let longest = mean_wait(group, policy)
         .map(|mean| longest_wait(&group.cadence, mean).max(policy.busy_pause(u32::MAX).unwrap_or_default()));
-    record.due.as_ref().map(|due| until(due.at_ms, unix_ms(), longest))
+    until(due_ms, unix_ms(), longest)
 }
 
 /// The time until `due_ms`. One that is further away than the longest wait was noted by a clock that was ahead of this

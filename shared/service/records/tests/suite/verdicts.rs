@@ -136,9 +136,11 @@ pub async fn samples_are_the_newest_of_each_device(store: &TestStore) {
 
 pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
     let records = store.open().await;
-    let mut crowd = conclusion(1, 1, &[], 9);
-    crowd.operator = Some("crowd".to_owned());
-    records.conclude(&crowd).await.unwrap();
+    for number in 100..200 {
+        let mut crowd = conclusion(number, 1, &[], 9);
+        crowd.operator = Some("crowd".to_owned());
+        records.conclude(&crowd).await.unwrap();
+    }
     for number in 2..5 {
         let mut host = conclusion(u32::from(number), number, &[], u64::from(number));
         // Two hosts without an operator are not one operator's.
@@ -148,8 +150,8 @@ pub async fn no_operator_pushes_others_out_of_the_samples(store: &TestStore) {
     // Twelve thousand newer devices of one operator: more than a query gives in all.
     store
         .sql(
-            "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 12000) \
-             INSERT INTO device_results SELECT d.challenge, 'device' || CAST(i AS TEXT), d.miner, d.model, d.operator, \
+            "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 120) \
+             INSERT INTO device_results SELECT d.challenge, d.challenge || CAST(i AS TEXT), d.miner, d.model, d.operator, \
              d.at_ms + i, d.n, d.work_held, d.matrices, d.bytes_held, d.tops, d.seconds, d.probe_bytes, \
              d.probe_gb_per_s, d.probe_seconds, d.hidden_share, d.precision FROM device_results d, t \
              WHERE d.operator = 'crowd' RETURNING 1",
