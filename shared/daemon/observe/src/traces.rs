@@ -65,8 +65,8 @@ impl Traces {
         spans: &IntCounterVec,
     ) -> Result<Self, TracesError> {
         let mut exporter =
-            SpanExporter::builder().with_tonic().with_endpoint(endpoint.url()).with_timeout(EXPORT_LIMIT);
-        if endpoint.is_tls() {
+            SpanExporter::builder().with_tonic().with_endpoint(endpoint.to_string()).with_timeout(EXPORT_LIMIT);
+        if endpoint.is_tls {
             exporter = exporter.with_tls_config(ClientTlsConfig::new().with_enabled_roots());
         }
         let mut exporter = exporter.build().map_err(|error| TracesError(error.to_string()))?;

@@ -71,7 +71,7 @@ where
 }
 
 /// The handshake on a connection to a host, for HTTP/1.1 alone.
-pub async fn secure_http1<S>(stream: S, host: &str, trust: &Trust) -> Result<TlsStream<S>, TlsFailure>
+pub(crate) async fn secure_http1<S>(stream: S, host: &str, trust: &Trust) -> Result<TlsStream<S>, TlsFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {

@@ -11,6 +11,7 @@ pub mod certificate;
 pub mod client;
 pub mod dial;
 pub mod failure;
+pub mod http;
 pub mod known;
 pub mod liveness;
 pub mod origin;

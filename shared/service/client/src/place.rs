@@ -7,11 +7,12 @@ use std::sync::Arc;
 use assay_program::exit::{Exit, Failure};
 use assay_program::file;
 use assay_transport::certificate::{authorities, system_authorities};
+use assay_transport::http::Url;
 use assay_transport::proxy::Proxies;
 use assay_transport::trust::Trust;
 use clap::Args;
 
-use super::url::ServerUrl;
+use super::url;
 
 /// Variable for the URL of a server.
 pub const ENV_SERVER: &str = "ASSAY_VALIDATOR_SERVER";
@@ -35,7 +36,7 @@ pub enum ApiLocation {
 #[derive(Debug)]
 pub struct Server {
     /// The URL as typed.
-    pub url: ServerUrl,
+    pub url: Url,
     /// Trust anchors of the connection; `None`: plaintext.
     pub trust: Option<Trust>,
     /// Description of the trusted authorities.
@@ -57,8 +58,8 @@ pub struct ServerFlags {
     /// Validator to ask in place of the one behind --control-socket, by the address in its http_listen:
     /// https://HOST:PORT#KEY, or https://HOST:PORT where an authority issued its certificate
     /// [env: ASSAY_VALIDATOR_SERVER]
-    #[arg(long, value_name = "URL")]
-    pub server: Option<ServerUrl>,
+    #[arg(long, value_name = "URL", value_parser = url::server)]
+    pub server: Option<Url>,
     /// File with an API token of `assay-validator token create`; -: standard input [env: ASSAY_VALIDATOR_TOKEN has the
     /// token itself]
     #[arg(long, value_name = "FILE")]
@@ -100,7 +101,7 @@ impl ApiLocation {
         let url = match (&flags.server, variable(ENV_SERVER)?) {
             (Some(url), _) => url.clone(),
             (None, Some(text)) => {
-                text.parse().map_err(|error| Failure::new(Exit::Config, format!("{ENV_SERVER}: {error}")))?
+                url::server(&text).map_err(|error| Failure::new(Exit::Config, format!("{ENV_SERVER}: {error}")))?
             }
             (None, None) => return flags.unused().map(|()| Self::Socket(control_socket.into())),
         };
@@ -132,7 +133,7 @@ impl fmt::Display for ApiLocation {
 }
 
 /// The trust anchors of a connection, and their description.
-fn trust(url: &ServerUrl, ca: Option<&Path>) -> Result<(Option<Trust>, String), Failure> {
+fn trust(url: &Url, ca: Option<&Path>) -> Result<(Option<Trust>, String), Failure> {
     let failed = |error: &dyn fmt::Display| Failure::new(Exit::Config, error.to_string());
     Ok(match (url.key, ca) {
         _ if !url.is_tls => (None, String::new()),

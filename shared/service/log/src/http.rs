@@ -8,18 +8,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_transport::certificate::system_authorities;
-use assay_transport::client::secure_http1;
+use assay_transport::http::{self, MAX_HEAD_BYTES};
 use assay_transport::origin::origin;
-use assay_transport::trust::Trust;
-use assay_work::PublicKey;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
@@ -28,10 +23,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::error::LogError;
 
-/// Bytes of the longest URL.
-const MAX_URL_BYTES: usize = 2048;
-/// Bytes of a message's head.
-const MAX_HEAD_BYTES: usize = 16 << 10;
 /// How long an exchange may take.
 const EXCHANGE_LIMIT: Duration = Duration::from_secs(10);
 /// Pauses after answers that ask for one.
@@ -47,48 +38,30 @@ const HEAD_LIMIT: Duration = Duration::from_secs(2);
 /// Where a log or a witness is: `http://HOST[:PORT]/PREFIX`, `https://…`, or `https://…#KEY` for a validator whose
 /// certificate is its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
-    is_tls: bool,
-    host: String,
-    port: u16,
-    /// Without a slash at its end.
-    prefix: String,
-    key: Option<PublicKey>,
-}
+pub struct Url(http::Url);
 
 impl FromStr for Url {
     type Err = LogError;
 
     fn from_str(text: &str) -> Result<Self, LogError> {
-        let wrong = || LogError::malformed("expected http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH[#KEY]");
-        let (address, key) = match text.split_once('#') {
-            Some((address, key)) => (address, Some(key.parse().map_err(|_| wrong())?)),
-            None => (text, None),
-        };
-        let uri: Uri = address.parse().map_err(|_| wrong())?;
-        let is_tls = uri.scheme_str() == Some("https");
-        let is_known = is_tls || (uri.scheme_str() == Some("http") && key.is_none());
-        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if !is_known || host.is_empty() || uri.query().is_some() || text.len() > MAX_URL_BYTES {
-            return Err(wrong());
+        let url: http::Url = text.parse().map_err(|error: http::UrlError| LogError::malformed(error.to_string()))?;
+        match url.path.query() {
+            Some(_) => Err(LogError::malformed("expected http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH[#KEY]")),
+            None => Ok(Self(url)),
         }
-        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        Ok(Self { is_tls, host, port, prefix: uri.path().trim_end_matches('/').to_owned(), key })
     }
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.prefix)
+        write!(f, "{}{}", self.0, self.prefix())
     }
 }
 
 impl Url {
-    fn authority(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    /// The path without a slash at its end.
+    fn prefix(&self) -> &str {
+        self.0.path.path().trim_end_matches('/')
     }
 
     /// Gets a path below the prefix; `None`: there is none.
@@ -115,9 +88,12 @@ impl Url {
         let failed = |why| LogError::Http(format!("{self}/{path}: {why}"));
         let mut attempt = 1;
         loop {
-            let once = self.once(method.clone(), path, body.clone(), max_bytes);
+            let request = Request::builder().method(method.clone()).uri(format!("{}/{path}", self.prefix()));
+            let request = request.header(HOST, self.0.address.to_string()).body(Full::new(body.clone()));
+            let request = request.map_err(|error| failed(error.to_string()))?;
             let late = |_| Err(format!("no answer within {EXCHANGE_LIMIT:?}"));
-            let answer = timeout(EXCHANGE_LIMIT, once).await.unwrap_or_else(late).map_err(failed)?;
+            let answer = timeout(EXCHANGE_LIMIT, self.ask(request, max_bytes)).await;
+            let answer = answer.unwrap_or_else(late).map_err(failed)?;
             if answer.0 != StatusCode::TOO_MANY_REQUESTS || attempt == MAX_ATTEMPTS {
                 return Ok(answer);
             }
@@ -126,41 +102,16 @@ impl Url {
         }
     }
 
-    async fn once(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-        max_bytes: u64,
-    ) -> Result<(StatusCode, Bytes), String> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
-        let request = Request::builder().method(method).uri(format!("{}/{path}", self.prefix));
-        let request = request.header(HOST, self.authority()).body(Full::new(body)).map_err(|e| e.to_string())?;
-        if !self.is_tls {
-            return ask(TokioIo::new(stream), request, max_bytes).await;
-        }
-        let trust = match self.key {
-            Some(key) => Trust::Key(key),
-            None => Trust::Authorities(system_authorities().map_err(|error| error.to_string())?.into()),
-        };
-        let stream = secure_http1(stream, &self.host, &trust).await.map_err(|error| format!("no TLS: {error}"))?;
-        ask(TokioIo::new(stream), request, max_bytes).await
+    async fn ask(&self, request: Request<Full<Bytes>>, max_bytes: u64) -> Result<(StatusCode, Bytes), String> {
+        let address = &self.0.address;
+        let stream =
+            TcpStream::connect((address.host.as_str(), address.port)).await.map_err(|error| error.to_string())?;
+        let answer = self.0.speak(stream).await?.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status();
+        let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+        let body = Limited::new(answer.into_body(), max_bytes).collect().await;
+        Ok((status, body.map_err(|error| format!("{error}, at most {max_bytes} bytes are read"))?.to_bytes()))
     }
-}
-
-async fn ask<S>(stream: S, request: Request<Full<Bytes>>, max_bytes: u64) -> Result<(StatusCode, Bytes), String>
-where
-    S: Read + Write + Unpin + Send + 'static,
-{
-    let handshake = http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(stream).await;
-    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
-    // It ends with the sender.
-    tokio::spawn(connection);
-    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-    let status = answer.status();
-    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-    let body = Limited::new(answer.into_body(), max_bytes).collect().await;
-    Ok((status, body.map_err(|error| format!("{error}, at most {max_bytes} bytes are read"))?.to_bytes()))
 }
 
 /// The answer of a server.

@@ -27,7 +27,7 @@ use self::courier::{Courier, CourierProgress};
 use self::message::WebhookMessage;
 use self::post::WebhookClient;
 pub use self::sign::{SecretError, SigningSecret};
-pub use self::url::{Url, UrlError};
+pub use self::url::Url;
 
 /// Time limit of an attempt.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);

@@ -1,28 +1,20 @@
 //! Posts events to a server: one after the other over one connection, each with a time limit and a bound on the answer.
 //! Redirects are not followed: a receiver must not choose other hosts for this machine.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use assay_program::clock::unix_seconds;
-use assay_transport::certificate::system_authorities;
-use assay_transport::client::secure_http1;
-use assay_transport::trust::Trust;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
-use hyper::rt::{Read, Write};
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 
 use super::address::connect;
 use super::message::WebhookMessage;
 use super::sign::SigningSecret;
 use super::url::Url;
 
-/// The most bytes of an answer's head.
-const MAX_HEAD_BYTES: usize = 16 << 10;
 /// The most bytes of an answer's body, read only to reuse the connection, and discarded.
 const MAX_ANSWER_BYTES: usize = 16 << 10;
 
@@ -92,7 +84,9 @@ impl WebhookClient {
     }
 
     async fn send_anew(&mut self, message: &WebhookMessage) -> Result<Response<Incoming>, DeliveryFailure> {
-        let sender = open(&self.url).await.map_err(DeliveryFailure::because)?;
+        let url = &self.url.0;
+        let stream = connect(&url.address.host, url.address.port).await.map_err(DeliveryFailure::because)?;
+        let sender = url.speak(stream).await.map_err(DeliveryFailure::because)?;
         self.send(sender, message).await.map_err(DeliveryFailure::because)
     }
 
@@ -109,8 +103,8 @@ impl WebhookClient {
 
     fn request(&self, message: &WebhookMessage) -> Result<Request<Full<Bytes>>, String> {
         let (WebhookMessage { id, body }, unix_s) = (message, unix_seconds());
-        let request = Request::post(self.url.path.as_str())
-            .header(HOST, self.url.authority())
+        let request = Request::post(self.url.0.path.as_str())
+            .header(HOST, self.url.0.address.to_string())
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, concat!("assay-validator/", env!("CARGO_PKG_VERSION")))
             .header("webhook-id", id)
@@ -124,31 +118,4 @@ impl WebhookClient {
 fn retry_after(answer: &Response<Incoming>) -> Option<Duration> {
     let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
-}
-
-async fn open(url: &Url) -> Result<SendRequest<Full<Bytes>>, String> {
-    let stream = connect(&url.host, url.port).await?;
-    if !url.is_tls {
-        return speak(TokioIo::new(stream)).await;
-    }
-    let stream = secure_http1(stream, &url.host, trust()?).await;
-    speak(TokioIo::new(stream.map_err(|error| format!("no TLS with {}: {error}", url.authority()))?)).await
-}
-
-async fn speak<S: Read + Write + Unpin + Send + 'static>(stream: S) -> Result<SendRequest<Full<Bytes>>, String> {
-    let (sender, connection) =
-        http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(stream).await.map_err(|e| e.to_string())?;
-    // The task ends with the sender; requests report a broken connection.
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-/// The authorities of this machine, read once.
-fn trust() -> Result<&'static Trust, String> {
-    static TRUST: OnceLock<Trust> = OnceLock::new();
-    if let Some(trust) = TRUST.get() {
-        return Ok(trust);
-    }
-    let roots = system_authorities().map_err(|error| error.to_string())?;
-    Ok(TRUST.get_or_init(|| Trust::Authorities(roots.into())))
 }
