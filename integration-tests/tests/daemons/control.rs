@@ -114,9 +114,9 @@ fn a_socket_that_no_validator_serves_is_said_to_be_what_it_is() {
     std::os::unix::fs::symlink(path("nowhere"), path("dangling")).unwrap();
     let long = folder.path().join("x".repeat(120));
     let cases = [
-        (path("missing.sock"), "no validator runs at the control socket"),
-        (path("no/folder.sock"), "no validator runs at the control socket"),
-        (path("dangling"), "no validator runs at the control socket"),
+        (path("missing.sock"), "there is no control socket"),
+        (path("no/folder.sock"), "there is no control socket"),
+        (path("dangling"), "there is no control socket"),
         (path("stale.sock"), "has ended without removing it"),
         (path("file"), "is not a socket"),
         (folder.path().to_path_buf(), "is not a socket"),

@@ -189,7 +189,10 @@ fn unreachable_socket(socket: &Path, error: &io::Error) -> Failure {
         _ if file.is_ok_and(|file| !file.file_type().is_socket() && !file.file_type().is_symlink()) => {
             format!("{path} is not a socket: give the validator's --control-socket")
         }
-        io::ErrorKind::NotFound => format!("no validator runs at the control socket {path}: {remedy}"),
+        io::ErrorKind::NotFound => format!(
+            "there is no control socket {path}: no validator with it runs, or the file was removed, which a restart \
+             makes again: {remedy}"
+        ),
         io::ErrorKind::ConnectionRefused => {
             format!("the validator of the control socket {path} has ended without removing it: {remedy}")
         }
@@ -224,6 +227,12 @@ mod tests {
         ] {
             assert_eq!(exit(code), expected, "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_missing_socket_does_not_deny_that_its_validator_runs() {
+        let said = unreachable_socket(Path::new("/gone"), &io::Error::from(io::ErrorKind::NotFound)).message;
+        assert!(said.contains("/gone") && said.contains("or the file was removed"), "{said}");
     }
 
     #[test]

@@ -170,12 +170,7 @@ fn setting(argument: &Arg, entry: SettingEntry) -> Setting {
     use std::any::TypeId;
     let parsed = argument.get_value_parser().type_id();
     let numbers = [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>(), TypeId::of::<f64>()];
-    let is_list = is_list(argument);
-    let mut values = if is_list { split(&entry.values) } else { entry.values };
-    if values.is_empty() && !argument.get_default_values().is_empty() {
-        // The parser would take the default.
-        values.push(String::new());
-    }
+    let (is_list, values) = (is_list(argument), values_of(argument, &entry));
     let is_plain = is_switch(argument) || numbers.into_iter().any(|id| parsed == id);
     Setting { key: argument.get_id().as_str().to_owned(), values, is_list, is_plain, origin: entry.origin }
 }
@@ -184,8 +179,18 @@ fn is_list(argument: &Arg) -> bool {
     matches!(argument.get_action(), ArgAction::Append)
 }
 
-fn split(values: &[String]) -> Vec<String> {
-    values.iter().flat_map(|v| v.split(',')).filter(|v| !v.is_empty()).map(str::to_owned).collect()
+/// The values to parse.
+fn values_of(argument: &Arg, entry: &SettingEntry) -> Vec<String> {
+    if !is_list(argument) {
+        return entry.values.clone();
+    }
+    let values = entry.values.iter().flat_map(|v| v.split(',')).filter(|v| !v.is_empty());
+    let mut values: Vec<_> = values.map(str::to_owned).collect();
+    if values.is_empty() && !argument.get_default_values().is_empty() {
+        // The parser would take the default.
+        values.push(String::new());
+    }
+    values
 }
 
 fn check_known(
@@ -218,7 +223,7 @@ fn check_parses(definitions: &Command, argument: &Arg, entry: &SettingEntry) -> 
     if entry.is_bare_bool && !is_switch(argument) {
         return Err(wrong("expected a text in quotes or a number, not true or false".to_owned()));
     }
-    let values = if is_list(argument) { split(&entry.values) } else { entry.values.clone() };
+    let values = values_of(argument, entry);
     if !is_list(argument) && values.len() != 1 {
         return Err(wrong("expected one value, not a list".to_owned()));
     }

@@ -104,6 +104,20 @@ fn a_list_replaces_the_list_below() {
     assert!(resolve(&[&config, "--friends="], &[]).unwrap().raw.friends.is_empty());
 }
 
+#[derive(Debug, Clone, Args)]
+struct Shades {
+    /// A list that has a default
+    #[arg(long, value_enum, action = clap::ArgAction::Append, value_delimiter = ',', default_value = "red")]
+    shades: Vec<Colour>,
+}
+
+#[test]
+fn an_empty_list_where_a_value_is_needed_is_told_with_its_line() {
+    let (_folder, config) = file("\nshades = []\n");
+    let error = Settings::<Shades>::resolve(&flags::<Shades>(&[&config]), &environment(&[])).unwrap_err().to_string();
+    assert!(error.ends_with("test.toml, line 2): expected one of red, dark-blue"), "{error}");
+}
+
 #[test]
 fn an_empty_variable_counts_as_not_set() {
     let (_folder, config) = file("friends = [\"a\"]\ncount = 2\n");
