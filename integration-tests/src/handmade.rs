@@ -254,7 +254,7 @@ impl HandmadeMiner {
                 ValidatorMessage::Challenge(offer) => {
                     let planned = self.plan(&offer);
                     challenge = Some(planned.id());
-                    self.engine.work(&planned, &handle).expect("the work is done")
+                    self.engine.work(&planned, &handle, |_, _| ()).expect("the work is done")
                 }
                 ValidatorMessage::Probe { challenge_id, probe, .. } => {
                     self.engine.probe(challenge_id, probe, &handle).expect("the probe is walked")

@@ -383,7 +383,7 @@ impl SessionDriver<'_> {
             return Ok(());
         }
         self.observer.progress(done);
-        let actions = self.session.handle(SessionEvent::Progress(id, done), Instant::now());
+        let actions = self.session.handle(SessionEvent::Progress(id, done, None), Instant::now());
         self.act(actions).await.map(|_| ())
     }
 
@@ -446,8 +446,13 @@ impl SessionDriver<'_> {
         self.observer.challenged(&challenge);
         self.idle.release_at = None;
         self.handle = Handle::default();
-        let handle = self.handle.clone();
-        self.report(move |engine| SessionEvent::Worked(challenge.id(), engine.work(&challenge, &handle)));
+        let (handle, id, events) = (self.handle.clone(), challenge.id(), self.events.clone());
+        let done = handle.clone();
+        let finished = move |device_id, checksum| {
+            // The receiver is gone once the session is over.
+            let _ = events.blocking_send(SessionEvent::Progress(id, done.done_steps(), Some((device_id, checksum))));
+        };
+        self.report(move |engine| SessionEvent::Worked(id, engine.work(&challenge, &handle, finished)));
     }
 
     fn start_probe(&mut self, id: ChallengeId, probe: MemoryProbe) {

@@ -17,9 +17,9 @@ use assay_protocol::message::{
     OpeningsPart, SignedChecksum,
 };
 use assay_telemetry::{NoSensors, Reading, SensorWatch};
-use assay_work::commitment::{Evidence, commitment_message};
+use assay_work::commitment::{Evidence, commitment_message, device_checksum};
 use assay_work::probe::{Answer, Link, MemoryProbe, Probe, Sweep, probe_message};
-use assay_work::{Challenge, ChallengeId, DeviceId, Digest, Root};
+use assay_work::{Challenge, ChallengeId, Checksum, DeviceId, Digest, Root};
 use parking_lot::Mutex;
 
 use self::linked::open_linked_items;
@@ -210,17 +210,30 @@ impl Engine {
     }
 
     /// Computes every share of a challenge, all devices at once, and commits to it: gives the signed commitment and
-    /// the roots of each device, to be sent in this order.
+    /// the roots of each device, to be sent in this order. Each of several devices is `finished` before, with the
+    /// checksum of its roots.
     ///
     /// # Errors
     /// The first device's that failed; the others are cancelled, and nothing is held.
-    pub fn work(&self, challenge: &Arc<Challenge>, handle: &Handle) -> Result<Vec<MinerMessage>> {
+    pub fn work(
+        &self,
+        challenge: &Arc<Challenge>,
+        handle: &Handle,
+        finished: impl Fn(DeviceId, Checksum) + Clone + Send + 'static,
+    ) -> Result<Vec<MinerMessage>> {
         let start = Instant::now();
         let tasks = ShareTask::of(challenge);
         self.watch_for(challenge);
         let submit = |task: &ShareTask| {
             let (task, handle) = (task.clone(), handle.clone());
-            self.host.submit(task.share.device_id, move |device| cancel_on_error(&handle, task.run(device, &handle)))
+            let finished = (tasks.len() > 1).then(|| finished.clone());
+            self.host.submit(task.share.device_id, move |device| {
+                let result = cancel_on_error(&handle, task.run(device, &handle))?;
+                if let Some(finished) = finished {
+                    finished(task.share.device_id, device_checksum(&task.share, &result.roots));
+                }
+                Ok(result)
+            })
         };
         let jobs = tasks.iter().map(submit).collect::<Result<Vec<_>, _>>()?;
         let results = wait_for_all(jobs)?;

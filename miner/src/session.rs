@@ -17,7 +17,7 @@ use assay_protocol::join_token::JoinToken;
 use assay_protocol::message::{Inventory, MinerMessage, OpenItem, StopCode, ValidatorMessage};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::MemoryProbe;
-use assay_work::{Challenge, ChallengeId, Nonce, PublicKey};
+use assay_work::{Challenge, ChallengeId, Checksum, DeviceId, Nonce, PublicKey};
 
 use self::challenge::{RunningChallenge, WorkStage};
 pub use self::closed::CloseReason;
@@ -40,8 +40,8 @@ pub enum SessionEvent {
     Probed(ChallengeId, Result<Vec<MinerMessage>, DeviceError>),
     /// Every chunk of the openings was sent, or could not be.
     Opened(ChallengeId, Result<(), DeviceError>),
-    /// How many slots are filled so far.
-    Progress(ChallengeId, u64),
+    /// How many slots are filled so far, and the device that has just done its share, with its checksum.
+    Progress(ChallengeId, u64, Option<(DeviceId, Checksum)>),
     Inventory(Inventory),
     /// The daemon wants to end.
     Drain,
@@ -165,7 +165,7 @@ impl MinerSession {
             SessionEvent::Opened(id, result) => {
                 self.stage_ended(id, WorkStage::Opening, WorkStage::Opened, result.map(|()| Vec::new()), now)
             }
-            SessionEvent::Progress(id, done_slots) => self.progress(id, done_slots),
+            SessionEvent::Progress(id, done_slots, finished) => self.progress(id, done_slots, finished),
             SessionEvent::Inventory(inventory) => self.take_inventory(inventory),
             SessionEvent::Drain => self.drain(),
             SessionEvent::Tick => self.tick(now),

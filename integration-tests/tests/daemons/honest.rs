@@ -107,6 +107,8 @@ async fn devices_of_uneven_weights() {
         let matrices: Vec<_> = devices.iter().map(|d| d.work.as_ref().unwrap().matrices).collect();
         // 22 · 5/34, 22 · 9/34 and 22 · 20/34, the one left over to the largest remainder.
         assert_eq!(matrices, [3, 6, 13]);
+        let whole = ruling.verdict.whole.unwrap().seconds;
+        assert!(devices.iter().all(|device| device.work.unwrap().seconds < whole), "each says before that it is done");
     }
 }
 

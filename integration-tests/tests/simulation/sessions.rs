@@ -31,6 +31,7 @@ use assay_work::{DeviceId, Nonce, PublicKey};
 use proptest::prelude::*;
 
 use super::recording::{MinerStep, Recording, Step};
+use super::standing::finished_devices;
 
 pub const MINER_NONCE: Nonce = Nonce([3; 32]);
 
@@ -341,7 +342,11 @@ impl World {
                 }
                 miner::SessionAction::StartWork(challenge) => {
                     self.liar.iter().for_each(|liar| liar.works_on(&challenge));
-                    miner::SessionEvent::Worked(challenge.id(), self.engine.work(&challenge, &handle))
+                    let worked = self.engine.work(&challenge, &handle, |_, _| ());
+                    let honest = worked.iter().filter(|_| self.liar.is_none());
+                    let finished: Vec<_> = honest.flat_map(|messages| finished_devices(messages)).collect();
+                    finished.into_iter().for_each(|message| self.send(message));
+                    miner::SessionEvent::Worked(challenge.id(), worked)
                 }
                 miner::SessionAction::StartProbe(id, probe) => {
                     miner::SessionEvent::Probed(id, self.engine.probe(id, probe, &handle))

@@ -2,7 +2,7 @@
 
 use assay_judge::bounds::MAX_ENDED;
 use assay_miner::session::{SessionAction, SessionEvent};
-use assay_protocol::message::{Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
+use assay_protocol::message::{DeviceRoots, Inventory, MinerMessage, OpeningsPart, ValidatorMessage};
 use assay_work::probe::Link;
 use assay_work::{ChallengeId, Precision};
 
@@ -101,6 +101,20 @@ impl ValidatorStanding {
             None => Named::Other,
         }
     }
+}
+
+/// The word of each of several devices that it is done, in the order of their roots: threads give it in any order.
+pub fn finished_devices(worked: &[MinerMessage]) -> Vec<MinerMessage> {
+    let finished = worked.iter().filter_map(|message| match message {
+        MinerMessage::DeviceRoots(DeviceRoots { challenge_id, evidence, .. }) => Some(MinerMessage::Progress {
+            challenge_id: *challenge_id,
+            done_slots: 0,
+            all_slots: 0,
+            finished: Some((evidence.device_id, evidence.checksum)),
+        }),
+        _ => None,
+    });
+    finished.collect()
 }
 
 impl MinerStanding {

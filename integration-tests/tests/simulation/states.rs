@@ -59,7 +59,7 @@ fn about(id: ChallengeId, given: &[Step], recording: &Recording) -> Vec<(&'stati
     let mut messages = vec![
         ("Declined", MinerMessage::Declined(stop())),
         ("Abort", MinerMessage::Abort(stop())),
-        ("Progress", MinerMessage::Progress { challenge_id: id, done_slots: 0, all_slots: 1 }),
+        ("Progress", MinerMessage::Progress { challenge_id: id, done_slots: 0, all_slots: 1, finished: None }),
     ];
     for kind in ["Commitment", "DeviceRoots", "ProbeAnswer", "DeviceDigests", "OpeningsChunk"] {
         let is_it = |message: &&MinerMessage| kind_of_miner(message) == kind;
@@ -257,7 +257,7 @@ fn the_last_eight_challenges_that_ended_are_known() {
     for at in 0..9 {
         let mut validator = after_nine();
         let challenge_id = validator.standing.ended[at].0;
-        let progress = MinerMessage::Progress { challenge_id, done_slots: 0, all_slots: 1 };
+        let progress = MinerMessage::Progress { challenge_id, done_slots: 0, all_slots: 1, finished: None };
         let found = done(&mut validator, "Progress", &Subject::Message(progress));
         assert_eq!(found, if at == 0 { "end" } else { "drop" }, "about challenge {at} of nine");
     }

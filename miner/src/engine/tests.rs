@@ -161,12 +161,32 @@ fn check_linked(
 }
 
 #[test]
+fn each_of_several_devices_is_finished_with_the_checksum_of_its_roots() {
+    let finished_of = |counts: &[u32]| {
+        let (sender, finished) = mpsc::channel();
+        let (challenge, engine) = (challenge(counts, 2), honest(counts));
+        let finish = move |device, checksum| sender.send((device, checksum)).unwrap();
+        let messages = engine.work(&challenge, &Handle::default(), finish).unwrap();
+        let mut finished: Vec<_> = finished.iter().collect();
+        finished.sort();
+        let committed = messages.into_iter().filter_map(|message| match message {
+            MinerMessage::DeviceRoots(DeviceRoots { evidence, .. }) => Some((evidence.device_id, evidence.checksum)),
+            _ => None,
+        });
+        (finished, committed.collect::<Vec<_>>())
+    };
+    let (finished, committed) = finished_of(&[3, 5]);
+    assert_eq!(finished, committed);
+    assert_eq!(finished_of(&[7]).0, [], "one device is done with its commitment");
+}
+
+#[test]
 fn both_probes_of_uneven_devices_are_the_references_and_open_as_checked() {
     for counts in [&[3, 5][..], &[5, 3, 9], &[3, 4, 5, 6, 3, 4, 5, 3]] {
         let (challenge, engine) = (challenge(counts, 2), honest(counts));
         let (own, linked) = (probe(Link::Own, 64, 3, 2), probe(Link::All, 128, 5, 3));
         let handle = Handle::default();
-        let roots = roots_of(&engine.work(&challenge, &handle).unwrap());
+        let roots = roots_of(&engine.work(&challenge, &handle, |_, _| ()).unwrap());
         let of_own = engine.probe(challenge.id(), own, &handle).unwrap();
         assert_eq!(answer_of(&of_own), reference::answer(&challenge, &own), "{counts:?}");
         let of_linked = engine.probe(challenge.id(), linked, &handle).unwrap();
@@ -211,7 +231,7 @@ fn many_segments_are_streamed() {
     let counts = [3, 4];
     let (challenge, engine) = (challenge(&counts, 1), honest(&counts));
     let (linked, handle) = (probe(Link::All, 64, 2, 4), Handle::default());
-    let roots = roots_of(&engine.work(&challenge, &handle).unwrap());
+    let roots = roots_of(&engine.work(&challenge, &handle, |_, _| ()).unwrap());
     let answer = answer_of(&engine.probe(challenge.id(), linked, &handle).unwrap());
     let all: Vec<_> = (0..4).flat_map(|round| (0..16).map(move |walk| (round, walk))).collect();
     let items = [linked_item(1, &all), linked_item(0, &all)];
@@ -229,7 +249,7 @@ fn a_device_reads_a_few_parts_ahead_of_the_connection() {
         Ok(())
     });
     let (challenge, handle) = (challenge(&[4], 1), Handle::default());
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle).unwrap();
     let segments: Vec<_> = (0..4).flat_map(|round| (0..64).map(move |walk| (round, walk))).collect();
     let many: Vec<_> = segments.iter().map(|&segment| own_item(0, &[segment])).collect();
@@ -256,7 +276,7 @@ fn a_device_reads_a_few_parts_ahead_of_the_connection() {
 fn samples_are_planned_a_few_at_a_time() {
     let engine = honest(&[4]);
     let (challenge, handle) = (challenge(&[4], 1), Handle::default());
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     let sample = |slot| PassSample::Product { slot, row: 9, column: 3, inner: 4 };
     let mut samples = vec![sample(2); MAX_PLANNED_SAMPLES];
     samples.push(sample(4));
@@ -279,7 +299,7 @@ fn a_device_that_fails_in_a_linked_probe_is_the_one_to_blame() {
         // 3 times 64 walks make 1536 steps a round, some 400 to 600 of them on each device.
         let engine = with_reads(&counts, failing, move |reads| if reads < 900 { Ok(()) } else { Err(why.clone()) });
         let (challenge, handle) = (challenge(&counts, 1), Handle::default());
-        engine.work(&challenge, &handle).unwrap();
+        engine.work(&challenge, &handle, |_, _| ()).unwrap();
         assert_eq!(engine.probe(challenge.id(), probe(Link::All, 64, 8, 9), &handle), Err(sick.clone()), "{failing}");
         // Nothing was answered that could be opened.
         assert!(matches!(open(&engine, &[linked_item(0, &[(0, 0)])]), Err(DeviceError::Unsupported(_))));
@@ -291,7 +311,7 @@ fn a_device_that_fails_in_a_linked_probe_is_the_one_to_blame() {
 fn a_device_whose_job_panics_ends_the_probe_for_all() {
     let engine = with_reads(&[3, 4], 1, |reads| if reads < 100 { Ok(()) } else { panic!("as the test wants it") });
     let (challenge, handle) = (challenge(&[3, 4], 1), Handle::default());
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     let failed = engine.probe(challenge.id(), probe(Link::All, 64, 8, 9), &handle).unwrap_err();
     assert!(matches!(&failed, DeviceError::Sick(why) if why.contains("thread failed")), "{failed}");
 }
@@ -318,7 +338,7 @@ fn a_device_that_fails_in_an_opening_is_the_one_to_blame() {
             if before == 0 { Err(why.clone()) } else { Ok(()) }
         });
         let (challenge, handle) = (challenge(&counts, 2), Handle::default());
-        engine.work(&challenge, &handle).unwrap();
+        engine.work(&challenge, &handle, |_, _| ()).unwrap();
         engine.probe(challenge.id(), linked, &handle).unwrap();
         broken.store(allowed, Ordering::Relaxed);
         (open(&engine, &items), broken.load(Ordering::Relaxed))
@@ -348,7 +368,7 @@ fn a_device_whose_slots_changed_is_distrusted() {
     let fake = FakeDevice { read: Box::new(read), distrust, ..FakeDevice::new(device(0, 4)) };
     let engine = engine(vec![Box::new(fake)]);
     let (challenge, handle) = (challenge(&[4], 1), Handle::default());
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     engine.probe(challenge.id(), probe(Link::Own, 64, 8, 4), &handle).unwrap();
     assert!(open(&engine, &[own_item(0, &[(1, 3)])]).is_ok() && distrusted.try_recv().is_err());
     flips.store(1, Ordering::Relaxed);
@@ -364,7 +384,7 @@ fn a_cancelled_linked_probe_ends_at_once_on_all_devices() {
         Ok(())
     });
     let (challenge, handle) = (challenge(&[3, 4], 1), Handle::default());
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     let cancel = handle.clone();
     let canceller = thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
@@ -383,7 +403,7 @@ fn a_cancelled_linked_probe_ends_at_once_on_all_devices() {
 fn openings_that_nobody_takes_end() {
     let (challenge, engine) = (challenge(&[3, 4], 1), honest(&[3, 4]));
     let handle = Handle::default();
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     engine.probe(challenge.id(), probe(Link::All, 64, 4, 2), &handle).unwrap();
     let all: Vec<_> = (0..64).map(|walk| (1, walk)).collect();
     for taken in [0, 1, 5] {
@@ -401,7 +421,7 @@ fn openings_that_nobody_takes_end() {
 fn what_was_not_answered_or_stands_apart_is_refused() {
     let (challenge, engine) = (challenge(&[3, 4], 1), honest(&[3, 4]));
     let handle = Handle::default();
-    engine.work(&challenge, &handle).unwrap();
+    engine.work(&challenge, &handle, |_, _| ()).unwrap();
     engine.probe(challenge.id(), probe(Link::Own, 64, 1, 1), &handle).unwrap();
     let refused = |items: &[OpenItem]| match open(&engine, items) {
         Err(DeviceError::Unsupported(why)) => why,

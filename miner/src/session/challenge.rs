@@ -7,7 +7,7 @@ use assay_device::DeviceError;
 use assay_protocol::message::{MinerMessage, Offer, Stop, StopCode};
 use assay_protocol::verdict::Verdict;
 use assay_work::probe::{MemoryProbe, ProbeStage};
-use assay_work::{Challenge, ChallengeId, Precision, PublicKey};
+use assay_work::{Challenge, ChallengeId, Checksum, DeviceId, Precision, PublicKey};
 
 use super::handshake::Handshake;
 use super::{CloseReason, HOLD_LIMIT, MinerSession, SessionAction};
@@ -211,12 +211,17 @@ impl MinerSession {
         }
     }
 
-    pub(super) fn progress(&self, id: ChallengeId, done_slots: u64) -> Vec<SessionAction> {
+    pub(super) fn progress(
+        &self,
+        challenge_id: ChallengeId,
+        done_slots: u64,
+        finished: Option<(DeviceId, Checksum)>,
+    ) -> Vec<SessionAction> {
         match &self.running {
-            Some(running) if running.challenge.id() == id && running.stage == WorkStage::Working => {
+            Some(running) if running.challenge.id() == challenge_id && running.stage == WorkStage::Working => {
                 let slots: u64 = running.challenge.shares().iter().map(|s| u64::from(s.count)).sum();
                 let all_slots = slots * u64::from(running.challenge.iterations());
-                vec![SessionAction::Send(MinerMessage::Progress { challenge_id: id, done_slots, all_slots })]
+                vec![SessionAction::Send(MinerMessage::Progress { challenge_id, done_slots, all_slots, finished })]
             }
             _ => Vec::new(),
         }

@@ -105,6 +105,7 @@ fn sum_up(
         mode: Some(mode),
         iterations_checked: if reason.is_none() { checked } else { 0 },
         work_time: None,
+        finished: &BTreeMap::new(),
         probe: None,
         linked: None,
         linked_policy: None,

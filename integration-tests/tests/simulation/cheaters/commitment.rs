@@ -7,9 +7,11 @@ use assay_integration_tests::dishonest::{Disguise, Lies, rewrite};
 use assay_policy::Policy;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
 use assay_protocol::verdict::{Mode, ReasonCode};
-use assay_work::ChallengeId;
+use assay_work::{ChallengeId, Checksum, DeviceId};
 
 use super::stage::{REPLAY_AND_AUDIT, Stage, usual};
+use crate::sessions::Lag;
+use crate::standing::finished_devices;
 
 /// The commitment and roots of an earlier challenge.
 type Record = Arc<Mutex<Vec<MinerMessage>>>;
@@ -74,6 +76,62 @@ fn another_split() {
                 offer.total -= 1;
             }
             message
+        });
+    });
+}
+
+/// Before its commitment a miner of two devices says what `said` makes of the word of each that it is done.
+fn finishes(lies: &Lies, said: impl Fn(Vec<MinerMessage>) -> Vec<MinerMessage> + Send + 'static) {
+    let mut behind = Vec::new();
+    lies.in_what_goes_out(move |message| {
+        if !matches!(message, MinerMessage::Commitment(_) | MinerMessage::DeviceRoots(_)) {
+            return vec![message];
+        }
+        behind.push(message);
+        if behind.len() < 3 {
+            return Vec::new();
+        }
+        let mut messages = said(finished_devices(&behind));
+        messages.append(&mut behind);
+        messages
+    });
+}
+
+fn device_of(message: &mut MinerMessage) -> &mut (DeviceId, Checksum) {
+    let MinerMessage::Progress { finished: Some(device), .. } = message else { panic!("{message:?}") };
+    device
+}
+
+/// Each device has the time of its own word: a slower one beside it excuses none.
+#[test]
+fn a_device_is_done_before_the_commitment() {
+    let late: Lag = (|message| matches!(message, MinerMessage::Commitment(_)), Duration::from_millis(1500));
+    let seconds = |stage: &mut Stage| {
+        let ruling = stage.challenge_with_lag(Mode::Audit, late);
+        ruling.expect_pass();
+        assert!(ruling.verdict.whole.unwrap().seconds >= 1.5);
+        ruling.verdict.devices.iter().map(|device| device.work.unwrap().seconds >= 1.5).collect::<Vec<_>>()
+    };
+    let mut stage = Stage::with_two_devices();
+    assert_eq!(seconds(&mut stage), [true, true], "without a word");
+    finishes(&stage.lies, |words| words);
+    assert_eq!(seconds(&mut stage), [false, false]);
+    stage.lies.stop();
+    finishes(&stage.lies, |mut words| {
+        // The first word of a device counts, and no other device's.
+        let [mut again, mut other] = [words[0].clone(), words[1].clone()];
+        device_of(&mut again).1 = Checksum([1; 32]);
+        *device_of(&mut other) = (DeviceId([9; 16]), Checksum([1; 32]));
+        words.truncate(1);
+        words.extend([again, other]);
+        words
+    });
+    assert_eq!(seconds(&mut stage), [false, true]);
+    stage.lies.stop();
+    stage.catches(&[Mode::Audit], ReasonCode::CommitmentChecksum, |lies| {
+        finishes(lies, |mut words| {
+            device_of(&mut words[1]).1 = Checksum([1; 32]);
+            words
         });
     });
 }

@@ -26,7 +26,7 @@ use super::plan::Conduct;
 use super::planted::Planted;
 use super::validator::ValidatorHost;
 use super::world::{World, lock};
-use crate::standing::{MinerStanding, UNKNOWN, kind_of_miner, name_challenge};
+use crate::standing::{MinerStanding, UNKNOWN, finished_devices, kind_of_miner, name_challenge};
 
 /// How late a late miner commits: after the deadline of the commitment.
 const LATE: Duration = Duration::from_secs(31);
@@ -266,7 +266,7 @@ impl Session<'_> {
         let stop = || Stop { challenge_id: UNKNOWN, code: StopCode::StaleInventory, detail: String::new() };
         let mut sayings: Vec<_> = lock(&self.host.said).values().cloned().collect();
         sayings.extend([
-            MinerMessage::Progress { challenge_id: UNKNOWN, done_slots: 0, all_slots: 1 },
+            MinerMessage::Progress { challenge_id: UNKNOWN, done_slots: 0, all_slots: 1, finished: None },
             MinerMessage::Declined(stop()),
             MinerMessage::Abort(stop()),
             MinerMessage::Goodbye(StopCode::Draining, String::new()),
@@ -304,8 +304,10 @@ impl Session<'_> {
                     self.host.liar.iter().for_each(|liar| liar.works_on(&challenge));
                     self.babble(4).await;
                     self.handle = Handle::default();
-                    let worked = engine.work(&challenge, &self.handle);
-                    self.later(1500, Vec::new(), SessionEvent::Worked(challenge.id(), worked));
+                    let worked = engine.work(&challenge, &self.handle, |_, _| ());
+                    let honest = worked.iter().filter(|_| self.host.liar.is_none());
+                    let finished = honest.flat_map(|messages| finished_devices(messages)).collect();
+                    self.later(1500, finished, SessionEvent::Worked(challenge.id(), worked));
                 }
                 SessionAction::StartProbe(id, probe) => {
                     let read_bytes = match &probe {

@@ -184,7 +184,8 @@ impl World {
         let mut ledger = self.ledger();
         let runs = |other: &&SentOffer| !other.is_over && other.session.strong_count() > 0;
         let mut others = ledger.offers.iter().filter(|other| other.pair.1 == pair.1);
-        let other = others.find(runs).map(|other| other.pair.0);
+        // A challenge whose session has ended meanwhile on its way to a miner that does not read is over itself.
+        let other = others.find(runs).filter(|_| session.strong_count() > 0).map(|other| other.pair.0);
         let is_new = ledger.nonces.insert(offer.nonce);
         let (id, at, told) = (offer.challenge_id, clock::now(), Vec::new());
         let (has_passed, is_orphan, is_over) = (false, false, false);

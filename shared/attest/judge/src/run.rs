@@ -14,6 +14,7 @@ mod steps;
 pub use limits::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, HANDOVER_SLACK, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 pub use signed::commitment_reason;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use assay_protocol::verdict::{Mode, Reason, ReasonCode, UnchallengedDevice};
 use assay_work::commitment::{DeviceEvidence, Evidence};
 use assay_work::probe::{Answer, DeviceAnswer, MemoryProbe, ProbeStage};
 use assay_work::text::quoted;
-use assay_work::{Challenge, ChallengeId};
+use assay_work::{Challenge, ChallengeId, Checksum, DeviceId};
 
 use self::ending::abandoned;
 use self::journal::DeadlineMessage;
@@ -166,6 +167,8 @@ pub struct ChallengeRun {
     stage: RunStage,
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
+    /// The devices that had done their share before the commitment, with its checksum and their time.
+    finished: BTreeMap<DeviceId, (Checksum, Duration)>,
     gaps: Gaps,
     /// Messages with a deadline; the stage waits for the answer to the last one.
     handed_over: Vec<DeadlineMessage>,
@@ -208,6 +211,7 @@ impl ChallengeRun {
             stage: RunStage::Working,
             stage_began: now,
             claimed: Vec::new(),
+            finished: BTreeMap::new(),
             gaps: Gaps::default(),
             handed_over: Vec::new(),
         };
@@ -254,8 +258,10 @@ impl ChallengeRun {
 
     /// Takes a message of the miner that is about this challenge, received at `received`.
     pub fn message(&mut self, message: MinerMessage, received: Instant, entropy: &mut dyn Entropy) -> Vec<Action> {
-        // Progress has no effect on the verdict and is not recorded.
-        if matches!(message, MinerMessage::Progress { .. }) {
+        // Progress has no effect on the verdict and is not recorded, but where a device is done.
+        if let MinerMessage::Progress { finished, .. } = &message
+            && !finished.is_some_and(|(device_id, _)| self.is_unfinished(device_id))
+        {
             return self.take(message, received, entropy);
         }
         self.note_taken();
@@ -277,7 +283,10 @@ impl ChallengeRun {
             MinerMessage::DeviceRoots(roots) => self.device_roots(roots, received),
             MinerMessage::ProbeAnswer(answer) => self.probe_answer(answer, received, entropy),
             MinerMessage::DeviceDigests(digests) => self.device_digests(digests, received, entropy),
-            MinerMessage::Progress { done_slots, all_slots, .. } => Ok(self.progress(done_slots, all_slots)),
+            MinerMessage::Progress { done_slots, all_slots, finished, .. } => {
+                self.finished(finished, received);
+                Ok(self.progress(done_slots, all_slots))
+            }
             MinerMessage::Declined(stop) => self.declined(&stop),
             MinerMessage::Abort(stop) => return self.left(self.stopped_by_miner(&stop)),
             _ => Err(Reason::new(ReasonCode::Protocol, "a message came that has no place in a challenge")),
@@ -391,6 +400,23 @@ impl ChallengeRun {
         let (commitment, roots) = (commitment.clone(), roots.clone());
         let step = self.send_probe(commitment, roots, Vec::new(), (ProbeStage::Own, now), entropy);
         self.conclude(step)
+    }
+
+    fn is_unfinished(&self, device_id: DeviceId) -> bool {
+        let takes_part = || self.challenge.shares().iter().any(|share| share.device_id == device_id);
+        matches!(self.stage, RunStage::Working) && !self.finished.contains_key(&device_id) && takes_part()
+    }
+
+    /// Takes the first word of a device that has done its share: its roots follow with the commitment.
+    fn finished(&mut self, device: Option<(DeviceId, Checksum)>, received: Instant) {
+        if let Some((device_id, checksum)) = device.filter(|(device_id, _)| self.is_unfinished(*device_id)) {
+            self.finished.insert(device_id, (checksum, self.worked(received)));
+        }
+    }
+
+    /// Time from the transport's taking the challenge.
+    fn worked(&self, received: Instant) -> Duration {
+        received.saturating_duration_since(self.taken().unwrap_or(self.stage_began))
     }
 
     fn progress(&self, done_slots: u64, all_slots: u64) -> Vec<Action> {

@@ -16,7 +16,7 @@ use crate::finding::FindingCode;
 use crate::policy::BandPolicy;
 use crate::profile::Profile;
 
-/// A device whose expected time is at least this part of the slowest one's is timed by its own work.
+/// A device whose expected time is at least this part of the slowest one's is timed by its own probe.
 const SAME: f64 = 0.9;
 
 /// Measured speed and memory of a device, with its claimed model.
@@ -38,10 +38,8 @@ pub struct DeviceSpeed {
     /// The share of the device's memory that the challenge was meant to fill, 0 … 1; `None` where a number of matrices
     /// was asked for, so that the device's memory is not judged.
     pub fill_share: Option<f64>,
-    /// Another device of the host is expected to have taken longer for its work, by which all are timed: this one may
+    /// Another device of the host is expected to have taken longer for its probe, by which all are timed: this one may
     /// be faster than measured.
-    pub waits_in_work: bool,
-    /// Likewise for the probe.
     pub waits_in_probe: bool,
 }
 
@@ -56,23 +54,19 @@ pub struct Reference<'a> {
     pub precision: Precision,
 }
 
-/// A device's work in the time by which all devices of the host are measured, and the speed of its model.
-struct Amount<'a> {
+/// The speed at which the devices of a model read, all of them the same bytes in the time of the host's probe.
+struct Bandwidth<'a> {
     model: &'a str,
-    amount: f64,
     by_profile: Option<f64>,
     by_fleet: Option<f64>,
 }
 
-impl Amount<'_> {
-    /// Whether this device is expected to finish clearly before `other`. A device of unknown speed excuses no other: it
-    /// could be added for that purpose.
+impl Bandwidth<'_> {
+    /// Whether a device of this model is expected to finish clearly before one of `other`. A device of unknown speed
+    /// excuses no other: it could be added for that purpose.
     fn waits_for(&self, other: &Self) -> bool {
-        let rates = match (self.by_profile.zip(other.by_profile), self.by_fleet.zip(other.by_fleet)) {
-            _ if self.model == other.model => Some((1.0, 1.0)),
-            (by_profile, by_fleet) => by_profile.or(by_fleet),
-        };
-        rates.is_some_and(|(own, others)| self.amount / own < SAME * other.amount / others)
+        let rates = self.by_profile.zip(other.by_profile).or(self.by_fleet.zip(other.by_fleet));
+        self.model != other.model && rates.is_some_and(|(own, others)| others < SAME * own)
     }
 }
 
@@ -81,21 +75,10 @@ impl<'a> Reference<'a> {
         self.models.get(&device.device_id).map_or(&device.name, String::as_str)
     }
 
-    fn work(&self, device: &'a DeviceWork) -> Amount<'a> {
+    fn bandwidth(&self, device: &'a DeviceWork) -> Bandwidth<'a> {
         let model = self.model(device);
-        Amount {
+        Bandwidth {
             model,
-            amount: device.work.multiply_accumulates as f64,
-            by_profile: self.profiles.get(model).and_then(|profile| profile.dense_tops(self.precision)),
-            by_fleet: self.fleets.get(model).map(|fleet| fleet.all.tops.median),
-        }
-    }
-
-    fn probe(&self, device: &'a DeviceWork) -> Amount<'a> {
-        let model = self.model(device);
-        Amount {
-            model,
-            amount: device.work.probe_bytes as f64,
             by_profile: self.profiles.get(model).and_then(|p| Some(p.memory_gb_per_s.as_ref()?.value)),
             by_fleet: self.fleets.get(model).map(|fleet| fleet.all.gb_per_s.median),
         }
@@ -106,7 +89,7 @@ impl<'a> Reference<'a> {
         let measured = |device: &'a DeviceWork| {
             let Work { seconds, tops, probe_gb_per_s, bytes_held, .. } = device.work;
             let is_shown = [seconds, tops, probe_gb_per_s].iter().all(|value| value.is_finite() && *value > 0.0);
-            let (work, probe) = (self.work(device), self.probe(device));
+            let probe = self.bandwidth(device);
             is_shown.then(|| DeviceSpeed {
                 device_id: device.device_id,
                 model: self.model(device).to_owned(),
@@ -117,8 +100,7 @@ impl<'a> Reference<'a> {
                 gb_per_s: probe_gb_per_s,
                 bytes_held,
                 fill_share,
-                waits_in_work: devices.iter().any(|other| work.waits_for(&self.work(other))),
-                waits_in_probe: devices.iter().any(|other| probe.waits_for(&self.probe(other))),
+                waits_in_probe: devices.iter().any(|other| probe.waits_for(&self.bandwidth(other))),
             })
         };
         devices.iter().filter_map(measured).collect()
@@ -257,7 +239,7 @@ fn against_profile(profile: &Profile, measured: &DeviceSpeed, policy: &BandPolic
     let least = |figure: f64, percent: f64| figure * percent / 100.0;
     let most = |figure: f64| figure * (1.0 + policy.above_percent / 100.0);
     // In short work, device start and message transfer weigh too much.
-    let is_long = measured.seconds >= policy.least_seconds && !measured.waits_in_work;
+    let is_long = measured.seconds >= policy.least_seconds;
     if let Some(peak) = profile.dense_tops(measured.precision) {
         let (shown, kind) = (measured.tops, measured.precision);
         // A unit other than the one with the known peak may have computed it, and faster.
@@ -333,7 +315,7 @@ fn against_fleet(bands: &Bands, measured: &DeviceSpeed, policy: &BandPolicy) -> 
         enforced: policy.enforce_fleet,
     };
     let mut findings = Vec::new();
-    if measured.tops < tops.low && !measured.waits_in_work {
+    if measured.tops < tops.low {
         findings.push(finding(FindingCode::TooSlow, "TOPS", measured.tops, tops));
     } else if measured.tops > tops.high {
         findings.push(finding(FindingCode::TooFast, "TOPS", measured.tops, tops));
@@ -356,7 +338,7 @@ pub fn judge_model(
 ) -> Option<BandFinding> {
     let bands = |model: &str| fleets.get(model).filter(|fleet| fleet.n == measured.n);
     let bands = |model: &str| bands(model).and_then(|fleet| Bands::of(fleet, policy));
-    if measured.waits_in_work || measured.waits_in_probe || bands(&measured.model)?.hold(measured) {
+    if measured.waits_in_probe || bands(&measured.model)?.hold(measured) {
         return None;
     }
     let others = fleets.keys().filter(|model| **model != measured.model);

@@ -408,6 +408,8 @@ pub enum MinerMessage {
         done_slots: u64,
         /// Slots to fill.
         all_slots: u64,
+        /// The device that has just done its share, with the checksum of its roots.
+        finished: Option<(DeviceId, Checksum)>,
     },
     /// The work is done.
     Commitment(SignedChecksum),

@@ -74,6 +74,7 @@ impl ChallengeRun {
             mode: answered.then_some(*mode),
             iterations_checked: checked(iterations_checked),
             work_time: commitment.map(|commitment| commitment.took),
+            finished: &self.finished,
             probe,
             linked,
             linked_policy: policy.linked,

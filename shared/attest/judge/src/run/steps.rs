@@ -32,7 +32,7 @@ impl ChallengeRun {
             return Err(Reason::new(ReasonCode::CommitmentChallenge, detail));
         }
         let limit = self.context.policy.commit_deadline;
-        let took = received.saturating_duration_since(self.taken().unwrap_or(self.stage_began));
+        let took = self.worked(received);
         if took > limit {
             let detail = format!("it took {took:.1?}, {limit:?} were allowed");
             return Err(Reason::new(ReasonCode::CommitmentLate, detail));
@@ -112,6 +112,11 @@ impl ChallengeRun {
         if found != expected as usize {
             let device_id = share.device_id;
             return Err(commitment_reason(&CommitmentError::RootCount { device_id, expected, found }));
+        }
+        let device_id = share.device_id;
+        if self.finished.get(&device_id).is_some_and(|(checksum, _)| *checksum != device.evidence.checksum) {
+            let detail = format!("device {device_id} was done with another checksum");
+            return Err(Reason::new(ReasonCode::CommitmentChecksum, detail));
         }
         self.claimed.push(DeviceClaims {
             device_id: share.device_id,

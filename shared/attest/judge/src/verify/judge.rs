@@ -15,7 +15,7 @@ use assay_protocol::verdict::{
 use assay_work::bounds::{Crossing, IterationDraw, TimedSweep, hidden_fraction, pass_log2};
 use assay_work::probe::{Probe, Sweep};
 use assay_work::text::quoted;
-use assay_work::{Challenge, DeviceId, Share};
+use assay_work::{Challenge, Checksum, DeviceId, Share};
 
 use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
@@ -39,6 +39,8 @@ pub struct Findings<'a> {
     pub iterations_checked: u32,
     /// Time from the challenge out to the commitment in.
     pub work_time: Option<Duration>,
+    /// The devices that had done their share before, with its checksum and their time.
+    pub finished: &'a BTreeMap<DeviceId, (Checksum, Duration)>,
     /// The probe, when there was one, and from it out to its answer in.
     pub probe: Option<(&'a Probe, Option<Duration>)>,
     /// The linked probe and from it out to its answer in, once its openings held.
@@ -167,7 +169,8 @@ impl Findings<'_> {
         };
         let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.claimed_model().to_owned());
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
-        let work = self.timed(work);
+        let finished = self.finished.get(&share.device_id).map(|(_, took)| *took);
+        let work = self.timed(work, self.work_time.map(|whole| finished.map_or(whole, |took| took.min(whole))));
         let rates = self.rates_of(share.device_id, &work);
         let sweep = self.sweep_of(share, hiding.as_ref());
         DeviceWork { device_id: share.device_id, name, work, claimed_telemetry, hiding, rates, sweep }
@@ -383,17 +386,17 @@ impl Findings<'_> {
             whole.samples += work.samples;
             whole.segments += work.segments;
         }
-        self.timed(whole)
+        self.timed(whole, self.work_time)
     }
 
     /// Adds the times, and removes unproved figures: after a failure all of them, without a probe the memory.
-    fn timed(&self, mut work: Work) -> Work {
+    fn timed(&self, mut work: Work, work_time: Option<Duration>) -> Work {
         if !self.reasons.is_empty() {
-            let seconds = self.work_time.map_or(0.0, |t| t.as_secs_f64());
+            let seconds = work_time.map_or(0.0, |t| t.as_secs_f64());
             let probe_seconds = self.probe.and_then(|(_, time)| time).map_or(0.0, |t| t.as_secs_f64());
             return Work { seconds, probe_seconds, claimed_seconds: work.claimed_seconds, ..Work::default() };
         }
-        if let Some(seconds) = self.work_time.map(|t| t.as_secs_f64()).filter(|seconds| *seconds > 0.0) {
+        if let Some(seconds) = work_time.map(|t| t.as_secs_f64()).filter(|seconds| *seconds > 0.0) {
             work.seconds = seconds;
             work.tops = 2.0 * work.multiply_accumulates as f64 * (1.0 - self.wrong_work()) / seconds / 1e12;
         }

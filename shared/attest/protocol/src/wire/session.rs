@@ -17,7 +17,7 @@ oneof! {
         Inventory(inventory),
         Pong(sequence),
         Declined(stop),
-        Progress { challenge_id, done_slots, all_slots },
+        Progress { challenge_id, done_slots, all_slots, finished },
         Commitment(commitment),
         DeviceRoots(roots),
         ProbeAnswer(answer),

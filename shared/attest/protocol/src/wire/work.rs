@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::error::{FieldProblem, WireError};
 use super::field::{
-    BoxedInDomain, ByteString, ConcatenatedBytes, FieldKind, Milliseconds, Optional, PartOf, RequiredMessage,
+    BoxedInDomain, ByteString, ConcatenatedBytes, FieldKind, Milliseconds, NestedMessage, Optional, PartOf,
+    RequiredMessage,
 };
 use super::limits::{
     MAX_CLAIMED_MS, MAX_DEADLINE_MS, MAX_PROBE_DIGESTS, MAX_PROGRESS_SLOTS, MAX_ROOTS, MIN_DEADLINE_MS,
@@ -13,7 +14,7 @@ use super::v1;
 use crate::message::{DeviceDigests, DeviceRoots, Offer, SignedChecksum};
 use assay_work::commitment::DeviceEvidence;
 use assay_work::probe::{DeviceAnswer, Probe, Sweep, UncheckedProbe, UncheckedSweep};
-use assay_work::{ChallengeId, ProbeError, Share};
+use assay_work::{ChallengeId, Checksum, DeviceId, ProbeError, Share};
 
 /// The validator's deadline.
 pub(super) const DEADLINE: Milliseconds = Milliseconds(MIN_DEADLINE_MS, MAX_DEADLINE_MS);
@@ -36,7 +37,12 @@ messages! {
         deadline_ms as deadline: DEADLINE,
         min_slots,
     }
-    v1::Progress = (ChallengeId, u64, u64) { challenge_id: ByteString, done_slots & all_slots: DONE_OF_ALL }
+    v1::Progress = (ChallengeId, u64, u64, Option<(DeviceId, Checksum)>) {
+        challenge_id: ByteString,
+        done_slots & all_slots: DONE_OF_ALL,
+        finished: Optional(NestedMessage),
+    }
+    v1::FinishedDevice = (DeviceId, Checksum) { device_id: ByteString, checksum: ByteString }
     v1::Commitment | v1::ProbeAnswer = SignedChecksum {
         challenge_id: ByteString,
         checksum: ByteString,

@@ -277,6 +277,10 @@ fn ids_checksums_and_signatures_of_a_challenge() {
     exactly(samples::challenge(), "Challenge.challenge_id", 16, |m, b| m.challenge_id = b);
     exactly(samples::challenge(), "Challenge.nonce", 32, |m, b| m.nonce = b);
     exactly(samples::progress(), "Progress.challenge_id", 16, |m, b| m.challenge_id = b);
+    let device = |m: &mut v1::Progress, b| m.finished.as_mut().unwrap().device_id = b;
+    exactly(samples::progress(), "FinishedDevice.device_id", 16, device);
+    let checksum = |m: &mut v1::Progress, b| m.finished.as_mut().unwrap().checksum = b;
+    exactly(samples::progress(), "FinishedDevice.checksum", 32, checksum);
     exactly(samples::commitment(), "Commitment.challenge_id", 16, |m, b| m.challenge_id = b);
     exactly(samples::commitment(), "Commitment.checksum", 32, |m, b| m.checksum = b);
     exactly(samples::commitment(), "Commitment.signature", 64, |m, b| m.signature = b);

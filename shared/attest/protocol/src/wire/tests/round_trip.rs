@@ -71,8 +71,8 @@ fn counts_that_overtake_their_whole_arrive_as_the_whole() {
     assert_eq!(arrived.devices[0].slots, [8, 8, 8, 8, 8, 8, 8, 5]);
     assert_eq!(arrived.devices[0], inventory.devices.remove(0).consistent());
     let challenge_id = ChallengeId([1; 16]);
-    let overtaken = MinerMessage::Progress { challenge_id, done_slots: 10, all_slots: 9 };
-    let whole = MinerMessage::Progress { challenge_id, done_slots: 9, all_slots: 9 };
+    let overtaken = MinerMessage::Progress { challenge_id, done_slots: 10, all_slots: 9, finished: None };
+    let whole = MinerMessage::Progress { challenge_id, done_slots: 9, all_slots: 9, finished: None };
     assert_eq!(miner_round_trip(overtaken), Ok(whole));
 }
 

@@ -98,7 +98,8 @@ pub fn goodbye() -> v1::Goodbye {
 }
 
 pub fn progress() -> v1::Progress {
-    v1::Progress { challenge_id: vec![1; 16], done_slots: 3, all_slots: 9 }
+    let finished = Some(v1::FinishedDevice { device_id: vec![2; 16], checksum: vec![3; 32] });
+    v1::Progress { challenge_id: vec![1; 16], done_slots: 3, all_slots: 9, finished }
 }
 
 pub fn challenge() -> v1::Challenge {

@@ -497,10 +497,12 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 
 fn progress() -> impl Strategy<Value = MinerMessage> {
     let slots = (0..=MAX_PROGRESS_SLOTS).prop_flat_map(|all| (0..=all, Just(all)));
-    (bytes(), slots).prop_map(|(challenge_id, (done_slots, all_slots))| MinerMessage::Progress {
+    let finished = option::of((bytes(), bytes()));
+    (bytes(), slots, finished).prop_map(|(challenge_id, (done_slots, all_slots), finished)| MinerMessage::Progress {
         challenge_id,
         done_slots,
         all_slots,
+        finished,
     })
 }
 
