@@ -120,7 +120,7 @@ async fn what_has_no_one_meaning_is_refused() {
         assert!(said.out.is_empty(), "{command}");
     }
     let said = operate_at(&validator.file("nobody.sock"), &["verdicts"]);
-    assert!(said.code == 74 && said.errors.contains("no validator runs"), "{}", said.errors);
+    assert!(said.code == 74 && said.errors.contains("no validator with it runs"), "{}", said.errors);
 }
 
 #[tokio::test(flavor = "multi_thread")]
