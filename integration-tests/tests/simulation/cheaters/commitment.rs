@@ -6,7 +6,7 @@ use std::time::Duration;
 use assay_integration_tests::dishonest::{Disguise, Lies, rewrite};
 use assay_policy::Policy;
 use assay_protocol::message::{MinerMessage, ValidatorMessage};
-use assay_protocol::verdict::{Mode, ReasonCode};
+use assay_protocol::verdict::{Mode, ReasonCode, Verdict, Work};
 use assay_work::{ChallengeId, Checksum, DeviceId};
 
 use super::stage::{REPLAY_AND_AUDIT, Stage, usual};
@@ -80,15 +80,15 @@ fn another_split() {
     });
 }
 
-/// Before its commitment a miner of two devices says what `said` makes of the word of each that it is done.
-fn finishes(lies: &Lies, said: impl Fn(Vec<MinerMessage>) -> Vec<MinerMessage> + Send + 'static) {
+/// Before its commitment a miner of so many devices says what `said` makes of the word of each that it is done.
+fn finishes(lies: &Lies, devices: usize, said: impl Fn(Vec<MinerMessage>) -> Vec<MinerMessage> + Send + 'static) {
     let mut behind = Vec::new();
     lies.in_what_goes_out(move |message| {
         if !matches!(message, MinerMessage::Commitment(_) | MinerMessage::DeviceRoots(_)) {
             return vec![message];
         }
         behind.push(message);
-        if behind.len() < 3 {
+        if behind.len() <= devices {
             return Vec::new();
         }
         let mut messages = said(finished_devices(&behind));
@@ -105,19 +105,26 @@ fn device_of(message: &mut MinerMessage) -> &mut (DeviceId, Checksum) {
 /// Each device has the time of its own word: a slower one beside it excuses none.
 #[test]
 fn a_device_is_done_before_the_commitment() {
-    let late: Lag = (|message| matches!(message, MinerMessage::Commitment(_)), Duration::from_millis(1500));
+    let is_late =
+        |message: &MinerMessage| matches!(message, MinerMessage::Commitment(_) | MinerMessage::Progress { .. });
+    let late: Lag = (is_late, Duration::from_millis(500));
     let seconds = |stage: &mut Stage| {
         let ruling = stage.challenge_with_lag(Mode::Audit, late);
         ruling.expect_pass();
-        assert!(ruling.verdict.whole.unwrap().seconds >= 1.5);
-        ruling.verdict.devices.iter().map(|device| device.work.unwrap().seconds >= 1.5).collect::<Vec<_>>()
+        let verdict = Verdict::try_from(ruling.verdict).unwrap();
+        let bounds = verdict.devices.iter().map(|device| (device.hiding.unwrap().rate_per_s, device.work.tops));
+        for (rate_per_s, tops) in bounds {
+            assert!(rate_per_s >= tops * 1e12 / 2.0, "a late commitment makes no slow device of it");
+        }
+        let tenths = |work: Work| (work.seconds * 10.0).round() as u32;
+        (tenths(verdict.whole), verdict.devices.into_iter().map(|device| tenths(device.work)).collect::<Vec<_>>())
     };
     let mut stage = Stage::with_two_devices();
-    assert_eq!(seconds(&mut stage), [true, true], "without a word");
-    finishes(&stage.lies, |words| words);
-    assert_eq!(seconds(&mut stage), [false, false]);
+    assert_eq!(seconds(&mut stage), (5, vec![5, 5]), "without a word");
+    finishes(&stage.lies, 2, |words| words);
+    assert_eq!(seconds(&mut stage), (15, vec![5, 10]));
     stage.lies.stop();
-    finishes(&stage.lies, |mut words| {
+    finishes(&stage.lies, 2, |mut words| {
         // The first word of a device counts, and no other device's.
         let [mut again, mut other] = [words[0].clone(), words[1].clone()];
         device_of(&mut again).1 = Checksum([1; 32]);
@@ -126,10 +133,13 @@ fn a_device_is_done_before_the_commitment() {
         words.extend([again, other]);
         words
     });
-    assert_eq!(seconds(&mut stage), [false, true]);
+    assert_eq!(seconds(&mut stage), (20, vec![5, 20]));
+    let mut alone = Stage::with_one_device();
+    finishes(&alone.lies, 1, |words| words);
+    assert_eq!(seconds(&mut alone), (10, vec![10]), "one device is done with its commitment");
     stage.lies.stop();
     stage.catches(&[Mode::Audit], ReasonCode::CommitmentChecksum, |lies| {
-        finishes(lies, |mut words| {
+        finishes(lies, 2, |mut words| {
             device_of(&mut words[1]).1 = Checksum([1; 32]);
             words
         });

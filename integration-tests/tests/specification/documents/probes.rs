@@ -100,8 +100,15 @@ fn sized(model: &Model, round_trip_ms: f64, segments: u32) -> (u32, u32, f64) {
     let round_trip = Duration::from_secs_f64(round_trip_ms / 1e3);
     let (challenge, round_trip_s) = (&*issued.challenge, round_trip.as_secs_f64());
     let round_trip = Some(round_trip);
-    let sizing =
-        ProbeSizing { policy: &policy, challenge, inventory: &inventory, shown: &shown, round_trip, work_time };
+    let sizing = ProbeSizing {
+        policy: &policy,
+        challenge,
+        inventory: &inventory,
+        shown: &shown,
+        round_trip,
+        work_time,
+        finished: &BTreeMap::new(),
+    };
     let probe = sizing.probe(Link::Own, &mut SeededEntropy::new(1)).unwrap();
     let device = inventory.device(id);
     let hiding = DeviceHiding { policy: &policy.hiding, challenge, share, device, work_time };

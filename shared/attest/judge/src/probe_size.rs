@@ -15,7 +15,7 @@ use assay_work::{Challenge, DeviceId, ProbeSeed, Share};
 use crate::entropy::Entropy;
 use crate::history::ShownRates;
 use crate::issue::IssueError;
-use crate::verify::hiding::DeviceHiding;
+use crate::verify::hiding::{DeviceHiding, FinishedDevices, device_time};
 use crate::verify::judge::MISSED_CHANCE;
 
 /// The states of a probe's walks take at most this part of the smallest share (WORK.md, What can hide).
@@ -49,6 +49,8 @@ pub struct ProbeSizing<'a> {
     pub round_trip: Option<Duration>,
     /// Time from the challenge to the commitment.
     pub work_time: Duration,
+    /// The devices that had done their share before.
+    pub finished: &'a FinishedDevices,
 }
 
 /// Walks and rounds of a probe.
@@ -108,7 +110,7 @@ impl ProbeSizing<'_> {
         let seconds = probe.read_bytes() as f64 / rate + other;
         let open_walks = hidden_fraction(self.policy.segments.into(), 1, MISSED_CHANCE);
         let share = |share: &Share| {
-            let (challenge, work_time) = (self.challenge, self.work_time);
+            let (challenge, work_time) = (self.challenge, device_time(self.finished, share, self.work_time));
             let device = self.inventory.device(share.device_id);
             let hiding = DeviceHiding { policy: &self.policy.hiding, challenge, share, device, work_time };
             hiding.timed(&probe, seconds, open_walks).hiding().share

@@ -14,7 +14,6 @@ mod steps;
 pub use limits::{FOLLOW_UP_LIMIT, HANDOVER_LIMIT, HANDOVER_SLACK, LINK_ALLOWANCE_LIMIT, LINK_ROUND_TRIPS};
 pub use signed::commitment_reason;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +37,7 @@ use crate::history::MinerHistory;
 use crate::issue::IssuedChallenge;
 use crate::replay::Extent;
 use crate::verify::check::{Collector, TrustedValues};
+use crate::verify::hiding::FinishedDevices;
 use crate::verify::judge::{DeviceClaims, Gaps};
 
 /// The phase of a challenge whose miner has committed and whose probe waits for the round.
@@ -167,8 +167,7 @@ pub struct ChallengeRun {
     stage: RunStage,
     stage_began: Instant,
     claimed: Vec<DeviceClaims>,
-    /// The devices that had done their share before the commitment, with its checksum and their time.
-    finished: BTreeMap<DeviceId, (Checksum, Duration)>,
+    finished: FinishedDevices,
     gaps: Gaps,
     /// Messages with a deadline; the stage waits for the answer to the last one.
     handed_over: Vec<DeadlineMessage>,
@@ -211,7 +210,7 @@ impl ChallengeRun {
             stage: RunStage::Working,
             stage_began: now,
             claimed: Vec::new(),
-            finished: BTreeMap::new(),
+            finished: FinishedDevices::new(),
             gaps: Gaps::default(),
             handed_over: Vec::new(),
         };
@@ -403,7 +402,8 @@ impl ChallengeRun {
     }
 
     fn is_unfinished(&self, device_id: DeviceId) -> bool {
-        let takes_part = || self.challenge.shares().iter().any(|share| share.device_id == device_id);
+        let shares = self.challenge.shares();
+        let takes_part = || shares.len() > 1 && shares.iter().any(|share| share.device_id == device_id);
         matches!(self.stage, RunStage::Working) && !self.finished.contains_key(&device_id) && takes_part()
     }
 

@@ -35,7 +35,7 @@ pub struct Work {
     pub bytes_held: u64,
     /// Multiply-accumulates over all iterations.
     pub multiply_accumulates: u128,
-    /// From the challenge out to the commitment in, on the validator's clock.
+    /// From the challenge out to the commitment in, of a device to its word that it is done, on the validator's clock.
     pub seconds: f64,
     /// 2 · multiply-accumulates / seconds / 10¹², less the part that the audit leaves open.
     pub tops: f64,

@@ -90,7 +90,9 @@ impl FromStr for Url {
         if address.port == 0 {
             return Err(AddressError::Port.into());
         }
-        let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        // It shows the slash that a query without a path lacks.
+        let path = uri.path_and_query().map_or_else(|| "/".to_owned(), PathAndQuery::to_string);
+        let path = path.parse().map_err(|error: InvalidUri| UrlError::Malformed(error.to_string()))?;
         Ok(Self { is_tls, address, path, key })
     }
 }
@@ -167,6 +169,7 @@ mod tests {
         for (text, shown, path) in [
             ("http://127.0.0.1:7480".to_owned(), "http://127.0.0.1:7480", "/"),
             ("HTTP://alerts.example".to_owned(), "http://alerts.example:80", "/"),
+            ("http://alerts.example?b=c".to_owned(), "http://alerts.example:80", "/?b=c"),
             ("https://[::1]:7480/a".to_owned(), "https://[::1]:7480", "/a"),
             ("https://[::1]/".to_owned(), "https://[::1]:443", "/"),
             (format!("https://validator.example:7480#{KEY}"), "https://validator.example:7480", "/"),

@@ -9,11 +9,19 @@ struct Host {
     shown: Vec<f64>,
     backend: &'static str,
     work_ms: u64,
+    finished: FinishedDevices,
 }
 
 impl Host {
     fn new(policy: &Policy, slots: &[u64]) -> Self {
-        Self { policy: policy.clone(), slots: slots.to_vec(), shown: Vec::new(), backend: "cpu", work_ms: 60_000 }
+        Self {
+            policy: policy.clone(),
+            slots: slots.to_vec(),
+            shown: Vec::new(),
+            backend: "cpu",
+            work_ms: 60_000,
+            finished: FinishedDevices::new(),
+        }
     }
 
     fn sized<T>(&self, round_trip_ms: u64, size: impl FnOnce(&ProbeSizing<'_>, &mut SeededEntropy) -> T) -> T {
@@ -28,6 +36,7 @@ impl Host {
             shown: &shown.collect(),
             round_trip: Some(Duration::from_millis(round_trip_ms)),
             work_time: Duration::from_millis(self.work_ms),
+            finished: &self.finished,
         };
         size(&sizing, &mut SeededEntropy::new(6))
     }
@@ -133,4 +142,17 @@ fn a_sweep_takes_about_the_target_of_a_probe() {
     assert_eq!(sweep(&policy, 5000e9, 100), (64, 2), "the most of which none runs beside the others");
     let slow = ProbePolicy { expect_gb_per_s: 0.01, ..Policy::default().probe };
     assert_eq!(sweep(&Policy { probe: slow, ..policy }, 0.0, 0), (1, 600));
+}
+
+/// A miner that commits late has no smaller rate for it.
+#[test]
+fn a_probe_is_sized_by_the_time_of_each_device() {
+    let host = |work_ms, word_ms| {
+        let word = |id| (DeviceId([id; 16]), (assay_work::Checksum([0; 32]), Duration::from_millis(word_ms)));
+        let finished = [1, 2].map(word).into();
+        Host { work_ms, finished, ..Host::new(&roomy(), &[300, 300]) }
+    };
+    let bound = |work_ms, word_ms| host(work_ms, word_ms).bound((1 << 18, 1));
+    assert_eq!(bound(60_000, 50), bound(50, 50));
+    assert!(bound(60_000, 50) > bound(60_000, 60_000));
 }

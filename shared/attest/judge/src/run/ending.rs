@@ -13,7 +13,7 @@ use crate::action::Action;
 use crate::case::entry::MinerKnowledge;
 use crate::history::devices::Attendance;
 use crate::issue::{SAMPLES_BEFORE_REPLAY, iteration_draw};
-use crate::verify::hiding::rate_per_s;
+use crate::verify::hiding::{device_time, rate_per_s};
 use crate::verify::judge::{Findings, Gaps};
 
 impl ChallengeRun {
@@ -125,7 +125,7 @@ impl ChallengeRun {
                 precision: self.challenge.precision(),
                 name: device.name.clone(),
                 bytes: if verdict.work_held() { integer(bytes) } else { 0 },
-                macs_per_s: rate_per_s(&self.challenge, share, commitment.took),
+                macs_per_s: rate_per_s(&self.challenge, share, device_time(&self.finished, share, commitment.took)),
                 tops: device.work.tops,
                 probe_bytes_per_s: read_per_s(ProbeStage::Own),
                 linked_bytes_per_s: read_per_s(ProbeStage::Linked),

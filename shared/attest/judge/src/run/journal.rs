@@ -116,7 +116,7 @@ impl ChallengeRun {
     pub(super) fn probe_sizing(&self, work_time: Duration) -> ProbeSizing<'_> {
         let RunContext { policy, history, round_trip, inventory, .. } = &self.context;
         let (challenge, shown, round_trip) = (&*self.challenge, &history.shown, *round_trip);
-        ProbeSizing { policy, challenge, inventory, shown, round_trip, work_time }
+        ProbeSizing { policy, challenge, inventory, shown, round_trip, work_time, finished: &self.finished }
     }
 
     /// Draws the probe of a stage; a sweep is sized by the `read_per_s` bytes per second of the probe before it.

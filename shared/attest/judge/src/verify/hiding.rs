@@ -1,5 +1,6 @@
 //! Assumptions about one device in the bound on hidden memory (WORK.md, What can hide).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use assay_policy::challenge::HidingPolicy;
@@ -7,7 +8,7 @@ use assay_protocol::message::DeviceClaim;
 use assay_protocol::verdict::{HIDING_RULE, WALKS_ELSEWHERE_RULE};
 use assay_work::bounds::TimedProbe;
 use assay_work::probe::Probe;
-use assay_work::{Challenge, Share};
+use assay_work::{Challenge, Checksum, DeviceId, Share};
 
 /// A device whose memory may be elsewhere during a probe.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +18,7 @@ pub struct DeviceHiding<'a> {
     pub share: &'a Share,
     /// The device, by the miner's claims.
     pub device: Option<&'a DeviceClaim>,
-    /// Time from the challenge to the commitment.
+    /// Time from the challenge to the end of its share ([`device_time`]).
     pub work_time: Duration,
 }
 
@@ -62,7 +63,16 @@ impl DeviceHiding<'_> {
     }
 }
 
-/// Multiply-accumulates per second of a device: all its iterations, in the time from challenge to commitment.
+/// The devices that had done their share before the commitment, with its checksum and their time.
+pub type FinishedDevices = BTreeMap<DeviceId, (Checksum, Duration)>;
+
+/// The time of a device's share: to its own word that it was done, else that of the whole. All that a device is judged
+/// by has this one time: a late commitment makes no fast device a slow one.
+pub fn device_time(finished: &FinishedDevices, share: &Share, whole: Duration) -> Duration {
+    finished.get(&share.device_id).map_or(whole, |(_, took)| whole.min(*took))
+}
+
+/// Multiply-accumulates per second of a device: all its iterations, in the time of its share.
 pub fn rate_per_s(challenge: &Challenge, share: &Share, work_time: Duration) -> f64 {
     // Clamped above 0, so that the rate is finite.
     challenge.multiply_accumulates(share) as f64 / work_time.as_secs_f64().max(1e-9)

@@ -15,12 +15,12 @@ use assay_protocol::verdict::{
 use assay_work::bounds::{Crossing, IterationDraw, TimedSweep, hidden_fraction, pass_log2};
 use assay_work::probe::{Probe, Sweep};
 use assay_work::text::quoted;
-use assay_work::{Challenge, Checksum, DeviceId, Share};
+use assay_work::{Challenge, DeviceId, Share};
 
 use crate::history::AbandonedCount;
 use crate::history::devices::Difference;
 use crate::issue::SWEEP_SAMPLES;
-use crate::verify::hiding::DeviceHiding;
+use crate::verify::hiding::{DeviceHiding, FinishedDevices, device_time};
 
 /// The fractions that bounds are given for (WORK.md, Audit).
 pub const FRACTIONS: [f64; 3] = [0.01, 0.05, 0.10];
@@ -39,8 +39,8 @@ pub struct Findings<'a> {
     pub iterations_checked: u32,
     /// Time from the challenge out to the commitment in.
     pub work_time: Option<Duration>,
-    /// The devices that had done their share before, with its checksum and their time.
-    pub finished: &'a BTreeMap<DeviceId, (Checksum, Duration)>,
+    /// The devices that had done their share before.
+    pub finished: &'a FinishedDevices,
     /// The probe, when there was one, and from it out to its answer in.
     pub probe: Option<(&'a Probe, Option<Duration>)>,
     /// The linked probe and from it out to its answer in, once its openings held.
@@ -169,8 +169,7 @@ impl Findings<'_> {
         };
         let name = self.inventory.device(share.device_id).map_or_else(String::new, |d| d.claimed_model().to_owned());
         let claimed_telemetry = claims.and_then(|claims| claims.telemetry.as_deref().cloned());
-        let finished = self.finished.get(&share.device_id).map(|(_, took)| *took);
-        let work = self.timed(work, self.work_time.map(|whole| finished.map_or(whole, |took| took.min(whole))));
+        let work = self.timed(work, self.time_of(share));
         let rates = self.rates_of(share.device_id, &work);
         let sweep = self.sweep_of(share, hiding.as_ref());
         DeviceWork { device_id: share.device_id, name, work, claimed_telemetry, hiding, rates, sweep }
@@ -193,7 +192,11 @@ impl Findings<'_> {
     fn device_hiding<'b>(&'b self, share: &'b Share) -> Option<DeviceHiding<'b>> {
         let device = self.inventory.device(share.device_id);
         let (policy, challenge) = (&self.hiding, self.challenge);
-        Some(DeviceHiding { policy, challenge, share, device, work_time: self.work_time? })
+        Some(DeviceHiding { policy, challenge, share, device, work_time: self.time_of(share)? })
+    }
+
+    fn time_of(&self, share: &Share) -> Option<Duration> {
+        Some(device_time(self.finished, share, self.work_time?))
     }
 
     /// The part of a device's memory that may have been elsewhere; `None` without a probe answer or after a fault: then
